@@ -12,10 +12,13 @@ ENV PYTHONUNBUFFERED=1 \
     TALLYBOARD_DATA_DIR=/data \
     TALLYBOARD_JARS_DIR=/app/.jars
 
-# What the product needs, compiled, and nothing to install more with.
-COPY requirements.lock ./
-RUN pip install --no-cache-dir --require-hashes -r requirements.lock \
-    && pip uninstall --yes pip
+# What the product needs, compiled, and nothing to install more with. What comes as sources is built
+# by what requirements-build.lock pins, not by what is newest in the registry.
+COPY requirements.lock requirements-build.lock ./
+RUN pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements-build.lock \
+    && pip install --no-cache-dir --require-hashes --no-build-isolation --use-pep517 \
+        -r requirements.lock \
+    && pip uninstall --yes setuptools wheel pip
 
 COPY config/ config/
 COPY ops/ ops/
@@ -24,7 +27,7 @@ RUN python -m ops.jars
 COPY . .
 RUN python -m streaming.kernel && python -m ops.class_archive
 RUN useradd --system --uid 10001 --home-dir /data tallyboard \
-    && install -d -m 0700 -o tallyboard /data
+    && install -d -m 0700 -o tallyboard /data /data/snapshots /command-keys
 ENV PYTHONDONTWRITEBYTECODE=1
 USER tallyboard
 VOLUME /data

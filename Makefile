@@ -68,6 +68,8 @@ lock: environment
 		--no-header --quiet -o requirements-dev.lock
 	@$(PYTHON) -m uv pip compile pyproject.toml --generate-hashes --python-version 3.11 \
 		--no-header --no-annotate --quiet -c requirements-dev.lock -o requirements.lock
+	@$(PYTHON) -m uv pip compile --group build --generate-hashes --python-version 3.11 \
+		--no-header --no-annotate --quiet -o requirements-build.lock
 	@$(PYTHON) -m uv pip compile --group java --generate-hashes --python-version 3.11 \
 		--no-header --no-annotate --quiet -o requirements-java.lock
 

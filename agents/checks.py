@@ -6,6 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ MAX_ERROR = 200
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _TCP, _HTTP = "tcp", "http"
+UP, DEGRADED, DOWN = "up", "degraded", "down"
 
 
 class ProbesError(ValueError):
@@ -28,7 +30,10 @@ class ProbesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to check and how. Times in ms. `url` is for HTTP; `host` and `port` are for TCP."""
+    """What to check and how. Times in ms. `url` is for HTTP; `host` and `port` are for TCP.
+
+    grace: how long after its start a probe says nothing of a target that is not up yet.
+    """
 
     name: str
     kind: str
@@ -39,6 +44,7 @@ class Target:
     host: str = ""
     port: int = 0
     expect_status: tuple[int, ...] = (200,)
+    grace: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,7 @@ def _target(table: Table) -> Target:
         "interval": _duration(table, "interval", "5s"),
         "timeout": _duration(table, "timeout", "2s"),
         "degraded": table.integer("degraded_ms", 1000, 1, 600_000),
+        "grace": _duration(table, "grace", "0s", zero=True),
     }
     if kind == _HTTP:
         common |= {"url": _url(table), "expect_status": _statuses(table)}
@@ -119,9 +126,9 @@ def _name(table: Table) -> str:
     return name
 
 
-def _duration(table: Table, key: str, default: str) -> int:
+def _duration(table: Table, key: str, default: str, *, zero: bool = False) -> int:
     value = table.get(key)
-    return duration(default if value is None else value, f"{table.path}.{key}")
+    return duration(default if value is None else value, f"{table.path}.{key}", zero)
 
 
 def _url(table: Table) -> str:
@@ -152,29 +159,33 @@ def _statuses(table: Table) -> tuple[int, ...]:
 
 def check(target: Target, clock_s: Callable[[], float] = time.monotonic) -> Finding:
     """Check a target once; takes about its timeout at most. Never raises for what it finds."""
-    started = clock_s()
-    try:
-        fault = None
-        if target.kind == _HTTP:
-            fault = _http(target)
-        else:
-            _connect(target)
-    except (OSError, httpx.HTTPError) as error:
-        fault = str(error) or type(error).__name__
-    latency = round((clock_s() - started) * 1000)
+    with _client(target) as client:  # to make it takes a while, which is none of the target's
+        started, fault = clock_s(), None
+        try:
+            if client is None:
+                _connect(target)
+            else:
+                fault = _http(client, target)
+        except (OSError, httpx.HTTPError) as error:
+            fault = str(error) or type(error).__name__
+        latency = round((clock_s() - started) * 1000)
     if fault is None and latency > target.timeout:
         fault = f"no answer within {target.timeout} ms"
     if fault is not None:
-        return Finding("down", {"error": fault[:MAX_ERROR]})
-    return Finding("degraded" if latency > target.degraded else "up", {"latency_ms": latency})
+        return Finding(DOWN, {"error": fault[:MAX_ERROR]})
+    return Finding(DEGRADED if latency > target.degraded else UP, {"latency_ms": latency})
 
 
-def _http(target: Target) -> str | None:
+def _client(target: Target) -> AbstractContextManager[httpx.Client | None]:
+    """Return what asks over HTTP, nothing for TCP."""
+    if target.kind != _HTTP:
+        return nullcontext()
+    return httpx.Client(timeout=target.timeout / 1000, trust_env=False)
+
+
+def _http(client: httpx.Client, target: Target) -> str | None:
     """Return what is wrong with the answer, or None. Reads no more than its head."""
-    with (
-        httpx.Client(timeout=target.timeout / 1000, trust_env=False) as client,
-        client.stream("GET", target.url) as response,
-    ):
+    with client.stream("GET", target.url) as response:
         if response.status_code in target.expect_status:
             return None
         expected = ", ".join(map(str, target.expect_status))

@@ -1,6 +1,6 @@
 """When something happens, and to whom: a timetable that a seed and the time of day determine.
 
-Nothing is remembered: a simulator that starts again in the middle of an incident goes on with it.
+Nothing is remembered: two simulators that run at the same time see the same.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ from itertools import count
 from typing import Any, Literal, get_args
 
 from agents.log_records import check_fields, encode
-from bus.base import BusError, Delivered, OnDelivery, QueueFull, TooLarge
-from bus.kafka import KafkaBus, KafkaProducer
+from bus.base import BusError, Delivered, OnDelivery, QueueFull, Refused, TooLarge
+from bus.kafka import KafkaBus
+from bus.kafka_producer import KafkaProducer
 from wire.topics import REPORTS
 
 # Makes a record's key; None: it has none.
@@ -54,7 +55,7 @@ JAVA = {
 }
 # Why a record was dropped.
 FULL, UNDELIVERED, TOO_LARGE = "buffer-full", "undelivered", "too-large"
-PARTITION, CLOSED, FAILED = "partition", "closed", "failed"
+PARTITION, CLOSED, FAILED, REFUSED = "partition", "closed", "failed", "refused"
 
 # How long flush and close wait at most, s.
 FLUSH_S = 2.0
@@ -72,7 +73,7 @@ class KafkaHandler(logging.Handler):
 
     `sent` counts the records that were taken, `delivered` those that Kafka confirmed, `truncated`
     those that were cut to 64 KiB, `dropped` the lost ones by reason: buffer-full, undelivered,
-    too-large, partition, closed, failed. A child process counts its own.
+    too-large, refused, partition, closed, failed. A child process counts its own.
     """
 
     flushOnClose = False  # noqa: N815 - logging's own name; close waits itself
@@ -124,6 +125,7 @@ class KafkaHandler(logging.Handler):
         self._room, self._away = threading.Event(), False
         self._waiting: deque[tuple[bytes | None, bytes]] = deque()
         self._partitions, self._known = 0, threading.Event()
+        self._refusal: Refused | None = None
         try:
             self._producer = KafkaProducer(self._config)
         except BusError as error:
@@ -167,7 +169,7 @@ class KafkaHandler(logging.Handler):
     def _hold(self, key: bytes | None, value: bytes) -> None:
         """Keep a record until the topic is known, if there is room for it."""
         if len(value) > self._room_left:
-            self._drop(FULL)
+            self._drop(FULL if self._refusal is None else REFUSED)
             return
         self._room_left -= len(value)
         self._waiting.append((key, value))
@@ -271,7 +273,7 @@ class KafkaHandler(logging.Handler):
             self._ended.set()
             while self._waiting:
                 self._waiting.popleft()
-                self._drop(UNDELIVERED)
+                self._drop(UNDELIVERED if self._refusal is None else REFUSED)
             self._producer.close(0)
             self._thread.join(2 * _POLL_S)
         super().close()
@@ -297,12 +299,24 @@ class KafkaHandler(logging.Handler):
         """Look whether the topic is there: a record before it would have some brokers make it."""
         try:
             partitions = bus.partitions(self._topic)
-        except BusError:
+        except BusError as error:
+            self._note(error)
             return
+        self._refusal = None
         if partitions:
             self._partitions = partitions
             self._known.set()
             self._send_waiting()
+
+    def _note(self, error: BusError) -> None:
+        """Note why nothing can be sent; a refusal is said once, until Kafka answers."""
+        if isinstance(error, Refused) and self._refusal is None:
+            log.error(
+                "records for %s wait, and are dropped where they get too many: %s",
+                self._topic,
+                error,
+            )
+            self._refusal = error
 
     def _send_waiting(self) -> None:
         """Send what came before the topic was known."""
@@ -322,6 +336,8 @@ class KafkaHandler(logging.Handler):
 def _reason(error: BusError) -> str:
     if isinstance(error, QueueFull):
         return FULL
+    if isinstance(error, Refused):
+        return REFUSED
     return TOO_LARGE if isinstance(error, TooLarge) else UNDELIVERED
 
 

@@ -9,12 +9,13 @@ import argparse
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
 import structlog
 
-from agents.checks import Finding, ProbesError, Target, check, load_targets
+from agents.checks import UP, Finding, ProbesError, Target, check, load_targets
 from agents.incidents import spread
 from agents.process import report_calmly, stop_on_signals
 from agents.reporter import Reporter
@@ -32,6 +33,8 @@ log = structlog.get_logger("agents.probe")
 
 # Where probes report to.
 SCENARIO = "connectivity"
+# So many times in a row a target that starts together with its probes is up before they say so.
+SETTLED = 3
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
@@ -56,22 +59,45 @@ def watch(
     stop: threading.Event,
     look: Callable[[Target], Finding] = check,
     beat: Callable[[], None] = lambda: None,
+    clock_s: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Check one target at its interval until `stop`, and report each finding. beat: called then."""
-    before = ""
+    """Check one target at its interval until `stop`, and report each finding, but those that its
+    grace covers. beat: called after each check."""
+    before, grace = "", Grace(target.grace, clock_s)
     # Probes that start together should not look at the same moment.
     pause_s = spread(agent, target.name, over=target.interval) / 1000
     while not stop.wait(pause_s):
         finding = look(target)
         if stop.is_set():
             return
-        if finding.state != before:
-            log.info("target", target=target.name, state=finding.state, **finding.detail)
-            before = finding.state
-        detail = detail_text(finding.detail)
-        report_calmly(reporter, Report(target.name, agent, finding.state, None, detail))
+        covered = grace.covers(finding)
+        seen = f"{finding.state}, not reported yet" if covered else finding.state
+        if seen != before:
+            log.info("target", target=target.name, state=seen, **finding.detail)
+            before = seen
+        if not covered:
+            detail = detail_text(finding.detail)
+            report_calmly(reporter, Report(target.name, agent, finding.state, None, detail))
         beat()
         pause_s = target.interval / 1000
+
+
+class Grace:
+    """The time after a probe's start in which a target may not be up yet, as it is started too.
+
+    It ends once the target is up SETTLED times in a row: no outage is kept back from then on, and
+    none was reported as up before. And it ends with its time: what never comes up is reported.
+    """
+
+    def __init__(self, ms: int, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s, self._ends_s = clock_s, clock_s() + ms / 1000
+        self._over, self._ups = not ms, 0
+
+    def covers(self, finding: Finding) -> bool:
+        """Return whether a finding is not to be reported."""
+        self._ups = self._ups + 1 if finding.state == UP else 0
+        self._over = self._over or self._ups >= SETTLED or self._clock_s() >= self._ends_s
+        return not self._over
 
 
 def run(

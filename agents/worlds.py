@@ -20,6 +20,8 @@ Timed = tuple[int, Report]
 STEP_MS = 200
 # Within this time after its start a simulator has reported on everything once.
 JOIN_MS = 5_000
+# So long after its start nothing happens in it.
+CALM_MS = 2 * JOIN_MS
 # The slowest agent notices an incident, and its end, this late.
 NOTICE_MS = 8_000
 
@@ -71,12 +73,13 @@ class Watched:
     def run(self, start: int, every_ms: int) -> Iterator[Timed]:
         """Yield reports from `start` (Unix ms) on; an agent repeats itself within `every_ms`.
 
-        A change is reported at once.
+        A change is reported at once. All is calm at first: what goes on by the timetable when the
+        simulator starts, or begins before it has reported on everything, is left out.
         """
         reported: dict[tuple[str, str], tuple[str, int]] = {}
         now = start - start % STEP_MS + STEP_MS
         while True:
-            incidents = self.timetable.at(now)
+            incidents = [each for each in self.timetable.at(now) if each.start >= start + CALM_MS]
             for pair in self._pairs:
                 if now - start < spread("join", pair, over=JOIN_MS):
                     continue

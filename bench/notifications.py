@@ -28,7 +28,7 @@ from ops.leftovers import descendants
 from ops.ports import free_port
 from ops.processes import processes
 
-WORKERS = ("worker", "notifier")
+WORKERS = ("worker", "notifier", "beat")
 EVERY_S = 0.2
 """A message is put into the outbox so often."""
 WAIT_S = 120.0

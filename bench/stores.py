@@ -166,10 +166,11 @@ def owner_way(copy: Product, number: int) -> dict[str, float]:
     port, begun = free_port(), time.monotonic()
     copy.start("store", "-m", "stores", "--store", "memory", "--port", str(port))
     topic = copy.topics.states(SCENARIO)
-    directory = Directory(copy.bus, copy.topics.store_group(SCENARIO), topic)
-    secret = copy.folder / "stores-secret"
-    copy.wait(secret.exists, 30, "the store server")
-    store = OwnerStore(directory, secret.read_text())
+    kept = copy.folder / "stores-secret"
+    copy.wait(kept.exists, 30, "the store server")
+    secret = kept.read_text()
+    directory = Directory(copy.bus, copy.topics.store_group(SCENARIO), topic, secret)
+    store = OwnerStore(directory, secret)
     copy.wait(lambda: store.health().ready, 180, "the store server to be level")
     restored = time.monotonic() - begun
     held = {"memory, MB": resident_mb(copy.pid("store"))}

@@ -70,6 +70,19 @@ class Unavailable(BusError):
     """No broker answers, or not in time. Trying again later may help."""
 
 
+class Refused(BusError):
+    """Kafka refuses who asks. Trying again helps once somebody has put the login or rights right;
+    the words name the setting, and the topic or group."""
+
+
+class LoginRefused(Refused, Unavailable):
+    """No broker takes the login, so what was under way may have arrived or not."""
+
+
+class NotPermitted(Refused):
+    """The user lacks a right on a topic, a group or the cluster."""
+
+
 class QueueFull(BusError):
     """The producer takes no record just now: poll, and send again."""
 
@@ -80,6 +93,11 @@ class TooLarge(BusError):
 
 class TopicMismatch(BusError):
     """A topic that exists with another number of partitions than it should have."""
+
+
+def no_answer(error: BusError) -> str:
+    """Return why Kafka has not answered, for people: that it does not, or what it refuses."""
+    return str(error) if isinstance(error, Refused) else f"Kafka does not answer: {error}"
 
 
 # Called once for each record sent, from within `poll` or `flush`.
@@ -130,10 +148,14 @@ class Producer(Protocol):
             # Another thread's poll may serve our delivery, so never wait for long.
             self.poll(min(left, 0.02))
         if not outcome:
-            raise Unavailable(f"no confirmation from Kafka within {timeout_s:g} s")
+            raise self.unconfirmed(timeout_s)
         if isinstance(outcome[0], BusError):
             raise outcome[0]
         return outcome[0]
+
+    def unconfirmed(self, timeout_s: float) -> BusError:
+        """Return why a record is not confirmed after this long."""
+        return Unavailable(f"no confirmation from Kafka within {timeout_s:g} s")
 
     def close(self, timeout_s: float = 2) -> None:
         """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
@@ -142,7 +164,8 @@ class Producer(Protocol):
 class Reader(Protocol):
     """Reads the partitions it is given, without a consumer group, committed records only.
 
-    For one thread. A lost broker is no error: `poll` returns [] until it is back.
+    For one thread. A lost broker is no error: `poll` returns [] until it is back. One that refuses
+    the login or a topic is: then `poll` raises Refused, and asks again when it is called again.
     """
 
     gaps: list[Gap]
@@ -151,7 +174,7 @@ class Reader(Protocol):
     def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
         """Return the messages that have arrived; waits for the first only.
 
-        Each partition's are in order of offset.
+        Each partition's are in order of offset. Raises Refused.
         """
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -190,7 +213,7 @@ class Bus(Protocol):
         the first, which under load is an answer for each record.
         """
 
-    def partitions(self, topic: str) -> int:
+    def partitions(self, topic: str, timeout_s: float = 10) -> int:
         """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
 
     def offsets(

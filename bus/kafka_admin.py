@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -12,9 +13,9 @@ from typing import Any
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from bus.base import BusError, TopicPartition, TopicSpec, Unavailable
+from bus.base import BusError, NotPermitted, TopicPartition, TopicSpec, Unavailable
 from bus.kafka_connection import KafkaConnection, text
-from bus.kafka_errors import raised, result
+from bus.kafka_errors import Login, bus_error, raised, refused, result
 
 _OFFSET_FOR_LEADER_EPOCH = 23
 _TIMEOUT_S = 10.0
@@ -73,10 +74,24 @@ class KafkaAdmin:
 
     def __init__(self, options: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> None:
         self._options, self._timeout_s = dict(options), timeout_s
+        self._login = Login()
 
     @cached_property
     def _client(self) -> AdminClient:
-        return AdminClient({**self._options, "log_level": "0"})
+        hooks: dict[str, Any] = {"error_cb": self._login.heard}
+        return AdminClient({**self._options, "log_level": "0", **hooks})
+
+    def _result(self, future: Future[Any], on: str = "", right: str = "") -> Any:
+        """Return what a request answered. on, right: what it needs, and where. Raises BusError."""
+        try:
+            return result(future, self._timeout_s, on, right)
+        except Unavailable as error:
+            raise self._cause(error) from error
+
+    def _cause(self, error: BusError) -> BusError:
+        """Return the refused login where one is behind an error, else the error."""
+        self._client.poll(0)  # has librdkafka call back
+        return self._login.cause(error)
 
     # ---- topics ---------------------------------------------------------------------------------
 
@@ -93,7 +108,7 @@ class KafkaAdmin:
         topic = NewTopic(spec.name, spec.partitions, replication, config=dict(spec.config))
         future = self._client.create_topics([topic], request_timeout=self._timeout_s)[spec.name]
         try:
-            result(future, self._timeout_s)
+            self._result(future, spec.name, "CREATE")
         except BusError as error:
             raise self._refusal(spec, replication, error) from error
 
@@ -112,6 +127,10 @@ class KafkaAdmin:
     def describe(self, topic: str) -> dict[int, PartitionState]:
         """Return the topic's partitions by number. Raises BusError where there is none."""
         found = self._metadata(topic).topics[topic]
+        if found.error is not None and isinstance(
+            refusal := bus_error(found.error, topic, "DESCRIBE"), NotPermitted
+        ):
+            raise refusal
         if found.error is not None or not found.partitions:
             raise BusError(f"There is no topic {topic}.")
         brokers = self._brokers()
@@ -132,7 +151,7 @@ class KafkaAdmin:
         try:
             return self._client.list_topics(topic, timeout=self._timeout_s)
         except ck.KafkaException as error:
-            raise raised(error) from error
+            raise self._cause(raised(error)) from error
 
     # ---- offsets --------------------------------------------------------------------------------
 
@@ -169,7 +188,9 @@ class KafkaAdmin:
             isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout_s,
         )
-        return {(p.topic, p.partition): result(f, self._timeout_s) for p, f in futures.items()}
+        return {
+            (p.topic, p.partition): self._result(f, p.topic, "DESCRIBE") for p, f in futures.items()
+        }
 
     def _log_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the leaders' log ends: the end of the epoch in which they lead.
@@ -200,7 +221,7 @@ class KafkaAdmin:
     def group(self, name: str) -> Group:
         """Return a group's state and members."""
         futures = self._client.describe_consumer_groups([name], request_timeout=self._timeout_s)
-        found = result(futures[name], self._timeout_s)
+        found = self._result(futures[name], name, "DESCRIBE")
         members = tuple(
             Member(
                 member.client_id,
@@ -215,7 +236,7 @@ class KafkaAdmin:
         """Return what the group has committed; a partition without is left out."""
         asked = [ck.ConsumerGroupTopicPartitions(group)]
         futures = self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
-        found = result(futures[group], self._timeout_s).topic_partitions
+        found = self._result(futures[group], group, "DESCRIBE").topic_partitions
         return {
             (at.topic, at.partition): Committed(at.offset, at.metadata or "")
             for at in found
@@ -229,9 +250,9 @@ class KafkaAdmin:
         ]
         asked = [ck.ConsumerGroupTopicPartitions(group, places)]
         futures = self._client.alter_consumer_group_offsets(asked, request_timeout=self._timeout_s)
-        for at in result(futures[group], self._timeout_s).topic_partitions:
+        for at in self._result(futures[group], group, "READ").topic_partitions:
             if at.error is not None:
-                raise raised(ck.KafkaException(at.error))
+                raise bus_error(at.error, at.topic, "READ")
 
 
 def _log_end(connection: KafkaConnection, place: TopicPartition, epoch: int) -> int:
@@ -241,5 +262,5 @@ def _log_end(connection: KafkaConnection, place: TopicPartition, epoch: int) -> 
     at = 4 + 4 + 2 + len(topic.encode()) + 4
     code, _, _, end = struct.unpack_from(">hiiq", answer, at)
     if code:
-        raise BusError(f"{topic}/{partition}: its log's end: Kafka's error {code}")
+        raise refused(code, topic, "DESCRIBE")
     return int(end)

@@ -10,9 +10,10 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Self
 
-from bus.base import BusError
+from bus.base import BusError, NotPermitted
 from bus.batch import CODECS, Batch
 from bus.kafka_connection import KafkaConnection, text
+from bus.kafka_errors import refused
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _FETCH = 1
@@ -58,7 +59,10 @@ class KafkaBatches:
         at = 4 + 4 + 2 + len(topic.encode()) + 4
         _, code, _, _, aborted = struct.unpack_from(">ihqqi", answer, at)
         if code:
-            raise BusError(f"{topic}/{partition}: offset {offset}: Kafka's error {code}")
+            error = refused(code, topic, "READ")
+            if isinstance(error, NotPermitted):
+                raise error
+            raise BusError(f"{topic}/{partition}: offset {offset}: {error}")
         at += 26 + 16 * max(aborted, 0)
         (size,) = struct.unpack_from(">i", answer, at)
         return answer[at + 4 : at + 4 + max(size, 0)]

@@ -12,7 +12,8 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from bus.base import BusError, Unavailable
+from bus.base import Unavailable
+from bus.kafka_errors import refused
 
 _HANDSHAKE, _AUTHENTICATE = 17, 36
 _CHUNK = 1 << 20
@@ -76,7 +77,7 @@ class KafkaConnection:
         answer = self.ask(_AUTHENTICATE, 0, struct.pack(">i", len(token)) + token)
         code, size = struct.unpack_from(">hh", answer)
         if code:
-            raise BusError(f"authentication: {answer[4 : 4 + max(size, 0)].decode()}")
+            raise refused(code)
         at = 4 + max(size, 0)
         return answer[at + 4 :]
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol
 
 import confluent_kafka as ck
 
-from bus.base import BusError, Message, TopicPartition, Unavailable
+from bus.base import BusError, Message, Refused, TopicPartition, Unavailable
 from bus.kafka_admin import Committed
-from bus.kafka_errors import bus_error, complaint, log, raised
+from bus.kafka_errors import Login, bus_error, log, raised
 
 Reset = Literal["earliest", "latest"]
 
@@ -49,15 +49,16 @@ class Listener(Protocol):
 
 
 class KafkaConsumer:
-    """A member of a consumer group. For one thread. A lost broker is no error: `poll` waits."""
+    """A member of a consumer group. For one thread. A lost broker is no error: `poll` waits. One
+    that refuses the login, a topic or the group is."""
 
     def __init__(
         self, options: Mapping[str, str], membership: Membership, listener: Listener
     ) -> None:
-        self._listener = listener
-        self._inner = ck.Consumer(
-            {**options, **_settings(membership), "error_cb": complaint()}, logger=log
-        )
+        self._listener, self._group = listener, membership.group
+        self._login = Login()
+        hooks = {"error_cb": self._login.heard}
+        self._inner = ck.Consumer({**options, **_settings(membership), **hooks}, logger=log)
         self._inner.subscribe(
             list(membership.topics),
             on_assign=self._assigned,
@@ -80,10 +81,13 @@ class KafkaConsumer:
         wait, end = timeout_s, time.monotonic() + timeout_s
         while len(messages) < max_records and (raw := self._inner.poll(wait)) is not None:
             if (error := raw.error()) is None:
+                self._login.taken()
                 messages.append(_message(raw))
             else:
-                _tell(error)
+                _tell(error, self._group, raw.topic() or "")
             wait = 0 if messages else max(0.0, end - time.monotonic())
+        if not messages:
+            self._login.check()
         return messages
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -96,7 +100,7 @@ class KafkaConsumer:
         try:
             found = self._inner.committed([ck.TopicPartition(*p) for p in places], _TIMEOUT_S)
         except ck.KafkaException as error:
-            raise raised(error) from error
+            raise raised(error, self._group, "READ") from error
         return {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
 
     def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
@@ -110,10 +114,10 @@ class KafkaConsumer:
         try:
             done = self._inner.commit(offsets=places, asynchronous=False)
         except ck.KafkaException as error:
-            raise raised(error) from error
+            raise raised(error, self._group, "READ") from error
         for at in done or ():
             if at.error is not None:
-                raise bus_error(at.error)
+                raise bus_error(at.error, at.topic, "READ")
 
     def close(self) -> None:
         """Leave the group, so that the others have the partitions at once."""
@@ -127,7 +131,7 @@ def _settings(membership: Membership) -> dict[str, str]:
         "client.id": membership.client,
         "auto.offset.reset": membership.reset,
         "enable.auto.commit": "false",
-        "isolation.level": "read_committed",
+        "isolation.level": "read_uncommitted",
         "session.timeout.ms": str(session_ms),
         # The others learn that a member has gone, or is dead, with their next heartbeat.
         "heartbeat.interval.ms": str(max(1, min(_HEARTBEAT_MS, session_ms // 6))),
@@ -147,14 +151,17 @@ def _message(raw: Any) -> Message:
     return Message(*place, raw.key(), raw.value(), headers)
 
 
-def _tell(error: ck.KafkaError) -> None:
+def _tell(error: ck.KafkaError, group: str, topic: str) -> None:
     """Raise what no waiting mends; say the rest where someone debugs."""
-    words = bus_error(error)
+    on_group = error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED
+    words = bus_error(error, group if on_group else topic, "READ")
     if error.code() == ck.KafkaError.INVALID_SESSION_TIMEOUT:
         raise BusError(
             "The broker refuses this session timeout; it takes 6 s to 30 min, unless its "
             "group.min.session.timeout.ms and group.max.session.timeout.ms say otherwise."
         )
+    if isinstance(words, Refused):
+        raise words
     if isinstance(words, Unavailable) or error.code() == ck.KafkaError._MAX_POLL_EXCEEDED:
         log.debug("kafka consumer: %s", words)
         return

@@ -159,7 +159,11 @@ class MemoryBus:
         """Return a reader of these partitions; an offset out of range goes to the earliest."""
         return MemoryReader(self, starts)
 
-    def partitions(self, topic: str) -> int:
+    def partitions(
+        self,
+        topic: str,
+        timeout_s: float = 10,  # noqa: ARG002
+    ) -> int:
         """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
         with self._changed:
             self._check()

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from dotenv import dotenv_values
 
-from config.settings import PREFIX, Settings, load_settings
+from config.secret_files import SUFFIX
+from config.settings import PREFIX, SECRETS, Settings, load_settings
 
 # What a file or directory of ours grants nobody: all rights of its group and of others.
 PRIVATE = 0o077
@@ -75,8 +76,8 @@ def enter(*, whole: bool = False) -> Settings:
     except NotPrivate as problem:
         raise SystemExit(str(problem)) from None
     if narrowed:
-        message = f"took the rights of other users from {narrowed} files and directories"
-        print(f"{settings.data_dir}: {message}", file=sys.stderr)
+        files = f"{narrowed} file{'' if narrowed == 1 else 's'}"
+        print(f"{settings.data_dir}: made {files} private (0600)", file=sys.stderr)
     return settings
 
 
@@ -186,6 +187,7 @@ def unknown_settings(
     The line names the nearest setting that is one.
     """
     known = {name.upper() for name in Settings.model_fields}
+    known |= {f"{name.upper()}{SUFFIX}" for name in SECRETS}
     origins = dict.fromkeys(dotenv_values(file), str(file))
     origins |= dict.fromkeys(os.environ if environment is None else environment, "environment")
     return [

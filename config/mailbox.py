@@ -34,10 +34,11 @@ class Mailbox:
         stems = (path.stem for path in self._folder.glob(f"*{SUFFIX}"))
         return sorted((int(stem) for stem in stems if stem.isdecimal()), reverse=True)
 
-    def read(self, number: int) -> bytes | None:
-        """Return a mail as it came, None where there is none of this number (any more)."""
-        with suppress(FileNotFoundError):
-            return self._path(number).read_bytes()
+    def read(self, number: int, at_most: int = -1) -> bytes | None:
+        """Return a mail as it came, None where there is none of this number (any more). at_most:
+        bytes of it, from its beginning."""
+        with suppress(FileNotFoundError), self._path(number).open("rb") as file:
+            return file.read(at_most)
         return None
 
     def _path(self, number: int) -> Path:

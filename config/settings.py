@@ -9,9 +9,19 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import quote, urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from config.secret_files import SecretFiles
 
 PREFIX = "TALLYBOARD_"
 
@@ -62,6 +72,7 @@ class Settings(BaseSettings):
     session_s: int = Field(default=43_200, ge=60)
     session_idle_s: int = Field(default=3_600, ge=60)
     command_keys: AbsolutePath | None = None
+    push_key: SecretStr | None = None
 
     http_head_s: float = Field(default=10, ge=0.1, le=600)
     http_body_s: float = Field(default=30, ge=0.1, le=3600)
@@ -91,7 +102,10 @@ class Settings(BaseSettings):
     private_targets: bool = False
     mail_catcher_port: Port | None = None
 
+    # Passwords first: those of the URLs, which are completed by them.
+    database_password: SecretStr | None = None
     database_url: str | None = None
+    redis_password: SecretStr | None = None
     redis_url: str | None = None
 
     stores: int = Field(default=0, ge=0, le=16)
@@ -125,6 +139,19 @@ class Settings(BaseSettings):
 
     log_level: LogLevel = "info"
     app_logs: bool = True
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - of a folder of secrets
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return where settings come from, the first goes first."""
+        named = env_settings, dotenv_settings
+        return init_settings, *named, SecretFiles(settings_cls, SECRETS, *named)
 
     @field_validator("topic_prefix")
     @classmethod
@@ -169,6 +196,16 @@ class Settings(BaseSettings):
                 raise ValueError(why)
         return value
 
+    @field_validator("push_key")
+    @classmethod
+    def _push_key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and not re.match(r"-----BEGIN (EC )?PRIVATE KEY-----\n", value.get_secret_value()):
+            raise ValueError(
+                "expected a private key as PEM, as of openssl genpkey -algorithm EC "
+                "-pkeyopt ec_paramgen_curve:P-256"
+            )
+        return value
+
     @field_validator("kafka_bootstrap")
     @classmethod
     def _kafka_bootstrap(cls, value: str | None) -> str | None:
@@ -186,10 +223,10 @@ class Settings(BaseSettings):
 
     @field_validator("database_url")
     @classmethod
-    def _database_url(cls, value: str | None) -> str | None:
+    def _database_url(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value and not re.match(r"(sqlite|postgres|postgresql)://", value):
             raise ValueError("expected sqlite:///<path> or postgres://user:password@host/name")
-        return value
+        return value if not value or value.startswith("sqlite:") else _with_password(value, info)
 
     @field_validator("invoices_url")
     @classmethod
@@ -200,10 +237,10 @@ class Settings(BaseSettings):
 
     @field_validator("redis_url")
     @classmethod
-    def _redis_url(cls, value: str | None) -> str | None:
+    def _redis_url(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value and not re.match(r"(rediss?|unix)://", value):
             raise ValueError("expected redis://host:port/number")
-        return value
+        return _with_password(value, info) if value else value
 
     @property
     def embedded_broker(self) -> bool:
@@ -221,9 +258,16 @@ class Settings(BaseSettings):
         return self.database_url or f"sqlite:///{self.data_dir}/tallyboard.sqlite3"
 
     @property
+    def local_url(self) -> str:
+        """Return the web server's address as a browser on this machine uses it, as it is printed at
+        the start, without a slash at the end."""
+        anywhere = self.http_host in ("0.0.0.0", "::", "")  # noqa: S104
+        return f"http://{LOOPBACK if anywhere else self.http_host}:{self.http_port}"
+
+    @property
     def own_url(self) -> str:
         """Return where people reach the product, without a slash at the end."""
-        return self.public_url or f"http://localhost:{self.http_port}"
+        return self.public_url or self.local_url
 
     @property
     def command_keys_file(self) -> Path:
@@ -284,6 +328,12 @@ class Settings(BaseSettings):
         """Ports of the supervised store servers; by default from ten after the web server's."""
         first = self.stores_port or self.http_port + 10
         return range(first, first + self.stores)
+
+    @property
+    def asks_stores(self) -> bool:
+        """Return whether there are store servers: supervised ones, or others, which were given the
+        same secret."""
+        return self.stores > 0 or self.stores_secret is not None
 
     @property
     def one_machine(self) -> bool:
@@ -415,27 +465,45 @@ def load_settings() -> Settings:
         raise SystemExit(explain(error)) from None
 
 
+def _with_password(url: str, info: ValidationInfo) -> str:
+    """Return a URL with the password that a setting of its own gives. Raises ValueError where the
+    URL has one too."""
+    name = (info.field_name or "").replace("url", "password")
+    password = _reveal(info.data.get(name))
+    if not password:
+        return url
+    parts = urlsplit(url)
+    if parts.password:
+        raise ValueError(f"expected no password in it beside {PREFIX}{name.upper()}")
+    user, _, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}").geturl()
+
+
 def explain(error: ValidationError) -> str:
     """Say a validation error in the user's words: which setting, its value, what was expected."""
     return "\n".join(_explain_one(dict(item)) for item in error.errors())
 
 
-_SECRETS = (
+SECRETS = (
     "secret_key",
     "data_keys",
+    "push_key",
     "spark_secret",
     "stores_secret",
     "kafka_password",
     "smtp_password",
+    "database_password",
     "database_url",
+    "redis_password",
     "redis_url",
 )
+"""Settings whose value is not shown; each may be in a file, which `<name>_FILE` names."""
 
 
 def _explain_one(item: dict[str, object]) -> str:
     location = item["loc"]
     name = str(location[0]) if isinstance(location, tuple) and location else "?"
-    value = "(hidden)" if name in _SECRETS else repr(item["input"])
+    value = "(hidden)" if name in SECRETS else repr(item["input"])
     expected = str(item["msg"]).removeprefix("Value error, ")
     setting = name if name.startswith(PREFIX) else f"{PREFIX}{name.upper()}"
     return f"Setting {setting} is {value}: {expected[:1].lower()}{expected[1:]}"

@@ -1,7 +1,7 @@
 """Celery's app; CELERY_ settings in dashboard.settings.
 
-Two workers: `worker` carries out whatever takes long, and has the schedule; `notifier` does
-nothing but decide on notifications and send them, so that these wait for no other task.
+Two workers: `worker` carries out whatever takes long; `notifier` does nothing but decide on
+notifications and send them, so that these wait for no other task. `beat` sends both what is due.
 """
 
 import os
@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from celery import Celery
-from celery.signals import heartbeat_sent
+from celery.platforms import set_pdeathsig
+from celery.signals import beat_embedded_init, heartbeat_sent
 from django.conf import settings
 
 from config.pulse import Pulse
@@ -39,6 +40,13 @@ def say_it_lives(sender: Any, **_sent: object) -> None:
     """Beat the pulse of the worker of this process: its own loop goes round, whatever task it is
     at."""
     pulse(sender.eventer.hostname.partition("@")[0]).beat()
+
+
+@beat_embedded_init.connect
+def end_with_worker(**_sent: object) -> None:
+    """Have a Beat that is a worker's own (`--beat`) end with it, as the processes of its tasks do:
+    it would hold the lock of the schedule for good."""
+    set_pdeathsig("SIGKILL")
 
 
 @lru_cache(maxsize=2)

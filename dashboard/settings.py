@@ -193,7 +193,7 @@ CELERY_TASK_ROUTES = {
 CELERY_WORKER_CONCURRENCY = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "dashboard.core.beat:OneScheduler"
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "bulk": {
@@ -272,7 +272,11 @@ ACCOUNT_RATE_LIMITS = {
     "login_failed": "10/m/ip,5/5m/key",
     "reauthenticate_failed": "5/5m/key",  # our own: dashboard.accounts.confirmation
 }
-MFA_FORMS = {"reauthenticate": "dashboard.accounts.confirmation.CodeForm"}
+MFA_FORMS = {
+    "authenticate": "dashboard.accounts.code_forms.LoginCodeForm",
+    "activate_totp": "dashboard.accounts.code_forms.SetUpCodeForm",
+    "reauthenticate": "dashboard.accounts.confirmation.CodeForm",
+}
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_ADAPTER = "dashboard.accounts.factors.SealedFactors"
 MFA_TOTP_ISSUER = "Tallyboard"

@@ -3,8 +3,10 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import include, path, register_converter
 
+from dashboard.accounts.code_forms import SetUpView
 from dashboard.core.glossary import glossary
 from dashboard.core.paths import AssetConverter
+from dashboard.core.short_addresses import first_page
 
 register_converter(AssetConverter, "asset")
 
@@ -21,6 +23,10 @@ def not_offered(_request: HttpRequest, **_parts: str) -> HttpResponse:
 
 
 urlpatterns = [
+    path("console/", first_page, {"name": "console"}),
+    path("notifications/", first_page, {"name": "notifications"}),
+    path("mail/", first_page, {"name": "mail"}),
+    path("retention/", first_page, {"name": "retention"}),
     path("glossary/", glossary, name="glossary"),
     path("account/password/reset/", not_offered),
     path("account/password/reset/<path:rest>", not_offered),
@@ -28,6 +34,7 @@ urlpatterns = [
     path("account/email/", not_offered),
     path("account/confirm-email/", not_offered),
     path("account/confirm-email/<path:rest>", not_offered),
+    path("account/2fa/totp/activate/", SetUpView.as_view(), name="mfa_activate_totp"),
     path("account/2fa/", include("allauth.mfa.urls")),
     path("account/", include("allauth.account.urls")),
     path("", include("dashboard.accounts.urls")),

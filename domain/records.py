@@ -98,7 +98,10 @@ UNREADABLE = "unreadable"
 SET_ASIDE = "poisonous"
 """The reason of a dead letter for what nobody can read: the fold never meets it."""
 
-LETTER_REASONS = (*DEAD_LETTER_REASONS, SET_ASIDE)
+SCHEMA_MISMATCH = "schema-mismatch"
+"""The reason of a pipeline's dead letter: the value does not fit the schema of its source."""
+
+LETTER_REASONS = (*DEAD_LETTER_REASONS, SET_ASIDE, SCHEMA_MISMATCH)
 """Every reason of a dead letter."""
 
 APPLIED = "applied"

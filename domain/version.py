@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+MAX_EPOCH = 999_999
+"""The highest epoch that the sortable form has room for."""
+
 
 class Version(NamedTuple):
     """`epoch.offset.step`, compared as three integers.

@@ -10,6 +10,9 @@ from config.entry import enter
 from config.settings import Settings
 from ops.supervise import NotRunning, Supervisor
 
+RUNS = {"STARTING", "RUNNING", "BACKOFF"}
+"""The supervisor's words for a process that it keeps running."""
+
 
 def main(arguments: list[str]) -> str | None:
     """Do what the arguments say; returns a message when it cannot be done."""
@@ -20,10 +23,8 @@ def main(arguments: list[str]) -> str | None:
             case ["status"]:
                 _print_status(supervisor)
                 print(*standby_lines(settings), sep="\n", end="")
-            case ["start", name]:
-                supervisor.start(name)
-            case ["stop", name]:
-                supervisor.stop(name)
+            case ["start" | "stop" as action, name]:
+                _change(supervisor, action, name)
             case _:
                 return __doc__
     except NotRunning:
@@ -31,6 +32,17 @@ def main(arguments: list[str]) -> str | None:
     except KeyError as unknown:
         return f"No process is called {unknown}; there are {', '.join(supervisor.statuses())}."
     return None
+
+
+def _change(supervisor: Supervisor, action: str, name: str) -> None:
+    """Start or stop a process, and say what was done. Raises NotRunning, KeyError."""
+    runs = supervisor.statuses()[name].state in RUNS
+    if action == "stop":
+        supervisor.stop(name)
+        print(f"{name} {'is stopped' if runs else 'was stopped already'}.")
+    else:
+        supervisor.start(name)
+        print(f"{name} {'runs already' if runs else 'is started'}.")
 
 
 def _print_status(supervisor: Supervisor) -> None:

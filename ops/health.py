@@ -8,7 +8,6 @@ import urllib.request
 
 from config.pulse import age_s
 from config.settings import Settings, load_settings
-from ops.readiness import base_url
 
 # How old the sign of life of a process may be; of those not named here it is a minute.
 PATIENCE_S = {
@@ -16,6 +15,7 @@ PATIENCE_S = {
     "materialiser": 60.0,
     "worker": 30.0,
     "notifier": 30.0,
+    "beat": 30.0,
     "simulator": 60.0,
 }
 # Those that answer on a port.
@@ -36,7 +36,7 @@ def _stillness(settings: Settings, name: str) -> str:
 
 
 def _silence(settings: Settings, name: str) -> str:
-    base = base_url(settings)
+    base = settings.local_url
     url = f"{base}/healthz"
     if name == "target":
         url = f"{base.rpartition(':')[0]}:{settings.target}/"

@@ -114,7 +114,9 @@ def install_from_registry(venv: Path) -> None:
     """Install the pinned runtime into the environment, as its own Java. Raises JavaProblem."""
     python = venv / "bin" / "python"
     uv = [str(python), "-m", "uv", "pip", "install", "--quiet", f"--python={python}"]
-    done = subprocess.run([*uv, "--require-hashes", f"--requirements={LOCK}"], check=False)
+    done = subprocess.run(
+        [*uv, "--require-hashes", "--no-build", f"--requirements={LOCK}"], check=False
+    )
     if done.returncode:
         raise JavaProblem(
             f"{WANTED} is missing, and what {LOCK.name} pins cannot be had from the package "

@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from bus.kafka import KafkaBus
 from config.settings import Settings, load_settings
-from ops.readiness import base_url
 from ops.scenes import PICTURES, Picture
 from ops.test import find_browser
 from wire.topics import Topics
@@ -63,7 +62,7 @@ def _take_all(
         if names and picture.name not in names:
             continue
         if picture.user not in contexts:
-            context = browser.new_context(base_url=base_url(settings))
+            context = browser.new_context(base_url=settings.local_url)
             _log_in(context, picture.user, passwords[picture.user])
             contexts[picture.user] = context
         _take(contexts[picture.user], picture)

@@ -10,7 +10,8 @@ from config.settings import Settings
 
 GROUP = "tallyboard"
 BROKER = "broker"
-CELERY = ("--concurrency", "1", "--without-gossip", "--without-mingle", "--loglevel", "info")
+CELERY = ("-m", "celery", "-A", "dashboard")
+ALONE = ("--concurrency", "1", "--without-gossip", "--without-mingle", "--loglevel", "info")
 """Options of Celery's workers: they need not know of each other."""
 OF_INVOICES = {"invoices", "invoice-archive", "invoice-lines", "loyalty"}
 """Pipelines that read what the demo's tills send, or what others make of it."""
@@ -62,13 +63,14 @@ def processes(settings: Settings, only: Collection[str] = ()) -> list[Process]:
 
 def _core(python: str) -> list[Process]:
     manage = (python, "manage.py")
-    celery = (python, "-m", "celery", "-A", "dashboard", "worker", *CELERY)
+    worker = (python, *CELERY, "worker", *ALONE)
     return [
         Process("job", (python, "-m", "streaming"), early=True),
         Process("materialiser", (*manage, "materialise")),
         Process("web", (*manage, "serve")),
-        Process("worker", (*celery, "-n", "worker@%h", "--beat")),
-        Process("notifier", (*celery, "-n", "notifier@%h", "-Q", "notifications", "-P", "threads")),
+        Process("worker", (*worker, "-n", "worker@%h")),
+        Process("notifier", (*worker, "-n", "notifier@%h", "-Q", "notifications", "-P", "threads")),
+        Process("beat", (python, *CELERY, "beat", "--loglevel", "info")),
     ]
 
 

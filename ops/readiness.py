@@ -27,16 +27,9 @@ class Phase:
     reached: Callable[[], bool]
 
 
-def base_url(settings: Settings) -> str:
-    """Return the web server's address as a browser on this machine uses it."""
-    anywhere = settings.http_host in ("0.0.0.0", "::", "")  # noqa: S104
-    host = "127.0.0.1" if anywhere else settings.http_host
-    return f"http://{host}:{settings.http_port}"
-
-
 def phases(settings: Settings, started: Collection[str]) -> list[Phase]:
     """Return the steps of a start of the named processes, in order."""
-    url, kafka, begun = base_url(settings), settings.bootstrap, time.time_ns() // 1_000_000
+    url, kafka, begun = settings.local_url, settings.bootstrap, time.time_ns() // 1_000_000
     steps = [
         ("broker", {"broker"}, f"broker ready on {kafka}", lambda: listens(kafka)),
         ("web", {"web"}, f"web answers on {url}", lambda: answers(f"{url}/healthz")),

@@ -17,7 +17,13 @@ VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements-dev.lock"
 # The part of it that the product needs: what the image installs.
 PRODUCT_LOCK = ROOT / "requirements.lock"
+# What builds the packages that come as sources alone. It is there before they are: an environment
+# of their own for the build would be filled from the registry, with whatever is newest there.
+BUILD_LOCK = ROOT / "requirements-build.lock"
 STAMP = VENV / "tallyboard-lock"
+# What the installers say; of one that fails the last lines are shown.
+LOG = VENV / "setup.log"
+SHOWN = 5
 WANTED = (3, 11)
 
 
@@ -25,12 +31,12 @@ class SetupProblem(Exception):
     """The environment cannot be made; the message says what to do."""
 
 
-def ensure_environment(venv: Path = VENV, lock: Path = LOCK) -> None:
+def ensure_environment(venv: Path = VENV, lock: Path = LOCK, build_lock: Path = BUILD_LOCK) -> None:
     """Bring `venv` to what `lock` says; at once when it is already there.
 
     Raises SetupProblem when Python is not 3.11, lacks venv, or a package cannot be had.
     """
-    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+    digest = hashlib.sha256(lock.read_bytes() + build_lock.read_bytes()).hexdigest()
     stamp = venv / STAMP.name
     if stamp.exists() and stamp.read_text() == digest and _works(venv):
         return
@@ -43,8 +49,9 @@ def ensure_environment(venv: Path = VENV, lock: Path = LOCK) -> None:
             [sys.executable, "-m", "venv", "--clear", venv],
             "Python's module venv is missing or broken: install python3.11-venv.",
         )
-    _say("installing packages from requirements-dev.lock (about a minute)")
-    _install(venv / "bin" / "python", lock)
+    log = venv / LOG.name
+    _say(f"installing packages from requirements-dev.lock (about a minute; log: {log})")
+    _install(venv / "bin" / "python", lock, build_lock)
     stamp.write_text(digest)
 
 
@@ -58,7 +65,8 @@ def _works(venv: Path) -> bool:
     return answer.returncode == 0 and Path(answer.stdout.strip()).resolve() == venv.resolve()
 
 
-def _install(python: Path, lock: Path) -> None:
+def _install(python: Path, lock: Path, build_lock: Path) -> None:
+    log = python.parent.parent / LOG.name
     advice = (
         "The package registry cannot be reached, or lacks what requirements-dev.lock pins: check "
         "the network (HTTPS_PROXY, pip's configuration) and start again."
@@ -67,10 +75,24 @@ def _install(python: Path, lock: Path) -> None:
         only_uv.write(lock_entry(lock.read_text(), "uv"))
         only_uv.flush()
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run_silently([*pip, "--retries", "1", "--require-hashes", "-r", only_uv.name], advice)
-    uv = [python, "-m", "uv", "pip", "install", "--python", python]
+        _run_logged(
+            [
+                *pip,
+                "--retries",
+                "1",
+                "--require-hashes",
+                "--only-binary",
+                ":all:",
+                "-r",
+                only_uv.name,
+            ],
+            advice,
+            log,
+        )
+    uv = [python, "-m", "uv", "pip", "install", "--python", python, "--require-hashes"]
+    _run_logged([*uv, "--no-build", "-r", build_lock], advice, log)
     # Compiled once here rather than by ten processes at the first start.
-    _run([*uv, "--require-hashes", "--compile-bytecode", "-r", lock], advice)
+    _run_logged([*uv, "--no-build-isolation", "--compile-bytecode", "-r", lock], advice, log)
 
 
 def lock_entry(lock: str, name: str) -> str:
@@ -94,12 +116,14 @@ def _run(command: Sequence[object], advice: str) -> None:
         raise SetupProblem(advice)
 
 
-def _run_silently(command: Sequence[object], advice: str) -> None:
+def _run_logged(command: Sequence[object], advice: str, log: Path) -> None:
+    """Run a command, its output in a log. Raises SetupProblem with the last lines of it."""
     words = [str(part) for part in command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    with log.open("ab") as output:
+        done = subprocess.run(words, stdout=output, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise SetupProblem(" ".join([advice, *said]))
+        said = log.read_text(errors="replace").strip().splitlines()[-SHOWN:]
+        raise SetupProblem("\n".join([advice, *said, f"All of it: {log}"]))
 
 
 def _say(text: str) -> None:

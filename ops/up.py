@@ -201,7 +201,7 @@ def _stopped(settings: Settings) -> str:
 
 def print_welcome(settings: Settings, stopped: str = "") -> None:
     """Print where the board is and the demo's logins. stopped: the job's queries that are."""
-    url = readiness.base_url(settings)
+    url = settings.local_url
     print(f"\n  Tallyboard is ready: {url}/")
     logins = settings.data_dir / "demo-logins.json"
     if settings.demo and logins.exists():

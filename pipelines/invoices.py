@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 
 from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
 
-# An invoice as a till sends it, keyed by its store. `at`: Unix ms; `amount` and `price`: cents.
+# An invoice as a till sends it, keyed by its store. `at`: Unix ms; `amount`, `price`: euro cents.
 # One without `delivery` is taken away, one without `customer_type` earns nothing.
 INVOICE = """
 invoice string not null, store string not null, customer string not null, card string not null,

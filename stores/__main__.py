@@ -34,7 +34,8 @@ def main(arguments: list[str]) -> None:
     listening = _listening(given.host, given.port)
     secret = settings.store_secret()
     bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
-    directory = Directory(bus, topics.store_group(SCENARIO), topics.states(SCENARIO))
+    group, topic = topics.store_group(SCENARIO), topics.states(SCENARIO)
+    directory = Directory(bus, group, topic, secret)
     try:
         bus.wait(30)
         table = _table(given.store, settings, address, directory)
@@ -49,6 +50,7 @@ def main(arguments: list[str]) -> None:
     application = StoreApp(server, secret).application()
     config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="on")
     uvicorn.Server(config).run([listening])
+    others.close()
     table.close()
 
 

@@ -1,20 +1,33 @@
-"""Who owns which partition, as the group's coordinator says: each server is a member under the
-address at which it answers."""
+"""Who owns which partition, as the group's coordinator says: each server is a member under a name
+that says where it answers, and proves that it is one."""
 
 from __future__ import annotations
 
-import re
 import time
+from collections.abc import Callable
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from bus.base import Bus, BusError
+import structlog
+
+from bus.base import Bus, BusError, GroupMember, no_answer
 from stores.base import NotReady, NotRun, Unreachable
+from stores.proofs import announced, announcement
+
+log = structlog.get_logger(__name__)
 
 FRESH_S = 1.0
-"""So long what was read is believed: a server that does not own a partition says so itself."""
+"""So long what was read is believed: a server that does not own a partition says so itself. So
+long, too, nobody asks Kafka again after it has not answered."""
+ASK_S = 2.0
+"""So long Kafka is waited for: pages wait with it."""
 PAUSE_S = 0.2
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s:,/@?#]+):[0-9]{1,5}")
+LOGGED = 20
+"""So many members without a proof are logged, each once."""
+SHOWN = 100
+"""So many characters of such a member's name are kept: it may be as long as it likes."""
+
+R = TypeVar("R")
 
 
 class Server(NamedTuple):
@@ -24,41 +37,59 @@ class Server(NamedTuple):
     partitions: frozenset[int]
 
 
+class Unlisted(Unreachable):
+    """Kafka does not say who the servers are."""
+
+
 class Directory:
     """The servers of one topic's group. Safe to share among threads."""
 
-    def __init__(self, bus: Bus, group: str, topic: str) -> None:
-        self._bus, self.group, self.topic = bus, group, topic
+    def __init__(self, bus: Bus, group: str, topic: str, secret: str) -> None:
+        """secret: the stores', with which each server proves itself."""
+        self._bus, self.group, self.topic, self._secret = bus, group, topic, secret
         self._lock = Lock()
         self._servers: list[Server] = []
-        self._read_at = -FRESH_S
+        self._unproved: tuple[str, ...] = ()
+        self._logged: set[str] = set()
+        self._read_at = self._failed_at = -FRESH_S
+        self._fault = ""
         self._partitions = 0
 
     def servers(self) -> list[Server]:
-        """Return the servers by address. Raises Unreachable where Kafka does not answer."""
+        """Return the servers by address. Raises Unlisted where Kafka does not answer."""
         with self._lock:
             if time.monotonic() - self._read_at >= FRESH_S:
-                self._servers = self._read()
+                self._read(self._asked(lambda: self._bus.members(self.group, ASK_S)))
                 self._read_at = time.monotonic()
             return self._servers
 
+    def unproved(self) -> tuple[str, ...]:
+        """Return the members of the group that are asked nothing, as last read: their names prove
+        no server, or one that has started anew since."""
+        return self._unproved
+
+    def announcement(self, address: str) -> str:
+        """Return the name under which a server that starts now joins the group."""
+        return announcement(self._secret, self.group, address, time.time_ns() // 1_000_000)
+
     def wait(self, timeout_s: float) -> None:
         """Wait until Kafka answers for the group: a broker that has just begun does not yet know
-        who coordinates it. Raises Unreachable after `timeout_s` seconds."""
+        who coordinates it. Raises Unlisted after `timeout_s` seconds."""
         end = time.monotonic() + timeout_s
         while True:
             try:
                 self.servers()
                 return
-            except Unreachable:
+            except Unlisted:
                 if time.monotonic() >= end:
                     raise
-                time.sleep(PAUSE_S)
+            time.sleep(PAUSE_S)
+            self.expire()
 
     def owners(self) -> dict[int, str]:
         """Return the address of each partition's owner; one that nobody owns is left out.
 
-        Raises Unreachable; NotRun where there is no server at all.
+        Raises Unlisted; NotRun where there is no server at all.
         """
         servers = self.servers()
         if not servers:
@@ -68,29 +99,55 @@ class Directory:
     def expire(self) -> None:
         """Have the group asked again: somebody was not where it was said to be."""
         with self._lock:
-            self._read_at = -FRESH_S
+            self._read_at = self._failed_at = -FRESH_S
 
     def partitions(self) -> int:
-        """Return how many partitions there are. Raises NotReady, Unreachable."""
-        if not self._partitions:
-            try:
-                self._partitions = self._bus.partitions(self.topic)
-            except BusError as error:
-                raise Unreachable(f"Kafka does not answer: {error}") from error
+        """Return how many partitions there are. Raises NotReady, Unlisted."""
+        with self._lock:
+            if not self._partitions:
+                self._partitions = self._asked(lambda: self._bus.partitions(self.topic, ASK_S))
         if not self._partitions:
             raise NotReady(f"There is no topic {self.topic} yet.")
         return self._partitions
 
-    def _read(self) -> list[Server]:
+    def _asked(self, ask: Callable[[], R]) -> R:
+        """Return what Kafka answers. Raises Unlisted, at once where it just did not answer."""
+        if time.monotonic() - self._failed_at < FRESH_S:
+            raise Unlisted(self._fault)
         try:
-            members = self._bus.members(self.group)
+            return ask()
         except BusError as error:
-            raise Unreachable(f"Kafka does not say who owns what: {error}") from error
-        return sorted(
-            Server(name, frozenset(at for topic, at in places if topic == self.topic))
-            for name, places in members
-            if _ADDRESS.fullmatch(name)
-        )
+            self._fault, self._failed_at = no_answer(error), time.monotonic()
+            raise Unlisted(self._fault) from error
+
+    def _read(self, members: list[GroupMember]) -> None:
+        """Note who proves a server; of several of one address, who has started last."""
+        known = [(announced(self._secret, self.group, each.name), each) for each in members]
+        newest: dict[str, int] = {}
+        for one, _ in known:
+            if one is not None:
+                newest[one.address] = max(one.started, newest.get(one.address, 0))
+        shares: dict[str, set[int]] = {address: set() for address in newest}
+        unproved: list[str] = []
+        for one, member in known:
+            if one is None or one.started < newest[one.address]:
+                unproved.append(member.name[:SHOWN])
+            else:
+                own = (at for topic, at in member.partitions if topic == self.topic)
+                shares[one.address].update(own)
+        self._servers = [Server(at, frozenset(share)) for at, share in sorted(shares.items())]
+        self._unproved = tuple(sorted(unproved))
+        self._log_unproved()
+
+    def _log_unproved(self) -> None:
+        for name in self._unproved:
+            if name not in self._logged and len(self._logged) < LOGGED:
+                self._logged.add(name)
+                log.warning(
+                    "a member of the stores' group proves no server, and is asked nothing",
+                    group=self.group,
+                    client=name,
+                )
 
 
 def standby_for(address: str, servers: list[Server], standbys: int) -> frozenset[int]:

@@ -1,10 +1,9 @@
 """What a store server answers over HTTP: to other servers, to the web process, and to whoever was
-sent here with a ticket."""
+sent here, each with a ticket; signed for who asks with a number of their own."""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from domain.names import MAX_NAME, name_ok
 from stores.base import Many, NotRun, One, StoreProblem
 from stores.envelopes import answer_many, answer_one
 from stores.owner_store import MISDIRECTED
+from stores.proofs import FORWARDED, NONCE, SIGNATURE, TICKET, signature
 from stores.server import NotOwner, StoreServer
 from stores.tickets import opens
 
@@ -62,6 +62,9 @@ class StoreApp:
 
     def _safe(self, operation: Callable[[Request], Response]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
+            return self._signed(request, outcome(request))
+
+        def outcome(request: Request) -> Response:
             try:
                 self._admit(request)
                 return operation(request)
@@ -77,13 +80,18 @@ class StoreApp:
         return answer
 
     def _admit(self, request: Request) -> None:
-        """Raise Refusal for who has neither the secret nor a ticket for this address."""
-        given = request.headers.get("Authorization", "")
-        if hmac.compare_digest(given.encode(), f"Bearer {self._secret}".encode()):
-            return
-        path = request.scope["raw_path"].decode("ascii")
-        if not opens(request.query_params.get("ticket", ""), self._secret, path, _now_ms()):
-            raise Refusal(401, "not-authenticated", "the stores' secret, or a ticket in force")
+        """Raise Refusal for who has no ticket for this question."""
+        target, ticket = _target(request)
+        if not opens(ticket, self._secret, self._server.address, target, _now_ms()):
+            raise Refusal(401, "not-authenticated", "a ticket in force for this path and query")
+
+    def _signed(self, request: Request, answer: Response) -> Response:
+        """Return an answer with its signature for who has sent a nonce."""
+        nonce, address = request.headers.get(NONCE, ""), self._server.address
+        if nonce:
+            parts = (nonce, _target(request)[0], answer.status_code, bytes(answer.body))
+            answer.headers[SIGNATURE] = signature(self._secret, address, *parts)
+        return answer
 
     def _refused(self, status: int, reason: str, detail: str) -> Response:
         self._server.refused[reason] += 1
@@ -103,7 +111,7 @@ class StoreApp:
 
     def _asker(self, request: Request) -> Callable[[str], One]:
         """Return what answers: this server; where it is not the owner, the owner, asked once."""
-        if "Tallyboard-Forwarded" in request.headers:
+        if FORWARDED in request.headers:
             return self._server.get
 
         def ask(key: str) -> One:
@@ -136,6 +144,17 @@ class StoreApp:
 
     def _health(self, _request: Request) -> Response:
         return _json(self._server.health())
+
+
+def _target(request: Request) -> tuple[str, str]:
+    """Return the path and query that are asked for, and the ticket: of a header, or, as of a client
+    that was sent here, the query's last parameter."""
+    path, query = (request.scope[part].decode("latin-1") for part in ("raw_path", "query_string"))
+    given = request.headers.get(TICKET, "").removeprefix("Ticket ")
+    if not given and "ticket=" in query:
+        query, _, given = query.rpartition("ticket=")
+        query = query.removesuffix("&")
+    return f"{path}?{query}" if query else path, given
 
 
 def _page(request: Request) -> tuple[str, int]:

@@ -1,13 +1,16 @@
 """Asks the store servers: the owner of a key, or all of them for all orders.
 
-The servers speak HTTP: a redirect then means the same to a client, a browser and another server,
-and what is asked of a server by hand is what servers ask each other.
+The servers speak HTTP: a redirect then means the same to a client, a browser and another server.
+A question carries a ticket for itself alone, and no secret; an answer that is not signed for the
+one who asked is none.
 """
 
 from __future__ import annotations
 
 import heapq
+import hmac
 import random
+import secrets
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +18,13 @@ from functools import partial
 from typing import Protocol, TypeVar
 from urllib.parse import quote
 
-import httpx
 import msgspec
 
 from stores.base import Health, Many, NotReady, NotRun, One, StoreProblem, Unreachable
-from stores.directory import Directory
+from stores.directory import Directory, Unlisted
 from stores.envelopes import OrderAnswer, OrdersAnswer
+from stores.http_client import HttpClient
+from stores.proofs import FORWARDED, NONCE, SIGNATURE, TICKET, signature
 from stores.tickets import ticket
 from wire.partitioner import partition_of
 
@@ -28,6 +32,10 @@ PATIENCE_S = 3.0
 """So long a partition that is moving is asked for again before the answer is that it moves."""
 PAUSE_S = 0.05
 TIMEOUT_S = 2.0
+ANSWER_S = 5.0
+"""So long an answer may take in all; each step of it `TIMEOUT_S`."""
+MAX_ANSWER = 16 << 20
+"""So many bytes of an answer are read: a thousand orders with long names are a third of that."""
 MISDIRECTED = 421
 """What a server answers that does not own what it was asked for."""
 
@@ -65,8 +73,7 @@ class OwnerStore:
         self, directory: Directory, secret: str, *, patience_s: float = PATIENCE_S
     ) -> None:
         self.directory, self._secret, self._patience_s = directory, secret, patience_s
-        headers = {"Authorization": f"Bearer {secret}", "Tallyboard-Forwarded": "1"}
-        self._http = httpx.Client(headers=headers, timeout=TIMEOUT_S, trust_env=False)
+        self._http = HttpClient(TIMEOUT_S, ANSWER_S, MAX_ANSWER)
         self._pool = ThreadPoolExecutor(8, "stores")
 
     def get(self, key: str) -> One:
@@ -85,11 +92,15 @@ class OwnerStore:
         answers: list[OrdersAnswer] = []
 
         def ask() -> None:
+            problem: StoreProblem | None = None
             for partitions, answer in self._scattered(frozenset(missing), after, limit):
-                answers.append(answer)
-                missing.difference_update(partitions)
+                if isinstance(answer, OrdersAnswer):
+                    answers.append(answer)
+                    missing.difference_update(partitions)
+                else:
+                    problem = answer
             if missing:
-                raise NotReady(f"Nobody answers for {_named(missing)} just now.")
+                raise problem or NotReady(f"Nobody answers for {_named(missing)} just now.")
 
         self._patiently(ask)
         return _gathered(answers, limit)
@@ -126,11 +137,17 @@ class OwnerStore:
     def redirection(self, key: str) -> str:
         """Return the URL at which a key's owner answers whoever comes there soon.
 
-        Raises StoreProblem.
+        The owner has answered for itself just before: nobody is sent to whoever has its address
+        now. Raises StoreProblem.
         """
-        address = self._patiently(lambda: self.owner(key))
-        path = f"/orders/{quote(key, safe='')}"
-        return f"http://{address}{path}?ticket={ticket(self._secret, path, _now_ms())}"
+
+        def ask() -> str:
+            owner = self.owner(key)
+            self._asked(owner, "/health", ServerHealth)
+            return owner
+
+        address, path = self._patiently(ask), f"/orders/{quote(key, safe='')}"
+        return f"http://{address}{path}?ticket={ticket(self._secret, address, path, _now_ms())}"
 
     # ---- single servers ----
 
@@ -148,6 +165,10 @@ class OwnerStore:
             raise NotRun(f"No store server answers at {address}." if address else "None runs.")
         return LocalStore(address or random.choice(known), self._asked)
 
+    def close(self) -> None:
+        """Close the connections to servers."""
+        self._http.close()
+
     def _health(self, address: str) -> ServerHealth | Unreachable:
         try:
             return self._asked(address, "/health", ServerHealth)
@@ -156,48 +177,56 @@ class OwnerStore:
 
     def _scattered(
         self, partitions: Collection[int], after: str, limit: int
-    ) -> list[tuple[list[int], OrdersAnswer]]:
-        """Return what the owners of these partitions answer; those that fail are left out."""
+    ) -> list[tuple[list[int], OrdersAnswer | StoreProblem]]:
+        """Return what the owners of these partitions answer, or why they answer nothing."""
         by_owner: dict[str, list[int]] = {}
         for partition, address in self.directory.owners().items():
             if partition in partitions:
                 by_owner.setdefault(address, []).append(partition)
         ask = partial(self._share, after=after, limit=limit)
         answers = self._pool.map(ask, by_owner, by_owner.values())
-        pairs = zip(by_owner.values(), answers, strict=True)
-        return [(share, answer) for share, answer in pairs if answer is not None]
+        return list(zip(by_owner.values(), answers, strict=True))
 
     def _share(
         self, address: str, partitions: list[int], after: str, limit: int
-    ) -> OrdersAnswer | None:
+    ) -> OrdersAnswer | StoreProblem:
         wanted = ",".join(map(str, sorted(partitions)))
         path = f"/orders?partitions={wanted}&limit={limit}&after={quote(after, safe='')}"
         try:
             return self._asked(address, path, OrdersAnswer)
-        except (NotReady, Unreachable):
-            return None
+        except (NotReady, Unreachable) as problem:
+            return problem
 
     def _asked(self, address: str, path: str, expected: type[R]) -> R:
         """Return what a server answers. Raises NotReady, Unreachable."""
-        try:
-            response = self._http.get(f"http://{address}{path}")
-        except httpx.HTTPError as error:
-            raise Unreachable(f"{address} does not answer ({error!r}).") from error
-        if response.status_code == 200:
-            return msgspec.json.decode(response.content, type=expected)
-        if response.status_code in (MISDIRECTED, 503):
+        opening, nonce = ticket(self._secret, address, path, _now_ms()), secrets.token_hex(16)
+        headers = {TICKET: f"Ticket {opening}", NONCE: nonce, FORWARDED: "1"}
+        status, answered, body = self._http.get(address, path, headers)
+        wanted = signature(self._secret, address, nonce, path, status, body)
+        if not hmac.compare_digest(answered.get(SIGNATURE, "").encode(), wanted.encode()):
+            raise Unreachable(
+                f"{address} answers {status} without the stores' signature: expected one made with "
+                "the TALLYBOARD_STORES_SECRET of this process."
+            )
+        if status == 200:
+            return msgspec.json.decode(body, type=expected)
+        if status in (MISDIRECTED, 503):
             raise NotReady(f"{address} does not answer for this just now.")
-        raise Unreachable(f"{address} answers {response.status_code}.")
+        if status == 401:
+            raise Unreachable(f"{address} takes no ticket (401): compare its clock with this one.")
+        raise Unreachable(f"{address} answers {status}.")
 
     def _patiently(self, ask: Callable[[], R]) -> R:
         """Return what `ask` returns, which is tried again while partitions move.
 
-        Raises StoreProblem when time is up.
+        Raises StoreProblem when time is up, or where Kafka does not answer: that took its time.
         """
         end = time.monotonic() + self._patience_s
         while True:
             try:
                 return ask()
+            except Unlisted:
+                raise
             except (NotReady, Unreachable):
                 if time.monotonic() >= end:
                     raise

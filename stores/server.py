@@ -59,6 +59,7 @@ class StoreServer:
     ) -> None:
         """others: asks the owners of what this server does not own; keeps: kind of table."""
         self.address, self.others = address, others
+        self._name = directory.announcement(address)
         self.instance = f"{address} ({socket.gethostname()}, process {os.getpid()})"
         self.refused: Counter[str] = Counter()
         self._bus, self._directory, self._table = bus, directory, table
@@ -173,7 +174,7 @@ class StoreServer:
             member = self._bus.member(
                 self._directory.group,
                 self._directory.topic,
-                self.address,
+                self._name,
                 self,
                 session_s=self._session_s,
                 clock=boot_clock,

@@ -1,31 +1,38 @@
-"""Who may ask a store server: whoever has the secret, or a ticket for one address made with it.
+"""Who may ask a store server: whoever has a ticket for that one question.
 
-A redirect sends a client to a server that knows neither its login nor its token. So the address
-that it is sent to carries a ticket, which opens that address alone, for seconds.
+The stores' secret makes it and is never sent itself. It holds for one server, one path with its
+query, and seconds. So a client that is sent elsewhere takes one along, and whoever answers at the
+address of a server that has gone learns nothing that opens another, or another order.
 """
 
 from __future__ import annotations
 
 import hmac
-from hashlib import sha256
+
+from stores.proofs import mark
 
 LASTS_MS = 10_000
+"""So long a ticket lasts; by as much the clocks of two machines may differ."""
 
 
-def ticket(secret: str, path: str, now_ms: int) -> str:
-    """Return a ticket for a path, percent-encoded as it is in the address."""
+def ticket(secret: str, address: str, target: str, now_ms: int) -> str:
+    """Return a ticket for a question to the server at an address.
+
+    target: path and query, percent-encoded as they are sent.
+    """
     until = now_ms + LASTS_MS
-    return f"{until}.{_mark(secret, path, until)}"
+    return f"{until}.{_mark(secret, address, target, until)}"
 
 
-def opens(given: str, secret: str, path: str, now_ms: int) -> bool:
-    """Return whether a ticket opens a path now."""
-    until, _, mark = given.partition(".")
+def opens(given: str, secret: str, address: str, target: str, now_ms: int) -> bool:
+    """Return whether a ticket opens the target at an address now."""
+    until, _, given_mark = given.partition(".")
     if not (until.isascii() and until.isdigit() and len(until) <= 15):
         return False
-    fresh = now_ms <= int(until) <= now_ms + LASTS_MS
-    return fresh and hmac.compare_digest(mark.encode(), _mark(secret, path, int(until)).encode())
+    fresh = now_ms <= int(until) <= now_ms + 2 * LASTS_MS
+    wanted = _mark(secret, address, target, int(until))
+    return fresh and hmac.compare_digest(given_mark.encode(), wanted.encode())
 
 
-def _mark(secret: str, path: str, until: int) -> str:
-    return hmac.new(secret.encode(), f"{until} {path}".encode(), sha256).hexdigest()
+def _mark(secret: str, address: str, target: str, until: int) -> str:
+    return mark(secret, "ticket", address, target, str(until))

@@ -13,6 +13,9 @@ from typing import NamedTuple
 from bus.base import TopicPartition
 from wire.job import Checkpoint
 
+# The file, in a query's folder, of the highest epoch that its log has shown.
+FLOOR = "floor"
+
 
 class Epoch(NamedTuple):
     """A checkpoint of a query. Its number is part of every version that rests on it."""
@@ -75,8 +78,30 @@ def drop_old(home: Path) -> None:
         shutil.rmtree(old.path, ignore_errors=True)
 
 
+def read_floor(home: Path) -> int | None:
+    """Return the epoch above which each new one of a query begins, as far as its folder says."""
+    try:
+        return int((home / FLOOR).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def raise_floor(home: Path, number: int) -> None:
+    """Have each new epoch of a query begin above this number. Raises OSError."""
+    floor = read_floor(home)
+    if floor is None or number > floor:
+        home.mkdir(parents=True, exist_ok=True)
+        draft = home / f"{FLOOR}.new"
+        draft.write_text(str(number))
+        draft.replace(home / FLOOR)
+
+
 def _highest(homes: Path) -> int:
-    return max((number for home in homes.glob("*/") for number in _epochs(home)), default=0)
+    return max((number for home in homes.glob("*/") for number in _known(home)), default=0)
+
+
+def _known(home: Path) -> list[int]:
+    return [*_epochs(home), read_floor(home) or 0]
 
 
 def _epochs(home: Path) -> list[int]:

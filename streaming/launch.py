@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from bus.base import TopicSpec, Unavailable
+from bus.base import Refused, TopicSpec, Unavailable
 from bus.kafka import KafkaBus
 from config import leadership as records
 from config.leadership import Leader, boot_id
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("streaming.launch")
 
 LOOK_S = 0.02
+# How long Kafka is not asked again where it has refused.
+REFUSED_S = 2.0
 # How long a process waits for the one before it, of the same role, to end.
 PATIENCE_S = 10.0
 # How a process ends that leads no longer.
@@ -166,6 +168,9 @@ class Job:
             try:
                 self._bus.ensure_topics([control], replication=replication, timeout_s=2)
                 there = True
+            except Refused as refusal:
+                log.warning("%s", refusal)
+                self._stop.wait(REFUSED_S)
             except Unavailable as error:
                 log.debug("Kafka is not ready: %s", error)
 

@@ -11,13 +11,14 @@ from streaming.bounds import in_log, known, merged, remember
 from streaming.buckets import BucketId
 from streaming.checkpoint import Epoch, current_epoch, gaps, positions
 from streaming.epoch_start import EpochStart, bound, start_of
+from streaming.log_epochs import rise
 from streaming.plan import Plan
 from streaming.progress import ProgressReporter
 from streaming.sources import bound as bound_topics
 from streaming.sources import check
 from streaming.state_rebuild import StateRebuild
 from streaming.ticks import BrokerClocks, Ticker, TimerWatch
-from streaming.workload import Workload
+from streaming.workload import Workload, now_ms
 
 
 class Planned(NamedTuple):
@@ -39,6 +40,7 @@ class Planner:
         self.starts = quarantine.Starts(workload.home)
         self.unbounded: list[str] = []
         self._ticker: Ticker | None = None
+        self._compared = False
 
     def plan(self) -> Planned:
         """Prepare topics, rules and ticks, and return what the query is to know.
@@ -49,6 +51,7 @@ class Planner:
         rules = self._workload.append_rules(self._report)
         places = {self._workload.source(bucket) for bucket in rules}
         self._start_ticks(places)
+        self._rise()
         self._rebuilds.carry_out(self._workload.scenarios)
         epoch = current_epoch(self._workload.home)
         self._report.epoch = epoch.number
@@ -66,6 +69,16 @@ class Planner:
         check(self._bus, self._workload.source_topics(), settings.bootstrap)
         names = [spec.name for spec in specs]
         self.unbounded = bound_topics(self._bus, names, settings.bootstrap)
+
+    def _rise(self) -> None:
+        """Begin a higher epoch, once for each process, where readers would drop this one's states.
+
+        Raises BusError, OSError and LogProblem.
+        """
+        if not self._compared:
+            workload = self._workload
+            rise(self._bus, workload.topics, workload.home, workload.scenarios.keys(), now_ms)
+            self._compared = True
 
     def _plan(self, epoch: Epoch, start: EpochStart, rules: Mapping[BucketId, str]) -> Plan:
         workload = self._workload

@@ -9,7 +9,7 @@ from bus.base import BusError
 from domain.scenario import Scenario, ScenarioError
 from streaming import rule_change
 from streaming.batch_queries.runner import BatchQueries
-from streaming.checkpoint import current_epoch
+from streaming.checkpoint import LogProblem, current_epoch
 from streaming.engine_assignment import ProcessNeeded, Refused
 from streaming.overlays import keep
 from streaming.progress import ProgressReporter
@@ -86,7 +86,7 @@ class RequestHandler:
     def _rebuild(self, request: Control) -> bool:
         try:
             self._rebuilds.judge(request, self._workload.scenarios)
-        except (Refused, BusError) as refused:
+        except (Refused, BusError, LogProblem, OSError) as refused:
             self._queue.answer(request, "refused", str(refused))
             return False
         self._queue.begin_rebuild(request)

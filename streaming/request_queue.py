@@ -9,7 +9,7 @@ from time import monotonic
 
 import msgspec
 
-from bus.base import Bus, BusError, Message, Reader
+from bus.base import Bus, BusError, Message, Reader, Refused
 from streaming.request_auth import RequestAuthenticator
 from wire.job import (
     EXPIRES_MS,
@@ -88,15 +88,24 @@ class RequestQueue:
     def receive(self) -> list[Control]:
         """Return new requests that are to be carried out, and answer all others.
 
-        A lost broker has none.
+        A lost broker has none, and neither has one that refuses the topic.
         """
         reader = self._reader or self._open()
-        messages = reader.poll(0, MOST_AT_ONCE) if reader is not None else []
+        messages = self._read(reader) if reader is not None else []
         requests = [ask for message in messages if (ask := self._judge(message)) is not None]
         if messages:
             self._memory.next_offset = messages[-1].offset + 1
             self._save()
         return requests
+
+    def _read(self, reader: Reader) -> list[Message]:
+        try:
+            return reader.poll(0, MOST_AT_ONCE)
+        except Refused as refusal:
+            log.warning("requests are not read: %s", refusal)
+            self.close()
+            self._next_try = monotonic() + TRY_AGAIN_S
+            return []
 
     def _open(self) -> Reader | None:
         if monotonic() < self._next_try:
@@ -104,6 +113,9 @@ class RequestQueue:
         self._next_try = monotonic() + TRY_AGAIN_S
         try:
             begin, _ = self._bus.offsets([self._topic], REACH_S)[self._topic, 0]
+        except Refused as refusal:
+            log.warning("requests are not read: %s", refusal)
+            return None
         except (BusError, KeyError) as error:
             log.debug("%s cannot be read yet: %r", self._topic, error)
             return None

@@ -55,6 +55,13 @@ _STAYS = (
         ),
     ),
     (
+        r"the log shows epoch \d+, and the highest is",
+        (
+            "a record names an epoch that no job has written: find out who may write to the "
+            "topics of states and to job.buckets, and delete the topic that holds it"
+        ),
+    ),
+    (
         r"InvalidTimestamp: ",
         (
             "a record has no valid timestamp, and the pipeline is declared to fail then: change "
@@ -67,7 +74,10 @@ _STAYS = (
     ),
     (
         r"(?i)authoriz|authenticat|sasl",
-        "Kafka refuses the job: check user, password and rights",
+        (
+            "Kafka refuses the job: check user and password (TALLYBOARD_KAFKA_USERNAME, "
+            "TALLYBOARD_KAFKA_PASSWORD), and the user's rights on the topic or group that is named"
+        ),
     ),
     (
         r"STATE_STORE|STATE_SCHEMA|STATEFUL_OPERATOR|CANNOT_LOAD_STATE|UnreadableAsset",

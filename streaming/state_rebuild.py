@@ -6,7 +6,6 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import monotonic
 from typing import Annotated
 
 import msgspec
@@ -16,14 +15,22 @@ from domain.fold import Bucket
 from domain.scenario import Scenario
 from streaming.bounds import Bounds, in_log, known, merged
 from streaming.buckets import BucketId
-from streaming.checkpoint import Epoch, current_epoch, drop_old, next_epoch, positions
+from streaming.checkpoint import (
+    Epoch,
+    current_epoch,
+    drop_old,
+    next_epoch,
+    positions,
+    raise_floor,
+)
 from streaming.engine import Engine
 from streaming.engine_assignment import Refused
 from streaming.epoch_start import EARLIEST, START, EpochStart, UnreadableStart, begin, start_of
 from streaming.initial_state import check_place, read_snapshot, write_initial_state
+from streaming.log_epochs import heartbeats, highest_of, shown_by_log
 from streaming.request_queue import RequestQueue
 from streaming.rules import dump_rule, rule_before
-from wire.job import AHEAD_MS, Control, Heartbeat, Step, UnreadableJobRecord, decode_heartbeat
+from wire.job import AHEAD_MS, Control, Step
 from wire.snapshot import DamagedSnapshot, Emitted, FileName, load_snapshot
 from wire.source import MAX_TIME
 from wire.topics import Topics
@@ -31,8 +38,6 @@ from wire.topics import Topics
 log = logging.getLogger("streaming.state_rebuild")
 
 PREPARED = "prepared"
-# The last heartbeats that are looked through, of all buckets, and for how long at most.
-BEATS, BEATS_S = 5_000, 5.0
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,10 +96,14 @@ class StateRebuild:
         self._told = -1
 
     def judge(self, ask: Control, scenarios: Mapping[str, Scenario]) -> None:
-        """Raise Refused where it cannot be done, BusError where that cannot be said."""
+        """Raise Refused where it cannot be done, BusError and LogProblem where that cannot be said.
+
+        The epoch to come is above all that the log shows.
+        """
         if (stopped := self._queue.stopped) is not None:
             raise Refused(f"the query was stopped by {stopped.user}: start it first")
         self._check(ask, scenarios)
+        raise_floor(self._home, highest_of(shown_by_log(self._bus, self._topics, scenarios.keys())))
 
     def prepare(self, ask: Control) -> Prepared:
         """Write the states that it begins with: the query may run meanwhile, as it takes a while.
@@ -247,20 +256,10 @@ class StateRebuild:
 
     def _beaten(self, epoch: int) -> dict[str, int]:
         """Return the offsets of an epoch's newest heartbeats, which are past the last batch."""
-        edges = self._bus.offsets([self._topics.buckets])
-        starts = {at: max(begin, end - BEATS) for at, (begin, end) in edges.items() if end > begin}
         reached: dict[str, int] = {}
-        if not starts:
-            return reached
-        reader, give_up = self._bus.reader(starts), monotonic() + BEATS_S
-        try:
-            while monotonic() < give_up and _before_end(reader.positions(), edges):
-                for message in reader.poll(0.2, 1_000):
-                    beat = _beat(message.value)
-                    if beat is not None and (beat.engine, beat.epoch) == (self._engine, epoch):
-                        reached[beat.bucket] = max(beat.offset, reached.get(beat.bucket, -1))
-        finally:
-            reader.close()
+        for beat in heartbeats(self._bus, self._topics):
+            if (beat.engine, beat.epoch) == (self._engine, epoch):
+                reached[beat.bucket] = max(beat.offset, reached.get(beat.bucket, -1))
         return reached
 
     def _rule(self, name: str, offset: int) -> str | None:
@@ -276,19 +275,6 @@ class StateRebuild:
             return bucket, last
         except DamagedSnapshot as error:
             raise Refused(f"{name}: {error}") from None
-
-
-def _beat(value: bytes | None) -> Heartbeat | None:
-    try:
-        return decode_heartbeat(value)
-    except UnreadableJobRecord:
-        return None
-
-
-def _before_end(
-    positions: Mapping[TopicPartition, int], edges: Mapping[TopicPartition, tuple[int, int]]
-) -> bool:
-    return any(position < edges[place][1] for place, position in positions.items())
 
 
 def _known(epoch: Epoch) -> EpochStart:

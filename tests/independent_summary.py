@@ -122,12 +122,13 @@ class History:
         zone: str,
         windows: Mapping[str, Spans],
         service: Sequence[Sequence[int]] | None = None,
+        gaps: Spans = (),
     ) -> Counted:
         """Count the minutes of a time. windows: of maintenance, by asset; service: by weekday the
-        hours that count."""
-        asked = repr((begin, end, zone, windows, service))
+        hours that count; gaps: what was not observed."""
+        asked = repr((begin, end, zone, windows, service, gaps))
         if asked not in self._counts:
-            self._counts[asked] = self._count(begin, end, zone, windows, service)
+            self._counts[asked] = self._count(begin, end, zone, windows, service, gaps)
         return self._counts[asked]
 
     def _count(
@@ -137,12 +138,14 @@ class History:
         zone: str,
         windows: Mapping[str, Spans],
         service: Sequence[Sequence[int]] | None,
+        gaps: Spans,
     ) -> Counted:
         counted, where = Counted(), ZoneInfo(zone)
         clock = [datetime.fromtimestamp(at / 1000, where) for at in range(begin, end, MINUTE)]
         for asset in self.conditions:
             for minute, kind in zip(clock, self._minutes(asset, begin, end, windows), strict=True):
-                if kind is None:
+                at = int(minute.timestamp() * 1000)
+                if kind is None or any(low <= at < high for low, high in gaps):
                     continue
                 if service is not None and minute.hour not in service[minute.weekday()]:
                     continue

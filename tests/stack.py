@@ -20,7 +20,6 @@ from config.settings import PREFIX, Settings
 from ops.broker import prepare
 from ops.leftovers import end_leftovers, find_leftovers
 from ops.ports import free_port
-from ops.readiness import base_url
 from ops.supervise import ROOT, NotRunning, Supervisor
 
 __all__ = ["EmbeddedBroker", "Stack", "free_port", "wait_until"]
@@ -54,10 +53,14 @@ class EmbeddedBroker:
 
     def start(self, timeout_s: float = 60) -> None:
         """Start the broker and wait until it answers a metadata request."""
-        command = prepare(self.data_dir, self.jars_dir, self.port)
+        command = self.command()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         wait_until(self.answers, timeout_s, f"no broker on {self.bootstrap}, see {self.log}")
+
+    def command(self) -> list[str]:
+        """Write the broker's files, and return the command that runs it."""
+        return prepare(self.data_dir, self.jars_dir, self.port)
 
     def answers(self) -> bool:
         """Return whether a metadata request is answered."""
@@ -67,6 +70,17 @@ class EmbeddedBroker:
         except KafkaException:
             return False
         return True
+
+    def stand_still(self) -> None:
+        """Have it do nothing, as a machine that swaps does."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # until each of its threads does
+
+    def go_on(self) -> None:
+        """Have it go on where it stood still."""
+        assert self._process
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Kill the broker as `kill -9` does."""
@@ -130,7 +144,7 @@ class Stack:
     @property
     def url(self) -> str:
         """The web server's address, without a slash at its end."""
-        return base_url(self.settings)
+        return self.settings.local_url
 
     @property
     def logins(self) -> dict[str, str]:

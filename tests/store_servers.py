@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from stack import ROOT, free_port, wait_until
 from stores.base import StoreProblem
 from stores.directory import Directory
 from stores.owner_store import OwnerStore, ServerHealth
+from stores.proofs import TICKET
+from stores.tickets import ticket
 from wire.topics import Topics
 
 SECRET = "a secret of the tests alone, 0123456789"
@@ -38,6 +41,11 @@ def redis_server(folder: Path) -> Iterator[str]:
     server.wait()
 
 
+def opening(address: str, target: str) -> dict[str, str]:
+    """The header that opens a path with its query at a server."""
+    return {TICKET: f"Ticket {ticket(SECRET, address, target, time.time_ns() // 1_000_000)}"}
+
+
 class StoreServers:
     """Processes of one group, and a store that asks them."""
 
@@ -48,7 +56,7 @@ class StoreServers:
         self.redis = redis
         topics, self.bus = Topics(prefix), KafkaBus({"bootstrap.servers": bootstrap})
         self.topic = topics.states("orders")
-        self.directory = Directory(self.bus, topics.store_group("orders"), self.topic)
+        self.directory = Directory(self.bus, topics.store_group("orders"), self.topic, SECRET)
         self.store = OwnerStore(self.directory, SECRET, patience_s=10)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -96,6 +104,7 @@ class StoreServers:
 
     def stop(self) -> None:
         """End them all."""
+        self.store.close()
         for process in self.processes.values():
             process.terminate()
         for process in self.processes.values():

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from allauth.account.internal.flows.login import record_authentication
 from django.conf import settings
+from django.contrib.auth import get_user
 from django.contrib.auth.models import Group, User
 from django.core.cache import caches
+from django.http import HttpRequest
 from django.test import Client
 from django.utils import timezone
 
@@ -97,6 +100,15 @@ def logged_in(user: User) -> Client:
     """Return a browser in which the user is logged in."""
     browser = Client()
     browser.force_login(user)
+    return browser
+
+
+def confirmed(browser: Client) -> Client:
+    """Return a browser whose user has just given the password again."""
+    request: Any = HttpRequest()
+    request.session, request.user = browser.session, get_user(browser)
+    record_authentication(request, request.user, "password", reauthenticated=True)
+    request.session.save()
     return browser
 
 

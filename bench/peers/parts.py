@@ -56,7 +56,7 @@ def python() -> Path:
 
 def _install(executable: Path) -> None:
     command = [str(executable), "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
-    command += ["-r", str(REQUIREMENTS)]
+    command += ["--only-binary", ":all:", "-r", str(REQUIREMENTS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchProblem(f"Quix Streams cannot be installed:\n{done.stderr}")

@@ -9,12 +9,11 @@ from __future__ import annotations
 from allauth.account.adapter import get_adapter as account_adapter
 from allauth.core import context
 from allauth.core.internal import ratelimit
-from allauth.mfa.adapter import get_adapter as mfa_adapter
 from allauth.mfa.base.forms import ReauthenticateForm
-from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
+from dashboard.accounts.code_forms import OneTimeCodeForm
 from dashboard.audit.login_signals import login_failed
 from dashboard.core.metrics import LIMITED
 
@@ -49,20 +48,13 @@ def is_password(request: HttpRequest, user: User, password: str) -> bool:
     return False
 
 
-class CodeForm(ReauthenticateForm):
+class CodeForm(OneTimeCodeForm, ReauthenticateForm):
     """A code of the second factor, given once more."""
 
     def clean_code(self) -> str:
         """Return the code. Raises ValidationError for a wrong one, and after too many."""
         used = attempt(context.request)
         code: str = self.cleaned_data["code"]
-        factors = list(Authenticator.objects.filter(user=self.user).order_by("-type"))
-        for factor in factors:
-            if factor.wrap().validate_code(code):
-                used.rollback()
-                factor.user = self.user
-                self.authenticator = factor
-                return code
-        if factors:
-            self._emit_authentication_failed(factors[0])
-        raise mfa_adapter().validation_error("incorrect_code")
+        self.use_code(code)
+        used.rollback()
+        return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -13,7 +14,8 @@ from django.utils import timezone
 from dashboard.accounts import demo
 from dashboard.accounts.models import FirstPassword
 from dashboard.accounts.sessions import end_all
-from dashboard.accounts.tokens import find
+from dashboard.accounts.tokens import find, revoke_all
+from dashboard.audit.log import Actor, note
 from dashboard.core.access import is_fragment
 
 # In a session: it was begun with such a password.
@@ -37,11 +39,16 @@ def begin(request: HttpRequest, user: User) -> None:
 
 
 def changed(request: HttpRequest, user: User, **_: Any) -> None:
-    """Note the change of the password: it is the user's own now. Other sessions end."""
+    """Note the change of the password: it is the user's own now. Other sessions end, and so do the
+    user's tokens: whoever knew the old password may have made one."""
     FirstPassword.objects.filter(user=user).delete()
     demo.own(user)
     request.session.pop(FLAG, None)
     end_all(user, but=request.session.session_key)
+    if revoked := revoke_all(user, timezone.now()):
+        by = "the change of the password"
+        note(Actor.of(request), "token.revoked", target=user.username, tokens=revoked, by=by)
+        messages.info(request, f"API tokens that were revoked: {revoked}. Make new ones.")
 
 
 def detour(request: HttpRequest) -> HttpResponse | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.utils import get_next_redirect_url
 from allauth.core import context
 from allauth.core.internal.ratelimit import get_ip
 from django.conf import settings
@@ -75,6 +76,19 @@ class ClosedAdapter(DefaultAccountAdapter):
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:
         """Return the address of the page that follows the change of the password."""
         return self.get_login_redirect_url(request)
+
+    def post_login(
+        self, request: HttpRequest, user: Any, *, redirect_url: str | None, **more: Any
+    ) -> HttpResponse:
+        """Return the way to the page that was asked for; the front page is where anybody's login
+        leads, so whoever asked for that alone asked for none."""
+        asked = redirect_url or get_next_redirect_url(request)
+        if asked == settings.LOGIN_REDIRECT_URL:
+            redirect_url = self.get_login_redirect_url(request)
+        response: HttpResponse = super().post_login(
+            request, user, redirect_url=redirect_url, **more
+        )
+        return response
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:
         """Return the address of the page that a login leads to: a manager's is the summary."""

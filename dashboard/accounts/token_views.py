@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
+from allauth.account.decorators import reauthentication_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -25,31 +28,52 @@ from dashboard.core.roles import ALLOWED, role_of
 @role_required("read")
 def tokens_page(request: HttpRequest) -> HttpResponse:
     """List the user's tokens; make one, shown this once, or revoke one."""
-    user, now = user_of(request), timezone.now()
-    if request.method == "POST" and "revoke" in request.POST:
-        if tokens.revoke(user, request.POST["revoke"], now):
-            prefix = request.POST["revoke"]
-            note(Actor.of(request), "token.revoked", target=user.username, token=prefix)
-        return redirect("accounts:tokens")
-    role = role_of(user)
-    data = request.POST if request.method == "POST" else None
-    form = TokenForm(ALLOWED[role] if role else (), data)
-    made = _make(form, user, now) if request.method == "POST" else ""
-    if made:
-        tokens.note_issued(Actor.of(request), made)
-    rows = ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at")
+    if request.method == "GET":
+        return _page(request, _form(request))
+    if "revoke" in request.POST:
+        return _revoke(request, request.POST["revoke"])
+    made: HttpResponse = _make(request)
+    return made
+
+
+def _revoke(request: HttpRequest, prefix: str) -> HttpResponse:
+    """Revoke a token, at once: that may be urgent."""
+    user = user_of(request)
+    if tokens.revoke(user, prefix, timezone.now()):
+        note(Actor.of(request), "token.revoked", target=user.username, token=prefix)
+    return redirect("accounts:tokens")
+
+
+@reauthentication_required
+def _make(request: HttpRequest) -> HttpResponse:
+    """Make a token, once the user has given the password again: it outlives the session."""
+    form = _form(request, request.POST)
+    made = _issued(form, user_of(request), timezone.now())
+    if not made:
+        return _page(request, form, status=422)
+    tokens.note_issued(Actor.of(request), made)
+    return _page(request, _form(request), made)
+
+
+def _form(request: HttpRequest, data: Mapping[str, Any] | None = None) -> TokenForm:
+    role = role_of(user_of(request))
+    return TokenForm(ALLOWED[role] if role else (), data)
+
+
+def _page(request: HttpRequest, form: TokenForm, made: str = "", status: int = 200) -> HttpResponse:
+    now = timezone.now()
+    rows = ApiToken.objects.filter(user=user_of(request), revoked_at=None).order_by("-created_at")
     context = {
         "tokens": [(row, row.expired(now)) for row in rows],
         "token_table": tokens.TOKENS,
         "own": True,
         "made": made,
-        "form": TokenForm(ALLOWED[role] if role else ()) if made else form,
+        "form": form,
     }
-    refused = request.method == "POST" and not made
-    return render(request, "accounts/tokens.html", context, status=422 if refused else 200)
+    return render(request, "accounts/tokens.html", context, status=status)
 
 
-def _make(form: TokenForm, user: User, now: datetime) -> str:
+def _issued(form: TokenForm, user: User, now: datetime) -> str:
     """Return the new token; an empty text where the form has errors."""
     if not form.is_valid():
         return ""

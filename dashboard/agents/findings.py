@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, cast, get_args
 
-from django.db.models import Max, Min, Q
+from django.db.models import Min
 
 from dashboard.agents.fault_counts import counted_faults
 from dashboard.agents.fault_words import line, said
 from dashboard.agents.faults import EXPECTED_MS, Fault, Known, faults_of
 from dashboard.agents.late_reports import Lately, lately
-from dashboard.agents.models import Agent, AgentFinding, VoteFault
+from dashboard.agents.models import Agent, AgentFinding, LastReport, VoteFault
 from dashboard.agents.mutes import mutes
 from dashboard.core.scenarios import scenarios
 from dashboard.job.agent_findings import AgentNews, Finding, Kind, LastSeen
 from dashboard.job.models import BucketStatus
 from dashboard.job.status import clocks_behind
-from dashboard.states.models import StateCount
+from dashboard.pipelines.reporters import reporter_of
 from dashboard.states.queries import listed
 from domain.scenario import Scenario
 
@@ -160,13 +160,18 @@ def _as_told(scenario: Scenario, agent: str, fault: Fault) -> Told:
 
 
 def _last_seen() -> dict[str, LastSeen]:
-    """Return when an agent was last seen, of scenarios with severity that have assets."""
-    held = set(StateCount.objects.filter(n__gt=0).values_list("scenario", flat=True))
-    newest = Agent.objects.values("scenario").annotate(
-        at=Max("last_seen"), gap=Min("gap", filter=Q(gap__gt=0))
-    )
+    """Return when anybody last reported on a scenario, of each on which anybody ever did."""
+    known = scenarios()
+    gaps = Agent.objects.filter(gap__gt=0).values("scenario").annotate(least=Min("gap")).order_by()
+    usual = dict(gaps.values_list("scenario", "least"))
     return {
-        name: LastSeen(at, gap or 0)
-        for name, at, gap in newest.order_by().values_list("scenario", "at", "gap")
-        if name in held and name in scenarios() and not scenarios()[name].life_cycle
+        row.scenario: LastSeen(row.at, usual.get(row.scenario, 0), _off(row.scenario))
+        for row in LastReport.objects.all()
+        if row.scenario in known
     }
+
+
+def _off(scenario: str) -> str:
+    """Return the shipped pipeline that reports to a scenario, where it is switched off."""
+    reporter = reporter_of(scenario)
+    return "" if reporter is None or reporter.on else reporter.name

@@ -100,6 +100,15 @@ def take_in(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
     return totals
 
 
+def newest(beats: Iterable[Heartbeat]) -> dict[str, int]:
+    """Return by scenario when the newest late, refused or doubtful report came, of heartbeats."""
+    times: dict[str, int] = {}
+    for beat in beats:
+        if any(_counts(each.agent) for each in beat.agents):
+            times[beat.scenario] = max(_at(beat), times.get(beat.scenario, 0))
+    return times
+
+
 def _total(beat: Heartbeat, kind: str) -> int:
     """Return how many a heartbeat counts of a kind: it adds up the first three itself."""
     if kind in OF_BUCKETS:
@@ -108,11 +117,19 @@ def _total(beat: Heartbeat, kind: str) -> int:
 
 
 def _add(sums: dict[Key, Late], beat: Heartbeat, unit: int) -> None:
-    at = min(beat.log_time, beat.at)  # a bucket's clock that is ahead says nothing of the hour
+    at = _at(beat)
     for each in beat.agents:
-        if not each.agent or (name_ok(each.agent) and not each.agent.startswith(USER_PREFIX)):
+        if _counts(each.agent):
             key = (beat.scenario, each.agent, at // unit)
             sums[key] = sums.get(key, NONE).plus(each, at)
+
+
+def _at(beat: Heartbeat) -> int:
+    return min(beat.log_time, beat.at)  # a bucket's clock that is ahead says nothing of the hour
+
+
+def _counts(agent: str) -> bool:
+    return not agent or (name_ok(agent) and not agent.startswith(USER_PREFIX))
 
 
 # ---- what it comes to ---------------------------------------------------------------------------

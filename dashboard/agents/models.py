@@ -40,6 +40,16 @@ class Agent(AgentRow):
         indexes = (Index(fields=["scenario", "-last_seen"], name="agents_seen"),)
 
 
+class LastReport(models.Model):
+    """When anybody last reported on a scenario: kept for ever, as a silence is told for ever."""
+
+    scenario = models.CharField(max_length=40, primary_key=True)
+    at = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.scenario}: last reported at {self.at}"
+
+
 class HourRow(ScenarioRow):
     """An hour of an agent, or with an empty name of all, or of all that are not named."""
 

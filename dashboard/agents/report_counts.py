@@ -87,6 +87,15 @@ class Counts:
         hours = sorted(self._hours.items())
         execute_many(HOURS, [(*key, *n) for key, n in hours if not key[1] or _named(key[1])])
 
+    def newest(self, now: int) -> dict[str, int]:
+        """Return by scenario when its newest report came, but for times ahead of `now`."""
+        times: dict[str, int] = {}
+        for scenario, seen in self._seen.items():
+            for agent, (at, _) in seen.items():
+                if at <= now + AHEAD_MS and _named(agent):
+                    times[scenario] = max(at, times.get(scenario, 0))
+        return times
+
 
 def _named(agent: str) -> bool:
     return name_ok(agent) and not agent.startswith(USER_PREFIX)

@@ -162,8 +162,11 @@ def _page(
     if is_fragment(request):
         return render(request, "agents/_agent.html", context)
     if may(request.user, "command"):
-        context["forms"] = [
-            form if form is not None and form.do == do else made() for do, made in FORMS.items()
-        ]
-        context["open"] = form.do if form is not None else request.GET.get("do", "")
+        opened = form.do if form is not None else request.GET.get("do", "")
+        forms = {
+            do: form if form is not None and form.do == do else made() for do, made in FORMS.items()
+        }
+        if opened in forms:
+            forms[opened].fields["reason"].widget.attrs["autofocus"] = True
+        context |= {"forms": list(forms.values()), "open": opened}
     return render(request, "agents/agent.html", context, status=status)

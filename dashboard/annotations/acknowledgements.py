@@ -45,7 +45,7 @@ def acknowledge(
         rows = []
         for asset in assets:
             version, state = states.get(asset, ("", ""))
-            why = _why_not(scenario, state)
+            why = why_not(scenario, state)
             if why:
                 outcome.left.append((asset, why))
                 continue
@@ -82,7 +82,7 @@ def take_back(scenario: Scenario, assets: Collection[str], user: User, now: int)
     return ended
 
 
-def _why_not(scenario: Scenario, state: str) -> str:
+def why_not(scenario: Scenario, state: str) -> str:
     """Return why a state is not to be acknowledged; empty where it is."""
     if not state:
         return ABSENT

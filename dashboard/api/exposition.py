@@ -177,6 +177,7 @@ _COUNTED = {
     "unreadable": (names.PASSED_OVER, 1),
     OUT_OF_TIME: (names.OUT_OF_TIME, 1),
     "gaps": (names.GAPS, 1),
+    "lower-epoch": (names.LOWER_EPOCH, 1),
     "faults": (names.MATERIALISER_FAULTS, 1),
     "batches": (names.BATCHES, 1),
     "batch-us": (names.BATCH_SECONDS, 1_000_000),

@@ -13,10 +13,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from bus.base import BusError, TopicPartition
+from bus.base import BusError, Refused, TopicPartition
 from dashboard.core.kafka_gateway import Gateway, gateway
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
+from dashboard.job.liveness import process_signs
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.status import clocks_behind, last_told, stopped
 from dashboard.states.queries import sink_offsets
@@ -58,6 +59,19 @@ def readyz(_request: HttpRequest) -> JsonResponse:
 
 
 def _missing() -> tuple[list[str], dict[str, int]]:
+    """Return what is missing, and what Kafka refuses this process first, as that may be the cause.
+
+    Also returns what rests, if there is no other reason.
+    """
+    refusal = process_signs().facts().refusal
+    missing, resting = _missing_states()
+    if refusal is None:
+        return missing, resting
+    told = f"kafka: {refusal.why}"
+    return [told, *(each for each in missing if each != told)], {}
+
+
+def _missing_states() -> tuple[list[str], dict[str, int]]:
     """Return what keeps the board from showing what the job tallies, in words; empty when nothing
     does.
 
@@ -153,7 +167,7 @@ def missing_changes(wanted: Iterable[Scenario], to: Gateway) -> list[str]:
         edges = to.bus.offsets([to.topics.states(s.name) for s in wanted], timeout_s=ASK_S)
     except BusError as error:
         log.warning("readiness: %s", error)
-        return ["kafka: does not answer"]
+        return [f"kafka: {error}" if isinstance(error, Refused) else "kafka: does not answer"]
     goals = {place: end for place, (begin, end) in edges.items() if end > begin}
     until = time.monotonic() + CATCH_UP_S
     while (behind := _behind(goals)) and time.monotonic() < until:

@@ -13,10 +13,9 @@ from dashboard.api.auth import ApiRequest
 from dashboard.api.problems import Problem
 from dashboard.api.router import READ, OperationRouter, known_scenario
 from dashboard.api.schemas import NO_NUL
-from dashboard.core.listing import NEWEST_FIRST, page_of
 from dashboard.core.scenarios import scenarios
 from dashboard.incidents.models import real
-from dashboard.incidents.queries import Wanted, entry_of, plain
+from dashboard.incidents.queries import NEWEST, Wanted, entry_of, plain
 from dashboard.incidents.timeline import timeline
 from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
@@ -85,9 +84,10 @@ def list_incidents(
     if scenario:
         known_scenario(scenario)
     rows = Wanted((scenario,) if scenario else (), q, worst, status, start, end).rows()
-    page = page_of(rows, NEWEST_FIRST, limit, None if before is None else (before,))
-    following = page.following[0] if page.following else None
-    return {"items": [plain(row) for row in page.rows], "next": following}
+    ordered = NEWEST.of(rows) if before is None else NEWEST.after_number(rows, before)
+    found = list(ordered[: limit + 1])
+    following = found[limit - 1].pk if len(found) > limit else None
+    return {"items": [plain(row) for row in found[:limit]], "next": following}
 
 
 @router.operation("GET incidents/{number}", TimelineOut, "read", *READ)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from bus.base import Delivered, Unavailable
+from bus.base import Delivered, Unavailable, no_answer
 from dashboard.api.problems import MAX_ERRORS, Problem, invalid
 from dashboard.api.schemas import ReportAnswer, ReportWarning
 from dashboard.core.kafka_delivery import Outgoing, Result, deliver_all
@@ -193,7 +193,7 @@ def _send(scenario: Scenario, items: list[Item]) -> None:
     except Unavailable as error:
         if all(item.refused for item in items):
             return
-        raise Problem(503, "unsent", f"Kafka does not answer: {error}") from error
+        raise Problem(503, "unsent", no_answer(error)) from error
     topic = to.topics.reports(scenario.name)
     results = deliver_all(Outgoing(topic, item.key, item.value) for item in items)
     for item, result in zip(items, results, strict=True):

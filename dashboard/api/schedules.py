@@ -78,7 +78,7 @@ class TaskOut(Schema):
 
 
 class TasksOut(Schema):
-    """Tasks, the newest first; next: `before` of the next page, or null."""
+    """Tasks, the last recorded first; next: `before` of the next page, or null."""
 
     items: list[TaskOut]
     next: int | None

@@ -27,27 +27,30 @@ DAY = Query("", max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="A
 
 
 class FiguresOut(Schema):
-    """Figures of a time. Durations in ms, summed over assets; availability from 0 to 1; null where
-    there is no such figure."""
+    """Figures of a time. Durations in ms, summed over assets; availability from 0 to 1; attacks:
+    incidents, of whatever scenario; null where there is no such figure, as there is none of a time
+    that was not observed. observed_ms: how much of the time was."""
 
-    good_ms: int
-    bad_ms: int
-    unconfirmed_ms: int
-    maintenance_ms: int
+    observed: Literal["wholly", "partly", "not observed"]
+    observed_ms: int
+    good_ms: int | None
+    bad_ms: int | None
+    unconfirmed_ms: int | None
+    maintenance_ms: int | None
     availability: float | None
     target_percent: float | None
     budget_ms: int | None
     budget_left_ms: int | None
-    attacks: int
-    assets: int
-    acknowledged: int
+    attacks: int | None
+    assets: int | None
+    acknowledged: int | None
     acknowledged_mean_ms: int | None
     acknowledged_p95_ms: int | None
-    cleared: int
+    cleared: int | None
     cleared_mean_ms: int | None
     cleared_p95_ms: int | None
-    flapping: int
-    false_alarms: int
+    flapping: int | None
+    false_alarms: int | None
 
 
 class GroupOut(Schema):
@@ -75,14 +78,15 @@ class SpanOut(Schema):
 
 
 class DayOut(Schema):
-    """A day, and its time under attack; null where it has not begun."""
+    """A day, and its time in bad states; null where nothing of it was observed."""
 
     day: str
     bad_ms: int | None
+    observed: Literal["wholly", "partly", "not observed"]
 
 
 class WorstOut(Schema):
-    """An asset with much time under attack, ms; before: in the period before."""
+    """An asset with much time in bad states, ms; before: in the period before."""
 
     scenario: str
     asset: str
@@ -108,7 +112,8 @@ class AttackOut(Schema):
 
 
 class OverrideOut(Schema):
-    """A state that somebody pinned. Times in Unix ms."""
+    """A state that somebody pinned. Times in Unix ms; until: as it was given; ended: when another
+    command ended it before that."""
 
     at: int
     scenario: str
@@ -117,6 +122,7 @@ class OverrideOut(Schema):
     username: str
     reason: str
     until: int | None
+    ended: int | None
 
 
 class RunOut(Schema):
@@ -134,10 +140,12 @@ class RunOut(Schema):
 
 
 class SummaryOut(Schema):
-    """What a period adds up to. running: whether it goes on; week: ms under attack by weekday
-    (Monday first) and hour; *_total: how many there are of what is listed; empty: whether no asset
-    was on the board; raw_since: since when single changes are known, summed_to: how far the sums
-    reach, both in Unix ms or null."""
+    """What a period adds up to. running: whether it goes on; week: ms in bad states by weekday
+    (Monday first) and hour, null where nothing of it was observed; counting: the scenarios that
+    make up `now` and `before`; unobserved: what of the span was not observed; *_total: how many
+    there are of what is listed; empty: whether no asset was on the board; first_at: when the first
+    one ever was, raw_since: since when single changes are known, summed_to: how far the sums reach,
+    all in Unix ms or null."""
 
     period: PeriodOut
     zone: str
@@ -149,7 +157,10 @@ class SummaryOut(Schema):
     empty: bool
     computed_at: int
     raw_since: int | None
+    first_at: int | None
     summed_to: int | None
+    counting: list[str]
+    unobserved: list[SpanOut]
     sentence: str
     now: FiguresOut
     before: FiguresOut
@@ -157,7 +168,7 @@ class SummaryOut(Schema):
     labels: list[GroupOut]
     labels_total: int
     days: list[DayOut]
-    week: list[list[int]]
+    week: list[list[int | None]]
     worst: list[WorstOut]
     incidents: list[AttackOut]
     incidents_total: int
@@ -205,6 +216,9 @@ def plain(found: Summary) -> dict[str, Any]:
         "empty": found.empty,
         "computed_at": found.computed_at,
         "raw_since": found.raw_since,
+        "first_at": found.first_at,
+        "counting": found.counting,
+        "unobserved": [each._asdict() for each in found.unobserved],
         "summed_to": found.summed_to,
         "sentence": sentence(found),
         "now": files.figures(found.whole.now),
@@ -212,7 +226,7 @@ def plain(found: Summary) -> dict[str, Any]:
         "scenarios": [_group(each) for each in found.scenarios],
         "labels": [_group(each) for each in found.labels],
         "labels_total": found.labels_total,
-        "days": [{"day": str(each.day), "bad_ms": each.bad} for each in found.heat],
+        "days": list(files.days(found)),
         "week": found.week,
         "worst": [each._asdict() for each in found.worst],
         "incidents": [each._asdict() for each in found.incidents],

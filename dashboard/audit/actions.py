@@ -93,6 +93,7 @@ ACTIONS: dict[str, str] = {
     "mail.changed": "changed the own mail address",
     "push.subscribed": "had notifications shown in a browser",
     "push.removed": "stopped notifications in a browser",
+    "push.taken-over": "had another user's browser show the own notifications",
     # ---- the keys that sign commands
     "keys.rotated": "made a new key that signs commands",
     "keys.retired": "withdrew a key that signs commands",

@@ -70,7 +70,7 @@ def _why(scenario: Scenario, asset: str, record: StateValue, now: int) -> dict[s
         "beneath": beneath_of(scenario, record),
         "flips": _flips(why),
         "freed_text": freed_text(why.freed) if why.freed else "",
-        "vote_columns": _vote_columns("Expires in" if scenario.life_cycle else "Silent in"),
+        "vote_columns": VOTES,
         "silent_columns": SILENT_VOTES,
         "votes": [vote for vote in votes if vote["silent"] is None],
         "silent": [vote for vote in votes if vote["silent"] is not None],
@@ -87,7 +87,7 @@ def _why(scenario: Scenario, asset: str, record: StateValue, now: int) -> dict[s
         "bucket": bucket,
         "pending_shows": state.pending and _shows(bucket, state.pending.due),
         "reminder": _reminder(scenario, record, now),
-        "cause": cause_of(record),
+        "cause": cause_of(scenario, record),
     }
 
 
@@ -104,9 +104,14 @@ DOUBTS = (Column("Agent"), Column("Said"), Column("Ends in"))
 """Of agents in doubt that have no vote."""
 
 
-def _vote_columns(end: str) -> tuple[Column, ...]:
-    names = ("Agent", "Says", "Age", end)
-    return (*map(Column, names), Column("Weight", numeric=True))
+VOTES = (
+    Column("Agent"),
+    Column("Says"),
+    Column("Age"),
+    Column("Counts for"),
+    Column("Weight", numeric=True),
+)
+"""Of live votes."""
 
 
 def _votes(scenario: Scenario, state: StateRecord, why: Why) -> list[dict[str, Any]]:

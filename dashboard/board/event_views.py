@@ -6,11 +6,12 @@ from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.audit.exports import export
-from dashboard.board.events import EVENT_FILE, EVENT_TABLE, EVENTS, Wanted
+from dashboard.board.events import EVENT_FILE, EVENT_TABLE, EVENTS, EVERY, Wanted
 from dashboard.core.access import role_required
 from dashboard.core.fields import scenario_choices
 from dashboard.core.filter_forms import FilterForm
@@ -23,6 +24,8 @@ from dashboard.filters.examples import placeholder
 from domain.names import MAX_STATE
 
 MAX_ID = 2**63 - 1
+ALL_QUERY = urlencode({"scenario": EVERY})
+"""The address's filter that lets the events of all boards pass."""
 
 
 class FilterText(forms.TextInput):
@@ -50,7 +53,7 @@ class EventFilter(FilterForm):
     scenario = forms.ChoiceField(required=False)
     state = forms.CharField(required=False, max_length=MAX_STATE, label="To state")
     q = forms.CharField(required=False, max_length=MAX_TEXT, label="Filter", widget=FilterText)
-    all = forms.BooleanField(required=False, label="Reminders and ends too")
+    all = forms.BooleanField(required=False, label="Include reminders and ended pins")
     before = forms.IntegerField(
         required=False, min_value=0, max_value=MAX_ID, widget=forms.HiddenInput
     )
@@ -59,7 +62,8 @@ class EventFilter(FilterForm):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.offer("scenario", [("", "All scenarios"), *scenario_choices()])
+        groups = [("", "Boards with severity"), (EVERY, "All boards")]
+        self.offer("scenario", [*groups, *scenario_choices()])
         shown = scenarios().get(self.data.get("scenario", "")) or next(iter(scenarios().values()))
         self.fields["q"].widget.attrs["placeholder"] = placeholder(shown)
         self.fields["state"].widget.attrs = {"list": "states-known", "autocomplete": "off"}
@@ -94,7 +98,8 @@ def event_list(request: HttpRequest) -> HttpResponse:
         "now": now_ms(),
         "form": form,
         "table": EVENT_TABLE,
-        "narrowed": bool(query),
+        "narrowed": query not in ("", ALL_QUERY),
+        "all_query": ALL_QUERY,
         "address": request.get_full_path(),
         **EVENTS.context(wanted.rows() if valid else None, before, query),
         "states": {spec.name: spec.label for s in scenarios().values() for spec in s.states},

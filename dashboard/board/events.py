@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from dashboard.core.listing import Listing, TableFile
+from dashboard.core.listing import Listing, Order, TableFile
 from dashboard.core.scenarios import scenarios
 from dashboard.core.tables import Table
 from dashboard.filter_language.parser import state_of
@@ -23,9 +23,13 @@ MOST_EXPORTED = 100_000
 """Most events of one file, the newest."""
 
 
+EVERY = "*"
+"""In place of a scenario's name: all of them."""
+
+
 class Wanted(NamedTuple):
-    """Which events: of a scenario, to a state, that the filter `q` finds at `now` (Unix ms); all:
-    records after which the state stayed too."""
+    """Which events: of a scenario (of EVERY; empty: of those with severity), to a state, that the
+    filter `q` finds at `now` (Unix ms); all: records after which the state stayed too."""
 
     scenario: str = ""
     state: str = ""
@@ -35,8 +39,12 @@ class Wanted(NamedTuple):
 
     def known(self) -> list[Scenario]:
         """Return the scenarios that are asked for."""
-        every = scenarios()
-        return [every[self.scenario]] if self.scenario else list(every.values())
+        every = list(scenarios().values())
+        if self.scenario == EVERY:
+            return every
+        if self.scenario:
+            return [scenarios()[self.scenario]]
+        return [known for known in every if not known.life_cycle] or every
 
     def _states(self) -> Q:
         """Return a condition for the state, which each scenario may know by a label."""
@@ -110,5 +118,6 @@ def plain(row: Transition) -> dict[str, Any]:
 
 
 EVENT_TABLE = Table("", "Asset", "At", "Scenario", "What", "Cause", "Version")
-EVENTS = Listing(_event)
-EVENT_FILE = TableFile("events", FIELDS, plain, at_most=MOST_EXPORTED)
+NEWEST = Order("at")
+EVENTS = Listing(_event, NEWEST)
+EVENT_FILE = TableFile("events", FIELDS, plain, order=NEWEST, at_most=MOST_EXPORTED)

@@ -38,7 +38,8 @@ class Step:
     """One threshold of a ladder, held against the live votes.
 
     weight and votes: of those for `state` or worse (`exact`: for it alone); need: the least weight
-    that is enough, of `whole`; decides: it is the first that is met.
+    that is enough, of `whole`; decides: it is the first that is met; weighted: whether some votes
+    weigh other than 1.
     """
 
     state: str
@@ -50,6 +51,7 @@ class Step:
     met: bool
     decides: bool
     exact: bool
+    weighted: bool
 
     @property
     def percent(self) -> int:
@@ -161,6 +163,7 @@ def steps_of(scenario: Scenario, votes: Sequence[Vote]) -> Iterator[Step]:
             met=met,
             decides=met and not decided,
             exact=_is_exact(scenario, threshold.state),
+            weighted=any(vote.weight != 1 for vote in votes),
         )
         decided = decided or met
 
@@ -251,7 +254,7 @@ class _Words:
             user = isolated(self.record.override.user)
             return f"{label}: pinned by {user}; {self._beneath(self.record.override)}"
         if self.current is None:
-            nothing = "no report of it counts" if self.doubts else "nothing has reported it since"
+            nothing = "no report of it counts" if self.doubts else "no report yet"
             return f"{label}: {nothing}; its first report makes its state"
         if not self.live:
             return f"{label}: {self._voteless()}"
@@ -494,9 +497,17 @@ def _tail(scenario: Scenario, record: StateRecord, flips: Sequence[Flip]) -> str
     easiest = min(flips, key=lambda flip: (flip.effort, not flip.again), default=None)
     if easiest is None:
         return ""
-    label, verb = _label(scenario, easiest.state), _verb(easiest, record.override is not None)
+    pinned = record.override is not None
+    if isinstance(scenario.rule, Latest) and scenario.life_cycle and _is_next_report(easiest):
+        return f"; the next report decides{' beneath the pin' if pinned else ''}"
+    label, verb = _label(scenario, easiest.state), _verb(easiest, pinned)
     plural = "" if easiest.effort > 1 and easiest.more == easiest.effort else "s"
     return f"; {_least(easiest, label)} {verb[0]}{plural} {verb[1]}"
+
+
+def _is_next_report(flip: Flip) -> bool:
+    """Return whether one report, of anybody, makes another state at once."""
+    return flip.more == 1 and not (flip.back or flip.hold or flip.again)
 
 
 def _verb(flip: Flip, pinned: bool) -> tuple[str, str]:

@@ -97,7 +97,7 @@ def _plain(scenario: Scenario, record: StateValue, labels: dict[str, str]) -> Pl
         "pinned_until": override and override.until and iso(override.until),
         "underlying": override and override.underlying,
         "labels": " ".join(f"{key}:{value}" for key, value in labels.items()),
-        "cause": cause_of(record),
+        "cause": cause_of(scenario, record),
         "version": record.version,
     }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from threading import BoundedSemaphore
 from typing import Any, Literal
 
-from bus.base import Bus, BusError, Message, Reader, TopicPartition
+from bus.base import Bus, BusError, Message, Reader, TopicPartition, no_answer
 from dashboard.core import kafka_gateway
 from dashboard.core.exports import TIMES
 from dashboard.core.times import SECOND_MS, duration, iso
@@ -89,7 +89,7 @@ def _one_of_few() -> Iterator[None]:
     try:
         yield
     except BusError as error:
-        raise NotShown("no-answer", f"Kafka does not answer: {error}. Try again.") from error
+        raise NotShown("no-answer", f"{no_answer(error)}. Try again.") from error
     finally:
         _room.release()
 

@@ -33,7 +33,7 @@ PORTION = 10_000
 """Assets that are looked up at a time."""
 
 COUNTS = Table(
-    "", "State", Column.number("Then"), Column.number("Now"), Column.number("More or less"),
+    "", "State", Column.number("Then"), Column.number("Now"), Column.number("Change"),
     narrow=True,
 )  # fmt: skip
 THEN = Table("as-of-board", "Asset", "State then", Column.time("Since"))

@@ -17,6 +17,7 @@ from dashboard.annotations.models import Acknowledgement
 from dashboard.bulk.asset_history import commands_of
 from dashboard.commands.models import Command
 from dashboard.commands.status import Progress, progress
+from dashboard.core.scenarios import scenarios
 from dashboard.core.times import HOUR_MS
 from dashboard.states.board_rows import cause_of, cause_text
 from dashboard.states.models import CONFIRMED, UNCONFIRMED, Transition
@@ -149,7 +150,7 @@ def _newest(scenario: str, record: StateValue) -> Entry:
         kind="newest",
         at=record.cause.time,
         version=str(version),
-        **_caused(scenario, record.cause) | {"cause": cause_of(record)},
+        **_caused(scenario, record.cause) | {"cause": cause_of(scenarios()[scenario], record)},
     )
 
 

@@ -33,7 +33,7 @@ KINDS = [
     ("schedule", "Schedule: a task for each"),
     ("purge", "Purge: take off the board"),
 ]
-FROM = [("filter", "By a filter"), ("names", "By their names"), ("stale", "Stale ones")]
+FROM = [("filter", "By a filter"), ("names", "By their names"), ("stale", "Not reported")]
 MAX_FILE = 32 * 1_048_576
 """Largest list of names, bytes: 100,000 of the longest in one byte a character fit."""
 MAX_STATES = 50
@@ -52,7 +52,7 @@ class Chosen(NamedTuple):
 class StaleForm(forms.Form):
     """A form of the age in the address of the list of stale assets."""
 
-    why = forms.ChoiceField(required=False, choices=list(REASONS.items()), label="Stale by")
+    why = forms.ChoiceField(required=False, choices=list(REASONS.items()), label="Why")
     n = forms.IntegerField(
         required=False,
         min_value=1,

@@ -83,6 +83,11 @@ class RunProgress:
         return sum(self.counts.get(fate, 0) for fate in ENDS)
 
     @property
+    def is_over(self) -> bool:
+        """Return whether nothing is left to be sent, and no answer is waited for."""
+        return self.run.ended_at is not None or not (self.ready or self.waiting)
+
+    @property
     def percent(self) -> float:
         """Return how many of those to be sent have ended, of a hundred."""
         return round(100 * self.ended / self.will, 1) if self.will else 100.0

@@ -30,6 +30,7 @@ from dashboard.bulk.models import (
     Item,
     Run,
 )
+from dashboard.bulk.renewals import moved_on_meanwhile
 from dashboard.bulk.review import back, hiding, moved_on
 from dashboard.bulk.run_owners import sent_as
 from dashboard.bulk.run_progress import RunProgress, note_run, progress_of, reasons
@@ -70,7 +71,7 @@ FIELDS = (
 @role_required("read")
 def run(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
     """Return the page of a run; to a script, the part of the page that renews itself."""
-    return _page(request, _known(id))
+    return run_page(request, _known(id))
 
 
 @form_of("bulk:run", "id")
@@ -83,7 +84,7 @@ def start(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - 
     known, replace = _known(id), "replace" in request.POST
     fault = _start_fault(request, known, replace) if known.status == REVIEW else ""
     if fault:
-        return _page(request, known, fault, 422)
+        return run_page(request, known, fault, 422)
     if _started(request, known, replace):
         wake(carry_on)
     return redirect("bulk:run", known.pk)
@@ -127,7 +128,7 @@ def ask(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as
         return redirect("bulk:bulk")
     if do not in (*ASKS, "cancel", "discard"):
         fault = "do: expected pause, resume, cancel or discard"
-        return _page(request, known, fault, 422)
+        return run_page(request, known, fault, 422)
     if _asked(known, do, user_of(request)):
         before = known.sender_name
         known.refresh_from_db()
@@ -186,7 +187,9 @@ def _address(request: HttpRequest, known: Run) -> str:
     )
 
 
-def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) -> HttpResponse:
+def run_page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) -> HttpResponse:
+    """Return the page of a run, or its part that renews itself. fault: why a form of it was
+    refused."""
     progress = progress_of(known)
     show = request.GET.get("show", "")
     show = show if show in FATES or show == PINNED else ""
@@ -202,6 +205,7 @@ def _page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) 
         "pager": Pager.numbered(items, f"?show={show}&page={{}}".format),
         "skipped": reasons(known, SKIPPED),
         "refused": reasons(known, REFUSED),
+        "moved_on": moved_on_meanwhile(known).count() if progress.is_over else 0,
         "fault": fault,
         "ask_above": ASK_ABOVE,
         "mine": known.sender_id == request.user.pk,

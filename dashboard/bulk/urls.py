@@ -13,5 +13,6 @@ urlpatterns = [
     path("bulk/<uuid:id>/", run_views.run, name="run"),
     path("bulk/<uuid:id>/start/", run_views.start, name="start"),
     path("bulk/<uuid:id>/ask/", run_views.ask, name="ask"),
+    path("bulk/<uuid:id>/again/", views.review_again, name="again"),
     path("bulk/<uuid:id>/outcomes.csv", run_views.outcomes, name="outcomes"),
 ]

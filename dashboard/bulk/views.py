@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.paginator import Paginator
@@ -17,9 +18,11 @@ from dashboard.accounts import drafts
 from dashboard.bulk import retention
 from dashboard.bulk.forms import BulkForm
 from dashboard.bulk.models import REVIEW, Run
+from dashboard.bulk.renewals import moved_on_meanwhile, renewal_fault, renewal_of
 from dashboard.bulk.review import keep
 from dashboard.bulk.run_progress import progress_of
-from dashboard.bulk.targets import MOST
+from dashboard.bulk.run_views import run_page
+from dashboard.bulk.targets import MOST, Found, by_names
 from dashboard.core.access import form_of, is_fragment, role_required, user_of
 from dashboard.core.filter_forms import scenario_links
 from dashboard.core.rate_limits import Limit, TooMany
@@ -78,6 +81,27 @@ def review(request: HttpRequest) -> HttpResponse:
         return _page(request, form, 429)
 
 
+@form_of("bulk:run", "id")
+@role_required("command")
+def review_again(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as in the URL
+    """Keep a review of a run's command for the assets whose state had moved on, and redirect to it.
+
+    The new run has the condition if the form has `unchanged`.
+    """
+    run, user, now = get_object_or_404(Run, pk=id), user_of(request), now_ms()
+    scenario = scenario_or_404(run.scenario)
+    if fault := renewal_fault(run, now):
+        return run_page(request, run, fault, 422)
+    names = list(moved_on_meanwhile(run).values_list("asset", flat=True))
+    renewal = renewal_of(run, user, now, unchanged="unchanged" in request.POST)
+    renewal.pk = uuid.uuid4()
+    try:
+        REVIEWS.take(user.pk, now)
+    except TooMany as error:
+        return run_page(request, run, str(error), 429)
+    return redirect("bulk:run", _kept(renewal, scenario, by_names(scenario.name, names), now).pk)
+
+
 def _review(request: HttpRequest, form: BulkForm) -> Run:
     """Return the review of a valid form; sent twice, the same one. Raises TooMany."""
     user, now = user_of(request), now_ms()
@@ -88,12 +112,17 @@ def _review(request: HttpRequest, form: BulkForm) -> Run:
     chosen = form.chosen(now)
     run = form.run(user, chosen.words, now)
     run.beyond, run.repeated = chosen.beyond, chosen.repeated
+    return _kept(run, form.scenario, chosen.assets, now)
+
+
+def _kept(run: Run, scenario: Scenario, assets: Iterable[list[Found]], now: int) -> Run:
+    """Store a review of what would become of these assets, and return it."""
     try:
         with transaction.atomic():
             run.save(force_insert=True)
     except IntegrityError:  # sent twice at once, or another user's
-        return get_object_or_404(Run, pk=run.pk, user=user)
-    keep(run, form.scenario, chosen.assets, now)
+        return get_object_or_404(Run, pk=run.pk, user=run.user)
+    keep(run, scenario, assets, now)
     retention.delete_surplus_reviews(run.username)
     return run
 

@@ -82,9 +82,14 @@ class CommandForm(forms.Form):
         if names:
             self.fields[names[0]].widget.attrs["autofocus"] = True
 
-    def renewed(self, record: StateValue | None, now: int) -> Self:
-        """Return the same form as it was typed, about what the asset is now, and with a new id."""
+    def renewed(self, record: StateValue | None, now: int, *, late: bool = False) -> Self:
+        """Return the same form as it was typed, about what the asset is now, and with a new id.
+
+        late: whether it comes back as the asset has changed; then it is sent without the condition.
+        """
         data = {name: self.data[name] for name in self.data}
+        if late:
+            data.pop("unchanged", None)
         data |= {"id": str(uuid.uuid4()), **shown(record, now)}
         return type(self)(self.scenario, data)
 
@@ -247,8 +252,9 @@ FORMS: dict[str, type[CommandForm]] = {
 
 
 def asked_again(scenario: Scenario, row: Row, record: StateValue | None, now: int) -> CommandForm:
-    """Return the form of a command that was sent here, as typed, about what the asset is now."""
-    typed = {"state": row.state, "reason": row.reason, "unchanged": "on", "id": str(uuid.uuid4())}
+    """Return the form of a command that was sent here, as typed, about what the asset is now, and
+    without the condition for which it was refused."""
+    typed = {"state": row.state, "reason": row.reason, "id": str(uuid.uuid4())}
     data = kept_of(row) | typed | shown(record, now)
     return FORMS[row.kind](scenario, data, place="again_")
 

@@ -15,7 +15,7 @@ from domain.scenario import LEAST_PERIOD, MAX_RUNS, Scenario
 
 ACTIONS = [
     ("notify", "notify"),
-    ("emit", "emit its record"),
+    ("emit", "write its state to Kafka again"),
     ("set", "set a state"),
     ("release", "release a pin"),
     ("purge", "purge it"),
@@ -51,11 +51,13 @@ class ScheduleFields(forms.Form):
 
     do = forms.ChoiceField(choices=ACTIONS, required=False, label="Do", initial="notify")
     condition = forms.CharField(required=False, max_length=64, label="Only if it is then")
-    after = SpanField(required=False, max_length=20, label="In", help_text="such as 30s, 5m or 2h")
+    after = SpanField(
+        required=False, max_length=20, label="After", help_text="such as 30s, 5m or 2h"
+    )
     run_at = forms.CharField(required=False, label="Or at", widget=LocalTimeInput)
     every = SpanField(required=False, max_length=20, label="Then every", help_text="empty: once")
     times = forms.IntegerField(
-        required=False, min_value=1, max_value=MAX_RUNS, label="At most so often"
+        required=False, min_value=1, max_value=MAX_RUNS, label="Times at most"
     )
     run_until = forms.CharField(required=False, label="No run after", widget=LocalTimeInput)
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)

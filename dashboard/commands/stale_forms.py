@@ -23,7 +23,8 @@ from wire.sink import OverrideValue, PendingValue, StateValue, cause_value
 MAX_SIGHT = 8_000
 """Longest sight that a form carries, characters: a reason of 500 with every one escaped fits."""
 
-MOVED_ON = (REFUSED + "the state has moved on", REFUSED + "no such asset any more")
+STATE_MOVED_ON = REFUSED + "the state has moved on"
+MOVED_ON = (STATE_MOVED_ON, REFUSED + "no such asset any more")
 """How the job refuses a command whose `if_version` is older than the last change."""
 
 

@@ -36,7 +36,7 @@ def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpR
     A purge, and a task that has a warning, is shown once more, to be confirmed.
 
     A form whose asset is known to have changed since is shown again too, with what has changed,
-    and nothing is sent: once it is sent again from there, it is about what the asset is then.
+    and nothing is sent: once it is sent again from there, it is carried out whatever the asset is.
     """
     known = scenario_or_404(scenario)
     if kind not in FORMS:
@@ -72,7 +72,7 @@ def _renewed(
     """Return the form about what the asset is now, also to be confirmed where that is needed."""
     now, data = now_ms(), form.cleaned_data
     since = changes(form.scenario, asset, data["seen"], data["sight"], record, now) if late else []
-    bound = form.renewed(record, now)
+    bound = form.renewed(record, now, late=late)
     panel = Panel(form.scenario, asset, record, bound=bound, changes=tuple(since))
     return _forms(request, panel, 409 if late else 200)
 

@@ -21,6 +21,7 @@ from dashboard.dead_letters.forgeries import refused
 from dashboard.job.forms import OFFERS, RequestForm
 from dashboard.job.request_progress import REQUESTS, last_of, newest
 from dashboard.job.requests import send
+from dashboard.job.status import troubles
 from dashboard.pipelines import forms as pipeline_forms
 from dashboard.pipelines.status import ASSIGNMENT_TABLE, INVALID_TABLE, pipeline, pipelines
 from wire.job import Action
@@ -109,6 +110,7 @@ def _page(
     context = {
         "now": now,
         "address": "/job/",
+        "missing": troubles(now),
         "queries": [
             (
                 query,

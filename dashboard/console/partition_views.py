@@ -26,7 +26,7 @@ from dashboard.core.kafka_gateway import gateway
 from dashboard.core.roles import OPERATORS
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
-from dashboard.job.freshness import Trouble
+from dashboard.job.freshness import Trouble, trouble
 from dashboard.job.status import troubles
 
 
@@ -76,8 +76,7 @@ def _troubles(told: Edges, now: int) -> list[Trouble]:
 
 
 def _away(told: Edges) -> Trouble:
-    todo = "Ends of logs and lags are as of then: check that the broker runs."
-    if told.at is None:
-        todo = "Ends of logs and lags are not known: check that the broker runs."
-    what = "Kafka does not answer"
-    return Trouble(kind="kafka", what=what, since=told.at, todo=todo, link=None, stale=True)
+    todo = "check that the broker runs" if not told.refused else told.fault
+    known = "as of then" if told.at is not None else "not known"
+    what = "Kafka refuses this server" if told.refused else "Kafka does not answer"
+    return trouble("kafka", what, told.at, f"Ends of logs and lags are {known}: {todo}.", links=())

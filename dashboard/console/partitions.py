@@ -11,7 +11,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from bus.base import BusError, TopicPartition
+from bus.base import BusError, Refused, TopicPartition, no_answer
 from dashboard.core.kafka_gateway import Gateway, gateway
 from dashboard.core.scenarios import scenarios
 from dashboard.core.tables import Column, Table
@@ -43,6 +43,7 @@ class Edges:
     found: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     fault: str = ""
     at: int | None = None
+    refused: bool = False
 
 
 def edges(topics: Iterable[str]) -> Edges:
@@ -50,7 +51,7 @@ def edges(topics: Iterable[str]) -> Edges:
     try:
         return Edges(gateway().bus.offsets(topics, timeout_s=ASK_S), at=now_ms())
     except BusError as error:
-        return Edges(fault=f"Kafka does not answer: {error}")
+        return Edges(fault=no_answer(error), refused=isinstance(error, Refused))
 
 
 class Logs:

@@ -20,6 +20,7 @@ from dashboard.core.times import MINUTE_MS
 from dashboard.job.freshness import SILENT_MS, furthest_behind, named
 from dashboard.job.liveness import process_signs
 from dashboard.job.models import BucketStatus, JobProgress
+from dashboard.job.restarts import Restarts, restarts
 from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT_MS
 from dashboard.job.status import clocks_of
 
@@ -27,8 +28,8 @@ State = Literal["running", "restarting", "catching-up", "stalled", "stopped", "w
 
 GRACE_MS = 20_000
 """So long a query that was just started may be silent: it reads its state first."""
-BATCHES, TROUBLES = 10, 20
-"""How many batches, and how many restarts, the page lists."""
+BATCHES = 10
+"""How many batches the page lists."""
 PHASES = {
     "addBatch": "Processing",
     "walCommit": "Write-ahead log",
@@ -100,7 +101,7 @@ class Query:
     last: JobProgress
     live: Live | None
     batches: list[Batch]
-    troubles: list[JobProgress]
+    restarts: Restarts
     reads: list[Topic]
     writes: list[Topic]
 
@@ -165,10 +166,9 @@ def _query(last: JobProgress, beats: Beats, now: int) -> Query:
     if not why and (words := told.filter(batch="", status=last.status).first()) is not None:
         why = words.message
     batches = (batch for row in told.exclude(batch="")[:BATCHES] if (batch := read(row)))
-    troubles = told.filter(batch="", status__in=("restarting", "waiting", "failed"))
     reads, writes = _topics(last.query, beats, now)
     return Query(
-        last.query, state, since, why, last, live, list(batches), list(troubles[:TROUBLES]),
+        last.query, state, since, why, last, live, list(batches), restarts(last.query, now),
         reads, writes,
     )  # fmt: skip
 

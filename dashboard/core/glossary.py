@@ -61,7 +61,9 @@ GROUPS: dict[str, tuple[Term, ...]] = {
              "neither."),
         Term("error-budget", "Error budget", "The bad time that a target leaves: of 99.5 percent, "
              "half a percent of the good and bad time."),
-        Term("incident", "Incident, or attack", "The unbroken time that an asset spends outside "
+        Term("not-observed", "Not observed", "A time before a scenario's first record, one in "
+             "which nothing was heard of the job, or one to come. It counts in no figure."),
+        Term("incident", "Incident", "The unbroken time that an asset spends outside "
              "its good states."),
         Term("flapping", "Flapping", "An incident that begins less than 15 minutes after the one "
              "before of the same asset has ended."),

@@ -6,7 +6,16 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from bus.base import BusError, Delivered, Headers, OnDelivery, Producer, QueueFull, Unavailable
+from bus.base import (
+    BusError,
+    Delivered,
+    Headers,
+    OnDelivery,
+    Producer,
+    QueueFull,
+    Unavailable,
+    no_answer,
+)
 from dashboard.core.kafka_gateway import REACH_S, SEND_TIMEOUT_S, gateway
 
 UNCONFIRMED = "Kafka did not confirm it in time. It may still arrive, and is followed."
@@ -80,7 +89,7 @@ def deliver_signed(topic: str, records: Sequence[tuple[bytes, bytes]]) -> list[D
     try:
         to.bus.wait(REACH_S)
     except BusError as error:
-        raise Unavailable(f"Kafka does not answer: {error}") from None
+        raise Unavailable(no_answer(error)) from None
     while True:
         signed = (Outgoing(topic, key, to.signed(topic, key, value)) for key, value in records)
         results = deliver_all(signed)

@@ -26,27 +26,43 @@ class Order(NamedTuple):
     def of(self, rows: QuerySet[M]) -> QuerySet[M]:
         """Return rows in this order."""
         way = "-" if self.down else ""
-        return rows.order_by(*(way + name for name in self._columns))
+        return rows.order_by(*(way + name for name in self.columns))
 
     def after(self, rows: QuerySet[M], place: Sequence[Any]) -> QuerySet[M]:
         """Return the rows that follow a place, which one of them may have had."""
-        way = "lt" if self.down else "gt"
-        *first, last = self._columns
-        following = Q(**{f"{last}__{way}": place[-1]})
-        if first:
-            value = place[0]  # the first condition alone is one that an index can answer
-            following = Q(**{f"{self.column}__{way}e": value}) & (
-                Q(**{f"{self.column}__{way}": value}) | following
-            )
-        return self.of(rows.filter(following))
+        return self.of(rows.filter(self._beyond(place, "lt" if self.down else "gt")))
+
+    def after_number(self, rows: QuerySet[M], number: int) -> QuerySet[M]:
+        """Return the rows that follow the row of a number; where that one is gone, those that were
+        stored before it."""
+        last = rows.model._default_manager.filter(pk=number).first()  # noqa: SLF001 - documented
+        if last is None:
+            return self.of(rows.filter(pk__lt=number))
+        return self.after(rows, self.place_of(last))
+
+    def down_to(self, rows: QuerySet[M], place: Sequence[Any]) -> QuerySet[M]:
+        """Return the rows that stand before a place, or on it."""
+        return rows.filter(self._beyond(place, "gt" if self.down else "lt", "e"))
 
     def place_of(self, row: Model) -> tuple[Any, ...]:
         """Return a row's place: the values of the columns that it is ordered by."""
-        return tuple(getattr(row, name) for name in self._columns)
+        return tuple(getattr(row, name) for name in self.columns)
 
     @property
-    def _columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:
+        """The columns that rows are ordered by."""
         return (self.column,) if self.column == "pk" else (self.column, "pk")
+
+    def _beyond(self, place: Sequence[Any], way: str, equal: str = "") -> Q:
+        """Return the condition of what lies to one side of a place; equal: "e" with the place."""
+        *first, last = self.columns
+        beyond = Q(**{f"{last}__{way}{equal}": place[-1]})
+        if not first:
+            return beyond
+        value = place[0]  # the first condition alone is one that an index can answer
+        return Q(**{f"{self.column}__{way}e": value}) & (
+            Q(**{f"{self.column}__{way}": value}) | beyond
+        )
 
 
 NEWEST_FIRST = Order()
@@ -140,7 +156,7 @@ def portions(
 
 @dataclass
 class Listing(Generic[M, R]):
-    """A list by number, the newest rows first, a page at a time.
+    """A list, the newest rows first, a page at a time.
 
     A filter may match little of very much: so many rows are looked at for one page, no more, and
     the next page goes on from there.
@@ -148,21 +164,28 @@ class Listing(Generic[M, R]):
 
     shown: Callable[[M], R]
     """Returns a row as its page shows it."""
+    order: Order = NEWEST_FIRST
     page_size: int = 100
     looked_at: int = 50_000
 
     def page(self, rows: QuerySet[M], before: int = 0) -> Page[R]:
-        """Return the newest rows, or those before a number."""
-        every = rows.model._default_manager  # noqa: SLF001 - Django's documented API
-        newest = every.order_by("-pk").values_list("pk", flat=True).first() or 0
-        start = before or newest + 1
-        floor = max(start - self.looked_at, 0)
-        found = page_of(rows.filter(pk__gte=floor), NEWEST_FIRST, self.page_size, (start,))
-        shown = [self.shown(row) for row in found.rows]
-        if found.following:
-            return Page(shown, found.following[0])
-        more = floor > 0 and every.filter(pk__lt=floor).exists()
-        return Page(shown, floor if more else None, more)
+        """Return the newest rows, or those that follow the row of a number."""
+        floor = self._floor(rows, before)
+        looked_at = rows if floor is None else self.order.down_to(rows, floor)
+        found = list(self._following(looked_at, before)[: self.page_size + 1])
+        shown = [self.shown(row) for row in found[: self.page_size]]
+        if len(found) > self.page_size:
+            return Page(shown, found[self.page_size - 1].pk)
+        return Page(shown, floor[-1] if floor else None, floor is not None)
+
+    def _following(self, rows: QuerySet[M], before: int) -> QuerySet[M]:
+        return self.order.after_number(rows, before) if before else self.order.of(rows)
+
+    def _floor(self, rows: QuerySet[M], before: int) -> tuple[Any, ...] | None:
+        """Return the place of the last row that is looked at; None where all are."""
+        every = self._following(rows.model._default_manager.all(), before)  # noqa: SLF001
+        last = every.values_list(*self.order.columns)[self.looked_at - 1 : self.looked_at + 1]
+        return last[0] if len(last) > 1 else None
 
     def context(self, rows: QuerySet[M] | None, before: int, query: str) -> dict[str, Any]:
         """Return what a page of the list is rendered with.

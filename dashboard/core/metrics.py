@@ -32,7 +32,7 @@ LIMITED = Counter(
     "tallyboard_limited_total",
     "Requests refused by a limit: requests, commands, reports, fetches, logins, account, "
     "tokens, forms, acknowledgements, notes, handovers, push, trials, bodies, slow, connections, "
-    "boards",
+    "boards, messages",
     ["limit"],
 )
 LOG_RECORDS = Counter(
@@ -153,6 +153,11 @@ OUT_OF_TIME = Metric(
     ("topic",),
 )
 GAPS = Metric("tallyboard_sink_gaps_total", "Starts that a sink topic no longer held", ("topic",))
+LOWER_EPOCH = Metric(
+    "tallyboard_lower_epoch_records_total",
+    "State records dropped, as the database has the asset in a higher epoch of the job",
+    ("scenario",),
+)
 MATERIALISER_FAULTS = Metric(
     "tallyboard_materialiser_faults_total",
     "Faults of broker or database after which the materialiser began again",

@@ -46,18 +46,18 @@ GROUPS: dict[str, tuple[Place, ...]] = {
         Place("board:as-of", "As of", "a past moment, and how it differs from now"),
         Place("board:overrides", "Overrides", "who pinned what, until when"),
         Place("agents:agents", "Agents", "who reports, and who is muted", OPERATORS),
-        Place("orders:where", "Where orders are", "each store asked for an order"),
+        Place("orders:where", "Find an order", "each store asked for an order"),
         Place("invoices:invoices", "Invoices", "what the stores have sold today"),
         Place("glossary", "Glossary", "what the words mean"),
     ),
     "Work": (
-        Place("filters:kept", "Filters", "saved, and shared by others"),
+        Place("filters:kept", "Saved filters", "your own, and shared by others"),
         Place("labels:labels", "Labels", "customer, tier, owner of assets"),
         Place("handover:handover", "Handover", "what the next shift needs to know", OPERATORS),
         Place("maintenance:windows", "Maintenance", "what is worked on, and when"),
         Place("schedules:schedules", "Schedules", "tasks that the job will run, and who owns them"),
         Place("bulk:bulk", "Bulk", "one command for many assets"),
-        Place("bulk:stale", "Stale", "assets that nobody reports on", OPERATORS),
+        Place("bulk:stale", "Not reporting", "assets that nobody reports on", OPERATORS),
     ),
     "Notify": (
         Place("notifications:messages", "Messages", "what was sent, held, and why", OPERATORS),
@@ -72,7 +72,7 @@ GROUPS: dict[str, tuple[Place, ...]] = {
             _mail_is_caught,
         ),
     ),
-    "Job": (
+    "Engine": (
         Place("console:job", "Job", "how Spark's queries fare", OPERATORS),
         Place(
             "rules:scenarios",
@@ -81,7 +81,7 @@ GROUPS: dict[str, tuple[Place, ...]] = {
             OPERATORS,
         ),
         Place("console:partitions", "Partitions", "who owns what, and how far behind", OPERATORS),
-        Place("topic_views:views", "Views", "topics as tables, by key", OPERATORS),
+        Place("topic_views:views", "Topics", "topics as tables, by key", OPERATORS),
         Place("what_if:trials", "What if", "the last hours under another rule", OPERATORS),
         Place("state_store:readings", "State store", "what Spark has committed", ADMINS),
         Place("replays:replay", "Replay", "have the log read again", ADMINS),
@@ -90,7 +90,7 @@ GROUPS: dict[str, tuple[Place, ...]] = {
     ),
     "Administer": (
         Place("accounts:users", "Users", "who may log in, and as what", ADMINS),
-        Place("accounts:all-tokens", "API tokens of all", "what programs may do", ADMINS),
+        Place("accounts:all-tokens", "API tokens", "what programs may do", ADMINS),
         Place("retention:retention", "Retention", "how long everything is kept", ADMINS),
         Place("audit:entries", "Audit", "who did what", ADMINS),
     ),

@@ -1,4 +1,4 @@
-"""Requests to addresses that users name: webhooks, push services.
+"""Requests to addresses that users name: webhooks, push services, chats.
 
 Such an address may lead into our own network. So each connection is made to an address that was
 checked, not to a name that may mean another one by then; redirects are not followed, and proxies of
@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
@@ -43,16 +43,44 @@ class Answer(NamedTuple):
     text: str
 
 
+class Request(NamedTuple):
+    """A request. headers: as they are sent."""
+
+    method: str
+    url: str
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes | None
+
+
+class Reply(NamedTuple):
+    """An answer with its headers, and the beginning of its content as it came."""
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    content: bytes
+
+
 def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> Answer:
     """Return what is answered to a POST within `timeout_s`. Raises Unreachable, or Refused."""
-    check(url)
-    network = GuardedNetwork(time.monotonic() + timeout_s)
+    plain = [(name.encode(), value.encode()) for name, value in headers.items()]
+    request = Request("POST", url, plain, body)
+    reply = exchange(request, GuardedNetwork(timeout_s), LONGEST_ANSWER)
+    return Answer(reply.status, reply.content.decode(errors="replace"))
+
+
+def exchange(request: Request, network: GuardedNetwork, longest: int) -> Reply:
+    """Return what is answered to a request over a network, of its content `longest` bytes at most.
+    Raises Unreachable, or Refused."""
+    check(request.url)
     with closing(httpcore.ConnectionPool(_trusted(), network_backend=network)) as pool:
         try:
-            with pool.stream("POST", url, headers=list(headers.items()), content=body) as response:
-                return Answer(response.status, _beginning(response.iter_stream()))
+            with pool.stream(
+                request.method, request.url, headers=request.headers, content=request.body
+            ) as response:
+                content = _beginning(response.iter_stream(), longest)
+                return Reply(response.status, response.headers, content)
         except httpcore.TimeoutException:
-            raise Unreachable(f"no answer within {timeout_s:g} s") from None
+            raise Unreachable(f"no answer within {network.timeout_s:g} s") from None
         except (httpcore.NetworkError, httpcore.ProtocolError, UnicodeError) as error:
             raise Unreachable(str(error) or type(error).__name__) from error
 
@@ -72,22 +100,13 @@ def check(url: str) -> None:
         raise Refused("expected an address without user and password")
 
 
-def check_host(host: str, port: int) -> None:
-    """Raise Refused where a host is none that the product may call, Unreachable where it has no
-    address: for what is sent by a library that connects itself."""
-    try:
-        _checked_address(host, port)
-    except httpcore.NetworkError as error:
-        raise Unreachable(str(error)) from error
-
-
-def _beginning(parts: Iterable[bytes]) -> str:
+def _beginning(parts: Iterable[bytes], longest: int) -> bytes:
     content = b""
     for part in parts:
         content += part
-        if len(content) >= LONGEST_ANSWER:
+        if len(content) >= longest:
             break
-    return content[:LONGEST_ANSWER].decode(errors="replace")
+    return content[:longest]
 
 
 @lru_cache(maxsize=1)
@@ -96,10 +115,11 @@ def _trusted() -> ssl.SSLContext:
 
 
 class GuardedNetwork(httpcore.SyncBackend):
-    """Connects to public addresses, until a deadline by the monotonic clock."""
+    """Connects to public addresses, for `timeout_s` from now."""
 
-    def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
 
     def connect_tcp(
         self, host: str, port: int, timeout: float | None = None, *args: Any, **kwargs: Any

@@ -18,6 +18,7 @@ from domain.records import (
     MAX_AHEAD,
     MAX_MUTED,
     MAX_VOTERS,
+    SCHEMA_MISMATCH,
     SET_ASIDE,
     Leave,
     Mute,
@@ -55,6 +56,11 @@ ADVICE = {
         "A batch so large when unpacked that it crashed the job, or that cannot be unpacked.",
         "Find who sent it: no agent of yours packs so much. It stays in the log, and nobody reads "
         "it; what else was in the same batch its sender must send again.",
+    ),
+    SCHEMA_MISMATCH: Advice(
+        "The value does not fit the schema of a pipeline that reads this topic.",
+        "The pipeline goes on without it: let the producer send it again as docs/pipelines.md or "
+        "the pipeline's own page describes it, then discard this letter.",
     ),
     "too-large": Advice(
         "The record, or its nesting, is larger than the job takes.",
@@ -163,6 +169,8 @@ def fault_of(reason: str, sample: Sample, scenario: Scenario | None) -> Fault:
     """
     if reason == "too-large" and len(sample.value or b"") >= MAX_DEAD_VALUE:
         return Fault(f"the value is over {MAX_DEAD_VALUE:,} bytes; only these were kept")
+    if reason == SCHEMA_MISMATCH:
+        return _mismatch(sample)
     record, fields = read(sample, scenario), fields_of(sample.value)
     refusal = refusal_of(record)
     if refusal is not None and refusal.reason == reason:
@@ -171,6 +179,15 @@ def fault_of(reason: str, sample: Sample, scenario: Scenario | None) -> Fault:
         fault = _refused_by_fold(reason, record, sample, fields, scenario)
         fault = fault or _refused_formerly(reason, record, sample, fields, scenario)
     return fault or Fault(ADVICE[reason].means if reason in ADVICE else reason)
+
+
+def _mismatch(sample: Sample) -> Fault:
+    """Return why a value fits no schema: where it is no JSON at all, at which byte."""
+    whole = len(sample.value or b"") < MAX_DEAD_VALUE
+    refusal = refusal_of(decode_source(b"-", sample.value, sample.time)) if whole else None
+    if refusal is not None and refusal.reason in ("not-utf8", "not-json"):
+        return _unreadable(refusal, sample, {})
+    return Fault(ADVICE[SCHEMA_MISMATCH].means)
 
 
 def read(sample: Sample, scenario: Scenario | None) -> Record:

@@ -18,7 +18,7 @@ import structlog
 from django.db import transaction
 from django.http import HttpRequest
 
-from bus.base import Bus, BusError, Delivered, Headers, Unavailable
+from bus.base import Bus, BusError, Delivered, Headers, Unavailable, no_answer
 from dashboard.audit.log import Actor, note
 from dashboard.core.chunks import chunks
 from dashboard.core.kafka_delivery import Outgoing, deliver_all
@@ -73,7 +73,7 @@ def redrive(records: Sequence[Sending], user: str, clock: Clock) -> list[Outcome
     try:
         ends = _ends(ordered)
     except BusError as error:  # nothing has been claimed, so nothing is to be undone
-        text = f"Kafka does not answer: {error}"
+        text = no_answer(error)
         return [Outcome(each, "unsent", text) for each in ordered]
     outcomes = []
     for batch in chunks(ordered, BATCH):
@@ -101,7 +101,7 @@ def find_out(letter: DeadLetter, now: int) -> str:
     try:
         found, whole = _look(gateway().bus, letter)
     except BusError as error:
-        return f"Kafka does not answer: {error}. Try again."
+        return f"{no_answer(error)}. Try again."
     if found is not None:
         _settle(letter, fate=REDRIVEN, new_offset=found)
         return f"It has arrived, at offset {found}."

@@ -13,7 +13,15 @@ from django.utils.http import urlencode
 from dashboard.core.times import duration, utc_minute
 from dashboard.states.board_rows import asset_path
 from dashboard.summaries.figures import Figures, Summary, WorstAsset
-from dashboard.summaries.phrases import count, percent
+from dashboard.summaries.phrases import (
+    NOT_OBSERVED,
+    bad_states_of,
+    count,
+    observed,
+    percent,
+    period_title,
+    why_unobserved,
+)
 from domain.history.periods import Period
 
 MOST = 20
@@ -82,12 +90,13 @@ def content_of(
     """Return the digest of a summary of one scenario. title: the scenario's; every: in words."""
     period = found.question.period
     worst = sorted((each for each in found.worst if each.bad), key=lambda each: -each.bad)
+    name = f"{title}, {period_title(period)}"
     return Content(
-        f"{title}, {period.title}: {_short(found)}",
-        f"{title}, {period.title}: {sentence(found)}",
+        f"{name}: {_short(found)}",
+        f"{name}: {sentence(found)}",
         late.words() if late else "",
         list(_changes(found.whole.now, found.whole.before)),
-        [_row(each) for each in worst[:MOST]],
+        [_row(each, found.whole.before) for each in worst[:MOST]],
         max(0, found.whole.now.assets - MOST) if len(worst) > MOST else 0,
         summary_url(found.question.scenarios[0], period),
         unsubscribe_url,
@@ -104,18 +113,26 @@ def summary_url(scenario: str, period: Period) -> str:
 
 def sentence(found: Summary) -> str:
     """Return how the time went, in a sentence."""
-    if found.empty:
-        return "no asset was on the board."
     now, before = found.whole.now, found.whole.before
-    words = f"{count(now.attacks, 'attack')} on {count(now.assets, 'asset')}"
-    words += f", {duration(now.times.bad)} under attack{_trend(now, before)}"
-    return f"{words}; available {percent(now.times.availability)}."
+    if not now.observed.seen:
+        return f"{NOT_OBSERVED}: {why_unobserved(found)}."
+    part = "" if now.observed.complete else f" {observed(now.observed)} were observed."
+    if found.empty:
+        return f"no asset was on the board.{part}"
+    words = f"{count(now.attacks, 'incident')} on {count(now.assets, 'asset')}"
+    words += f", {duration(now.times.bad)} in bad states{_named(found)}{_trend(now, before)}"
+    return f"{words}; available {percent(now.times.availability)}.{part}"
+
+
+def _named(found: Summary) -> str:
+    states = bad_states_of(found)
+    return f" ({states})" if states else ""
 
 
 def _trend(now: Figures, before: Figures) -> str:
-    """Return how the time under attack differs from the one before."""
+    """Return how the time in bad states differs from the one before."""
     difference = now.times.bad - before.times.bad
-    if not before.times.present:
+    if not before.observed.seen or not before.times.present:
         return ", with nothing before to compare with"
     if not difference:
         return ", as much as before"
@@ -124,27 +141,40 @@ def _trend(now: Figures, before: Figures) -> str:
 
 def _short(found: Summary) -> str:
     attacks = found.whole.now.attacks
+    if not found.whole.now.observed.seen:
+        return NOT_OBSERVED
     if found.empty:
         return "no asset on the board"
-    return f"{count(attacks, 'attack')}, available {percent(found.whole.now.times.availability)}"
+    return f"{count(attacks, 'incident')}, available {percent(found.whole.now.times.availability)}"
 
 
-def _row(each: WorstAsset) -> Row:
+def _row(each: WorstAsset, last: Figures) -> Row:
     address = f"{settings.TALLYBOARD.own_url}{asset_path(each.scenario, each.asset)}"
     before = duration(each.before) if each.before else "none"
+    if not last.observed.seen:
+        before = NOT_OBSERVED
     return Row(each.asset, address, duration(each.bad), each.attacks, before)
 
 
 def _changes(now: Figures, before: Figures) -> Iterator[Change]:
-    """Yield the figures that a digest compares."""
-    yield Change("Attacks", f"{now.attacks:,}", f"{before.attacks:,}")
-    yield Change("Assets under attack", f"{now.assets:,}", f"{before.assets:,}")
-    yield Change("Time under attack", duration(now.times.bad), duration(before.times.bad))
-    shares = (now.times.availability, before.times.availability)
-    yield Change("Availability", *map(percent, shares))
-    yield Change("Time unconfirmed", duration(now.times.unconfirmed),
-                 duration(before.times.unconfirmed))  # fmt: skip
-    yield Change("False alarms", f"{now.false_alarms:,}", f"{before.false_alarms:,}")
+    """Yield the figures that a digest compares; those of a time that was not observed say so."""
+    names = ("Observed", "Incidents", "Assets with incidents", "Time in bad states",
+             "Availability", "Time unconfirmed", "False alarms")  # fmt: skip
+    for name, *both in zip(names, _figures(now), _figures(before), strict=True):
+        yield Change(name, *both)
+
+
+def _figures(of: Figures) -> tuple[str, ...]:
+    figures = (
+        observed(of.observed),
+        f"{of.attacks:,}",
+        f"{of.assets:,}",
+        duration(of.times.bad),
+        percent(of.times.availability),
+        duration(of.times.unconfirmed),
+        f"{of.false_alarms:,}",
+    )
+    return figures if of.observed.seen else (NOT_OBSERVED,) * len(figures)
 
 
 def _was(n: int) -> str:
@@ -156,9 +186,9 @@ def _lines(content: Content) -> Iterator[str]:
     if content.late:
         yield from ("", content.late)
     if content.rows:
-        yield from ("", "Assets by time under attack", "")
+        yield from ("", "Assets by time in bad states", "")
         yield from _columns(
-            ("asset", "lost", "attacks", "the time before"),
+            ("asset", "lost", "incidents", "the time before"),
             [(row.asset, row.lost, f"{row.attacks:,}", row.before) for row in content.rows],
         )
     if content.more:

@@ -9,6 +9,7 @@ from django.db.models import Index, UniqueConstraint
 from dashboard.core.models import ScenarioRow
 from dashboard.core.retention import Retention
 from dashboard.core.times import DAY_MS
+from dashboard.notifications.models import new_token
 from domain.history.periods import DAY, WEEK
 
 EVERY = {DAY: "every day", WEEK: "every week"}
@@ -19,7 +20,7 @@ class Subscription(ScenarioRow):
     """A user's subscription to the digest of a scenario.
 
     every: of EVERY; weekday: Monday 0, of a weekly one; hour: of the reporting zone; since: nothing
-    that was due before it is sent.
+    that was due before it is sent; token: who knows it may end the subscription, without a login.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="digests")
@@ -27,6 +28,7 @@ class Subscription(ScenarioRow):
     weekday = models.SmallIntegerField(default=0)
     hour = models.SmallIntegerField(default=7)
     since = models.BigIntegerField()
+    token = models.CharField(max_length=32, default=new_token)
 
     class Meta:
         constraints = (

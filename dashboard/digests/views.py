@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
-from django.core.signing import BadSignature
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -59,12 +58,9 @@ def change(request: HttpRequest, scenario: str) -> HttpResponseBase:
 def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
     """Return the page that asks whether to end a subscription; end it by what that sends, or what a
     mail program does."""
-    try:
-        subscription = subscription_of(token)
-    except BadSignature:
-        return render(request, "digests/unsubscribe.html", {"wrong": True}, status=404)
+    subscription = subscription_of(token)
     if subscription is None:
-        return render(request, "digests/unsubscribe.html", {"ended": True})
+        return render(request, "digests/unsubscribe.html", {"wrong": True}, status=404)
     known = scenarios().get(subscription.scenario)
     title = known.title if known else subscription.scenario
     if request.method == "POST":

@@ -43,6 +43,7 @@ class Incident(AssetRow):
                 name="incidents_open",
             ),
             models.Index(fields=["scenario", "began_at"], name="incidents_by_begin"),
+            models.Index(fields=["began_at", "id"], name="incidents_newest"),
             models.Index(fields=["scenario", "ended_at"], name="incidents_by_end"),
             length_index("began_at", "ended_at", "incidents_by_length"),
         )

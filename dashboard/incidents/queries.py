@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
-from dashboard.core.listing import Listing, TableFile
+from dashboard.core.listing import Listing, Order, TableFile
 from dashboard.core.scenarios import scenarios
 from dashboard.core.tables import Column, Table
 from dashboard.core.times import MINUTE_MS, duration, now_ms
@@ -177,5 +177,6 @@ INCIDENT_TABLE = Table(
     Column("Acknowledged", "by whom first, and how long after it began"),
     Column("Changes", "changes of its state, the beginning included", numeric=True),
 )
-INCIDENTS = Listing(entry_of)
-INCIDENT_FILE = TableFile("incidents", (*FIELDS, "id"), plain, at_most=MOST_EXPORTED)
+NEWEST = Order("began_at")
+INCIDENTS = Listing(entry_of, NEWEST)
+INCIDENT_FILE = TableFile("incidents", (*FIELDS, "id"), plain, order=NEWEST, at_most=MOST_EXPORTED)

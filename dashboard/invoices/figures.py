@@ -15,6 +15,8 @@ HOURS = 24
 """Of the chart."""
 TOP = 10
 """Products that the page lists."""
+CURRENCY = "EUR"
+"""Of all amounts: records have no other."""
 SUMS = ("invoices", "lines", "revenue", "prime", "delivered")
 STORES = Table(
     "stores", "Store", Column.number("Invoices"), Column.number("Lines"), Column.number("Revenue"),
@@ -104,8 +106,8 @@ def hourly(now: int) -> dict[str, list[Any]]:
 
 
 def money(cents: int) -> str:
-    """Return an amount in units of money: `1,234.56`."""
-    return f"{cents / 100:,.2f}"
+    """Return an amount with its currency: `1,234.56 EUR`."""
+    return f"{cents / 100:,.2f} {CURRENCY}"
 
 
 def _sums() -> dict[str, Sum]:

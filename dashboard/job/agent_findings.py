@@ -65,15 +65,18 @@ class Finding(NamedTuple):
 
 
 class LastSeen(NamedTuple):
-    """When an agent of a scenario was last seen, and the shortest usual gap, ms, 0 for none."""
+    """When an agent of a scenario last reported, and the shortest usual gap, ms, 0 for none.
+
+    off: the shipped pipeline that reports there, where it is switched off."""
 
     at: int
     gap: int = 0
+    off: str = ""
 
 
 class AgentNews(NamedTuple):
     """What there is to say of agents. findings: the most important first; last: by scenario, of
-    those whose assets need agents for however long they have none."""
+    those on which anybody ever reported."""
 
     findings: Sequence[Finding] = ()
     last: Mapping[str, LastSeen] = {}

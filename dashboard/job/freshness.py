@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypedDict
+from typing import Literal, NamedTuple, TypedDict, get_args
 
+from dashboard.core.roles import Role
 from dashboard.core.times import HOUR_MS, MINUTE_MS, span
-from dashboard.job.agent_findings import AgentNews, lines
+from dashboard.job.agent_findings import AgentNews, LastSeen, lines
 from domain.scenario import Scenario
 from wire.job import ClockBehind, bucket_name
 
@@ -29,25 +30,48 @@ QUIET_MS = MINUTE_MS
 """Shorter than this is no silence of a scenario's agents."""
 UNUSUAL = 3
 """Nor is a silence of less than so many times the usual one."""
-EXPECTED_MS = 24 * HOUR_MS
-"""Agents of a life cycle that have been silent for longer than this are not expected any more."""
+USUAL_MOST_MS = HOUR_MS
+"""Of what heartbeats show as usual, no more than this counts: a rule's record is one, too."""
 NAMED = 3
 """Most partitions that are named."""
-Kind = Literal["kafka", "web", "clock", "job", "database", "agents"]
+Kind = Literal[
+    "kafka", "web", "job", "stopped", "dropped", "clock", "rebuild", "late", "agents", "database"
+]
+ORDER: tuple[Kind, ...] = get_args(Kind)
+"""The kinds of trouble, the most severe first; what makes a board's rows stale comes before what
+does not."""
+STANDSTILL: frozenset[Kind] = frozenset(("kafka", "web", "job", "stopped"))
+"""While one of these lasts nothing on a page is live, whatever its socket says."""
+
+
+class Link(NamedTuple):
+    """Where something can be done about a trouble, the text of it, and who may open it."""
+
+    address: str
+    text: str
+    roles: tuple[Role, ...]
 
 
 class Trouble(TypedDict):
-    """One thing that keeps the board from being fresh: since when (or None) and what to do.
+    """One thing that keeps the board from being fresh: since (or at) when, and what it means.
 
-    link: an address and its text, or None; stale: the rows of this board are as they were then.
+    since: None where it is not known; quote: somebody's reason for it; call: whom to call, for
+    those who are no admin; details: what an admin needs to know; links: a reader's is the first
+    that is open to their role; stale: the rows of the board are as they were then; scenario: whose
+    trouble it is, empty for everybody's.
     """
 
     kind: Kind
     what: str
+    when: Literal["since", "at"]
     since: int | None
+    quote: str
     todo: str
-    link: tuple[str, str] | None
+    call: str
+    details: str
+    links: Sequence[Link]
     stale: bool
+    scenario: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +79,8 @@ class Beat:
     """The newest heartbeat of a bucket: when it was appended, and the bucket's clock in it.
 
     engine: whose it is; a query is one engine's. ahead: how far the bucket's clock is ahead of the
-    job's own, ms; ahead_since: since when by too much, None where it is not.
+    job's own, ms; ahead_since: since when by too much, None where it is not. epoch: in which it was
+    written; above: the highest epoch known of the bucket.
     """
 
     heard: int
@@ -63,6 +88,8 @@ class Beat:
     engine: str = field(default="", compare=False)
     ahead: int = 0
     ahead_since: int | None = None
+    epoch: int = field(default=0, compare=False)
+    above: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +102,11 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
-    """The time of a scenario's agents' last report, and how long they usually pause."""
+class Refusal:
+    """What Kafka refuses this process, in words, and since when."""
 
-    last: int
-    usual: int = 0
+    why: str
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,113 +115,207 @@ class Facts:
 
     reached: when it last was at the end of the log, None before the first time; unwritten: when
     the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
-    bucket; talks: by scenario; pauses: by query, those that were stopped on purpose; rebuilds: by
-    query, those that read their log again on purpose; agents: what there is to say of agents;
-    clocks_behind: by bucket, where the broker's clock is behind the job's own.
+    bucket; usual: by scenario, how long its agents usually pause by heartbeats, ms; pauses: by
+    query, those that were stopped on purpose; rebuilds: by query, those that read their log again
+    on purpose; agents: what there is to say of agents; clocks_behind: by bucket, where the broker's
+    clock is behind the job's own; refusal: what Kafka refuses this process, None where nothing.
     """
 
     reached: int | None = None
     unwritten: int | None = None
     beats: Mapping[str, Beat] = field(default_factory=dict)
-    talks: Mapping[str, Talk] = field(default_factory=dict)
+    usual: Mapping[str, int] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
     rebuilds: Mapping[str, Pause] = field(default_factory=dict)
     agents: AgentNews = field(default_factory=AgentNews)
     clocks_behind: Mapping[str, ClockBehind] = field(default_factory=dict)
+    refusal: Refusal | None = None
 
 
-READY = ("/readyz", "What is missing")
-JOB = ("/job/", "The job's page")
-REPLAY = ("/replay/", "Replay")
+MISSING = Link("/job/#missing", "What is missing", (Role.ADMIN, Role.OPERATOR))
+JOB = Link("/job/", "The job's page", (Role.ADMIN, Role.OPERATOR))
+REPLAY = Link("/replay/", "Replay", (Role.ADMIN,))
+IF_IT_LASTS, AN_ADMIN = "If it lasts, call an admin.", "Call an admin."
+
+
+def trouble(
+    kind: Kind,
+    what: str,
+    since: int | None,
+    todo: str,
+    *,
+    call: str = "",
+    details: str = "",
+    links: Sequence[Link] = (MISSING,),
+    stale: bool = True,
+    scenario: str = "",
+) -> Trouble:
+    """Return a trouble that has lasted since a time, Unix ms."""
+    return Trouble(
+        kind=kind,
+        what=what,
+        when="since",
+        since=since,
+        quote="",
+        todo=todo,
+        call=call,
+        details=details,
+        links=links,
+        stale=stale,
+        scenario=scenario,
+    )
 
 
 def find_troubles(
     facts: Facts, scenarios: Sequence[Scenario], current: str, now: int
 ) -> list[Trouble]:
-    """Return all troubles, the most important first, with those of the `current` scenario on top.
+    """Return the troubles of the `current` scenario's board, the most severe first; of all boards
+    where it is empty.
 
-    A web process that is behind cannot judge the job, and a silent job says nothing of agents.
+    A web process that is behind cannot judge the job, and a silent job says nothing of agents. One
+    that Kafka refuses is behind for that.
     """
+    if facts.refusal is not None:
+        return [_refused(facts.refusal)]
     if web := _web(facts, now):
         return web
+    wanted = [scenario for scenario in scenarios if current in ("", scenario.name)]
+    troubles = [*_paused(facts, current), *_database(facts, now)]
     if facts.pauses:
-        return _paused(facts, scenarios, current, now)
-    if job := _silent_job(facts, now):
-        return job + _database(facts, now)
-    return _fresh(facts, scenarios, current, now)
+        facts, wanted = _going_on(facts, wanted)
+    if wanted or not facts.pauses:
+        troubles += _silent_job(facts, now) or _fresh(facts, wanted, now)
+    return sorted(troubles, key=lambda each: (not each["stale"], ORDER.index(each["kind"])))
 
 
-def _paused(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
-    """Return the troubles while queries are stopped on purpose.
-
-    That is no fault; what the other queries carry is judged as ever.
-    """
-    by = {name.partition("/")[0]: beat.engine for name, beat in facts.beats.items()}
-    troubles = [
-        _pause(pause, stale=by.get(current, query) == query)
-        for query, pause in facts.pauses.items()
-    ]
-    going = [s for s in scenarios if by.get(s.name, "") not in ("", *facts.pauses)]
-    if going:
-        beats = {n: beat for n, beat in facts.beats.items() if beat.engine not in facts.pauses}
-        rest = replace(facts, beats=beats, pauses={})
-        troubles += _silent_job(rest, now) or _fresh(rest, going, current, now)
-    return sorted(troubles, key=lambda trouble: not trouble["stale"])
+def board_troubles(facts: Facts, scenarios: Sequence[Scenario], now: int) -> dict[str, str]:
+    """Return by scenario what its tab is marked with at `now`, where it is: the most severe of what
+    is wrong with its board, but for what is everybody's and leaves the rows live."""
+    marks = {}
+    for scenario in scenarios:
+        for each in find_troubles(facts, scenarios, scenario.name, now):
+            if each["stale"] or each["scenario"]:
+                marks[scenario.name] = each["what"]
+                break
+    return marks
 
 
-def _pause(pause: Pause, *, stale: bool) -> Trouble:
-    return Trouble(
-        kind="job",
-        what=f"The job was stopped by {pause.user}",
-        since=pause.since,
-        todo=f"{pause.reason.rstrip('.')}. States stand as they are until an admin starts it.",
-        link=JOB,
-        stale=stale,
-    )
+def standstill(troubles: Iterable[Trouble]) -> Trouble | None:
+    """Return the trouble of a board by which nothing on it is live, None where there is none."""
+    return next((each for each in troubles if each["kind"] in STANDSTILL), None)
 
 
-def _fresh(facts: Facts, scenarios: Sequence[Scenario], current: str, now: int) -> list[Trouble]:
-    """Return the troubles while the job is heard of."""
-    here = [scenario for scenario in scenarios if scenario.name == current]
-    others = [scenario for scenario in scenarios if scenario.name != current]
-    first = _late(facts, here, now, stale=True)
-    known = {trouble["what"] for trouble in first}  # one rebuild is one, whatever it carries
-    brokers = _slow_brokers(facts, here, others)
+def _paused(facts: Facts, current: str) -> list[Trouble]:
+    """Return the troubles of queries that were stopped on purpose and carry this board, or may."""
+    engines = _engines(facts)
     return [
-        *_ahead(facts, here, stale=True),
-        *(trouble for trouble in brokers if trouble["stale"]),
-        *first,
-        *_agents(facts, here, now),
-        *_database(facts, now),
-        *_ahead(facts, others, stale=False),
-        *(trouble for trouble in brokers if not trouble["stale"]),
-        *(t for t in _late(facts, others, now, stale=False) if t["what"] not in known),
-        *_agents(facts, others, now),
+        _asked(
+            "stopped",
+            f"The job was stopped by {pause.user}",
+            pause,
+            "The board is as of then until an admin starts it.",
+        )
+        for query, pause in facts.pauses.items()
+        if not current or engines.get(current, query) == query
     ]
+
+
+def _going_on(facts: Facts, wanted: Sequence[Scenario]) -> tuple[Facts, list[Scenario]]:
+    """Return the facts and scenarios of the queries that nobody has stopped: they are judged as
+    ever."""
+    engines = _engines(facts)
+    beats = {n: beat for n, beat in facts.beats.items() if beat.engine not in facts.pauses}
+    going = [s for s in wanted if engines.get(s.name, "") not in ("", *facts.pauses)]
+    return replace(facts, beats=beats), going
+
+
+def _engines(facts: Facts) -> dict[str, str]:
+    return {name.partition("/")[0]: beat.engine for name, beat in facts.beats.items()}
+
+
+def _asked(kind: Kind, what: str, pause: Pause, todo: str) -> Trouble:
+    """Return a trouble that somebody asked for."""
+    made = trouble(kind, what, pause.since, todo, links=(JOB,))
+    made["when"], made["quote"] = "at", pause.reason.rstrip(".")
+    return made
+
+
+def _fresh(facts: Facts, wanted: Sequence[Scenario], now: int) -> list[Trouble]:
+    """Return the troubles while the job is heard of."""
+    troubles = []
+    for scenario in wanted:
+        troubles += _agents(facts, scenario, now)
+    return [
+        *_dropped(facts, wanted),
+        *_ahead(facts, wanted),
+        *_slow_brokers(facts, wanted),
+        *_late(facts, wanted, now),
+        *troubles,
+    ]
+
+
+def _refused(refusal: Refusal) -> Trouble:
+    return trouble(
+        "kafka",
+        "Kafka refuses this server",
+        refusal.since,
+        "States are as of then.",
+        call=AN_ADMIN,
+        details=f"{refusal.why}. It goes on by itself once that is put right.",
+    )
 
 
 def _web(facts: Facts, now: int) -> list[Trouble]:
     if facts.reached is None or now - facts.reached <= WEB_LATE_MS:
         return []
-    what = "This server is behind the log"
-    todo = "States are as of then. It catches up by itself; if not, look at its log."
-    return [Trouble(kind="web", what=what, since=facts.reached, todo=todo, link=None, stale=True)]
+    return [
+        trouble(
+            "web",
+            "States are late on this server",
+            facts.reached,
+            "They are as of then, and catch up by themselves.",
+            call=IF_IT_LASTS,
+            details="This server is behind the log: look at its own log.",
+        )
+    ]
 
 
 def _silent_job(facts: Facts, now: int) -> list[Trouble]:
     heard = max((beat.heard for beat in facts.beats.values()), default=None)
     if heard is not None and now - heard <= (REBUILD_SILENT_MS if facts.rebuilds else SILENT_MS):
         return []
-    todo = "States are as of then: check that the job and Kafka run."
+    what, todo = "The job has not answered", "States are as of then."
     if heard is None:
-        todo = "No report counts until it runs."
-        what = "No heartbeat has come from the job yet"
-        return [Trouble(kind="job", what=what, since=None, todo=todo, link=READY, stale=True)]
-    what = "The job has not answered"
-    return [Trouble(kind="job", what=what, since=heard, todo=todo, link=READY, stale=True)]
+        what, todo = "No heartbeat has come from the job yet", "No report counts until it runs."
+    details = "See that the job and Kafka run: make status, then logs/job.log of the data folder."
+    return [trouble("job", what, heard, todo, call=IF_IT_LASTS, details=details)]
 
 
-def _ahead(facts: Facts, scenarios: Iterable[Scenario], *, stale: bool) -> list[Trouble]:
+def _dropped(facts: Facts, scenarios: Sequence[Scenario]) -> list[Trouble]:
+    """Return the trouble of buckets of which all states are dropped: they are of a lower epoch than
+    those that the board has."""
+    names = [name for name in _buckets(scenarios) if name in facts.beats]
+    lower = {n: facts.beats[n] for n in names if facts.beats[n].epoch < facts.beats[n].above}
+    if not lower:
+        return []
+    beat = next(iter(lower.values()))
+    return [
+        trouble(
+            "dropped",
+            f"New states of {named(list(lower))} are dropped as older",
+            None,
+            "The board keeps what it had.",
+            call=AN_ADMIN,
+            details=f"What the job writes is of epoch {beat.epoch}, and the board has epoch "
+            f"{beat.above}: its checkpoint was lost or is an old copy. Restart the job: it begins "
+            "a higher epoch. If it does not, have the log read again.",
+            links=(REPLAY, MISSING),
+            scenario=_whose(lower),
+        )
+    ]
+
+
+def _ahead(facts: Facts, scenarios: Sequence[Scenario]) -> list[Trouble]:
     """Return the trouble of buckets whose clock is ahead of the job's own.
 
     Until that is past, no time passes there.
@@ -206,24 +327,23 @@ def _ahead(facts: Facts, scenarios: Iterable[Scenario], *, stale: bool) -> list[
     furthest = span(max(beat.ahead for beat in beats.values()))
     its = "its clock is" if len(beats) == 1 else "their clocks are up to"
     return [
-        Trouble(
-            kind="clock",
-            what=f"No time passes in {named(list(beats))}: {its} {furthest} ahead",
-            since=min(beat.ahead_since or 0 for beat in beats.values()),
-            todo="A broker's clock was wrong. No vote falls silent and no hold or override ends "
-            "until that time is past: set the broker's clock, then have the log read again with a "
-            "bound on its times.",
-            link=REPLAY,
-            stale=stale,
+        trouble(
+            "clock",
+            f"No time passes in {named(list(beats))}: {its} {furthest} ahead",
+            min(beat.ahead_since or 0 for beat in beats.values()),
+            "No vote falls silent and no hold or override ends until that time is past.",
+            call=AN_ADMIN,
+            details="A broker's clock was wrong: set it, then have the log read again with a bound "
+            "on its times.",
+            links=(REPLAY, MISSING),
+            scenario=_whose(beats),
         )
     ]
 
 
-def _slow_brokers(
-    facts: Facts, here: Sequence[Scenario], others: Sequence[Scenario]
-) -> list[Trouble]:
+def _slow_brokers(facts: Facts, scenarios: Sequence[Scenario]) -> list[Trouble]:
     """Return the trouble of a broker's clock that is behind: one, whatever that broker stamps."""
-    names = _buckets([*here, *others])
+    names = _buckets(scenarios)
     clocks = {n: facts.clocks_behind[n] for n in names if n in facts.clocks_behind}
     if not clocks:
         return []
@@ -232,15 +352,15 @@ def _slow_brokers(
     if len(clocks) < len(names):
         what = f"A broker's clock is {furthest} behind in {named(list(clocks))}"
     return [
-        Trouble(
-            kind="clock",
-            what=what,
-            since=min(clock.since for clock in clocks.values()),
-            todo="Agents look as if their clocks were ahead. No vote falls silent and no hold or "
-            "override ends until it has passed where it was: set the broker's clock. Nothing has "
-            "to be read again.",
-            link=JOB,
-            stale=not clocks.keys().isdisjoint(_buckets(here)),
+        trouble(
+            "clock",
+            what,
+            min(clock.since for clock in clocks.values()),
+            "Agents look as if their clocks were ahead. No vote falls silent and no hold or "
+            "override ends until it has passed where it was.",
+            call=AN_ADMIN,
+            details="Set the broker's clock. Nothing has to be read again.",
+            scenario=_whose(clocks),
         )
     ]
 
@@ -257,7 +377,12 @@ def _buckets(scenarios: Iterable[Scenario]) -> list[str]:
     return [bucket_name(s.name, number) for s in scenarios for number in range(s.partitions)]
 
 
-def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool) -> list[Trouble]:
+def _whose(buckets: Iterable[str]) -> str:
+    """Return the scenario of buckets, the first's where they are of several."""
+    return next(iter(buckets)).partition("/")[0]
+
+
+def _late(facts: Facts, scenarios: Sequence[Scenario], now: int) -> list[Trouble]:
     """Return the trouble of buckets whose clock is behind, or that have never been heard of.
 
     One that is no further behind than its broker's clock has applied all that there is.
@@ -266,25 +391,29 @@ def _late(facts: Facts, scenarios: Iterable[Scenario], now: int, *, stale: bool)
     clocks = {name: facts.beats[name].log_time for name in names if name in facts.beats}
     slow = {name: clock.by for name, clock in facts.clocks_behind.items()}
     late = [name for name in names if now - clocks.get(name, 0) > LATE_MS + slow.get(name, 0)]
-    if not late:
-        return []
-    query = next((facts.beats[name].engine for name in late if name in facts.beats), "")
-    if query in facts.rebuilds:
-        return [_rebuild(facts.rebuilds[query], stale=stale)]
-    since = min((clocks[name] for name in late if name in clocks), default=None)
-    what = f"The job is behind in {named(late)}"
-    todo = "Its states are as of then. It catches up by itself unless a process is missing."
-    return [Trouble(kind="job", what=what, since=since, todo=todo, link=READY, stale=stale)]
+    engines = [facts.beats[name].engine if name in facts.beats else "" for name in late]
+    rebuilds = {query: facts.rebuilds[query] for query in engines if query in facts.rebuilds}
+    going_on = ("", *rebuilds) if rebuilds else ()
+    rest = [n for n, query in zip(late, engines, strict=True) if query not in going_on]
+    return [
+        *(
+            _asked("rebuild", f"Rebuild asked by {pause.user}", pause, "The board is as of then.")
+            for pause in rebuilds.values()
+        ),
+        *([_behind(rest, clocks)] if rest else []),
+    ]
 
 
-def _rebuild(pause: Pause, *, stale: bool) -> Trouble:
-    return Trouble(
-        kind="job",
-        what=f"The job is rebuilding its states, as {pause.user} asked",
-        since=pause.since,
-        todo=f"{pause.reason.rstrip('.')}. The board shows what it showed before until it is done.",
-        link=JOB,
-        stale=stale,
+def _behind(late: Sequence[str], clocks: Mapping[str, int]) -> Trouble:
+    return trouble(
+        "late",
+        f"States are late in {named(late)}",
+        min((clocks[name] for name in late if name in clocks), default=None),
+        "They are as of then, and catch up by themselves.",
+        call=IF_IT_LASTS,
+        details="The job is behind in the log there: it catches up unless a process is missing. "
+        "Look at make status and at Partitions.",
+        scenario=_whose(late),
     )
 
 
@@ -295,42 +424,73 @@ def named(names: Sequence[str]) -> str:
 
 
 def _database(facts: Facts, now: int) -> list[Trouble]:
-    if facts.unwritten is None or now - facts.unwritten <= DATABASE_LATE_MS:
+    if not _unwritten(facts, now):
         return []
-    what, since = "The database is behind the log", facts.unwritten
-    todo = "History and outcomes of commands come late: check that the materialiser runs."
-    return [Trouble(kind="database", what=what, since=since, todo=todo, link=READY, stale=False)]
+    return [
+        trouble(
+            "database",
+            "History is late; the states are current",
+            facts.unwritten,
+            "Outcomes of commands come late, too.",
+            call=IF_IT_LASTS,
+            details="The database is behind the log: check that the materialiser runs, and that "
+            "the database answers.",
+            stale=False,
+        )
+    ]
 
 
-def _agents(facts: Facts, scenarios: Iterable[Scenario], now: int) -> list[Trouble]:
-    """Return the trouble of scenarios whose agents are silent for unusually long, and of agents
+def _unwritten(facts: Facts, now: int) -> bool:
+    """Return whether the database is behind the log."""
+    return facts.unwritten is not None and now - facts.unwritten > DATABASE_LATE_MS
+
+
+def _agents(facts: Facts, scenario: Scenario, now: int) -> list[Trouble]:
+    """Return the trouble of a scenario whose agents are silent for unusually long, and of agents
     with which something is wrong."""
     troubles = []
-    for scenario in scenarios:
-        talk = _talk(facts, scenario.name)
-        if talk is not None and _unusual(talk, now, for_ever=scenario.name in facts.agents.last):
-            troubles.append(_silence(scenario, talk))
-        for what, since, todo, link in lines(scenario, facts.agents.findings):
-            trouble = Trouble(
-                kind="agents", what=what, since=since, todo=todo, link=link, stale=False
-            )
-            troubles.append(trouble)
+    seen = facts.agents.last.get(scenario.name)
+    if seen is not None and _unusual(facts, scenario, seen, now):
+        troubles.append(_silence(scenario, seen))
+    for what, since, todo, (address, text) in lines(scenario, facts.agents.findings):
+        link = Link(address, text, MISSING.roles)
+        troubles.append(
+            trouble("agents", what, since, todo, links=(link,), stale=False, scenario=scenario.name)
+        )
     return troubles
 
 
-def _talk(facts: Facts, scenario: str) -> Talk | None:
-    """Return when a scenario's agents last reported: as heard, or else as the database has it."""
-    seen = facts.agents.last.get(scenario)
-    return facts.talks.get(scenario) or (seen and Talk(seen.at, seen.gap))
+def _unusual(facts: Facts, scenario: Scenario, seen: LastSeen, now: int) -> bool:
+    """Return whether a silence is unusual, by the time up to which the database knows of reports.
+    However long it lasts, it stays so."""
+    usual = max(seen.gap, min(facts.usual.get(scenario.name, 0), USUAL_MOST_MS))
+    return _known_until(facts, scenario, now) - seen.at > max(QUIET_MS, UNUSUAL * usual)
 
 
-def _unusual(talk: Talk, now: int, *, for_ever: bool) -> bool:
-    """Return whether a silence is unusual. for_ever: whether it stays so however long it lasts."""
-    ago = now - talk.last
-    return max(QUIET_MS, UNUSUAL * talk.usual) < ago and (for_ever or ago < EXPECTED_MS)
+def _known_until(facts: Facts, scenario: Scenario, now: int) -> int:
+    """Return the time up to which the database knows of a scenario's reports: now, or where the job
+    or the database is late, as far as they have come."""
+    names = [name for name in _buckets([scenario]) if name in facts.beats]
+    clocks = [facts.beats[name].log_time for name in names]
+    if facts.unwritten is not None and _unwritten(facts, now):
+        clocks.append(facts.unwritten)
+    return min([now, *(clock for clock in clocks if now - clock > LATE_MS)])
 
 
-def _silence(scenario: Scenario, talk: Talk) -> Trouble:
-    what = f"{scenario.title}: no agent has reported"
-    todo = "States are kept, and votes expire: check that the agents run and reach Kafka."
-    return Trouble(kind="agents", what=what, since=talk.last, todo=todo, link=None, stale=False)
+def _silence(scenario: Scenario, seen: LastSeen) -> Trouble:
+    details, todo = "", "Nobody confirms its states. Start the agents, or call who runs them."
+    if seen.off:
+        todo = f"Nobody confirms its states: the pipeline {seen.off} is switched off."
+        details = "To turn it on, name it in TALLYBOARD_PIPELINES and start the product again."
+    agents = Link(f"/agents/?scenario={scenario.name}", "The agents", MISSING.roles)
+    return trouble(
+        "agents",
+        f"{scenario.title}: no agent has reported",
+        seen.at,
+        todo,
+        call=AN_ADMIN if seen.off else "",
+        details=details,
+        links=(MISSING if seen.off else agents,),
+        stale=False,
+        scenario=scenario.name,
+    )

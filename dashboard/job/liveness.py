@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Lock
 
 from dashboard.core.extension_point import Provider
 from dashboard.job.agent_findings import AgentNews
-from dashboard.job.freshness import Beat, Facts, Pause, Talk
+from dashboard.job.freshness import Beat, Facts, Pause, Refusal
 from dashboard.job.throughput import Paces
 from wire.job import (
     AHEAD_MS,
@@ -26,6 +27,8 @@ Place = tuple[str, int]
 
 # So many pauses between reports are remembered of a scenario.
 PAUSES_KEPT = 60
+# Fewer say nothing of what is usual.
+PAUSES_LEAST = 10
 # A shorter one is none: heartbeats come each second.
 PAUSE_MS = 1_000
 # The usual pause: so large a part of those remembered are not longer.
@@ -37,7 +40,8 @@ MARKS = 3_600
 
 
 class Reports:
-    """The times of the reports of a scenario's agents, by heartbeats."""
+    """The pauses between reports of a scenario's agents, by heartbeats: a rule's record looks like
+    one, so when they reported last is the database's to say."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -49,10 +53,11 @@ class Reports:
             self.pauses.append(at - self.last)
         self.last = max(at, self.last)
 
-    def talk(self) -> Talk:
-        """Return last and usual, as they are now."""
-        pauses = sorted(self.pauses)
-        return Talk(self.last, pauses[int(USUAL * (len(pauses) - 1))] if pauses else 0)
+    def usual(self) -> int:
+        """Return how long they usually pause, ms; 0 where too little is known."""
+        if len(self.pauses) < PAUSES_LEAST:
+            return 0
+        return sorted(self.pauses)[int(USUAL * (len(self.pauses) - 1))]
 
 
 class Signs:
@@ -73,6 +78,7 @@ class Signs:
         self._clocks_behind: dict[str, Mapping[str, ClockBehind]] = {}
         self._paces = Paces()
         self._agents = AgentNews()
+        self._refusal: Refusal | None = None
 
     @contextmanager
     def paces(self) -> Iterator[Paces]:
@@ -91,7 +97,9 @@ class Signs:
             return
         with self._lock:
             self._mark(place, offset, at)
-            self._keep(beat.bucket, Beat(at, beat.log_time, beat.engine, *self._ahead(beat)))
+            ahead, since = self._ahead(beat)
+            heard = Beat(at, beat.log_time, beat.engine, ahead, since, beat.epoch, beat.epoch)
+            self._keep(beat.bucket, heard)
             self._paces.heard(beat, at)
             if beat.records > beat.dead_letters:
                 self._reports.setdefault(beat.scenario, Reports()).heard(at)
@@ -104,17 +112,24 @@ class Signs:
         return beat.ahead, (known and known.ahead_since) or beat.at
 
     def remember(
-        self, bucket: str, at: int, log_time: int, engine: str = "", ahead_since: int | None = None
+        self,
+        bucket: str,
+        at: int,
+        log_time: int,
+        engine: str = "",
+        ahead_since: int | None = None,
+        epoch: int = 0,
     ) -> None:
         """Record a heartbeat of a bucket that the database has, sent at `at`."""
         ahead = max(0, log_time - at)
         with self._lock:
-            self._keep(bucket, Beat(at, log_time, engine, ahead, ahead_since))
+            self._keep(bucket, Beat(at, log_time, engine, ahead, ahead_since, epoch, epoch))
 
     def _keep(self, bucket: str, beat: Beat) -> None:
-        known = self._beats.get(bucket)
-        if known is None or beat.heard >= known.heard:
-            self._beats[bucket] = beat
+        """Keep the newer heartbeat of the two, and the higher epoch."""
+        known = self._beats.get(bucket, beat)
+        newer = beat if beat.heard >= known.heard else known
+        self._beats[bucket] = replace(newer, above=max(beat.above, known.above))
 
     def told(self, value: bytes | None) -> None:
         """Record from `job.progress` whether a query was stopped, or begun again, on purpose, and
@@ -152,6 +167,11 @@ class Signs:
     def reached(self, now: int) -> None:
         """Record that this process has read all that the log had."""
         self._reached = now
+        self._refusal = None
+
+    def refused(self, why: str, now: int) -> None:
+        """Record that Kafka refuses this process, and why, in words."""
+        self._refusal = Refusal(why, self._refusal.since if self._refusal else now)
 
     def stored(self, offsets: Mapping[Place, int]) -> None:
         """Record that the database has come to these next offsets."""
@@ -167,11 +187,12 @@ class Signs:
                 self._reached,
                 self._marks[0][2] if self._marks else None,
                 dict(self._beats),
-                {name: reports.talk() for name, reports in self._reports.items()},
+                {name: reports.usual() for name, reports in self._reports.items()},
                 dict(self._pauses),
                 dict(self._rebuilds),
                 self._agents,
                 self._present_clocks(),
+                self._refusal,
             )
 
     def _present_clocks(self) -> dict[str, ClockBehind]:

@@ -26,16 +26,29 @@ def known_signs() -> Signs:
     return signs
 
 
+def job_signs() -> Signs:
+    """Return what this process has heard, or else what the database has of the job alone: what
+    there is to say of agents takes many queries."""
+    signs = process_signs()
+    if signs.facts().reached is None:
+        _recall_job(signs)
+    return signs
+
+
 def recall(signs: Signs) -> None:
     """Record heartbeats, stops and clocks that the database holds, as the job may be silent since,
     and what there is to say of agents."""
+    _recall_job(signs)
+    signs.judge_agents(agent_news(now_ms()))
+
+
+def _recall_job(signs: Signs) -> None:
     for row in BucketStatus.objects.all():
-        signs.remember(row.bucket, row.at, row.log_time, row.engine, row.ahead_since)
+        signs.remember(row.bucket, row.at, row.log_time, row.engine, row.ahead_since, row.epoch)
     for last in last_told():
         by, since = last.stopped_by, last.since
         signs.pause(last.query, Pause(by, since, last.stopped_reason) if by else None)
         signs.judge_clocks(last.query, clocks_of(last))
-    signs.judge_agents(agent_news(now_ms()))
 
 
 def stopped() -> list[JobProgress]:

@@ -11,7 +11,7 @@ from typing import Literal
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from bus.base import BusError, TopicPartition, Unavailable
+from bus.base import BusError, Refused, TopicPartition, Unavailable
 from bus.kafka_admin import KafkaAdmin
 from dashboard.core.scenarios import scenarios, topics
 from domain.config_values import PlainError
@@ -115,6 +115,8 @@ def in_words() -> Iterator[None]:
     """Have what Kafka refuses end the command with a message."""
     try:
         yield
+    except Refused as refusal:
+        raise CommandError(str(refusal)) from None
     except Unavailable as error:
         raise CommandError(f"{settings.TALLYBOARD.bootstrap} does not answer: {error}") from None
     except BusError as error:

@@ -1,4 +1,4 @@
-"""Counts of a table of labels: each label of the file is of one kind."""
+"""Counts of a label file: each label of the file is of one kind."""
 
 from __future__ import annotations
 

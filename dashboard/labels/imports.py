@@ -1,4 +1,4 @@
-"""Carrying a table of labels on: read, compared, applied, a portion at a time.
+"""Carrying a label file on: read, compared, applied, a portion at a time.
 
 May be cut short at any point and go on here or in another process. Where a table is stands in the
 database; each step begins with a conditional update of that, so that no portion is counted twice,
@@ -75,7 +75,7 @@ class UploadTask(ResumableTask[LabelUpload]):
     """One worker's turn at a table. It needs no lease: portions are done in their order, and each
     is noted only where it is the table's next one."""
 
-    kind = "table of labels"
+    kind = "label file"
 
     def __init__(self, upload: LabelUpload, clock: Clock = now_ms) -> None:
         super().__init__(upload, clock)

@@ -85,7 +85,7 @@ BEGUN = (APPLYING, STOPPED, DONE, CANCELLED)
 
 
 class LabelUpload(ScenarioRow):
-    """A table of labels that somebody has sent: read, compared, looked at, applied.
+    """A label file that somebody has sent: read, compared, looked at, applied.
 
     name: of its file; data: the file until it is read; labels and assets: how many it is about;
     read: what its lines came to (`ImportCounts`, as JSON); portion: the next one to be compared or

@@ -1,4 +1,4 @@
-"""Retention of tables of labels, and of the labels of purged assets."""
+"""Retention of label files, and of the labels of purged assets."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ KEPT = (
         delete=_delete_assets,
     ),
     Retention(
-        "tables of labels",
+        "label files",
         LabelUpload,
         "sent_at",
         UPLOADS_KEPT_MS,
         condition=Q(status__in=(STOPPED, DONE, CANCELLED)),
     ),
     Retention(
-        "tables of labels that nobody applied",
+        "label files that nobody applied",
         LabelUpload,
         "sent_at",
         REVIEWS_KEPT_MS,

@@ -1,4 +1,4 @@
-"""The worker's tasks for tables of labels. May be run twice, or be cut short and run again."""
+"""The worker's tasks for label files. May be run twice, or be cut short and run again."""
 
 from __future__ import annotations
 

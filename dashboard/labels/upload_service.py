@@ -1,4 +1,4 @@
-"""Tables of labels as people deal with them: sent, looked at, applied, stopped."""
+"""Label files as people deal with them: sent, looked at, applied, stopped."""
 
 from __future__ import annotations
 

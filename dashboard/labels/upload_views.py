@@ -1,4 +1,4 @@
-"""The page of a table of labels: how it is read, what it would do, how it is applied, what came."""
+"""The page of a label file: how it is read, what it would do, how it is applied, what came."""
 
 from __future__ import annotations
 

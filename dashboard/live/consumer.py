@@ -29,6 +29,7 @@ from dashboard.live.alarms import Alarm
 from dashboard.live.connection_slots import NoRoom, Places
 from dashboard.live.database_threads import read_in_thread
 from dashboard.live.heartbeats import beats
+from dashboard.live.message_rates import Rates, TooFast
 from dashboard.live.messages import numbered, plain_changes
 from dashboard.live.page_filter import MAX_TOKEN, Filter, order_of_token
 from dashboard.live.session_checks import admissions
@@ -71,6 +72,11 @@ LARGE = 65_536
 DATABASE_PAUSE_S = 0.5
 # Longest message that a browser may send, characters.
 MAX_MESSAGE = 8_192
+# At most so many messages a second of all boards of a user, without the acknowledgements that are
+# waited for.
+MOST_MESSAGES = 20
+# What a board says as it opens: its filter, and its alarm.
+FIRST_MESSAGES = 2
 # Longest text of a filter that is looked at, to say that it is too long.
 MOST_TYPED = 2_000
 # Most states in one filter.
@@ -112,6 +118,12 @@ def places() -> Places:
     return Places(bounds.sockets, bounds.sockets_per_session, bounds.sockets_per_user)
 
 
+@lru_cache(maxsize=1)
+def rates() -> Rates:
+    """Return what users send in this process. All boards of a user may open at once."""
+    return Rates(MOST_MESSAGES, FIRST_MESSAGES * settings.TALLYBOARD.sockets_per_user)
+
+
 class BoardConsumer(AsyncWebsocketConsumer):
     """One socket. Its flushing task runs along with the handling of what the browser says."""
 
@@ -119,6 +131,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
     place: list[Any] | None = None
     subscription: Subscription | None = None
     task: asyncio.Task[None] | None = None
+    refused = False
 
     # ---- coming and going ----
 
@@ -205,12 +218,13 @@ class BoardConsumer(AsyncWebsocketConsumer):
             await super().dispatch(message)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Handle one message; anything that is none closes the socket."""
-        if self.subscription is None:
+        """Handle one message; anything that is none closes the socket, and so does too much."""
+        if self.subscription is None or self.refused:
             return
         try:
             await self._take(text_data, bytes_data)
         except Closing as closing:
+            self.refused = True  # what was sent behind it is not looked at
             await self._close(closing)
 
     async def _take(self, text: str | None, data: bytes | None) -> None:
@@ -220,9 +234,11 @@ class BoardConsumer(AsyncWebsocketConsumer):
         if len(text) > MAX_MESSAGE:
             raise Closing(BAD_MESSAGE, f"expected at most {MAX_MESSAGE} characters")
         ask = _decode(text)
+        if ask.type == "ack" and ask.seq == self.seq and not self.acked.is_set():
+            self.acked.set()
+            return
+        self._count()
         if ask.type == "ack":
-            if ask.seq == self.seq:
-                self.acked.set()
             return
         if ask.type == "alarm":
             states = _wanted(ask).states
@@ -235,6 +251,14 @@ class BoardConsumer(AsyncWebsocketConsumer):
         self.asked_at = time.monotonic()
         self.asked.set()
         self.changed.set()
+
+    def _count(self) -> None:
+        """Count a message of the user. Raises Closing for too many."""
+        try:
+            rates().take(self.scope["user"].pk)
+        except TooFast as why:
+            LIMITED.labels("messages").inc()
+            raise Closing(FULL, str(why)) from None
 
     async def _refilter(self, subscription: Subscription, ask: Ask) -> None:
         """Show what is requested.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dashboard.core.scenarios import scenarios
-from dashboard.job.freshness import find_troubles
+from dashboard.job.freshness import board_troubles, find_troubles
 from dashboard.live.database_threads import per_loop
 from dashboard.live.live_view import LiveView
 from dashboard.live.shared_live_view import live_view
@@ -35,11 +35,17 @@ def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) ->
     worst = {  # of others the tab keeps what it shows
         name: counts[name].get(scenario.states[0].name, 0)
         for name, scenario in known.items()
-        if name in counts and scenario.states
+        if name in counts and scenario.states and not scenario.life_cycle
     }
-    troubles = find_troubles(view.signs.facts(), list(known.values()), current, now)
+    facts, boards = view.signs.facts(), list(known.values())
     return msgspec.json.encode(
-        {"type": "beat", "heard": view.heard, "worst": worst, "troubles": troubles}
+        {
+            "type": "beat",
+            "heard": view.heard,
+            "worst": worst,
+            "troubles": find_troubles(facts, boards, current, now),
+            "board_troubles": board_troubles(facts, boards, now),
+        }
     )
 
 

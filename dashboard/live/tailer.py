@@ -9,7 +9,7 @@ from threading import Event, Thread
 import structlog
 from django.db import DatabaseError, close_old_connections
 
-from bus.base import Bus, BusError, Message, Reader, TopicSpec
+from bus.base import Bus, BusError, Message, Reader, Refused, TopicSpec
 from dashboard.annotations.row_marks import Changes
 from dashboard.core.metrics import UNREADABLE
 from dashboard.job.agent_findings import agent_news
@@ -215,6 +215,8 @@ class Tailer:
         pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
         self._faults += 1
         log.warning("fault, will try again", error=str(error), pause_s=pause)
+        if isinstance(error, Refused):
+            self._view.signs.refused(str(error), time.time_ns() // 1_000_000)
         self._close()
         close_old_connections()
         self._stop.wait(pause)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
+from email.parser import BytesHeaderParser
 
 from django.conf import settings
 
@@ -19,22 +20,36 @@ MAIL_TABLE = Table("", "Subject", "To", "From", Column.time("Came"))
 PAGE_SIZE = 50
 LONGEST_TEXT = 200_000
 """Most characters of a text that a page shows."""
+LONGEST_HEAD = 65_536
+"""Most bytes of a mail that are read for the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail. at: when it came, Unix ms; recipients: all, as the envelope has them; texts: the
-    plain ones; html: empty where it has none; attachments: their names."""
+    """A mail. at: when it came, Unix ms; recipients: all, as the envelope has them; thread: the id
+    of the first mail of its thread, its own number where it has no id; earlier: whether it stands
+    below a newer mail of its thread."""
 
     number: int
     at: int
     subject: str
     sender: str
     recipients: str
-    headers: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[tuple[str, str]]
+    body: Body
+    thread: str
+    earlier: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a mail has behind its head. texts: the plain ones; html: empty where it has none;
+    attachments: their names; readable: whether its parts can be told apart."""
+
     texts: list[str] = field(default_factory=list)
     html: str = ""
     attachments: list[str] = field(default_factory=list)
+    readable: bool = True
 
 
 def mailbox() -> Mailbox:
@@ -43,19 +58,32 @@ def mailbox() -> Mailbox:
 
 
 def page_of_mails(before: int | None = None) -> Page[Mail]:
-    """Return the newest mails, or those before a number."""
+    """Return the newest mails, or those before a number; those of a thread are together."""
     numbers = [number for number in mailbox().numbers() if before is None or number < before]
-    found = [mail for number in numbers[:PAGE_SIZE] if (mail := read_mail(number))]
+    heads = {number: mailbox().read(number, LONGEST_HEAD) for number in numbers[:PAGE_SIZE]}
+    rows = [_mail(number, head, Body()) for number, head in heads.items() if head is not None]
     more = len(numbers) > PAGE_SIZE
-    return Page(found, numbers[PAGE_SIZE - 1] if more else None)
+    return Page(_by_thread(rows), numbers[PAGE_SIZE - 1] if more else None)
+
+
+def _by_thread(mails: Iterable[Mail]) -> list[Mail]:
+    """Return mails with the earlier ones of a thread below its newest."""
+    threads: dict[str, list[Mail]] = {}
+    for each in mails:
+        earlier = threads.setdefault(each.thread, [])
+        earlier.append(replace(each, earlier=bool(earlier)))
+    return [each for thread in threads.values() for each in thread]
 
 
 def read_mail(number: int) -> Mail | None:
     """Return a mail; None where there is none of this number (any more)."""
     content = mailbox().read(number)
-    if content is None:
-        return None
-    message = message_from_bytes(content)
+    return None if content is None else _mail(number, content, _body(content))
+
+
+def _mail(number: int, content: bytes, body: Body) -> Mail:
+    """Return a mail, of whose content only the head is looked at."""
+    message = BytesHeaderParser().parsebytes(content)
     headers = [(name, _decoded(str(value))) for name, value in message.items()]
     by_name = {name.lower(): value for name, value in reversed(headers)}
     return Mail(
@@ -65,10 +93,28 @@ def read_mail(number: int) -> Mail | None:
         by_name.get("from", ""),
         by_name.get("x-envelope-to", ""),
         headers,
-        [_text(part)[:LONGEST_TEXT] for part in _texts(message, "text/plain")],
-        "\n".join(_text(part) for part in _texts(message, "text/html")),
-        [part.get_filename() or part.get_content_type() for part in _parts(message, True)],
+        body,
+        _thread(by_name) or str(number),
     )
+
+
+def _thread(headers: Mapping[str, str]) -> str:
+    """Return the id of the first mail of a thread; empty where the headers have none."""
+    ids = f"{headers.get('references', '')} {headers.get('message-id', '')}".split()
+    return ids[0] if ids else ""
+
+
+def _body(content: bytes) -> Body:
+    """Return what a mail has behind its head, as far as it can be read."""
+    try:
+        message = message_from_bytes(content)
+        return Body(
+            [_text(part)[:LONGEST_TEXT] for part in _texts(message, "text/plain")],
+            "\n".join(_text(part) for part in _texts(message, "text/html")),
+            [_name(part) for part in _parts(message, True)],
+        )
+    except (RecursionError, ValueError):  # parts within parts, or what no parser expects
+        return Body(readable=False)
 
 
 def _decoded(value: str) -> str:
@@ -96,5 +142,14 @@ def _text(part: Message) -> str:
     raw = content if isinstance(content, bytes) else b""
     try:
         return raw.decode(part.get_content_charset("utf-8"), errors="replace")
-    except LookupError:
+    except (LookupError, ValueError):  # an unknown encoding, or one that replaces nothing
         return raw.decode(errors="replace")
+
+
+def _name(part: Message) -> str:
+    """Return the name of an attached part; its type where it has none that can be read."""
+    try:
+        name = part.get_filename()
+    except (LookupError, ValueError):
+        name = None
+    return name or part.get_content_type()

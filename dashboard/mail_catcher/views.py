@@ -81,7 +81,7 @@ def mail(request: HttpRequest, number: int) -> HttpResponse:
 @csp(LOCKED)  # type: ignore[arg-type] # the library knows no views with arguments
 def mail_html(_request: HttpRequest, number: int) -> HttpResponse:
     """Return the page that a mail contains, which may neither run nor load anything."""
-    if not (html := _mail(number).html):
+    if not (html := _mail(number).body.html):
         raise Http404
     return HttpResponse(html, headers={"X-Frame-Options": "SAMEORIGIN"})
 

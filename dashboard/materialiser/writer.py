@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
-from dashboard.agents import late_reports
+from dashboard.agents import last_reports, late_reports
 from dashboard.agents.mutes import dump
 from dashboard.agents.report_counts import Counts
 from dashboard.annotations.acknowledgements import Move, end_by
@@ -55,6 +55,7 @@ from dashboard.states.caveats import DOUBTS, Doubts, doubts_of
 from dashboard.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Answer, AssetState
 from dashboard.states.name_runs import add_runs
 from dashboard.states.record_rows import COLUMNS, Seen, row_of, same_content, same_epoch
+from dashboard.summaries import observation
 from dashboard.summaries import recorder as summaries
 from dashboard.summaries.recorder import Condition, condition_of, move_of
 from dashboard.what_if import ingestion as whatif
@@ -141,7 +142,8 @@ class Changes:
     repeated: records of the very version that the database has, by asset; counts: by how many more
     assets are in a state now, by scenario and state; doubts: by how many more there is a doubt of,
     by scenario and doubt; newest: of each asset that has changed, by scenario; moves: what
-    summaries record of each, by scenario; tasks: records that tell of tasks, with their scenario.
+    summaries record of each, by scenario; tasks: records that tell of tasks, with their scenario;
+    dropped: how many records were of a lower epoch than what the database has, by scenario.
     """
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -156,6 +158,7 @@ class Changes:
     moves: dict[str, summaries.ByAsset] = field(default_factory=dict)
     agents: Counts = field(default_factory=Counts)
     tasks: list[tuple[str, Seen]] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
 
 
 def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
@@ -166,6 +169,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         _alone(batch.offsets)
         changes = compare(batch, scenarios, stored(batch.states), now)
         _check_repeated(changes, now)
+        _count_dropped(batch, changes.dropped)
         changes.agents.write(now)
         _write_rows(changes)
         _write_transitions(changes.transitions)
@@ -173,6 +177,8 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         end_by(moves, scenarios, now)
         notifications.take_in(incidents.record(moves, scenarios), now)
         dirty = summaries.record(changes.moves, scenarios)
+        for name, since in observation.take_in(batch.beats.values(), now).items():
+            dirty[name] = min(since, dirty.get(name, since))
         schedules.record(changes.tasks, changes.newest)
         notifications.take_in_tasks(changes.tasks, now)
         labels.take(changes.newest, now)
@@ -180,6 +186,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
         batch.counted.update(late_reports.take_in(batch.late))
+        last_reports.keep(changes.agents.newest(now), late_reports.newest(batch.late))
         progress.take_in(batch.progress)
         pipelines.take_in(batch.pipelines)
         log_bounds.take_in(batch.progress)
@@ -244,6 +251,8 @@ def compare(batch: Batch, scenarios: dict[str, Scenario], known: Known, now: int
                 newest = seen
             elif seen.version == current.version:
                 _repeat(changes, place[0], current, seen, now)
+            elif not same_epoch(seen.version, current.version):
+                changes.dropped[place[0]] += 1
         if newest is not None:
             _note_newest(changes, scenario, newest, before)
     return changes
@@ -385,6 +394,13 @@ def _check_repeated(changes: Changes, now: int) -> None:
             record = kept[scenario, seen.asset]
             if not same_content(record, seen.text):
                 changes.divergences.append(_divergence(scenario, record, seen, now))
+
+
+def _count_dropped(batch: Batch, dropped: Mapping[str, int]) -> None:
+    """Count and log the records of lower epochs: only those of a replay of this topic are usual."""
+    for scenario, n in dropped.items():
+        batch.counted["lower-epoch", scenario] += n
+        log.warning("records of a lower epoch are dropped", scenario=scenario, records=n)
 
 
 def count(moves: Mapping[Place, int]) -> None:

@@ -26,7 +26,8 @@ class ChannelForm(forms.Form):
         max_length=2_000,
         required=False,
         label="Secret",
-        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        # What was typed goes back to its form; the secret that is kept is never shown.
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}, render_value=True),
     )
     most = forms.IntegerField(
         min_value=1, max_value=10_000, label="At most so many messages", initial=60

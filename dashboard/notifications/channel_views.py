@@ -18,10 +18,11 @@ from dashboard.core.tables import Table
 from dashboard.core.times import now_ms
 from dashboard.notifications import trials
 from dashboard.notifications.channel_forms import ChannelForm, kind_choices
-from dashboard.notifications.channels import CHANNELS
+from dashboard.notifications.channels import CHANNELS, Kind
 from dashboard.notifications.models import Channel
 
 CHANNEL_TABLE = Table("channels", "Channel", "Kind", "Status", "Address")
+SERVICE_TABLE = Table("services", "Service", "URL", "Parameters")
 
 
 @require_safe
@@ -29,7 +30,7 @@ CHANNEL_TABLE = Table("channels", "Channel", "Kind", "Status", "Address")
 @role_required("read", among=ADMINS)
 def channels(request: HttpRequest) -> HttpResponse:
     """Return the page of channels."""
-    rows = [(row, CHANNELS.get(row.kind)) for row in _in_use().order_by("name")]
+    rows = [(row, *_kind_of(row)) for row in _in_use().order_by("name")]
     context = {"rows": rows, "table": CHANNEL_TABLE, "kinds": kind_choices()}
     return render(request, "notifications/channels.html", context)
 
@@ -123,10 +124,24 @@ def _shown_once(request: HttpRequest, row: Channel, secret: str) -> HttpResponse
 
 def _form_page(request: HttpRequest, form: ChannelForm, row: Channel | None) -> HttpResponse:
     signs = bool(form.kind.new_secret())
-    context = {"form": form, "kind": form.kind, "row": row, "signs": signs}
+    context = {
+        "form": form,
+        "kind": form.kind,
+        "row": row,
+        "signs": signs,
+        "refusal": _kind_of(row)[1] if row else "",
+        "services": form.kind.services(),
+        "service_table": SERVICE_TABLE,
+    }
     return render(
         request, "notifications/channel_form.html", context, status=422 if form.errors else 200
     )
+
+
+def _kind_of(row: Channel) -> tuple[Kind | None, str]:
+    """Return a channel's kind, and why nothing is sent by the channel; empty if it is."""
+    kind = CHANNELS.get(row.kind)
+    return kind, kind.refusal(row) if kind else ""
 
 
 def _in_use() -> QuerySet[Channel]:

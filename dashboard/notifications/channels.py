@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import User
 
@@ -42,6 +42,14 @@ class Kind(ABC):
     def problem(self, address: str, secret: str) -> str:  # noqa: ARG002 - for those that have one
         """Return what is expected of an address and a secret that are wrong; empty if none is."""
         return ""
+
+    def refusal(self, channel: Channel) -> str:  # noqa: ARG002 - for those that have one
+        """Return why nothing is sent by a channel as it is stored; empty if it is."""
+        return ""
+
+    def services(self) -> Sequence[Any]:
+        """Return the services that a secret may name, for those that name one."""
+        return ()
 
     def new_secret(self) -> str:
         """Return a secret that we make for a channel, which is shown once; empty for none."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from django.conf import settings
-
 from dashboard.accounts.encryption import NoKey, unseal
-from dashboard.core.outbound import Refused, Unreachable, check_host
+from dashboard.core.outbound import Refused
+from dashboard.core.outbound_requests import guarded
 from dashboard.notifications.channels import Kind, Undelivered
-from dashboard.notifications.models import Message
+from dashboard.notifications.chat_services import Service, parts_of, services
+from dashboard.notifications.models import Channel, Message
 
 LONGEST_TEXT = 2_000
 """Longest text of a message; the list of incidents goes on in the console."""
-NOT_OURS = frozenset((
-    "dbus", "emby", "enigma2", "form", "forms", "glib", "gnome", "growl", "json", "jsons", "kde",
-    "kodi", "kodis", "macosx", "mailto", "mailtos", "mqtt", "mqtts", "qt", "rsyslog", "smpp",
-    "smpps", "syslog", "windows", "xbmc", "xbmcs", "xml", "xmls",
-))  # fmt: skip
-"""Services of Apprise that are none of ours: this machine's own, devices of a home, mail and
-webhooks, which are kinds of channel of their own here."""
+TIMEOUT_S = 20.0
+"""How long is waited for the answers to all requests of a message, s."""
 
 
 class ChatKind(Kind):
@@ -37,57 +33,62 @@ class ChatKind(Kind):
             return str(refused)
         return ""
 
+    def refusal(self, channel: Channel) -> str:
+        """Return why the channel's URL may not be used; it may have been stored before that was
+        so."""
+        try:
+            return self.problem(channel.address, unseal(channel.secret))
+        except NoKey as error:
+            return str(error)
+
+    def services(self) -> Sequence[Service]:
+        """Return the services that a URL may name, by name."""
+        return sorted(services().values(), key=lambda service: service.name.casefold())
+
     def shown(self, address: str, secret: str) -> str:  # noqa: ARG002 - it has none
         """Return the URL with its secrets masked."""
         return masked(secret)
 
     def deliver(self, message: Message) -> str:
         """Send a message. Returns what the service is called."""
-        import apprise  # takes a second, and is needed for this kind alone
-
         if message.channel is None:
             raise Undelivered("its channel is gone", final=True)
         try:
             service = service_of(unseal(message.channel.secret))
-            _check_target(service)
         except Refused as error:
             raise Undelivered(str(error), final=True) from None
-        except (NoKey, Unreachable) as error:
+        except NoKey as error:
             raise Undelivered(str(error)) from None
-        with apprise.LogCapture(level=apprise.logging.WARNING) as log:
-            accepted = service.notify(body=message.text[:LONGEST_TEXT], title=message.subject)
-            words = log.getvalue()
-        if not accepted:
-            raise Undelivered(" ".join(words.split()) or f"{service.service_name} refused it")
+        _notify(service, message)
         return f"accepted by {service.service_name}"
 
 
-def service_of(url: str) -> Any:
-    """Return Apprise's service of a URL. Raises Refused for what is none of ours."""
+def _notify(service: Any, message: Message) -> None:
+    """Have a service send a message, over the guarded network. Raises Undelivered."""
     import apprise
 
-    # A redirect may lead into our own network.
+    with apprise.LogCapture(level=apprise.logging.WARNING) as log, guarded(TIMEOUT_S) as calls:
+        accepted = service.notify(body=message.text[:LONGEST_TEXT], title=message.subject)
+        words = " ".join(log.getvalue().split())
+    if accepted:
+        return
+    if why := calls.obstacle:
+        raise Undelivered(str(why), final=isinstance(why, Refused))
+    raise Undelivered(words or f"{service.service_name} refused it")
+
+
+def service_of(url: str) -> Any:
+    """Return Apprise's service of a URL. Raises Refused for what is not allowed."""
+    import apprise  # takes a second, and is needed for this kind alone
+
     asset = apprise.AppriseAsset(http_redirects=False, async_mode=False)
-    service = apprise.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
-    schema = url.partition("://")[0].lower()
+    parts = parts_of(url)
+    service = apprise.Apprise.instantiate(parts, asset=asset, suppress_exceptions=True)
     if service is None:
         raise Refused("expected a URL as https://appriseit.com/services/ lists them")
-    if schema in NOT_OURS:
-        raise Refused(f"expected a chat or paging service, and {schema} is none")
     return service
 
 
 def masked(url: str) -> str:
     """Return an Apprise URL with its secrets masked. Raises Refused."""
     return str(service_of(url).url(privacy=True))
-
-
-def _check_target(service: Any) -> None:
-    """Raise Refused where a service that one runs oneself is at an address that may not be called.
-
-    Unlike a webhook it is looked up again when it is called; so do not let people enter URLs whom
-    you would not let call addresses of your network.
-    """
-    own_host = any("{host}" in template for template in getattr(service, "templates", ()))
-    if own_host and service.host and not settings.TALLYBOARD.private_targets:
-        check_host(service.host, service.port or 443)

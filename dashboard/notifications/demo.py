@@ -1,11 +1,10 @@
-"""The demo's notifications, which the mail catcher keeps: a rule that tells of attacks, scheduled
-tasks and agents by mail, and a channel for points that invoices have earned."""
+"""The demo's notifications, which the mail catcher keeps: a rule that tells of attacks on its gold
+customers and of scheduled tasks by mail, and a channel for points that invoices have earned."""
 
 from __future__ import annotations
 
 from config.settings import DEMO_MAIL, DEMO_POINTS
 from dashboard.notifications.models import Channel, Rule
-from domain.notifications.events import AGENT_KINDS
 from domain.notifications.rule_parser import plain_rule, rule_from_plain
 
 ADDRESS = "soc@demo.invalid"
@@ -14,12 +13,14 @@ POINTS_ADDRESS = "customers@demo.invalid"
 MOST_POINTS, POINTS_WINDOW_MS = 10, 60_000
 AUTHOR = "the demo"
 RULE = {
-    "scenarios": ["attack", "connectivity"],  # of the latter its task and its agents alone
+    "scenarios": ["attack", "connectivity"],  # of the latter its task alone
     "at_least": "under-attack",
-    "agents": [*AGENT_KINDS],
+    "labels": ["tier=gold"],
     "group_by": ["scenario"],
+    "after_ms": 20_000,  # the demo's waves are short: what only flares up is told to nobody
     "window_ms": 10_000,
-    "most": 60,
+    "most": 3,  # more would teach to skip them; what is over it comes in one message
+    "per_ms": 15 * 60_000,
 }
 
 
@@ -33,7 +34,7 @@ def ensure(now: int) -> bool:
     )
     rule = rule_from_plain(RULE | {"stages": [{"channels": [channel.pk]}]})
     Rule.objects.create(
-        username=AUTHOR, name="Demo: attacks", definition=plain_rule(rule), changed_at=now
+        username=AUTHOR, name="Demo: gold customers", definition=plain_rule(rule), changed_at=now
     )
     return True
 

@@ -29,6 +29,7 @@ NO_SERVER = "no mail server configured"
 """Why every mail is held without one."""
 FINAL = range(500, 600)
 """Answers of a server by which another try would fail too."""
+NO_BRACKETS = str.maketrans("[]", "()")
 
 
 class MailKind(Kind):
@@ -94,11 +95,11 @@ def as_mail(message: Message) -> EmailMessage:
     mail = EmailMessage()
     mail["From"] = settings.TALLYBOARD.smtp_from
     mail["To"] = message.recipient
-    mail["Subject"] = message.subject
+    mail["Subject"] = _subject(message)
     mail["Date"] = format_datetime(utc_datetime(message.created_at))
     mail["Message-ID"] = mail_id(str(message.pk))
     mail["Auto-Submitted"] = "auto-generated"
-    if message.thread and message.thread != str(message.pk):
+    if _follows(message):
         mail["In-Reply-To"] = mail["References"] = mail_id(message.thread)
     for name, value in message.headers.items():
         mail[name] = value
@@ -106,6 +107,26 @@ def as_mail(message: Message) -> EmailMessage:
     if message.html:
         mail.add_alternative(message.html, subtype="html")
     return mail
+
+
+def _follows(message: Message) -> bool:
+    """Return whether another message is the first one of its thread."""
+    return bool(message.thread) and message.thread != str(message.pk)
+
+
+def _subject(message: Message) -> str:
+    """Return the subject of a mail; of one that follows another, that one's after its own.
+
+    Some programs put mails together only where the subject is the same, `Re:` and what is in
+    brackets aside (RFC 5256).
+    """
+    own, first = message.subject, None
+    if _follows(message):
+        rows = Message.objects.filter(pk=message.thread)
+        first = rows.values_list("subject", flat=True).first()
+    if first is None:
+        return own
+    return f"Re: {first}" if own == first else f"Re: [{own.translate(NO_BRACKETS)}] {first}"
 
 
 def mail_id(name: str) -> str:

@@ -29,6 +29,7 @@ ALL_KINDS = {
     "digest": "a summary of a time",
     "points": "earned points",
     "views": "views of a product",
+    "browser": "a browser of another user",
 }
 MESSAGES = Table("", "Message", "Status", "To", "Why", "Written", Column("Tries", numeric=True))
 ATTEMPTS = Table(

@@ -316,11 +316,11 @@ class Message(models.Model):
 
     id: the same in every try, so that a receiver tells a duplicate; scenario: empty where it tells
     of several, or of none; kind: of `domain.notifications.group.KINDS`, or `test`, `digest`,
-    `points`; reason: why it is held, given up or not sent; why: what had it sent, in words;
-    channel, rota, user: whom it is to reach and through whom; recipient: the address; payload: what
-    a program is told, in JSON; thread: the id of the first message of its conversation; dedupe: two
-    of one key are one message; next_at: when it is tried next; lease, lease_until: which worker
-    tries it, until when.
+    `points`, `views`, `browser`; reason: why it is held, given up or not sent; why: what had it
+    sent, in words; channel, rota, user: whom it is to reach and through whom; recipient: the
+    address; payload: what a program is told, in JSON; thread: the id of the first message of its
+    conversation; dedupe: two of one key are one message; next_at: when it is tried next; lease,
+    lease_until: which worker tries it, until when.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)

@@ -100,6 +100,14 @@ def servers_alone() -> list[Alone]:
     return [_alone(each, everything) for each in known]
 
 
+def unproved() -> tuple[str, ...]:
+    """Return the members of the servers' group that prove no server, as last read."""
+    try:
+        return owner_store().directory.unproved()
+    except StoreProblem:
+        return ()
+
+
 def _alone(server: ServerHealth | Unreachable, everything: list[str]) -> Alone:
     if isinstance(server, Unreachable):
         return Alone(None, problem=str(server))

@@ -32,6 +32,7 @@ def where(request: HttpRequest) -> HttpResponse:
         "one": comparison.one_by_each(order) if order else [],
         "all": comparison.all_by_each() if valid else [],
         "servers": comparison.servers_alone() if valid else [],
+        "unproved": comparison.unproved() if valid else (),
         "one_table": comparison.ONE,
         "all_table": comparison.ALL,
         "servers_table": comparison.SERVERS,

@@ -13,7 +13,7 @@ from dashboard.core.kafka_gateway import gateway
 from dashboard.core.scenarios import scenarios
 from dashboard.orders.cache import cache_table, configured
 from dashboard.orders.database_store import DatabaseStore
-from stores.base import SCENARIO, OrderStore
+from stores.base import SCENARIO, NotRun, OrderStore
 from stores.cache_store import CacheStore
 from stores.directory import Directory
 from stores.global_store import GlobalStore, NoStore
@@ -21,6 +21,10 @@ from stores.owner_store import OwnerStore
 
 Via = Literal["global", "owner", "cache", "database"]
 VIAS: tuple[Via, ...] = get_args(Via)
+NO_SERVERS = (
+    "No store server is configured: set TALLYBOARD_STORES, or, for servers that run elsewhere, "
+    "their TALLYBOARD_STORES_SECRET."
+)
 
 
 @lru_cache(maxsize=1)
@@ -30,12 +34,21 @@ def global_store() -> GlobalStore:
     return GlobalStore(gateway().bus, gateway().topics.states(SCENARIO), instance)
 
 
-@lru_cache(maxsize=1)
 def owner_store() -> OwnerStore:
-    """Return the store servers as one store; whether any runs is known when they are asked."""
-    bus, names = gateway().bus, gateway().topics
-    directory = Directory(bus, names.store_group(SCENARIO), names.states(SCENARIO))
-    return OwnerStore(directory, settings.TALLYBOARD.store_secret())
+    """Return the store servers as one store; whether any runs is known when they are asked.
+
+    Raises NotRun where none is configured: then nobody is asked, not Kafka either.
+    """
+    if not settings.TALLYBOARD.asks_stores:
+        raise NotRun(NO_SERVERS)
+    return _servers()
+
+
+@lru_cache(maxsize=1)
+def _servers() -> OwnerStore:
+    bus, names, secret = gateway().bus, gateway().topics, settings.TALLYBOARD.store_secret()
+    directory = Directory(bus, names.store_group(SCENARIO), names.states(SCENARIO), secret)
+    return OwnerStore(directory, secret)
 
 
 @lru_cache(maxsize=1)
@@ -66,13 +79,20 @@ def store(via: Via) -> OrderStore:
 
 def forget() -> None:
     """Have every store made anew, as for another bus."""
-    for made in (global_store, owner_store, cache_store):
+    for made in (global_store, _servers, cache_store):
         made.cache_clear()
+
+
+def _owners() -> OrderStore:
+    try:
+        return owner_store()
+    except NotRun as problem:
+        return NoStore(str(problem))
 
 
 _STORES: dict[Via, Callable[[], OrderStore]] = {
     "global": global_store,
-    "owner": owner_store,
+    "owner": _owners,
     "cache": cache_store,
     "database": DatabaseStore,
 }

@@ -17,6 +17,12 @@ class Reporter:
     name: str
     on: bool
 
+    @property
+    def setting(self) -> str:
+        """Return the setting that turns it on, besides those that run."""
+        running = [name for name in settings.TALLYBOARD.pipelines.split(",") if name.strip()]
+        return f"TALLYBOARD_PIPELINES={','.join([*running, self.name])}"
+
 
 def reporter_of(scenario: str) -> Reporter | None:
     """Return the shipped pipeline that reports to this scenario, None where there is none."""

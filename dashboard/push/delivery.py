@@ -10,7 +10,6 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from functools import lru_cache
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import http_ece
@@ -24,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from django.conf import settings
 from py_vapid import Vapid02, VapidException
 
-from config.settings import kept_text
+from config.settings import Settings, kept_text
 from dashboard.core.outbound import Answer, Refused, post
 from dashboard.push.models import PushSubscription
 
@@ -100,13 +99,15 @@ def _claims(endpoint: str) -> dict[str, object]:
 
 
 def _vapid() -> Vapid02:
-    return _vapid_of(settings.TALLYBOARD.data_dir)
+    return _vapid_of(settings.TALLYBOARD)
 
 
 @lru_cache(maxsize=2)
-def _vapid_of(data_dir: Path) -> Vapid02:
-    """Return the data directory's key, made at the first call."""
-    vapid = Vapid02.from_pem(kept_text(data_dir / FILE, _new_key).encode())
+def _vapid_of(tallyboard: Settings) -> Vapid02:
+    """Return the configured key, else that of the data directory, made at the first call."""
+    given, kept = tallyboard.push_key, tallyboard.data_dir / FILE
+    pem = given.get_secret_value() if given else kept_text(kept, _new_key)
+    vapid = Vapid02.from_pem(pem.encode())
     vapid.conf = {"no-strict": True}  # else it refuses names of one part
     return vapid
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import F, QuerySet
 
 from dashboard.core.rate_limits import Limit
@@ -27,14 +30,25 @@ def of_user(user: User) -> QuerySet[PushSubscription]:
     return PushSubscription.objects.filter(user=user, user__is_active=True).order_by("-pk")
 
 
+class Subscribed(NamedTuple):
+    """A stored subscription, and whose it was before; None if nobody's, or the same user's."""
+
+    row: PushSubscription
+    former: User | None
+
+
+@transaction.atomic
 def subscribe(
     user: User, endpoint: str, p256dh: str, auth: str, agent: str, now: int
-) -> PushSubscription:
+) -> Subscribed:
     """Store a browser's subscription, which is that user's from now on. Raises TooManyBrowsers, or
     TooMany."""
     LIMIT.take(user.pk, now)
     if PushSubscription.objects.filter(user=user).exclude(endpoint=endpoint).count() >= MOST:
         raise TooManyBrowsers(f"At most {MOST} browsers: remove one first.")
+    known = PushSubscription.objects.select_for_update().filter(endpoint=endpoint)
+    before = known.exclude(user=user).first()
+    former = before.user if before else None
     row, _ = PushSubscription.objects.update_or_create(
         endpoint=endpoint,
         defaults={
@@ -47,7 +61,7 @@ def subscribe(
             "reached_at": None,
         },
     )
-    return row
+    return Subscribed(row, former)
 
 
 def note_reached(row: PushSubscription, now: int) -> None:

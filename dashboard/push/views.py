@@ -117,9 +117,25 @@ def _subscribe(request: HttpRequest, user: User, form: SubscriptionForm) -> bool
     """Store a valid form's subscription. Returns whether that was possible."""
     agent = request.headers.get("User-Agent", "")
     try:
-        subscriptions.subscribe(user, **form.cleaned_data, agent=agent, now=now_ms())
+        _, former = subscriptions.subscribe(user, **form.cleaned_data, agent=agent, now=now_ms())
     except (TooManyBrowsers, TooMany) as why:
         form.add_error(None, str(why))
         return False
     note(Actor.of(request), "push.subscribed", target=user.username, browser=device(agent))
+    if former is not None:
+        _note_taken_over(request, user, former, device(agent))
     return True
+
+
+def _note_taken_over(request: HttpRequest, user: User, former: User, browser: str) -> None:
+    """Note, and tell the former user, that a browser is another user's now."""
+    facts = {"target": former.username, "browser": browser, "now": user.username}
+    note(Actor.of(request), "push.taken-over", **facts)
+    text = (
+        f"{browser} showed your notifications. Since {user.username} subscribed it, it shows "
+        "theirs, and yours no more. If that is not a browser that you share, tell an admin."
+    )
+    subject = f"A browser of yours is {user.username}'s now"
+    draft = Draft("browser", subject, text, why="a browser that another user subscribed")
+    for target in targets_of_user(former, ["mail", "push"]) if former.is_active else ():
+        put(target, draft, now_ms())

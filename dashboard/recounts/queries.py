@@ -12,6 +12,7 @@ from dashboard.maintenance.windows import excluded_between
 from dashboard.recounts.ingestion import FIELDS
 from dashboard.recounts.models import Recount
 from dashboard.summaries.models import HourRow
+from dashboard.summaries.observation import gaps_between, ms_within
 from domain.history.runs import merged
 from wire.batch_query import RecountTotals
 
@@ -61,7 +62,7 @@ class Hour(NamedTuple):
 @dataclass(frozen=True)
 class Comparison:
     """hours: compared; kinds: their sums; different: the hours that differ, the first of them;
-    missing: hours that are not summed up, and compared with nothing."""
+    missing: hours that are not summed up, or not observed as a whole, and compared with nothing."""
 
     hours: int
     kinds: list[Kind]
@@ -76,12 +77,18 @@ def totals_of(recount: Recount) -> RecountTotals | None:
 
 
 def comparison(recount: Recount, totals: RecountTotals) -> Comparison:
-    """Compare a finished recount with the hours that are summed up and lie wholly in it."""
+    """Compare a finished recount with the hours that are summed up and lie wholly in it. The log
+    tells of times that nobody observed, too: hours with such a time are left out."""
     logged = {row[0]: row[1:] for row in recount.hours.values_list(*FIELDS)}
     rows = HourRow.objects.filter(
         scenario=recount.scenario, begin__gte=totals.since, end__lte=totals.until
     )
-    summed = {row[0]: row[1:] for row in rows.values_list(*FIELDS)}
+    gaps = gaps_between(recount.scenario, totals.since, totals.until)
+    summed = {
+        row.begin: tuple(getattr(row, name) for name in SUMS)
+        for row in rows
+        if not ms_within(gaps, row.begin, row.end)
+    }
     common = sorted(logged.keys() & summed.keys())
     hours = [_hour(at, logged[at], summed[at]) for at in common]
     different = [hour for hour in hours if any(hour.differences)]

@@ -21,7 +21,7 @@ from domain.overlay import LIVE_KEYS
 from domain.scenario import Scenario
 from wire.job import bucket_name
 
-PlaceStatus = Literal["in force", "not taken up yet", "another rule", "not in the log", "unknown"]
+PlaceStatus = Literal["in force", "not in force yet", "another rule", "not in the log", "unknown"]
 NAMED = 8
 """Most partitions that a sentence names."""
 
@@ -87,7 +87,7 @@ class Known:
     @property
     def in_the_log(self) -> int:
         """Return in how many partitions the log has the rule."""
-        return sum(place.status in ("in force", "not taken up yet") for place in self.places)
+        return sum(place.status in ("in force", "not in force yet") for place in self.places)
 
     @property
     def file_waits(self) -> bool:
@@ -170,7 +170,7 @@ def _status(
         return "not in the log"
     if record.rule != carried.rule:
         return "another rule"
-    return "in force" if reached is not None and reached >= record.offset else "not taken up yet"
+    return "in force" if reached is not None and reached >= record.offset else "not in force yet"
 
 
 def troubles(status: Known, file_error: str) -> list[str]:
@@ -193,7 +193,7 @@ def troubles(status: Known, file_error: str) -> list[str]:
 _WAITING: dict[PlaceStatus, str] = {
     "another rule": "The log still has another rule",
     "not in the log": "The rule is not in the log yet",
-    "not taken up yet": "The job has not applied the rule yet",
+    "not in force yet": "The job has not applied the rule yet",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dashboard.core.bidi import isolated
+from dashboard.core.times import exact_span
 from dashboard.states.caveats import doubted_agents, doubts_of, rank_of, silent_votes
 from dashboard.states.doubt_words import InDoubt, in_doubt, sentence, severity_of
 from domain.names import USER_PREFIX
@@ -23,6 +24,9 @@ VOTELESS_SHOWN = 3
 """So many agents in doubt without a vote have a mark, however many votes there are."""
 APART = 2
 """The room, in marks, of the stroke before them and of their question marks."""
+
+AGENTS_NAMED = 3
+"""Most agents that a cause names."""
 
 CAUSES = {
     "report": "reported by {agent}",
@@ -43,7 +47,7 @@ CAUSES = {
     "vote-expiry": "{agent} fell silent",
     "doubt-end": "doubt about {agent} ended",
     "vote-forgotten": "last word of {agent} forgotten",
-    "hold": "hold passed",
+    "hold": "votes for it lasted its hold",
     "reminder": "reminder",
     "purge-after": "purged by its age",
 }
@@ -93,7 +97,7 @@ def row_of(scenario: Scenario, record: StateValue) -> Row:
         "doubt": _doubt_of(doubted, apart, {vote.agent for vote in shown}),
         "pending": [pending.state, pending.due] if pending else None,
         "override": [override.user, override.until] if override else None,
-        "cause": cause_of(record),
+        "cause": cause_of(scenario, record),
         "caused_at": record.cause.time,
     }
 
@@ -144,13 +148,27 @@ def _place(scenario: Scenario, vote: VoteValue) -> tuple[bool, int, str]:
     return (vote.silent is not None, scenario.severity(vote.state), vote.agent)
 
 
-def cause_of(record: StateValue) -> str:
-    """Return what brought a record about, in words: a report that was not taken says so."""
+def cause_of(scenario: Scenario, record: StateValue) -> str:
+    """Return what brought a record about, in words: a report that was not taken says so; of a hold,
+    how long it was and whose votes lasted."""
     cause = record.cause
     place = (cause.agent, cause.offset)
     if cause.type == "report" and any((one.agent, one.offset) == place for one in record.doubts):
         return f"report of {isolated(cause.agent or '')} not taken"
+    if cause.type == "hold" and record.override is None and scenario.hold(record.state):
+        return _held(scenario, record)
     return cause_text(cause)
+
+
+def _held(scenario: Scenario, record: StateValue) -> str:
+    """Return how long a state was voted for, and by whom: `Degraded for 10 s (probe-a)`."""
+    text = f"{scenario.spec(record.state).label} for {exact_span(scenario.hold(record.state))}"
+    live = (vote for vote in record.votes if vote.silent is None and vote.muted is None)
+    agents = [vote.agent.removeprefix(USER_PREFIX) for vote in live if vote.state == record.state]
+    if not agents:
+        return text
+    more = [f"{len(agents) - AGENTS_NAMED} more"] if len(agents) > AGENTS_NAMED else []
+    return f"{text} ({', '.join([*map(isolated, agents[:AGENTS_NAMED]), *more])})"
 
 
 def cause_text(cause: CauseValue) -> str:

@@ -178,7 +178,10 @@ class Transition(AssetRow):
                 fields=["scenario", "asset", "place"], name="one_transition_per_place"
             ),
         )
-        indexes = (Index(fields=["scenario", "at"], name="transitions_by_age"),)
+        indexes = (
+            Index(fields=["scenario", "at"], name="transitions_by_age"),
+            Index(fields=["at", "id"], name="transitions_newest"),
+        )
 
 
 class Answer(AssetRow):

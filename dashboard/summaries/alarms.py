@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 
 from dashboard.core.fields import scenario_choices
 from dashboard.core.filter_forms import PeriodForm
-from dashboard.core.listing import Listing, TableFile
+from dashboard.core.listing import Listing, Order, TableFile
 from dashboard.core.scenarios import scenarios
 from dashboard.core.tables import Column, Table
 from dashboard.core.times import duration, now_ms, unix_ms
@@ -124,5 +124,6 @@ ALARM_TABLE = Table(
     Column("Lasted", numeric=True),
     Column("Outcome", "whether the asset was in that state, or in one as severe, when it ended"),
 )
-ALARMS = Listing(line_of)
-ALARM_FILE = TableFile("alarms", FIELDS, plain, at_most=MOST_EXPORTED)
+NEWEST = Order("begin")
+ALARMS = Listing(line_of, NEWEST)
+ALARM_FILE = TableFile("alarms", FIELDS, plain, order=NEWEST, at_most=MOST_EXPORTED)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
+from dashboard.core.times import DAY_MS, now_ms
 from dashboard.labels import queries as label_queries
 from dashboard.states.models import Transition
 from dashboard.summaries import incident_figures as incidents
@@ -24,6 +24,7 @@ from dashboard.summaries.figures import (
     Figures,
     Group,
     HeatDay,
+    Observed,
     Question,
     Summary,
     Times,
@@ -33,19 +34,21 @@ from dashboard.summaries.incident_figures import IncidentFigures, incident_figur
 from dashboard.summaries.kept_sums import kept
 from dashboard.summaries.label_times import Labels, labels_of, times_by_value
 from dashboard.summaries.models import HourRow, Target
+from dashboard.summaries.observation import Gaps, first_record, ms_within, rest, unobserved
 from dashboard.summaries.retention import raw_edge
-from dashboard.summaries.targets import reporting_zone, service_slots, targets
+from dashboard.summaries.targets import reporting_zone, service_slots, slot_of, targets
 from dashboard.summaries.times import (
     ALL_SLOTS,
     Counted,
     Reach,
     Scope,
     counted,
+    measure,
     reaches,
     times_of,
     worst,
 )
-from domain.history.periods import Compared, Span, compared, day_of, hour_begin
+from domain.history.periods import Compared, Span, begin_of, compared, hour_begin, hours_within
 from domain.history.sums import Classes
 
 LIVE_MOST = 20_000
@@ -83,6 +86,7 @@ def has_sums_before(found: Summary) -> bool:
     return rows.filter(end__gt=found.span.begin).exists()
 
 
+T = TypeVar("T")
 Row = tuple[str, str, Classes]
 """A scenario, an asset, and its time that was not good."""
 
@@ -106,16 +110,23 @@ class Calculation:
     now: int
     ahead: bool = False
     _labels: dict[str, Labels] = field(default_factory=dict)
+    _gone: dict[tuple[tuple[str, ...], Span], Gaps] = field(default_factory=dict)
+    _known: dict[tuple[tuple[str, ...], Span], Observed] = field(default_factory=dict)
 
     def summary(self) -> Summary:
         """Return the answer."""
         question, spans = self.question, self.spans
         now, before = self._times(spans.now), self._times(spans.before)
+        unobserved = self._unobserved(self.counting, spans.now)
         figures = self._incidents(spans.now, now)
         figures_before = self._incidents(spans.before, before)
-        whole = self._whole(now, figures), self._whole(before, figures_before)
+        whole = (
+            self._whole(spans.now, now, figures),
+            self._whole(spans.before, before, figures_before),
+        )
         values = self._values(now, before)
-        attacks = sum(each.attacks for each in figures.scenarios.values())
+        counts = [now.counted[name] for name in self.counting]
+        week = Week(spans.now, unobserved, self.zone)
         return Summary(
             question=question,
             zone=self.zone.key,
@@ -130,8 +141,8 @@ class Calculation:
                 Group(
                     name,
                     scenarios()[name].title,
-                    self._of_scenario(name, now, figures),
-                    self._of_scenario(name, before, figures_before),
+                    self._of_scenario(name, spans.now, now, figures),
+                    self._of_scenario(name, spans.before, before, figures_before),
                 )
                 for name in self.names
             ),
@@ -139,22 +150,26 @@ class Calculation:
                 Group(
                     value,
                     value,
-                    self._of_value(value, now, figures),
-                    self._of_value(value, before, figures_before),
+                    self._of_value(value, spans.now, now, figures),
+                    self._of_value(value, spans.before, before, figures_before),
                 )
                 for value in values[:MOST_VALUES]
             ),
             labels_total=len(values),
-            heat=self._heat(now.counted.values()),
-            week=_week(now.counted.values()),
+            heat=self._heat(counts, unobserved),
+            week=week.bad(counts),
+            week_unobserved=week.unobserved(),
             worst=self._worst(now),
             incidents=self._longest(spans.now, figures.longest),
-            incidents_total=attacks,
+            incidents_total=whole[0].attacks,
             overrides=overrides(self.names, spans.now),
             overrides_total=overrides_total(self.names, spans.now),
             runs=runs(self.names, spans.now),
             runs_total=runs_total(self.names, spans.now),
-            empty=not (whole[0].times.present or attacks),
+            empty=not (whole[0].times.present or whole[0].attacks),
+            first_at=min(filter(None, (self.firsts[name] for name in self.counting)), default=None),
+            counting=tuple(self.counting),
+            unobserved=tuple(Span(*each) for each in unobserved),
         )
 
     # ---- what is asked --------------------------------------------------------------------------
@@ -163,6 +178,17 @@ class Calculation:
     def names(self) -> list[str]:
         """The scenarios that are asked for and that there are."""
         return [name for name in scenarios() if name in self.question.scenarios]
+
+    @cached_property
+    def counting(self) -> list[str]:
+        """The scenarios that make up the whole: those whose states have severity, if there are."""
+        with_severity = [name for name in self.names if not scenarios()[name].life_cycle]
+        return with_severity or self.names
+
+    @cached_property
+    def firsts(self) -> Mapping[str, int | None]:
+        """When the first asset of each scenario came onto the board."""
+        return {name: first_record(name) for name in self.names}
 
     @cached_property
     def zone(self) -> ZoneInfo:
@@ -190,10 +216,31 @@ class Calculation:
             for name, reach in known.items()
         }
 
+    def _slots(self, name: str) -> frozenset[int]:
+        return service_slots(self.targets.get(name)) if self.question.service else ALL_SLOTS
+
     def _scope(self, name: str, span: Span) -> Scope:
-        target = self.targets.get(name)
-        slots = service_slots(target) if self.question.service else ALL_SLOTS
-        return Scope(name, span, slots, self.zone, raw_edge(self.now), self.reaches.get(name))
+        edge, reach = raw_edge(self.now), self.reaches.get(name)
+        return Scope(name, span, self._slots(name), self.zone, edge, reach)
+
+    # ---- what was observed ----------------------------------------------------------------------
+
+    def _unobserved(self, names: Iterable[str], span: Span) -> Gaps:
+        place = tuple(names), span
+        if place not in self._gone:
+            self._gone[place] = unobserved({name: self.firsts[name] for name in names}, span)
+        return self._gone[place]
+
+    def _observed(self, names: Iterable[str], span: Span) -> Observed:
+        """Return how much of a time was observed of scenarios together."""
+        place = tuple(names), span
+        if place not in self._known:
+            gone = self._unobserved(names, span)
+            slots = frozenset[int]().union(*(self._slots(name) for name in names))
+            seen = ms_within(gone, *span) < span.ms
+            ms, whole = (measure(span, gaps, slots, self.zone)(*span) for gaps in (gone, ()))
+            self._known[place] = Observed(ms, whole, seen)
+        return self._known[place]
 
     def _labels_of(self, name: str) -> Labels:
         if name not in self._labels:
@@ -215,23 +262,23 @@ class Calculation:
 
     def _incidents(self, span: Span, times: TimesOf) -> IncidentFigures:
         """Return the figures of incidents; of very many those that are kept."""
+        names = [name for name in self.names if self._observed([name], span).seen]
         if sum(each.attacks for each in times.counted.values()) <= LIVE_MOST:
-            return self._count_incidents(span)
+            return self._count_incidents(names, span)
         whole_hours = self._whole_hours(span)
-        stamp = str([label_queries.state(name).n for name in self.names])
+        stamp = str([label_queries.state(name).n for name in names])
         data = kept(
-            f"incidents:{self.question.label}",
-            self.names,
+            f"incidents:{self.question.label}:{','.join(self.counting)}",
+            names,
             whole_hours,
             stamp if self.question.label else "",
-            lambda: incidents.to_json(self._count_incidents(whole_hours)),
+            lambda: incidents.to_json(self._count_incidents(names, whole_hours)),
         )
         return incidents.from_json(data)
 
-    def _count_incidents(self, span: Span) -> IncidentFigures:
-        if not self.question.label:
-            return incident_figures(self.names, span)
-        return incident_figures(self.names, span, self._value_of)
+    def _count_incidents(self, names: Sequence[str], span: Span) -> IncidentFigures:
+        value_of = self._value_of if self.question.label else None
+        return incident_figures(names, span, value_of, counting=self.counting)
 
     def _value_of(self, scenario: str, asset: str) -> str:
         return self._labels_of(scenario).value(asset)
@@ -243,61 +290,72 @@ class Calculation:
 
     # ---- groups ---------------------------------------------------------------------------------
 
-    def _whole(self, times: TimesOf, figures: IncidentFigures) -> Figures:
-        each = times.counted
+    def _whole(self, span: Span, times: TimesOf, figures: IncidentFigures) -> Figures:
+        each = {name: times.counted[name] for name in self.counting}
         total = _added(own.times for own in each.values())
         budget = self._budget({name: own.times for name, own in each.items()})
         false_alarms = sum(own.false_alarms for own in each.values())
-        return _figures(total, figures.whole, budget, false_alarms)
+        observed = self._observed(self.counting, span)
+        return _figures(total, figures.whole, budget, false_alarms, observed)
 
-    def _of_scenario(self, name: str, times: TimesOf, figures: IncidentFigures) -> Figures:
-        own = times.counted[name]
+    def _of_scenario(
+        self, name: str, span: Span, times: TimesOf, figures: IncidentFigures
+    ) -> Figures:
+        own, observed = times.counted[name], self._observed([name], span)
         counted_ = figures.scenarios.get(name, incidents.Counted())
-        return _figures(own.times, counted_, self._budget({name: own.times}), own.false_alarms)
+        budget = self._budget({name: own.times})
+        return _figures(own.times, counted_, budget, own.false_alarms, observed)
 
-    def _of_value(self, value: str, times: TimesOf, figures: IncidentFigures) -> Figures:
+    def _of_value(
+        self, value: str, span: Span, times: TimesOf, figures: IncidentFigures
+    ) -> Figures:
         by_scenario = {
-            name: values[value] for name, values in times.labels.items() if value in values
+            name: times.labels[name][value] for name in self.counting if value in times.labels[name]
         }
         counted_ = figures.labels.get(value, incidents.Counted())
         counted_ = counted_._replace(attacks=counted_.merged)
         total = _added(by_scenario.values())
-        return _figures(total, counted_, self._budget(by_scenario), 0)
+        observed = self._observed(self.counting, span)
+        return _figures(total, counted_, self._budget(by_scenario), 0, observed)
 
     def _values(self, now: TimesOf, before: TimesOf) -> list[str]:
         """Return the values of the label, those with most bad time first; without it last."""
         bad: Counter[str] = Counter()
         for times, weight in ((now, 1), (before, 0)):
-            for by_value in times.labels.values():
-                for value, own in by_value.items():
+            for name in self.counting if times.labels else ():
+                for value, own in times.labels[name].items():
                     bad[value] += own.bad * weight
         return sorted(bad, key=lambda value: (value == WITHOUT, -bad[value], value))
 
     def _budget(self, by_scenario: Mapping[str, Times]) -> Budget | None:
-        """Return the error budget of times; None where a scenario has no target."""
+        """Return the error budget of times; None where a scenario has no target, or another."""
         percents = {name: t.percent for name, t in self.targets.items() if t.percent is not None}
         if not by_scenario or not by_scenario.keys() <= percents.keys():
             return None
-        whole = sum(
-            round((100 - percents[name]) * (own.good + own.bad) / 100)
-            for name, own in by_scenario.items()
-        )
-        left = whole - sum(own.bad for own in by_scenario.values())
-        kinds = {percents[name] for name in by_scenario}
-        return Budget(kinds.pop() if len(kinds) == 1 else None, whole, left)
+        target, *others = {percents[name] for name in by_scenario}
+        if others:
+            return None
+        own = _added(by_scenario.values())
+        whole = round((100 - target) * (own.good + own.bad) / 100)
+        return Budget(target, whole, whole - own.bad)
 
     # ---- lists ----------------------------------------------------------------------------------
 
-    def _heat(self, of_scenarios: Iterable[Counted]) -> tuple[HeatDay, ...]:
+    def _heat(self, of_scenarios: Iterable[Counted], gone: Gaps) -> tuple[HeatDay, ...]:
         period = self.question.period
         days = sum((own.days for own in of_scenarios), Counter[int]())
-        today = day_of(self.now, self.zone)
         dates = (period.first + timedelta(days=n) for n in range(period.days))
-        return tuple(HeatDay(day, None if day > today else days[day.toordinal()]) for day in dates)
+        return tuple(self._heat_day(day, days[day.toordinal()], gone) for day in dates)
+
+    def _heat_day(self, day: date, bad: int, gone: Gaps) -> HeatDay:
+        begin = begin_of(day, self.zone)
+        end = min(begin_of(day + timedelta(days=1), self.zone), self.spans.now.end)
+        unseen = ms_within(gone, begin, end)
+        return HeatDay(day, bad if unseen < end - begin else None, unseen)
 
     def _worst(self, times: TimesOf) -> tuple[WorstAsset, ...]:
         rows: list[Row] = []
-        for name in self.names:
+        for name in self.counting:
             scope = self._scope(name, self.spans.now)
             own = worst(scope, MOST_WORST, times.counted[name].tail)
             if self.ahead:
@@ -310,7 +368,7 @@ class Calculation:
     def _described(self, rows: list[Row]) -> tuple[WorstAsset, ...]:
         attacks: dict[tuple[str, str], int] = {}
         before: dict[tuple[str, str], int] = {}
-        for name in self.names:
+        for name in self.counting:
             assets = [asset for scenario, asset, _ in rows if scenario == name]
             if assets:
                 numbers = incidents.numbers_of(name, assets, self.spans.now)
@@ -357,7 +415,11 @@ def _added(times: Iterable[Times]) -> Times:
 
 
 def _figures(
-    times: Times, own: incidents.Counted, budget: Budget | None, false_alarms: int
+    times: Times,
+    own: incidents.Counted,
+    budget: Budget | None,
+    false_alarms: int,
+    observed: Observed,
 ) -> Figures:
     return Figures(
         times=times,
@@ -368,9 +430,31 @@ def _figures(
         cleared=own.cleared,
         flapping=own.flapping,
         false_alarms=false_alarms,
+        observed=observed,
     )
 
 
-def _week(of_scenarios: Iterable[Counted]) -> tuple[tuple[int, ...], ...]:
-    slots = sum((own.slots for own in of_scenarios), Counter[int]())
-    return tuple(tuple(slots[24 * day + hour] for hour in range(24)) for day in range(7))
+class Week:
+    """The hours of the week of a time. gone: what of the time was not observed."""
+
+    def __init__(self, span: Span, gone: Gaps, zone: ZoneInfo) -> None:
+        self._unobserved: Counter[int] = Counter()
+        for hour in (hour for each in gone for hour in hours_within(*each, zone)):
+            self._unobserved[slot_of(hour)] += hour.end - hour.begin
+        self._seen: set[int] = set()
+        for begin, end in rest(gone, span):  # eight days have every hour of a week
+            these = hours_within(begin, min(end, begin + 8 * DAY_MS), zone)
+            self._seen |= {slot_of(hour) for hour in these}
+
+    def bad(self, of_scenarios: Iterable[Counted]) -> tuple[tuple[int | None, ...], ...]:
+        """Return bad time by weekday and hour, None where nothing was observed, ms."""
+        slots = sum((own.slots for own in of_scenarios), Counter[int]())
+        return _by_day([slots[n] if n in self._seen else None for n in range(7 * 24)])
+
+    def unobserved(self) -> tuple[tuple[int, ...], ...]:
+        """Return what was not observed by weekday and hour, ms."""
+        return _by_day([self._unobserved[n] for n in range(7 * 24)])
+
+
+def _by_day(slots: Sequence[T]) -> tuple[tuple[T, ...], ...]:
+    return tuple(tuple(slots[24 * day : 24 * day + 24]) for day in range(7))

@@ -3,7 +3,7 @@ words too. Lengths within a picture are of its own units."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from itertools import groupby
 from math import ceil
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from dashboard.core.times import MINUTE_MS, duration
 from dashboard.states.board_rows import asset_path
 from dashboard.summaries.figures import Attack, Budget, HeatDay, Summary
-from dashboard.summaries.phrases import length
+from dashboard.summaries.phrases import NOT_OBSERVED, length
 from domain.history.periods import DAY, Span, containing
 
 LEVELS = 4
-"""Shades of time under attack, besides that of none."""
+"""Shades of bad time, besides that of none."""
 MOST_WEEKS_AS_ROWS = 6
 """A calendar of more weeks has them beside each other."""
 MOST_TIMELINES = 12
@@ -27,13 +27,20 @@ WIDTH = 1_000
 
 
 class Cell(NamedTuple):
-    """A part of a calendar or of a week. level: 0 to LEVELS, -1 where there is no figure; words:
-    the whole of it, for who points at it or hears it; text: what is in it; address: "" for none."""
+    """A part of a calendar or of a week. level: 0 to LEVELS, -1 where nothing was observed; words:
+    the whole of it, for who points at it or hears it; text: what is in it; address: "" for none;
+    partly: whether a part of it was not observed."""
 
     level: int
     words: str
     text: str = ""
     address: str = ""
+    partly: bool = False
+
+    @property
+    def css(self) -> str:
+        """The classes of its colour and its hatching."""
+        return f"level-{self.level}{' partly' if self.partly else ''}"
 
 
 class Grid(NamedTuple):
@@ -43,6 +50,7 @@ class Grid(NamedTuple):
     rows: list[tuple[str, list[Cell | None]]]
     legend: list[tuple[int, str]]
     wide: bool
+    hatched: bool
 
 
 def calendar(days: Sequence[HeatDay], query_of_day: Any) -> Grid | None:
@@ -58,26 +66,45 @@ def calendar(days: Sequence[HeatDay], query_of_day: Any) -> Grid | None:
     if wide:
         columns = [[week[n] for week in cells] for n in range(7)]
         heads = tuple(_month_head(week, n, weeks) for n, week in enumerate(weeks))
-        return Grid(heads, list(zip(WEEKDAYS, columns, strict=True)), _legend(most), wide)
-    return Grid(WEEKDAYS, list(zip(titles, cells, strict=True)), _legend(most), wide)
+        rows = list(zip(WEEKDAYS, columns, strict=True))
+    else:
+        heads, rows = WEEKDAYS, list(zip(titles, cells, strict=True))
+    hatched = any(each.bad is None or each.unobserved for each in days)
+    return Grid(heads, rows, _legend(most), wide, hatched)
 
 
-def week(sums: Sequence[Sequence[int]]) -> Grid | None:
-    """Return the hours of a week, a row for each weekday; None where nothing was bad."""
-    most = max((ms for day in sums for ms in day), default=0)
-    if not most:
+def week(found: Summary) -> Grid | None:
+    """Return the hours of a week, a row for each weekday of the period; None where nothing was bad,
+    and all was observed, and of a time to come."""
+    weekdays = sorted({each.day.weekday() for each in found.heat})
+    sums = [found.week[n] for n in weekdays]
+    unobserved = [found.week_unobserved[n] for n in weekdays]
+    most = max((ms or 0 for day in sums for ms in day), default=0)
+    hatched = any(ms is None for day in sums for ms in day) or any(map(any, unobserved))
+    if not found.span.ms or not (most or hatched):
         return None
     rows: list[tuple[str, list[Cell | None]]] = [
-        (
-            name,
-            [
-                Cell(_level(ms, most), f"{name} {hour:02d}:00 to {hour + 1:02d}:00: {duration(ms)}")
-                for hour, ms in enumerate(day)
-            ],
-        )
-        for name, day in zip(WEEKDAYS, sums, strict=True)
+        (name, [_hour_cell(name, *hour, most) for hour in zip(range(24), day, gone, strict=True)])
+        for name, day, gone in zip((WEEKDAYS[n] for n in weekdays), sums, unobserved, strict=True)
     ]
-    return Grid(tuple(f"{hour:02d}" for hour in range(24)), rows, _legend(most), wide=True)
+    heads = tuple(f"{hour:02d}" for hour in range(24))
+    return Grid(heads, rows, _legend(most), wide=True, hatched=hatched)
+
+
+def _hour_cell(weekday: str, hour: int, ms: int | None, unobserved: int, most: int) -> Cell:
+    name = f"{weekday} {hour:02d}:00 to {hour + 1:02d}:00"
+    if ms is None:
+        return Cell(-1, f"{name}: {NOT_OBSERVED}")
+    words = f"{name}: {_bad(ms)}{_without(unobserved)}"
+    return Cell(_level(ms, most), words, partly=bool(unobserved))
+
+
+def _bad(ms: int) -> str:
+    return f"{duration(ms) if ms else 'nothing'} in bad states"
+
+
+def _without(unobserved: int) -> str:
+    return f", {duration(unobserved)} {NOT_OBSERVED}" if unobserved else ""
 
 
 def _days_of_week(
@@ -85,14 +112,18 @@ def _days_of_week(
 ) -> list[Cell | None]:
     cells: list[Cell | None] = [None] * 7
     for each in week:
-        title = f"{each.day:%A} {each.day.day} {each.day:%B %Y}"
-        if each.bad is None:
-            cells[each.day.weekday()] = Cell(-1, f"{title}: not begun", str(each.day.day))
-            continue
+        title = f"{each.day:%A} {each.day}"
         text = "" if wide else str(each.day.day)
-        words = f"{title}: {duration(each.bad) if each.bad else 'nothing'} under attack"
+        if each.bad is None:
+            cells[each.day.weekday()] = Cell(-1, f"{title}: {NOT_OBSERVED}", text)
+            continue
+        words = f"{title}: {_bad(each.bad)}{_without(each.unobserved)}"
         cells[each.day.weekday()] = Cell(
-            _level(each.bad, most), words, text, query_of_day(containing(DAY, each.day))
+            _level(each.bad, most),
+            words,
+            text,
+            query_of_day(containing(DAY, each.day)),
+            partly=bool(each.unobserved),
         )
     return cells
 
@@ -185,13 +216,13 @@ def bar(budget: Budget | None) -> int | None:
 
 
 def plotted(found: Summary) -> dict[str, Any]:
-    """Return the charts that a script draws: minutes under attack, by day and by hour."""
-    days = [each for each in found.heat if each.bad is not None]
-    by_hour = [sum(day[hour] for day in found.week) for hour in range(24)] if found.week else []
+    """Return the charts that a script draws: minutes in bad states, by day and by hour; null where
+    nothing was observed."""
+    by_hour = [_sum(day[hour] for day in found.week) for hour in range(24)] if found.week else []
     return {
         "days": {
-            "labels": [f"{each.day.day} {each.day:%b}" for each in days],
-            "minutes": [_minutes(each.bad or 0) for each in days],
+            "labels": [str(each.day) for each in found.heat],
+            "minutes": [_minutes(each.bad) for each in found.heat],
         },
         "hours": {
             "labels": [f"{hour:02d}:00" for hour in range(len(by_hour))],
@@ -200,5 +231,20 @@ def plotted(found: Summary) -> dict[str, Any]:
     }
 
 
-def _minutes(ms: int) -> float:
-    return round(ms / MINUTE_MS, 1)
+def _sum(parts: Iterable[int | None]) -> int | None:
+    """Return the sum of what was observed, None where nothing was."""
+    known = [ms for ms in parts if ms is not None]
+    return sum(known) if known else None
+
+
+def _minutes(ms: int | None) -> float | None:
+    return None if ms is None else round(ms / MINUTE_MS, 1)
+
+
+def gaps(found: Summary) -> list[tuple[float, float]]:
+    """Return where on a timeline nothing was observed, and how wide that is."""
+    unit = WIDTH / max(1, found.span.ms)
+    return [
+        (round((each.begin - found.span.begin) * unit, 1), round(each.ms * unit, 1))
+        for each in found.unobserved
+    ]

@@ -16,14 +16,14 @@ from dashboard.incidents.models import real
 from dashboard.states.models import CHANGE, Transition
 from dashboard.states.queries import listed
 from dashboard.summaries.models import Alarm, AssetDay, HourRow, Presence, TroubleSpan
-from dashboard.summaries.raw_history import by_hour, sources_between
+from dashboard.summaries.raw_history import by_hour, observed_sums, sources_between
 from dashboard.summaries.recorder import came_true
 from dashboard.summaries.rollups import OF_ASSET
-from dashboard.summaries.targets import in_slots, reporting_zone, service_slots, targets
+from dashboard.summaries.targets import reporting_zone, service_slots, targets
 from dashboard.summaries.times import CLASSES, reaches
 from domain.history.periods import Hour, begin_of, hours
 from domain.history.runs import Run, Step, Track
-from domain.history.sums import AssetSum, HourSum, Sources, Sums, Trouble
+from domain.history.sums import AssetSum, HourSum, Sources, Trouble
 from domain.scenario import Scenario
 
 
@@ -68,11 +68,17 @@ def differences(scenario: str, begin: int, end: int) -> Iterator[Difference]:
     these = list(hours(begin, end, reporting_zone()))
     if not these:
         return
-    told = from_transitions(scenarios()[scenario], these[0].begin, these[-1].end)
-    sums = Sums(these, in_slots(service_slots(targets().get(scenario))))
-    sums.add(told.sources)
-    yield from _of_hours(scenario, sums.by_hour(told.sources), told)
-    yield from _of_days(scenario, these, sums.by_asset())
+    known = scenarios()[scenario]
+    whole = these[0].begin, these[-1].end
+    told = from_transitions(known, *whole)
+
+    def sources_of(*part: int) -> Sources:
+        return (told if part == whole else from_transitions(known, *part)).sources
+
+    slots = service_slots(targets().get(scenario))
+    by_hours, by_assets = observed_sums(scenario, these, slots, sources_of)
+    yield from _of_hours(scenario, by_hours, told)
+    yield from _of_days(scenario, these, by_assets)
 
 
 def _of_hours(scenario: str, sums: list[HourSum], told: Told) -> Iterator[Difference]:

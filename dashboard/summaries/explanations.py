@@ -9,7 +9,7 @@ EXPLAINED = {
     ),
     "budget": (
         "What the target leaves for bad time: of a target of 99.5 %, half a percent of "
-        "the good and bad time so far. What was bad is taken off it."
+        "the good and bad time that was observed so far. What was bad is taken off it."
     ),
     "attacks": (
         "Incidents that were going on at some time of the period. An incident is the "
@@ -43,16 +43,20 @@ EXPLAINED = {
         "in it are still listed."
     ),
     "heat": (
-        "The time under attack of each day of the reporting zone, added up over assets. "
-        "The darker, the more; the figure is in each day."
+        "The time in bad states of each day of the reporting zone, added up over assets. "
+        "The darker, the more; the figure is in each day. What is hatched was not observed."
     ),
     "week": (
-        "The time under attack by weekday and hour of the reporting zone, over the whole period."
+        "The time in bad states by weekday and hour of the reporting zone, over the whole period. "
+        "What is hatched was not observed."
     ),
-    "worst": "The assets with most time under attack in the period.",
-    "timelines": "The incidents of the period, of the assets with most time in them.",
+    "worst": "The assets with most time in bad states in the period.",
+    "timelines": (
+        "The incidents of the period, of the assets with most time in them. What is hatched was "
+        "not observed."
+    ),
     "labels": (
-        "An asset counts by the label that it has now. Attacks are those of the label as "
+        "An asset counts by the label that it has now. Incidents are those of the label as "
         "one: unbroken times in which at least one of its assets had one."
     ),
     "overrides": "States that somebody pinned in the period, by hand, with their reason.",

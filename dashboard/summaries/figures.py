@@ -18,7 +18,7 @@ MOST_INCIDENTS = 500
 MOST_DEEDS = 500
 """Most overrides, and most bulk runs, that are listed, the newest."""
 MOST_VALUES = 200
-"""Most values of a label, those with most time under attack."""
+"""Most values of a label, those with most bad time."""
 FLAP_MS = 15 * 60_000
 """An incident that begins sooner than this after the one before it of its asset is flapping."""
 
@@ -62,11 +62,25 @@ class Times(NamedTuple):
         return Times(*(max(0, one - two) for one, two in zip(self, other, strict=True)))
 
 
-class Budget(NamedTuple):
-    """The time that may be bad by the target. whole: of the time so far; left: below 0 where more
-    was bad; target: percent, None where scenarios of different targets are added up."""
+class Observed(NamedTuple):
+    """How much of a time was observed, ms, and how long the time is up to now, in the hours that
+    count; seen: whether anything of it was, at any hour."""
 
-    target: float | None
+    ms: int
+    whole: int
+    seen: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it was."""
+        return self.seen and self.ms == self.whole
+
+
+class Budget(NamedTuple):
+    """The time that may be bad by the target, of the time that was observed. whole: of the time so
+    far; left: below 0 where more was bad; target: percent."""
+
+    target: float
     whole: int
     left: int
 
@@ -91,9 +105,10 @@ class Figures:
 
     attacks: incidents that overlap the period; assets: how many different assets these were of (of
     values of a label the attacks are of the group: times in which at least one of its assets has
-    one); budget: None where a scenario has no target; acknowledged: of incidents that began in the
-    period; cleared: of those that ended in it; flapping: attacks that began within FLAP_MS of the
-    asset's last; false_alarms: waits for a worse state that came to nothing.
+    one); budget: None where a scenario has no target, or another one; acknowledged: of incidents
+    that began in the period; cleared: of those that ended in it; flapping: attacks that began
+    within FLAP_MS of the asset's last; false_alarms: waits for a worse state that came to nothing;
+    observed: what all of them are of: where nothing was seen, none of them says anything.
     """
 
     times: Times
@@ -104,6 +119,7 @@ class Figures:
     cleared: Delays
     flapping: int
     false_alarms: int
+    observed: Observed
 
 
 @dataclass(frozen=True)
@@ -117,7 +133,7 @@ class Group:
 
 
 class WorstAsset(NamedTuple):
-    """An asset with much time under attack. before: its bad time in the period before."""
+    """An asset with much time in bad states. before: its bad time in the period before."""
 
     scenario: str
     asset: str
@@ -144,7 +160,8 @@ class Attack(NamedTuple):
 
 
 class Override(NamedTuple):
-    """A state that somebody pinned. until: its end as it was given, None for an open one."""
+    """A state that somebody pinned. until: its end as it was given, None for an open one; ended:
+    when another command ended it before that, None where none did."""
 
     at: int
     scenario: str
@@ -153,6 +170,7 @@ class Override(NamedTuple):
     username: str
     reason: str
     until: int | None
+    ended: int | None = None
 
 
 class BulkRun(NamedTuple):
@@ -171,10 +189,12 @@ class BulkRun(NamedTuple):
 
 
 class HeatDay(NamedTuple):
-    """A day of the period and what was bad of it, ms; None for a day that has not begun."""
+    """A day of the period and what was bad of it, ms; None for a day that has not begun, or of
+    which nothing was observed. unobserved: how much of it was not, up to now, ms."""
 
     day: date
     bad: int | None
+    unobserved: int = 0
 
 
 @dataclass(frozen=True)
@@ -183,10 +203,13 @@ class Summary:
 
     span, before: the times that are counted; running: whether the period goes on (both are clipped
     then); raw_since: where raw history begins, before it only roll-ups exist (None: it has not
-    begun); summed_to: roll-ups reach to it, what comes after is counted from raw history;
-    computed_at: when it was counted; zone: the reporting zone; whole: everything together; week:
-    bad ms by weekday (Monday first) and hour; *_total: how many there are of what is listed; empty:
-    no asset of these scenarios was on the board in the period.
+    begun); counting: the scenarios that make up the whole: those whose states have severity, where
+    any is asked for; first_at: when the first asset of these came onto the board, None where none
+    ever did; unobserved: what of the span was not observed; summed_to: roll-ups reach to it, what
+    comes after is counted from raw history; computed_at: when it was counted; zone: the reporting
+    zone; whole: everything together; week: bad ms by weekday (Monday first) and hour, None where
+    nothing of it was observed; week_unobserved: how much of it was not, ms; *_total: how many there
+    are of what is listed; empty: no asset of these scenarios was on the board in the period.
     """
 
     question: Question
@@ -202,7 +225,8 @@ class Summary:
     labels: tuple[Group, ...] = ()
     labels_total: int = 0
     heat: tuple[HeatDay, ...] = ()
-    week: tuple[tuple[int, ...], ...] = ()
+    week: tuple[tuple[int | None, ...], ...] = ()
+    week_unobserved: tuple[tuple[int, ...], ...] = ()
     worst: tuple[WorstAsset, ...] = ()
     incidents: tuple[Attack, ...] = ()
     incidents_total: int = 0
@@ -211,3 +235,11 @@ class Summary:
     runs: tuple[BulkRun, ...] = ()
     runs_total: int = 0
     empty: bool = False
+    first_at: int | None = None
+    counting: tuple[str, ...] = ()
+    unobserved: tuple[Span, ...] = ()
+
+    @property
+    def counted(self) -> tuple[Group, ...]:
+        """The scenarios that make up the whole."""
+        return tuple(each for each in self.scenarios if each.name in self.counting)

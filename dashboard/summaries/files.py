@@ -1,24 +1,54 @@
-"""The tables of a summary as files. Times in Unix ms, or as ISO 8601 in CSV; durations in ms."""
+"""The tables of a summary as files. Times in Unix ms, or as ISO 8601 in CSV; durations in ms.
+
+What was not observed has no figures, and says so.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dashboard.summaries.figures import Delays, Figures, Group, Summary
+from dashboard.summaries.figures import Delays, Figures, Group, Observed, Summary
+from dashboard.summaries.phrases import NOT_OBSERVED
 
 Rows = Iterable[dict[str, Any]]
 
 FIGURES = (
-    "good_ms", "bad_ms", "unconfirmed_ms", "maintenance_ms", "availability", "target_percent",
+    "observed", "observed_ms", "good_ms", "bad_ms", "unconfirmed_ms", "maintenance_ms",
+    "availability", "target_percent",
     "budget_ms", "budget_left_ms", "attacks", "assets", "acknowledged", "acknowledged_mean_ms",
     "acknowledged_p95_ms", "cleared", "cleared_mean_ms", "cleared_p95_ms", "flapping",
     "false_alarms",
 )  # fmt: skip
 
 
+WHOLLY, PARTLY = "wholly", "partly"
+"""How a time was observed, besides NOT_OBSERVED."""
+
+
 def figures(of: Figures) -> dict[str, Any]:
-    """Return figures as a line of a file."""
+    """Return figures as a line of a file; none of what was not observed."""
+    own = of.observed
+    seen = {"observed": how_observed(own), "observed_ms": own.ms}
+    known = _figures(of) if own.seen else dict.fromkeys(FIGURES)
+    return known | seen
+
+
+def how_observed(own: Observed) -> str:
+    """Return how much of a time was observed: wholly, partly, or not."""
+    if not own.seen:
+        return NOT_OBSERVED
+    return WHOLLY if own.complete else PARTLY
+
+
+def days(found: Summary) -> Rows:
+    """Return the days of a summary."""
+    for each in found.heat:
+        observed = NOT_OBSERVED if each.bad is None else PARTLY if each.unobserved else WHOLLY
+        yield {"day": str(each.day), "bad_ms": each.bad, "observed": observed}
+
+
+def _figures(of: Figures) -> dict[str, Any]:
     times, budget = of.times, of.budget
     return {
         "good_ms": times.good,
@@ -54,16 +84,11 @@ def _groups(groups: Iterable[Group], name: str) -> Rows:
             yield {name: group.name, "period": which, **figures(of)}
 
 
-def _days(found: Summary) -> Rows:
-    return ({"day": str(each.day), "bad_ms": each.bad} for each in found.heat)
-
-
 def _hours(found: Summary) -> Rows:
-    return (
-        {"weekday": weekday + 1, "hour": hour, "bad_ms": ms}
-        for weekday, day in enumerate(found.week)
-        for hour, ms in enumerate(day)
-    )
+    for weekday, (day, gone) in enumerate(zip(found.week, found.week_unobserved, strict=True)):
+        for hour, (ms, unobserved) in enumerate(zip(day, gone, strict=True)):
+            observed = NOT_OBSERVED if ms is None else PARTLY if unobserved else WHOLLY
+            yield {"weekday": weekday + 1, "hour": hour, "bad_ms": ms, "observed": observed}
 
 
 WORST = ("scenario", "asset", "bad", "unconfirmed", "attacks", "before")
@@ -71,7 +96,7 @@ INCIDENTS = (
     "id", "scenario", "asset", "label", "worst", "began_at", "ended_at", "acknowledged_at",
     "acknowledged_by", "within",
 )  # fmt: skip
-OVERRIDES = ("at", "scenario", "asset", "state", "username", "reason", "until")
+OVERRIDES = ("at", "scenario", "asset", "state", "username", "reason", "until", "ended")
 RUNS = ("id", "at", "scenario", "kind", "state", "username", "reason", "matched", "applied")
 
 # By the file's name: its columns, and its rows.
@@ -81,8 +106,8 @@ FILES: dict[str, tuple[tuple[str, ...], Callable[[Summary], Rows]]] = {
         ("scenario", "period", *FIGURES), lambda found: _groups(found.scenarios, "scenario"),
     ),
     "labels": (("value", "period", *FIGURES), lambda found: _groups(found.labels, "value")),
-    "days": (("day", "bad_ms"), _days),
-    "hours": (("weekday", "hour", "bad_ms"), _hours),
+    "days": (("day", "bad_ms", "observed"), days),
+    "hours": (("weekday", "hour", "bad_ms", "observed"), _hours),
     "assets": (WORST, lambda found: (each._asdict() for each in found.worst)),
     "incidents": (INCIDENTS, lambda found: (each._asdict() for each in found.incidents)),
     "overrides": (OVERRIDES, lambda found: (each._asdict() for each in found.overrides)),

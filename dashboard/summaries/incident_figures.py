@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappush, heapreplace
 from itertools import chain
@@ -160,19 +160,25 @@ def _running(scenarios: Sequence[str], at: int) -> list[tuple[Any, ...]]:
 
 
 def incident_figures(
-    scenarios: Sequence[str], span: Span, value_of: Callable[[str, str], str] | None = None
+    scenarios: Sequence[str],
+    span: Span,
+    value_of: Callable[[str, str], str] | None = None,
+    *,
+    counting: Collection[str],
 ) -> IncidentFigures:
     """Return the figures of the incidents that overlap a span. value_of: of a scenario and asset,
-    the value of the label to group by."""
+    the value of the label to group by; counting: the scenarios that make up everything."""
     whole = Tally()
     by_scenario: dict[str, Tally] = {name: Tally() for name in scenarios}
     by_value: dict[str, Tally] = {}
     longest = Longest(span)
     for spell in spells(scenarios, span):
+        by_scenario[spell.scenario].add(spell, span)
+        if spell.scenario not in counting:
+            continue
         if not spell.is_over(span.begin):
             longest.add(spell)
         whole.add(spell, span)
-        by_scenario[spell.scenario].add(spell, span)
         if value_of is not None:
             by_value.setdefault(value_of(spell.scenario, spell.asset), Tally()).add(spell, span)
     return IncidentFigures(whole.plain(), _plain(by_scenario), _plain(by_value), longest.ids())

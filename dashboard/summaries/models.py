@@ -59,6 +59,7 @@ class TroubleSpan(SpanRow):
         )
         indexes = (
             Index(fields=["scenario", "begin"], name="trouble_begin"),
+            Index(fields=["begin", "id"], name="trouble_newest"),
             length_index("begin", "end", "trouble_length"),
             Index(fields=["scenario", "end"], name="trouble_end"),
             Index(fields=["scenario", "asset"], condition=Q(end=None), name="trouble_open"),
@@ -78,8 +79,21 @@ class Alarm(SpanRow):
         )
         indexes = (
             Index(fields=["scenario", "end"], name="alarm_end"),
+            Index(fields=["begin", "id"], name="alarm_newest"),
             Index(fields=["scenario", "asset"], condition=Q(end=None), name="alarm_open"),
         )
+
+
+class Gap(ScenarioRow):
+    """A time in which the database heard nothing of the job about a scenario: from the last
+    heartbeat before it to the first after it."""
+
+    begin = models.BigIntegerField()
+    end = models.BigIntegerField()
+
+    class Meta:
+        constraints = (UniqueConstraint(fields=["scenario", "begin"], name="one_gap_per_begin"),)
+        indexes = (Index(fields=["end"], name="summary_gap_age"),)
 
 
 # ---- sums ---------------------------------------------------------------------------------------

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import floor
 from typing import Literal, NamedTuple
 
-from dashboard.core.times import duration
-from dashboard.summaries.figures import Budget, Figures, Summary
-from domain.history.periods import DATES, DAY
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import duration, utc_minute
+from dashboard.summaries.figures import Figures, Observed, Summary
+from dashboard.summaries.observation import first_record, ms_within, unobserved
+from domain.history.periods import DATES, DAY, Period, Span
+from domain.scenario import Scenario
 
 NOTHING = "–"
 """What is shown where there is no such figure."""
+NOT_OBSERVED = "not observed"
+"""What is shown where nothing was observed that there could be a figure of."""
 
 Verdict = Literal["better", "worse", "same"]
 
@@ -42,9 +47,9 @@ def points(difference: float) -> str:
     return f"{text} point{'' if text == '1' else 's'}"
 
 
-def target(value: float | None) -> str:
+def target(value: float) -> str:
     """Return a target in percent: `99.5 %`."""
-    return NOTHING if value is None else f"{value:g} %"
+    return f"{value:g} %"
 
 
 def length(ms: int | None) -> str:
@@ -55,8 +60,59 @@ def length(ms: int | None) -> str:
 
 
 def count(n: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: `1 attack`, `1,204 attacks`."""
+    """Return a number with its noun: `1 incident`, `1,204 incidents`."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def period_title(period: Period) -> str:
+    """Return a period's name: `2026-01-31`, `2026-01-31 to 2026-02-02`, `Week 5 of 2026`."""
+    if period.unit not in (DAY, DATES):
+        return period.title
+    return str(period.first) if period.days == 1 else days_in_words(period)
+
+
+def days_in_words(period: Period) -> str:
+    """Return the days of a period, `2026-11-16 to 2026-11-22`; of a day its weekday too."""
+    if period.days == 1:
+        return f"{period.first:%A} {period.first}"
+    return f"{period.first} to {period.last}"
+
+
+def gap_note(names: Collection[str], begin: int | None, end: int | None, now: int) -> str:
+    """Return what of the time of a list was not observed, as a sentence; "" where nothing is to be
+    said. names: of scenarios; times in Unix ms, None where the list is open."""
+    firsts = {name: first_record(name) for name in names}
+    first = min((at for at in firsts.values() if at is not None), default=now)
+    since, until = first if begin is None else begin, now if end is None else end
+    gone = ms_within(unobserved(firsts, Span(since, min(until, now))), since, now)
+    gone += max(0, until - max(since, now))
+    if gone <= 0:
+        return ""
+    if gone >= until - since:
+        return "Nothing of this time was observed."
+    return f"Of this time, {duration(gone)} were not observed."
+
+
+def bad_states(scenario: Scenario) -> str:
+    """Return the labels of a scenario's bad states, `Under attack or Suspicious`; "" of one that
+    has none."""
+    labels = [spec.label for spec in scenario.states if not scenario.is_good(spec.name)]
+    return " or ".join(filter(None, (", ".join(labels[:-1]), *labels[-1:])))
+
+
+def bad_states_of(found: Summary) -> str:
+    """Return the bad states of a summary's scenarios, each with its title where they are more."""
+    words = {name: bad_states(scenarios()[name]) for name in found.counting}
+    if len(words) == 1:
+        return next(iter(words.values()))
+    return "; ".join(f"{scenarios()[name].title}: {text}" for name, text in words.items() if text)
+
+
+def observed(own: Observed) -> str:
+    """Return how much of a time was observed: `7 d 00 h`, `12 m 00 s of 3 d 01 h`."""
+    if not own.seen:
+        return NOT_OBSERVED
+    return duration(own.ms) if own.complete else f"{duration(own.ms)} of {duration(own.whole)}"
 
 
 # ---- differences --------------------------------------------------------------------------------
@@ -105,15 +161,35 @@ def of_share(difference: float) -> str:
 
 def sentence(found: Summary) -> str:
     """Return how the period went, in plain words."""
-    if found.empty:
-        return "No asset was on the board in this time."
     now, before = found.whole.now, found.whole.before
+    if not now.observed.seen:
+        return " ".join((f"Not observed: {why_unobserved(found)}.", *_targets(found)))
+    if found.empty:
+        return f"No asset was on the board in this time.{_part_observed(found)}"
     parts = (
-        _available(now, before, before_name(found)),
-        _attacked(now, before),
-        _budget(now.budget),
+        _available(now, before, before_name(found)) + _part_observed(found),
+        _incidents(found),
+        *_targets(found),
     )
-    return " ".join(filter(None, parts))
+    return " ".join(parts)
+
+
+def why_unobserved(found: Summary) -> str:
+    """Return why nothing of a summary's time was observed."""
+    if found.first_at is None:
+        titles = " or ".join(scenarios()[name].title for name in found.counting)
+        return f"no asset of {titles} was ever on the board"
+    if not found.span.ms:
+        return "this time has not begun"
+    if found.span.end <= found.first_at:
+        return f"the first record is of {utc_minute(found.first_at)}"
+    return "nothing was heard of the job"
+
+
+def _part_observed(found: Summary) -> str:
+    """Return how much was observed, where that is not all, as a sentence that follows another."""
+    own = found.whole.now.observed
+    return "" if own.complete else f" {observed(own)} were observed."
 
 
 def before_name(found: Summary) -> str:
@@ -140,12 +216,13 @@ def _available(now: Figures, before: Figures, name: str) -> str:
     return f"{words}, {points(share - last)} {verdict} than {name}."
 
 
-def _attacked(now: Figures, before: Figures) -> str:
+def _incidents(found: Summary) -> str:
+    now, before = found.whole.now, found.whole.before
     if not now.attacks:
         after = f", after {before.attacks:,} before" if before.attacks else ""
-        return f"There was no attack{after}."
-    words = f"There {'was' if now.attacks == 1 else 'were'} {count(now.attacks, 'attack')}"
-    words = f"{words} on {count(now.assets, 'asset')}"
+        return f"There was no incident{after}."
+    words = f"There {'was' if now.attacks == 1 else 'were'} {count(now.attacks, 'incident')}"
+    words = f"{words} on {count(now.assets, 'asset')}{_by_scenario(found)}"
     if not before.times.present:
         return f"{words}."
     difference = now.attacks - before.attacks
@@ -154,12 +231,39 @@ def _attacked(now: Figures, before: Figures) -> str:
     return f"{words}, {abs(difference):,} {'more' if difference > 0 else 'fewer'} than before."
 
 
-def _budget(budget: Budget | None) -> str:
+def _by_scenario(found: Summary) -> str:
+    """Return how many incidents each scenario had, where they are more than one."""
+    if len(found.counted) < 2:
+        return ""
+    parts = (
+        f"{each.title} {f'{each.now.attacks:,}' if each.now.observed.seen else NOT_OBSERVED}"
+        for each in found.counted
+    )
+    return f" ({', '.join(parts)})"
+
+
+def _targets(found: Summary) -> list[str]:
+    """Return whether the target is met; of scenarios with different ones, each by itself."""
+    if found.whole.now.budget:
+        return [_target("The target", found.whole.now)]
+    own = [each for each in found.counted if each.now.budget]
+    return [_target(f"{each.title}: the target", each.now) for each in own]
+
+
+def _target(name: str, of: Figures) -> str:
+    budget, own = of.budget, of.observed
     if budget is None:
         return ""
-    met = "The target is" if budget.target is None else f"The target of {target(budget.target)} is"
+    name = f"{name} of {target(budget.target)} is"
+    if not own.seen:
+        return f"{name} not judged, as nothing was observed."
+    if of.times.availability is None:
+        return f"{name} not judged, as no asset had a confirmed state."
+    over = "" if own.complete else f" in the {duration(own.ms)} that were observed"
     if budget.left < 0:
-        return f"{met} missed: {duration(-budget.left)} more than the error budget was spent."
+        return (
+            f"{name} missed{over}: {duration(-budget.left)} more than the error budget was spent."
+        )
     if budget.share is None:
-        return f"{met} met."
-    return f"{met} met, with {whole_percent(budget.share)} of the error budget left."
+        return f"{name} met{over}."
+    return f"{name} met{over}, with {whole_percent(budget.share)} of the error budget left."

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
@@ -15,9 +17,10 @@ from dashboard.incidents.models import real
 from dashboard.maintenance.windows import excluded_between
 from dashboard.states.queries import listed
 from dashboard.summaries.models import Alarm, HourRow, Presence, TroubleSpan
+from dashboard.summaries.observation import gaps_between, observed_runs
 from dashboard.summaries.targets import in_slots, slot_of
 from domain.history.periods import Hour
-from domain.history.sums import AssetSum, HourSum, Sources, Spans, Sums, Trouble
+from domain.history.sums import AssetSum, Classes, HourSum, Sources, Spans, Sums, Trouble
 
 
 class Added(NamedTuple):
@@ -54,12 +57,10 @@ def add_up(scenario: str, hours: Sequence[Hour], slots: frozenset[int]) -> Added
     if not hours:
         return Added([], [], Counter(), Counter())
     begin, end = hours[0].begin, hours[-1].end
-    sums = Sums(hours, in_slots(slots))
-    sources = sources_between(scenario, begin, end)
-    sums.add(sources)
+    by_hours, by_assets = observed_sums(scenario, hours, slots, _sources_of(scenario, begin))
     return Added(
-        sums.by_hour(sources),
-        sums.by_asset(),
+        by_hours,
+        by_assets,
         by_hour(hours, _begun(scenario, begin, end)),
         by_hour(hours, _false_alarms(scenario, begin, end)),
     )
@@ -74,9 +75,82 @@ def asset_sums(
     """Return what hours add up to by asset and day, of all assets or of some."""
     if not hours:
         return []
+    sources_of = _sources_of(scenario, hours[0].begin, assets)
+    return observed_sums(scenario, hours, slots, sources_of)[1]
+
+
+SourcesOf = Callable[[int, int], Sources]
+"""Returns raw history between two times."""
+Summed = tuple[list[HourSum], list[AssetSum]]
+
+
+def observed_sums(
+    scenario: str, hours: Sequence[Hour], slots: frozenset[int], sources_of: SourcesOf
+) -> Summed:
+    """Return what hours that follow each other add up to, by the hour, and by asset and day.
+
+    What was not observed is of no class. The assets on the board are those that there are
+    nevertheless.
+    """
+    whole, by_asset = _summed(hours, slots, sources_of(hours[0].begin, hours[-1].end))
+    gaps = gaps_between(scenario, hours[0].begin, hours[-1].end)
+    if not gaps:
+        return whole, by_asset
+    runs = [
+        _summed(run, slots, sources_of(run[0].begin, run[-1].end))
+        for run in observed_runs(hours, gaps)
+    ]
+    parts = [part for own, _ in runs for part in own]
+    return _joined(whole, parts), _merged(each for _, own in runs for each in own)
+
+
+def _summed(hours: Sequence[Hour], slots: frozenset[int], sources: Sources) -> Summed:
     sums = Sums(hours, in_slots(slots))
-    sums.add(sources_between(scenario, hours[0].begin, hours[-1].end, assets))
-    return sums.by_asset()
+    sums.add(sources)
+    return sums.by_hour(sources), sums.by_asset()
+
+
+def _sources_of(scenario: str, begin: int, assets: Collection[str] | None = None) -> SourcesOf:
+    """Return raw history of any part of a time, as a function. Sums within it may be older: of what
+    does not begin with it, the assets on the board are counted."""
+
+    def sources_of(at: int, until: int) -> Sources:
+        sources = sources_between(scenario, at, until, assets)
+        if at == begin or assets is not None:
+            return sources
+        return replace(sources, present=count_present(scenario, at))
+
+    return sources_of
+
+
+def _joined(whole: Sequence[HourSum], parts: Iterable[HourSum]) -> list[HourSum]:
+    """Return hours with the classes of their parts added up."""
+    begins = [each.hour.begin for each in whole]
+    classes = [[0, 0, 0, 0] for _ in whole]
+    for part in parts:
+        own = classes[bisect_right(begins, part.hour.begin) - 1]
+        for n, ms in enumerate((part.good, part.bad, part.unconfirmed, part.maintenance)):
+            own[n] += ms
+    return [
+        HourSum(each.hour, good, bad, unconfirmed, maintenance, each.present)
+        for each, (good, bad, unconfirmed, maintenance) in zip(whole, classes, strict=True)
+    ]
+
+
+def _merged(sums: Iterable[AssetSum]) -> list[AssetSum]:
+    """Return sums with those of one asset and day added up."""
+    by_place: dict[tuple[str, date], AssetSum] = {}
+    for each in sums:
+        place = each.asset, each.day
+        known = by_place.get(place, AssetSum(*place, Classes(), Classes()))
+        whole, service = plus(known.whole, each.whole), plus(known.service, each.service)
+        by_place[place] = AssetSum(*place, whole, service)
+    return list(by_place.values())
+
+
+def plus(one: Classes, two: Classes) -> Classes:
+    """Return both added up."""
+    return Classes(*(a + b for a, b in zip(one, two, strict=True)))
 
 
 def sources_between(
@@ -146,8 +220,11 @@ def present_at(scenario: str, at: int) -> int:
     """Return how many assets are on the board just before a time, Unix ms."""
     row = HourRow.objects.filter(scenario=scenario, end=at).values_list("present", flat=True)
     known = row.first()
-    if known is not None:
-        return known
+    return count_present(scenario, at) if known is None else known
+
+
+def count_present(scenario: str, at: int) -> int:
+    """Return the same by the spans alone."""
     there = Presence.objects.filter(Q(end=None) | Q(end__gte=at), scenario=scenario, begin__lt=at)
     return there.count()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -14,9 +13,18 @@ from dashboard.core.scenarios import scenarios
 from dashboard.states.board_rows import asset_path
 from dashboard.summaries import phrases
 from dashboard.summaries.calculation import has_sums_before
-from dashboard.summaries.charts import bar, calendar, plotted, timelines, week
+from dashboard.summaries.charts import bar, calendar, gaps, plotted, timelines, week
 from dashboard.summaries.explanations import EXPLAINED
-from dashboard.summaries.figures import Delays, Figures, Group, Question, Summary, WorstAsset
+from dashboard.summaries.figures import (
+    BulkRun,
+    Delays,
+    Figures,
+    Group,
+    Override,
+    Question,
+    Summary,
+    WorstAsset,
+)
 from dashboard.summaries.forms import address
 from dashboard.summaries.links import Links
 from dashboard.summaries.phrases import Change, changed, count, length, percent
@@ -53,6 +61,8 @@ class Row(NamedTuple):
     left: str
     bar: int | None
     change: Change | None
+    observed: str
+    bad_states: str
 
     @property
     def now(self) -> Figures:
@@ -61,7 +71,7 @@ class Row(NamedTuple):
 
 
 class Worst(NamedTuple):
-    """An asset with much time under attack."""
+    """An asset with much time in bad states."""
 
     asset: WorstAsset
     scenario: str
@@ -91,31 +101,37 @@ class Report:
         found = self.found
         return {
             "found": found,
+            "empty": found.empty and (found.first_at is None or found.whole.now.observed.seen),
             "period": self.question.period,
             "sentence": phrases.sentence(found),
             "before_name": phrases.before_name(found),
-            "days": days_in_words(self.question.period),
+            "title": phrases.period_title(self.question.period),
+            "days": phrases.days_in_words(self.question.period),
+            "bad_states": phrases.bad_states_of(found),
             "query": address(self.question),
             "ways": self._ways(),
             "tiles": self._tiles(),
             "classes": self._classes(),
-            "scenario_rows": [self._row(each, self.links.attacks(scenario=each.name))
+            "scenario_rows": [self._row(each, self.links.attacks(scenario=each.name),
+                                        phrases.bad_states(scenarios()[each.name]))
                               for each in found.scenarios],
             "label_rows": [self._row(each, self.links.of_label(each.name))
                            for each in found.labels],
             "calendar": calendar(found.heat, self._page_of),
-            "week": week(found.week),
+            "week": week(found),
             "timelines": timelines(found, scenarios()),
+            "gaps": gaps(found),
             "worst": self._worst()[:FEW],
             "more_worst": self._worst()[FEW:],
             "plotted": plotted(found),
             "sums_alone": has_sums_before(found),
             "compares": found.whole.before.times.present > 0,
+            "before_observed": phrases.observed(found.whole.before.observed),
             "explained": EXPLAINED,
-            "overrides": [(each, _scenario_of(each.scenario), asset_path(each.scenario, each.asset))
-                          for each in found.overrides],
-            "runs": [(each, _scenario_of(each.scenario), reverse("bulk:run", args=[each.id]))
-                     for each in found.runs],
+            "overrides": [(each, _scenario_of(each.scenario), _state_of(each),
+                           asset_path(each.scenario, each.asset)) for each in found.overrides],
+            "runs": [(each, _scenario_of(each.scenario), _state_of(each),
+                      reverse("bulk:run", args=[each.id])) for each in found.runs],
         }  # fmt: skip
 
     def _ways(self) -> dict[str, str]:
@@ -132,6 +148,15 @@ class Report:
     # ---- tiles --------------------------------------------------------------------------------
 
     def _tiles(self) -> list[Tile]:
+        """Return the figures; where nothing was observed, that alone."""
+        return self._seen([*self._figures(), *self._delays(), *self._numbers()])
+
+    def _seen(self, tiles: list[Tile]) -> list[Tile]:
+        if self.found.whole.now.observed.seen:
+            return tiles
+        return [Tile(tile.name, tile.title, phrases.NOT_OBSERVED) for tile in tiles]
+
+    def _figures(self) -> list[Tile]:
         now, before = self.found.whole.now, self.found.whole.before
         return [
             Tile(
@@ -143,18 +168,32 @@ class Report:
             ),
             self._budget_tile(),
             Tile(
-                "attacks", "Attacks", f"{now.attacks:,}", f"on {count(now.assets, 'asset')}",
+                "attacks", "Incidents", f"{now.attacks:,}", f"on {count(now.assets, 'asset')}",
                 self._changed(now.attacks, before.attacks, phrases.of_number), self.links.attacks(),
             ),
             Tile(
-                "bad", "Time under attack", length(now.times.bad), "all assets together",
+                "bad", "Time in bad states", length(now.times.bad), self._bad_note(),
                 self._changed(now.times.bad, before.times.bad, phrases.of_time),
                 self.links.records("bad"),
             ),
+        ]  # fmt: skip
+
+    def _bad_note(self) -> str:
+        states = phrases.bad_states_of(self.found)
+        return f"{states}; all assets together" if states else "all assets together"
+
+    def _delays(self) -> list[Tile]:
+        now, before = self.found.whole.now, self.found.whole.before
+        return [
             self._delay("acknowledged", "To acknowledge", now.acknowledged, before.acknowledged,
                         self.links.acknowledged()),
             self._delay("cleared", "To all-clear", now.cleared, before.cleared,
                         self.links.cleared()),
+        ]  # fmt: skip
+
+    def _numbers(self) -> list[Tile]:
+        now, before = self.found.whole.now, self.found.whole.before
+        return [
             Tile(
                 "flapping", "Flapping", f"{now.flapping:,}", "began again within 15 minutes",
                 self._changed(now.flapping, before.flapping, phrases.of_number),
@@ -191,14 +230,16 @@ class Report:
         budget = self.found.whole.now.budget
         if budget is None:
             return _without_target(self.found)
-        if budget.target is None:
-            return "targets differ by scenario"
-        return f"target {phrases.target(budget.target)}"
+        own = phrases.observed(self.found.whole.now.observed)
+        return f"target {phrases.target(budget.target)}, judged over {own}"
 
     def _budget_tile(self) -> Tile:
         budget = self.found.whole.now.budget
         if budget is None:
             note = _without_target(self.found)
+            return Tile("budget", "Error budget left", phrases.NOTHING, note)
+        if self.found.whole.now.times.availability is None:
+            note = "not judged: no asset had a confirmed state"
             return Tile("budget", "Error budget left", phrases.NOTHING, note)
         share = "" if budget.share is None else f"{phrases.whole_percent(budget.share)} of "
         note = f"{share}{length(budget.whole)}"
@@ -209,7 +250,7 @@ class Report:
     def _classes(self) -> list[Tile]:
         """Return the times that are neither good nor bad."""
         now, before = self.found.whole.now.times, self.found.whole.before.times
-        return [
+        return self._seen([
             Tile(
                 "unconfirmed", "Unconfirmed", length(now.unconfirmed), _part(now.unconfirmed, now),
                 self._changed(now.unconfirmed, before.unconfirmed, phrases.of_time),
@@ -220,20 +261,23 @@ class Report:
                 self._changed(now.maintenance, before.maintenance, phrases.of_time, less_is=""),
                 reverse("maintenance:windows"),
             ),
-        ]  # fmt: skip
+        ])  # fmt: skip
 
     # ---- tables -------------------------------------------------------------------------------
 
-    def _row(self, group: Group, link: str) -> Row:
-        budget = group.now.budget
+    def _row(self, group: Group, link: str, bad_states: str = "") -> Row:
+        budget, times = group.now.budget, group.now.times
+        judged = budget is not None and times.availability is not None
         shares = (group.now.times.availability, group.before.times.availability)
         return Row(
             group,
             link,
             phrases.NOTHING if budget is None else phrases.target(budget.target),
-            phrases.NOTHING if budget is None else length(budget.left),
-            bar(budget),
+            length(budget.left) if budget is not None and judged else phrases.NOTHING,
+            bar(budget) if judged else None,
             self._changed(*shares, phrases.of_share, less_is="worse"),
+            phrases.observed(group.now.observed),
+            bad_states,
         )
 
     def _worst(self) -> list[Worst]:
@@ -249,26 +293,23 @@ class Report:
         ]
 
 
-def days_in_words(period: Period) -> str:
-    """Return the days of a period, `16 to 22 November 2026`; of a day its weekday."""
-    first, last = period.first, period.after - timedelta(days=1)
-    if first == last:
-        return f"{first:%A} {first.day} {first:%B %Y}"
-    if (first.year, first.month) == (last.year, last.month):
-        return f"{first.day} to {last.day} {last:%B %Y}"
-    if first.year == last.year:
-        return f"{first.day} {first:%B} to {last.day} {last:%B %Y}"
-    return f"{first.day} {first:%B %Y} to {last.day} {last:%B %Y}"
-
-
 def _without_target(found: Summary) -> str:
-    if any(each.now.budget for each in found.scenarios):
-        return "not every scenario has a target: see below"
-    return "no target is set"
+    with_target = [each for each in found.counted if each.now.budget]
+    if not with_target:
+        return "no target is set"
+    if len(with_target) == len(found.counted):
+        return "targets differ by scenario: see below"
+    return "not every scenario has a target: see below"
 
 
 def _part(ms: int, times: Any) -> str:
     return f"{percent(ms / times.present)} of all time" if times.present else ""
+
+
+def _state_of(deed: Override | BulkRun) -> str:
+    """Return the label of the state that somebody set, "" for none."""
+    known = scenarios().get(deed.scenario)
+    return known.spec(deed.state).label if known and deed.state else deed.state
 
 
 def _scenario_of(name: str) -> str:

@@ -15,17 +15,18 @@ from django.views.decorators.http import require_safe
 from dashboard.core.access import role_required
 from dashboard.core.fields import scenario_choices
 from dashboard.core.filter_forms import PeriodForm
-from dashboard.core.listing import Listing
+from dashboard.core.listing import Listing, Order
 from dashboard.core.scenarios import scenarios
 from dashboard.core.tables import Column, Table
 from dashboard.core.times import duration, now_ms, unix_ms
 from dashboard.summaries.asset_links import AssetLinks
 from dashboard.summaries.models import TroubleSpan
+from dashboard.summaries.phrases import gap_note
 from domain.names import MAX_NAME
 from domain.scenario import Scenario
 
 BAD, UNCONFIRMED = "bad", "unconfirmed"
-KINDS = {BAD: "Under attack", UNCONFIRMED: "Unconfirmed"}
+KINDS = {BAD: "In bad states", UNCONFIRMED: "Unconfirmed"}
 MAX_ID = 2**63 - 1
 
 
@@ -111,14 +112,22 @@ def span_list(request: HttpRequest) -> HttpResponse:
         "form": form,
         "table": TABLE,
         "kind": KINDS[form.chosen_kind] if valid else "History",
+        "unobserved": _gap_note(form, now) if valid else "",
         **_listed(form, valid, before, now),
     }
     return render(request, "summaries/spans.html", context, status=200 if valid else 422)
 
 
+def _gap_note(form: SpanFilter, now: int) -> str:
+    begin, end = form.span()
+    return gap_note(form.cleaned_data["scenario"] or list(scenarios()), begin or None, end, now)
+
+
 def _listed(form: SpanFilter, valid: bool, before: int, now: int) -> dict[str, Any]:
     """Return what the page of a list is rendered with."""
-    listing: Listing[TroubleSpan, Line] = Listing(lambda row: _line(row, *form.span(), now))
+    listing: Listing[TroubleSpan, Line] = Listing(
+        lambda row: _line(row, *form.span(), now), Order("begin")
+    )
     return listing.context(form.troubles() if valid else None, before, form.query())
 
 

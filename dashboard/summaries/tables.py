@@ -9,13 +9,14 @@ _FIGURES = (
     Column("", "against the period before", name="change", hidden=True),
     Column.number("Target"),
     Column.number("Budget left", "of the error budget, the time that may be bad by the target"),
-    Column.number("Attacks"),
+    Column.number("Incidents"),
     Column.number("Assets", "that had any"),
-    Column.number("Under attack", "all assets together"),
+    Column.number("In bad states", "all assets together"),
     Column.number("Unconfirmed"),
     Column.number("Maintenance"),
     Column.number("To acknowledge", "on average"),
     Column.number("To all-clear", "on average"),
+    Column("Observed", "how much of the time up to now", name="observed"),
 )
 
 
@@ -32,10 +33,10 @@ WORST = Table(
     "summary-worst",
     "Asset",
     "Scenario",
-    Column.number("Under attack"),
+    Column.number("In bad states"),
     Column("Change", "against the period before"),
     Column.number("Unconfirmed"),
-    Column.number("Attacks"),
+    Column.number("Incidents"),
 )
 OVERRIDES = Table(
     "summary-overrides", "Asset", "Scenario", "To state", "By", "Why", Column.time("When"),

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -20,9 +21,11 @@ from dashboard.states.queries import listed
 from dashboard.summaries.figures import Times
 from dashboard.summaries.kept_sums import kept
 from dashboard.summaries.models import AssetDay, HourRow, Progress
-from dashboard.summaries.raw_history import add_up, asset_sums
+from dashboard.summaries.observation import Gaps, gaps_between, ms_within
+from dashboard.summaries.raw_history import add_up, asset_sums, plus
 from dashboard.summaries.targets import in_slots, slot_of
 from domain.history.periods import Span, begin_of, day_of, hour_begin, hours_within
+from domain.history.runs import without
 from domain.history.sums import AssetSum, Classes, Mask
 
 CLASSES = ("good", "bad", "unconfirmed", "maintenance")
@@ -103,10 +106,32 @@ class Scope(NamedTuple):
         return Span(min(begin, cut) if begin >= self.edge else cut, cut)
 
     def measure(self, span: Span) -> Callable[[int, int], int]:
-        """Return how much of any part of a time counts, ms, as a function of begin and end."""
-        if self.all_hours:
-            return lambda begin, end: end - begin
-        return Mask(hours_within(*span, self.zone), in_slots(self.slots)).ms
+        """Return how much of any part of a time was observed and counts, ms, as a function of begin
+        and end."""
+        gaps = gaps_between(self.scenario, *span)
+        return measure(span, gaps, self.slots, self.zone)
+
+
+def measure(
+    span: Span, gaps: Gaps, slots: frozenset[int], zone: ZoneInfo
+) -> Callable[[int, int], int]:
+    """Return how much of any part of a time is in these hours of the week and in no gap, ms, as a
+    function of begin and end."""
+    if slots == ALL_SLOTS:
+        return lambda begin, end: end - begin - ms_within(gaps, begin, end)
+    mask = _mask(span, slots, zone)
+
+    def observed(begin: int, end: int) -> int:
+        cut_out = without((begin, end), gaps)[1]
+        return mask.ms(begin, end) - sum(mask.ms(*part) for part in cut_out)
+
+    return observed
+
+
+@lru_cache(maxsize=32)
+def _mask(span: Span, slots: frozenset[int], zone: ZoneInfo) -> Mask:
+    """Return which hours of a time are those of the week; kept, as a year has many."""
+    return Mask(hours_within(*span, zone), in_slots(slots))
 
 
 @dataclass
@@ -199,11 +224,6 @@ def totals(sums: Iterable[AssetSum], scope: Scope) -> dict[str, Classes]:
         before = by_asset.get(each.asset)
         by_asset[each.asset] = own if before is None else plus(before, own)
     return by_asset
-
-
-def plus(one: Classes, two: Classes) -> Classes:
-    """Return both added up."""
-    return Classes(*(a + b for a, b in zip(one, two, strict=True)))
 
 
 def asset_columns(scope: Scope) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 import structlog
 
-from bus.base import Bus, BusError, Message, Reader, TopicPartition
+from bus.base import Bus, BusError, Message, NotPermitted, Reader, TopicPartition
 from dashboard.topic_views.table import Change, ViewTable
 
 log = structlog.get_logger(__name__)
@@ -51,6 +51,7 @@ class ViewTailer:
         for table in tables:
             self._tables[table.view.topic].append(table)
         self._known: dict[str, _Identity] = {}
+        self._refused: set[str] = set()
         self._reader: Reader | None = None
         self._stop = Event()
         self._thread: Thread | None = None
@@ -103,7 +104,7 @@ class ViewTailer:
     def look(self) -> None:
         """Compare the topics with what they were. Raises BusError."""
         at = self._clock()
-        ids = self._bus.topic_ids(self._tables, timeout_s=ANSWER_S)
+        ids = self._ids()
         edges: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
         for (topic, partition), edge in self._bus.offsets(ids, timeout_s=ANSWER_S).items():
             edges[topic][partition] = edge
@@ -122,6 +123,22 @@ class ViewTailer:
                 starts |= {(topic, n): begin for n, (begin, _) in edges[topic].items()}
         if starts or self._surplus():
             self._read_from(starts)
+
+    def _ids(self) -> dict[str, str]:
+        """Return the topics' ids; a refused one is left out, and said, so that others go on."""
+        try:
+            return self._bus.topic_ids(self._tables, timeout_s=ANSWER_S)
+        except NotPermitted:
+            ids: dict[str, str] = {}
+        for topic in self._tables:
+            try:
+                ids |= self._bus.topic_ids([topic], timeout_s=ANSWER_S)
+            except NotPermitted as refusal:
+                if topic not in self._refused:
+                    log.warning("views: a topic is refused", topic=topic, error=str(refusal))
+                self._refused.add(topic)
+        self._refused -= ids.keys()
+        return ids
 
     def _lose(self, topic: str) -> None:
         for table in self._tables[topic]:

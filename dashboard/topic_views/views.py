@@ -29,7 +29,7 @@ VIEW_TABLE = Table(
     "Topic",
     "Copy",
     Column.number("Rows"),
-    Column.number("Memory", "of this process's copy, bytes"),
+    Column.number("Memory", "of this process's copy"),
     Column.number("Lag", "records of the topic that the copy has not read"),
     Column.time("As of", "when the copy last had all that the topic held"),
 )

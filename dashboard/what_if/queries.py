@@ -13,7 +13,7 @@ from django.utils.http import urlencode
 
 from dashboard.batch_queries.snapshots import snapshots_before
 from dashboard.core.tables import Column, Table
-from dashboard.core.times import moment
+from dashboard.core.times import exact_span, moment
 from dashboard.states.board_rows import asset_path
 from dashboard.what_if.models import Fared, Trial
 from dashboard.what_if.timeline_bars import bars, told_span
@@ -76,6 +76,21 @@ def began_of(totals: Totals) -> list[Beginning]:
 
 
 _MEANS = ("snapshot", "log", "empty")
+
+
+def begun_at(totals: Totals) -> int:
+    """Return from when on histories are compared, Unix ms: not before the log's first record."""
+    first = min((began.at for began in totals.began.values()), default=0)
+    return max(totals.since, first)
+
+
+def earlier(running: Scenario) -> str:
+    """Return how long before its window a trial starts that begins with nothing, in words; empty
+    where that is the log's beginning."""
+    if running.lifetime is None:
+        return ""
+    longest_hold = max((running.holds or {"": 0}).values())
+    return exact_span(running.lifetime + (running.forget_delay or 0) + longest_hold)
 
 
 def states_of(totals: Totals, scenario: Scenario) -> list[dict[str, Any]]:

@@ -32,6 +32,8 @@ from dashboard.what_if.queries import (
     again_url,
     asset_table,
     began_of,
+    begun_at,
+    earlier,
     propose_url,
     proposed,
     rows_of,
@@ -117,6 +119,7 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
             (each, progress, totals_of(each))
             for each, progress in zip(newest, progress_of_all(newest, now), strict=True)
         ],
+        "earlier": earlier(form.running),
         "kept": MOST_TRIALS,
         "kept_days": KEPT_MS // DAY_MS,
     }
@@ -163,6 +166,7 @@ def _result(
     drawn, axis = rows_of(trial, page, scenario, totals)
     return {
         "totals": totals,
+        "begin": begun_at(totals),
         "scenario": scenario,
         "began": began_of(totals),
         "state_table": STATES,

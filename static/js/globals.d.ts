@@ -35,8 +35,13 @@ interface BoardFilter {
 interface Trouble {
   kind: string;
   what: string;
-  todo: string;
+  when: "since" | "at";
   since?: number | null;
+  quote?: string;
+  todo: string;
+  call?: string;
+  details?: string;
+  links?: [string, string, string[]][];
   stale?: boolean;
-  link?: [string, string] | null;
+  scenario?: string;
 }

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, reduce
 from pathlib import Path
@@ -56,11 +55,6 @@ if TYPE_CHECKING:
 PER_BATCH: Mapping[Engine, int] = {"kernel": 100_000, "python": 50_000}
 LOOK_S = 0.5
 STATE = "state string, since bigint, unconfirmed boolean, cause struct<time:bigint>"
-BEGUN: Mapping[str, str] = {
-    "snapshot": "with a snapshot",
-    "log": "at the log's beginning",
-    "empty": "without any state",
-}
 
 
 class Shown(msgspec.Struct):
@@ -144,11 +138,9 @@ def _replay(window: Window, runs: list[Run], on_step: OnStep) -> None:
 def in_words(totals: Totals) -> str:
     """Return the outcome in one line."""
     moved = totals.earlier + totals.later
-    means = Counter(began.means for began in totals.began.values())
-    begun = ", ".join(f"{BEGUN[each]} in {n}" for each, n in sorted(means.items()))
     return (
         f"{totals.records:,} records, {totals.assets:,} assets: {totals.gained:,} transitions "
-        f"gained, {totals.lost:,} lost, {moved:,} moved; {means.total()} partitions: begun {begun}"
+        f"gained, {totals.lost:,} lost, {moved:,} moved"
     )
 
 

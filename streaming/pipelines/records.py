@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
+from domain.records import SCHEMA_MISMATCH
 from streaming.pipelines.timestamps import REASONS, settled, with_time
 from wire.sink import MAX_DEAD_VALUE
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from streaming.pipelines.declaration import Source
 
-UNREADABLE = "value does not fit the schema of the pipeline"
 # What a source is observed by in Spark's progress: this and its name.
 OBSERVED = "source:"
 CORRUPT = "_corrupt"
@@ -97,10 +97,14 @@ def _number(condition: Column) -> Column:
 
 
 def _dead(rows: DataFrame) -> DataFrame:
-    """Return dead letters as `wire.sink.encode_dead_letter` makes them, as a Kafka sink's rows."""
-    time = sql.unix_millis("timestamp")
+    """Return dead letters as `wire.sink.encode_dead_letter` makes them, as a Kafka sink's rows.
+
+    A producer may set the record's time, or none (-1), and a key as long as a record: neither may
+    keep the letter from being written, or read.
+    """
+    time = sql.greatest(sql.lit(0), sql.unix_millis("timestamp"))
     named = {
-        "reason": sql.lit(UNREADABLE),
+        "reason": sql.lit(SCHEMA_MISMATCH),
         "source-topic": sql.col("topic"),
         "source-partition": sql.col("partition"),
         "source-offset": sql.col("offset"),
@@ -109,7 +113,7 @@ def _dead(rows: DataFrame) -> DataFrame:
     headers = [header(name, value) for name, value in named.items()]
     identity = sql.concat_ws("/", "topic", "partition", "offset")
     return rows.select(
-        sql.col("key").cast("binary").alias("key"),
+        sql.substring(sql.col("key").cast("binary"), 1, MAX_DEAD_VALUE).alias("key"),
         sql.substring("raw", 1, MAX_DEAD_VALUE).alias("value"),
         sql.array(*headers, header("id", identity)).alias("headers"),
     )

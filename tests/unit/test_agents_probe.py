@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,8 +132,53 @@ def test_each_finding_becomes_a_report(tmp_path: Path) -> None:
     ]
 
 
-def probed(findings: Iterable[Finding], folder: Path, clock: Callable[[], int]) -> list[Message]:
-    """What a probe's thread sends of these findings, and of one that it makes after them."""
+UP, DOWN = Finding("up", {}), Finding("down", {})
+SLOW = Finding("degraded", {})
+GRACE_S = 60
+
+
+@pytest.mark.parametrize(
+    ("seen", "reported"),
+    [
+        ([(1, DOWN), (2, SLOW), (3, UP), (4, UP), (5, UP), (6, DOWN)], ["up", "down"]),
+        ([(1, UP), (2, UP), (3, UP), (4, DOWN)], ["up", "down"]),
+        ([(1, UP), (2, UP), (3, DOWN), (4, UP), (5, SLOW), (6, UP), (7, UP)], []),
+        ([(1, DOWN), (59, DOWN), (60, DOWN), (61, SLOW)], ["down", "degraded"]),
+        ([(1, DOWN), (70, UP)], ["up"]),
+        ([(1, DOWN), (61, DOWN), (62, UP), (63, DOWN)], ["down", "up", "down"]),
+    ],
+    ids=["comes up", "up at once", "wavers", "never up", "up late", "up after the grace"],
+)
+def test_what_is_not_up_yet_is_reported_when_its_grace_is_over(
+    tmp_path: Path, seen: list[tuple[int, Finding]], reported: list[str]
+) -> None:
+    now, beats = [0.0], []
+
+    def findings() -> Iterator[Finding]:
+        for now[0], finding in seen:
+            yield finding
+
+    options = {"beat": lambda: beats.append(1), "clock_s": lambda: now[0]}
+    sent = probed(findings(), tmp_path, lambda: NOW, GRACE_S * 1000, **options)
+    states = [json.loads(m.value or b"") for m in sent]
+    assert [each["state"] for each in states if each.get("detail") != {"last": True}] == reported
+    assert len(beats) >= len(seen)
+
+
+def test_without_a_grace_the_first_finding_is_reported(tmp_path: Path) -> None:
+    first, *_ = probed([DOWN], tmp_path, lambda: NOW, clock_s=lambda: 0.0)
+    assert json.loads(first.value or b"")["state"] == "down"
+
+
+def probed(
+    findings: Iterable[Finding],
+    folder: Path,
+    clock: Callable[[], int],
+    grace: int = 0,
+    **options: Callable[[], Any],
+) -> list[Message]:
+    """What a probe's thread sends of these findings, and of one that it makes after them. options:
+    of `watch`."""
     bus, stop, over = MemoryBus(lambda: NOW), threading.Event(), threading.Event()
     bus.ensure_topics([TopicSpec("connectivity.reports", 1, {})])
     left = iter(findings)
@@ -143,8 +189,9 @@ def probed(findings: Iterable[Finding], folder: Path, clock: Callable[[], int]) 
         return found or Finding("up", {"last": True})
 
     with Reporter(bus, "connectivity.reports", folder, clock) as reporter:
-        target = replace(tcp(1), interval=1)
-        thread = threading.Thread(target=watch, args=(target, "probe-a", reporter, stop, look))
+        target = replace(tcp(1), interval=1, grace=grace)
+        arguments = (target, "probe-a", reporter, stop, look)
+        thread = threading.Thread(target=watch, args=arguments, kwargs=options)
         thread.start()
         assert over.wait(10)
         assert thread.is_alive()
@@ -207,6 +254,7 @@ def test_shipped_file_watches_broker_web_server_and_target() -> None:
     assert targets["web-server"].url == "http://127.0.0.1:8500/healthz"
     assert targets["demo-target"].url == "http://127.0.0.1:8501/"
     assert all(t.timeout < t.interval for t in targets.values())
+    assert {t.grace for t in targets.values()} == {5 * MINUTE}
 
 
 def test_outside_kafka_is_probed_at_its_first_server() -> None:
@@ -239,6 +287,7 @@ HTTP = '[[target]]\nname = "a"\nkind = "http"\n'
         (GOOD.replace('"h"', '"${HOME}"'), r"target\[0\]\.host: expected \${} with one of PORT"),
         (GOOD + 'timeout = "soon"', r"target\[0\]\.timeout: expected a duration"),
         (GOOD + "interval = 0", r"target\[0\]\.interval: expected a duration"),
+        (GOOD + 'grace = "a while"', r"target\[0\]\.grace: expected a duration"),
         (GOOD + "degraded_ms = -1", r"target\[0\]\.degraded_ms: expected an integer"),
         (GOOD + 'url = "http://x"', r"target\[0\]\.url: expected a known key"),
         (GOOD + GOOD, r"target\[1\]\.name: expected a name that no other"),

@@ -65,6 +65,18 @@ def test_states_are_those_of_the_scenarios(ten_minutes: Seen) -> None:
     assert {"on-hold", "customs", "returned"} & {state for _, state in used}
 
 
+@pytest.mark.parametrize("name", ["attack", "connectivity"])
+def test_all_begins_calm_whenever_it_begins(name: str) -> None:
+    """Also in the middle of what goes on by the timetable, as at most times something does."""
+    for begun in range(START, START + 40 * MINUTE, 2 * MINUTE):
+        stream = simulate(1, begun, (name,))
+        seen = list(takewhile(lambda it, until=begun + 10_000: it[0] < until, stream))  # type: ignore[misc]
+        assert {report.state for _, _, report in seen} <= {"clear", "up"}
+        assert (
+            len({report.asset for _, _, report in seen}) == {"attack": 40, "connectivity": 24}[name]
+        )
+
+
 def test_rate_and_number_of_assets_are_calm(ten_minutes: Seen) -> None:
     assert 8 <= len(ten_minutes) / 600 <= 20
     assets = defaultdict(set)

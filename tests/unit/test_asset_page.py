@@ -22,7 +22,8 @@ from dashboard.board.log_records import NotShown, fetch, show
 from dashboard.board.timeline import PAGE, timeline
 from dashboard.commands.models import Command as Row
 from dashboard.core.rate_limits import Limit
-from dashboard.core.times import now_ms
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import exact_span, now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.job_clock import log_time
 from dashboard.job.models import BucketStatus
@@ -51,6 +52,54 @@ def text(response: Any) -> str:
 # ---- why ----------------------------------------------------------------------------------
 
 
+def test_what_a_hold_brought_says_how_long_who_voted_for_it(client: Client, world: World):
+    agents = ("waf-1", "waf-2", "waf-3", "waf-4")
+    world.report(ASSET, "under-attack", *agents)
+    world.report(ASSET, "clear", *agents)
+    hold = scenarios()["attack"].hold("clear")
+    assert hold
+    world.later(hold)
+    world.write()
+    cause = f"Clear for {exact_span(hold)} (waf-1, waf-2, waf-3, 1 more)"
+    assert f"Last record: {cause}" in text(client.get(PATH))
+    [line] = [
+        line for line in client.get("/").content.decode().split("<tr") if f'"{ASSET}"' in line
+    ]
+    assert cause in re.sub("[\u2068\u2069]", "", line)
+    assert "votes for it lasted its hold" in text(client.get("/events/"))
+
+
+def idle(client: Client) -> set[str]:
+    """The commands that the panel does not offer."""
+    [names] = re.findall(r'id="facts"[^>]*data-idle="([^"]*)"', client.get(PATH).content.decode())
+    return set(names.split())
+
+
+def test_what_would_change_nothing_is_not_offered(client: Client, world: World):
+    assert idle(client) == {"release", "acknowledge"}
+    world.report(ASSET, "clear")
+    world.write()
+    assert idle(client) == {"release", "acknowledge"}
+    world.report(ASSET, "under-attack", "waf-1", "waf-2")
+    world.command("vote", ASSET, state="clear", user="olga")
+    world.write()
+    assert idle(client) == {"release"}, "a colleague's vote is no reason to release"
+    world.command("vote", ASSET, state="clear", user="operator")
+    world.write()
+    assert idle(client) == set()
+    world.command("release", ASSET, user="operator")
+    world.command("set", ASSET, state="clear", user="olga")
+    world.write()
+    assert idle(client) == {"acknowledge"}, "a pin may be released by anybody"
+
+
+def test_of_a_life_cycle_the_next_report_decides(client: Client, world: World):
+    world.report("order-1", "picking", "desk", scenario="orders")
+    world.write()
+    found = text(client.get("/s/orders/a/order-1/"))
+    assert "Picking: desk said so last, the only live vote; the next report decides." in found
+
+
 def test_the_state_and_why_in_words(client: Client, world: World):
     world.report(ASSET, "under-attack", "waf-1", "waf-2", "waf-3")
     world.report(ASSET, "clear", "waf-4", "waf-5")
@@ -58,9 +107,7 @@ def test_the_state_and_why_in_words(client: Client, world: World):
     response = client.get(PATH)
     found = text(response)
     assert "Under attack: 3 of 5 live votes; one more Suspicious vote starts its hold" in found
-    assert re.search(
-        r"Under attack 3 of 5 needs 3: more than 1/2 of the live votes — decides", found
-    )
+    assert "Under attack 3 of 5 votes (3 needed) – decides" in found
     assert re.search(r"waf-4 Clear differs \d s", found)
     assert re.search(
         r"Clear with 2 more votes, or when waf-1, waf-2 or waf-3 says so; it must", found
@@ -175,7 +222,7 @@ def test_one_that_was_only_pinned_is_unknown_then(client: Client, world: World):
     old_report(world, "waf-1", "clear")
     world.write()
     found = text(client.get(PATH))
-    assert "unknown: nothing has reported it since; its first report makes its state." in found
+    assert "unknown: no report yet; its first report makes its state." in found
     assert "because of a report too old to count" in found
 
 

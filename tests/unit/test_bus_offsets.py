@@ -33,6 +33,9 @@ class Admin:
             answer.set_result(SimpleNamespace(offset=given))
         return dict.fromkeys(asked, answer)
 
+    def poll(self, _timeout_s: float) -> int:
+        return 0
+
 
 def refusal(code: int) -> ck.KafkaException:
     return ck.KafkaException(ck.KafkaError(code))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.settings import PREFIX, Settings
+from config.settings import PREFIX, SECRETS, Settings
 from domain.records import Vote
 from domain.scenario import COLOURS, ICONS, Latest, PythonRule
 from domain.scenario_parser import load_scenarios, scenario_from_plain
@@ -28,6 +28,13 @@ def example(language: str, at: int) -> str:
 
 def test_every_setting_is_documented_and_no_other():
     assert {name for name in ROWS if name.startswith(PREFIX)} == set(FIELDS)
+
+
+def test_every_secret_that_can_be_in_a_file_is_documented_and_no_other():
+    listed = DOC.partition("## Secrets in files")[2].partition("White space")[0]
+    assert {name.lower() for name in re.findall(r"`([A-Z_]{2,})`", listed)} - {"_file"} == set(
+        SECRETS
+    )
 
 
 @pytest.mark.parametrize("name", [n for n, f in FIELDS.items() if not callable(f.default)])

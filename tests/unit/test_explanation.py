@@ -386,9 +386,7 @@ def test_who_disputes_it_is_named_live_or_silent() -> None:
 def test_a_state_that_nothing_has_reported_says_so() -> None:
     log = Log().add(Command("set", "a", "c", "olga", "", "good", until=5_000)).until(6_000)
     assert log.now().state == "unknown"
-    assert log.why().headline == (
-        "unknown: nothing has reported it since; its first report makes its state."
-    )
+    assert log.why().headline == ("unknown: no report yet; its first report makes its state.")
     assert log.flip("good").more == 1
     held = Log(holds={"good": 60_000}).add(Command("set", "a", "c", "olga", "", "bad", until=5_000))
     assert held.until(6_000).flip("good").hold == 0

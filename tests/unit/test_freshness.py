@@ -8,9 +8,20 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
+from dashboard.core.roles import Role
 from dashboard.core.scenarios import scenarios
 from dashboard.job.agent_findings import AgentNews, Finding, Kind, LastSeen
-from dashboard.job.freshness import Beat, Facts, Pause, Talk, Trouble, find_troubles
+from dashboard.job.freshness import (
+    ORDER,
+    Beat,
+    Facts,
+    Pause,
+    Refusal,
+    Trouble,
+    board_troubles,
+    find_troubles,
+    standstill,
+)
 from dashboard.job.ingestion import take_in
 from dashboard.job.liveness import Signs
 from dashboard.job.models import FIGURES, BucketStatus
@@ -27,13 +38,17 @@ def known() -> list[Scenario]:
     return list(scenarios().values())
 
 
+def names_of() -> list[str]:
+    return [scenario.name for scenario in known()]
+
+
 def well(**changes: Any) -> Facts:
     """All is well at NOW, but for the changes."""
     names = [bucket_name(s.name, at) for s in known() for at in range(s.partitions)]
     facts = Facts(
         reached=NOW - 100,
         beats={name: Beat(NOW - 500, NOW - 900) for name in names},
-        talks={scenario.name: Talk(NOW - 1_000, 1_000) for scenario in known()},
+        agents=AgentNews((), dict.fromkeys(names_of(), LastSeen(NOW - 1_000, 1_000))),
     )
     return replace(facts, **changes)
 
@@ -42,12 +57,18 @@ def told(facts: Facts, current: str = "attack") -> list[Trouble]:
     return find_troubles(facts, known(), current, NOW)
 
 
+def elsewhere(facts: Facts) -> dict[str, str]:
+    """What the boards' tabs are marked with."""
+    return board_troubles(facts, known(), NOW)
+
+
 def kinds(facts: Facts, current: str = "attack") -> list[str]:
     return [trouble["kind"] for trouble in told(facts, current)]
 
 
 def test_nothing_is_said_while_all_is_well():
     assert told(well()) == []
+    assert elsewhere(well()) == {}
 
 
 def test_a_rebuild_is_told_while_its_buckets_are_behind():
@@ -57,13 +78,27 @@ def test_a_rebuild_is_told_while_its_buckets_are_behind():
         name: replace(beat, log_time=NOW - 10**7, engine="kernel") for name, beat in beats.items()
     }
     (trouble,) = told(well(beats=behind, rebuilds=rebuilds))
-    assert trouble["what"] == "The job is rebuilding its states, as ada asked"
-    assert trouble["todo"].startswith("a drill. The board shows what it showed before")
+    assert (trouble["what"], trouble["when"]) == ("Rebuild asked by ada", "at")
+    assert trouble["quote"] == "a drill"
+    assert trouble["todo"] == "The board is as of then."
     assert (trouble["since"], trouble["stale"]) == (NOW - 9_000, True)
     silent = {name: replace(beat, heard=NOW - 30_000) for name, beat in behind.items()}
     assert told(well(beats=silent, rebuilds=rebuilds))[0] == trouble
     gone = {name: replace(beat, heard=NOW - 90_000) for name, beat in behind.items()}
     assert told(well(beats=gone, rebuilds=rebuilds))[0]["what"] == "The job has not answered"
+
+
+def test_a_rebuild_hides_no_other_query_that_is_late():
+    rebuilds = {"kernel": Pause("ada", NOW - 9_000, "a drill")}
+    late = {
+        name: replace(beat, log_time=NOW - 10**7, engine=engine)
+        for name, beat in well().beats.items()
+        for engine in ["python" if name.startswith("orders") else "kernel"]
+    }
+    facts = well(beats=late, rebuilds=rebuilds)
+    assert [each["kind"] for each in told(facts, "")] == ["rebuild", "late"]
+    assert kinds(facts, "orders") == ["late"]
+    assert kinds(facts, "attack") == ["rebuild"]
 
 
 def test_the_end_of_a_rebuild_is_heard():
@@ -74,8 +109,28 @@ def test_the_end_of_a_rebuild_is_heard():
     assert signs.facts().rebuilds == {}
 
 
+def test_what_kafka_refuses_this_process_is_told_alone_and_since_when():
+    why = "Kafka refuses the topic attack.states: the user needs the right READ on it"
+    facts = well(reached=NOW - 60_000, beats={}, refusal=Refusal(why, NOW - 50_000))
+    (trouble,) = told(facts)
+    assert trouble["kind"] == "kafka"
+    assert trouble["what"] == "Kafka refuses this server"
+    assert why in trouble["details"]
+    assert why not in trouble["todo"]
+    assert (trouble["since"], trouble["stale"]) == (NOW - 50_000, True)
+
+
+def test_a_refusal_is_over_once_this_process_has_read_all():
+    signs = Signs()
+    signs.refused("the topic a", NOW)
+    signs.refused("the topic b", NOW + 9_000)
+    assert signs.facts().refusal == Refusal("the topic b", NOW)
+    signs.reached(NOW + 10_000)
+    assert signs.facts().refusal is None
+
+
 def test_a_web_process_that_is_behind_judges_nothing_else():
-    facts = well(reached=NOW - 6_000, beats={}, talks={}, unwritten=NOW - 60_000)
+    facts = well(reached=NOW - 6_000, beats={}, unwritten=NOW - 60_000)
     (trouble,) = told(facts)
     assert trouble["kind"] == "web"
     assert trouble["since"] == NOW - 6_000
@@ -90,37 +145,48 @@ def test_a_job_never_heard_of_has_no_since():
 
 def test_a_job_without_a_heartbeat_for_five_seconds_is_stalled():
     silent = {name: Beat(NOW - 5_001, NOW - 5_500) for name in well().beats}
-    (trouble,) = told(well(beats=silent, talks={"attack": Talk(NOW - 600_000)}))
+    (trouble,) = told(replace(about(attack=LastSeen(NOW - 600_000)), beats=silent))
     assert trouble["kind"] == "job"
     assert trouble["since"] == NOW - 5_001
-    assert trouble["link"]
+    assert trouble["links"][0].address == "/job/#missing"
+    assert elsewhere(well(beats=silent)) == dict.fromkeys(names_of(), "The job has not answered")
     assert told(well(beats={name: Beat(NOW - 5_000, NOW - 5_400) for name in silent})) == []
 
 
-def test_buckets_behind_are_named():
+def test_buckets_behind_are_named_on_their_board_and_mark_its_tab():
     late = {"attack/1": Beat(NOW - 100, NOW - 30_000), "orders/2": Beat(NOW - 100, NOW - 11_000)}
-    here, elsewhere = told(well(beats={**well().beats, **late}))
-    assert here["what"] == "The job is behind in attack/1"
+    facts = well(beats={**well().beats, **late})
+    (here,) = told(facts)
+    assert here["what"] == "States are late in attack/1"
     assert here["since"] == NOW - 30_000
     assert here["stale"]
-    assert elsewhere["what"] == "The job is behind in orders/2"
-    assert not elsewhere["stale"]
-    assert told(well(beats={**well().beats, **late}), "orders")[0]["since"] == NOW - 11_000
+    assert told(facts, "orders")[0]["since"] == NOW - 11_000
+    assert told(facts, "connectivity") == []
+    assert elsewhere(facts) == {
+        "attack": "States are late in attack/1",
+        "orders": "States are late in orders/2",
+    }
+    (all_boards,) = told(facts, "")
+    assert all_boards["what"] == "States are late in attack/1, orders/2"
 
 
 def test_of_many_buckets_behind_a_few_are_named():
     beats = {name: Beat(NOW - 100, NOW - 20_000) for name in well().beats}
-    here, elsewhere = told(well(beats=beats))
-    assert here["what"] == "The job is behind in attack/0, attack/1, attack/2 and 1 more"
-    assert elsewhere["what"].endswith("connectivity/2 and 9 more")
+    (here,) = told(well(beats=beats))
+    assert here["what"] == "States are late in attack/0, attack/1, attack/2 and 1 more"
 
 
 def test_a_bucket_never_heard_of_is_behind():
     beats = dict(well().beats)
     del beats["attack/3"]
     (trouble,) = told(well(beats=beats))
-    assert trouble["what"] == "The job is behind in attack/3"
+    assert trouble["what"] == "States are late in attack/3"
     assert trouble["since"] is None
+
+
+def link_of(trouble: Trouble, role: Role) -> tuple[str, str] | None:
+    """Where a reader of this role is led."""
+    return next((each[:2] for each in trouble["links"] if role in each.roles), None)
 
 
 def test_a_clock_ahead_is_told_with_how_far_and_what_to_do():
@@ -130,9 +196,12 @@ def test_a_clock_ahead_is_told_with_how_far_and_what_to_do():
     assert trouble["what"] == "No time passes in attack/1: its clock is 23 h ahead"
     assert trouble["since"] == NOW - 60_000
     assert trouble["stale"]
-    assert trouble["link"] == ("/replay/", "Replay")
-    (elsewhere,) = told(well(beats={**well().beats, "attack/1": ahead}), "orders")
-    assert (elsewhere["what"], elsewhere["stale"]) == (trouble["what"], False)
+    assert link_of(trouble, Role.ADMIN) == ("/replay/", "Replay")
+    assert link_of(trouble, Role.OPERATOR) == ("/job/#missing", "What is missing")
+    assert link_of(trouble, Role.MANAGER) is None
+    facts = well(beats={**well().beats, "attack/1": ahead})
+    assert told(facts, "orders") == []
+    assert elsewhere(facts) == {"attack": trouble["what"]}
     more = {f"attack/{at}": replace(ahead, ahead=(at + 1) * HOUR) for at in range(4)}
     (trouble,) = told(well(beats={**well().beats, **more}))
     assert trouble["what"] == (
@@ -156,32 +225,29 @@ def test_a_brokers_clock_that_is_behind_is_told_once_with_what_to_do():
     assert trouble["kind"] == "clock"
     assert trouble["what"] == "The broker's clock is 10 min behind"
     assert trouble["todo"].startswith("Agents look as if their clocks were ahead. No vote falls")
-    assert "set the broker's clock" in trouble["todo"]
+    assert "Set the broker's clock" in trouble["details"]
+    assert trouble["call"] == "Call an admin."
     assert trouble["since"] == NOW - 60_000
-    assert trouble["link"] == ("/job/", "The job's page")
     assert trouble["stale"]
 
 
 def test_of_several_brokers_the_partitions_of_the_one_behind_are_named():
     facts = stamped("attack/1", "orders/2")
-    for current in ("attack", "orders"):
+    for current, bucket in (("attack", "attack/1"), ("orders", "orders/2")):
         (trouble,) = told(facts, current)
         assert trouble["stale"]
-        assert set(trouble["what"].partition(" behind in ")[2].split(", ")) == {
-            "attack/1",
-            "orders/2",
-        }
-    (elsewhere,) = told(facts, "connectivity")
-    assert elsewhere["what"].startswith("A broker's clock is 10 min behind in ")
-    assert not elsewhere["stale"]
+        assert trouble["what"] == f"A broker's clock is 10 min behind in {bucket}"
+    assert told(facts, "connectivity") == []
+    assert elsewhere(facts).keys() == {"attack", "orders"}
 
 
 def test_it_is_as_important_as_a_clock_ahead():
     late = {"attack/1": Beat(NOW - 100, NOW - 30_000), "orders/0": Beat(NOW - 100, NOW - 30_000)}
     facts = stamped("connectivity/0")
     facts = replace(facts, beats={**facts.beats, **late}, unwritten=NOW - 9_000)
-    assert kinds(facts, "connectivity") == ["clock", "database", "job"]
-    assert kinds(facts, "attack") == ["job", "database", "clock", "job"]
+    assert kinds(facts, "connectivity") == ["clock", "database"]
+    assert kinds(facts, "attack") == ["late", "database"]
+    assert kinds(facts, "") == ["clock", "late", "database"]
 
 
 def test_a_job_that_is_further_behind_than_its_brokers_clock_is_told_as_well():
@@ -193,7 +259,7 @@ def test_a_job_that_is_further_behind_than_its_brokers_clock_is_told_as_well():
         return kinds(replace(facts, beats={**facts.beats, "attack/1": beat}))
 
     assert behind(least) == ["clock"]
-    assert behind(least + 1) == ["clock", "job"]
+    assert behind(least + 1) == ["clock", "late"]
 
 
 def finding(agent: str, kind: Kind = "behind", scenario: str = "attack", **more: Any) -> Finding:
@@ -205,7 +271,7 @@ def finding(agent: str, kind: Kind = "behind", scenario: str = "attack", **more:
 
 def about(*findings: Finding, **last: LastSeen) -> Facts:
     """All is well, but for what there is to say of agents."""
-    return well(agents=AgentNews(findings, last))
+    return well(agents=AgentNews(findings, {**well().agents.last, **last}))
 
 
 def test_an_agent_with_which_something_is_wrong_is_named():
@@ -214,7 +280,8 @@ def test_an_agent_with_which_something_is_wrong_is_named():
     assert trouble["what"] == "Attacks: the clock of waf-7 is 4 min behind"
     assert trouble["todo"] == "Set its clock."
     assert trouble["since"] == NOW - 180_000
-    assert trouble["link"] == ("/agents/attack/waf-7/", "The agent's page")
+    assert link_of(trouble, Role.OPERATOR) == ("/agents/attack/waf-7/", "The agent's page")
+    assert link_of(trouble, Role.MANAGER) is None
     assert not trouble["stale"]
 
 
@@ -222,14 +289,15 @@ def test_of_several_agents_alike_there_is_one_line():
     far = finding("waf-2", ms=7_300_000, since=NOW - 900_000)
     findings = [far, finding("waf-1"), finding("waf-3"), finding("waf-4"), finding("waf-5")]
     findings += [finding("waf-1", "late"), finding("waf-2", "late")]
-    clocks, order, elsewhere = told(about(*findings, finding("x", scenario="orders")))
+    facts = about(*findings, finding("x", scenario="orders"))
+    clocks, order = told(facts)
     assert clocks["what"] == (
         "Attacks: the clocks of waf-2, waf-1, waf-3 and 2 more are up to 2 h behind"
     )
     assert clocks["since"] == NOW - 900_000
-    assert clocks["link"] == ("/agents/?scenario=attack", "The agents")
+    assert link_of(clocks, Role.ADMIN) == ("/agents/?scenario=attack", "The agents")
     assert order["what"] == "Attacks: reports of waf-1 and waf-2 come twice or out of order"
-    assert elsewhere["what"] == "Orders: the clock of x is 4 min behind"
+    assert elsewhere(facts)["orders"] == "Orders: the clock of x is 4 min behind"
 
 
 def test_of_several_agents_each_kind_has_words():
@@ -246,19 +314,25 @@ def test_a_name_from_outside_leaves_a_line_its_direction():
 
 
 def test_a_database_behind_leaves_rows_live_and_says_so():
-    (trouble,) = told(well(unwritten=NOW - 5_001))
+    facts = well(unwritten=NOW - 5_001)
+    (trouble,) = told(facts)
     assert trouble["kind"] == "database"
+    assert trouble["what"] == "History is late; the states are current"
     assert not trouble["stale"]
     assert trouble["since"] == NOW - 5_001
+    assert elsewhere(facts) == {}, "it is everybody's, and leaves the rows live"
     assert told(well(unwritten=NOW - 5_000)) == []
 
 
 def test_agents_silent_for_longer_than_usual():
-    talks = {**well().talks, "attack": Talk(NOW - 60_001, 1_000)}
-    (trouble,) = told(well(talks=talks))
+    facts = about(attack=LastSeen(NOW - 60_001, 1_000))
+    (trouble,) = told(facts)
     assert trouble["kind"] == "agents"
-    assert trouble["what"].startswith("Attacks: ")
+    assert trouble["what"] == "Attacks: no agent has reported"
     assert trouble["since"] == NOW - 60_001
+    assert link_of(trouble, Role.OPERATOR) == ("/agents/?scenario=attack", "The agents")
+    assert told(facts, "orders") == []
+    assert elsewhere(facts) == {"attack": "Attacks: no agent has reported"}
 
 
 @pytest.mark.parametrize(
@@ -267,50 +341,95 @@ def test_agents_silent_for_longer_than_usual():
         (60_000, 1_000, False),
         (299_000, 100_000, False),
         (301_000, 100_000, True),
-        (24 * 3_600_000, 1_000, False),
+        (24 * HOUR, 1_000, True),
+        (400 * 24 * HOUR, 100_000, True),
     ],
 )
 def test_how_long_agents_may_be_silent(ago: int, usual: int, said: bool):
-    talks = {**well().talks, "orders": Talk(NOW - ago, usual)}
-    assert bool(told(well(talks=talks))) is said
+    for name in ("attack", "orders"):
+        facts = about(**{name: LastSeen(NOW - ago, usual)})
+        assert bool(told(facts, name)) is said
+        by_heartbeats = replace(about(**{name: LastSeen(NOW - ago)}), usual={name: usual})
+        assert bool(told(by_heartbeats, name)) is said
 
 
-def test_a_silence_of_a_scenario_whose_assets_need_agents_does_not_end_by_itself():
-    week = 7 * 24 * HOUR
-    talks = {**well().talks, "attack": Talk(NOW - week, 1_000)}
-    assert told(well(talks=talks)) == []
-    (trouble,) = told(replace(about(attack=LastSeen(NOW - week)), talks=talks))
-    assert trouble["what"] == "Attacks: no agent has reported"
+def test_what_looks_usual_by_heartbeats_silences_no_banner_for_long():
+    facts = replace(about(attack=LastSeen(NOW - 4 * HOUR)), usual={"attack": 20 * HOUR})
+    assert kinds(facts) == ["agents"]
 
 
-@pytest.mark.parametrize(("gap", "said"), [(0, True), (100_000, False)])
-def test_a_silence_that_no_heartbeat_tells_is_known_from_the_database(gap: int, said: bool):
-    facts = replace(about(attack=LastSeen(NOW - 120_000, gap)), talks={})
-    assert bool(told(facts)) is said
+def test_a_board_on_which_nobody_ever_reported_has_no_trouble():
+    """Its pipeline is off, and a rule's record at the job's start is no report."""
+    signs = Signs()
+    for number in range(40):
+        signs.heard(beat("clients/0", records=1), PLACE, number, NOW - 600_000 + number * 2_000)
+    facts = replace(signs.facts(), beats=well().beats, unwritten=None)
+    for current in ("", "clients", "attack"):
+        assert told(facts, current) == []
+    assert elsewhere(facts) == {}
 
 
-def test_what_matters_most_comes_first():
-    facts = well(
+def test_a_replay_changes_nothing_of_a_silence():
+    seen = LastSeen(NOW - 3 * HOUR, 1_000)
+    signs = Signs()
+    signs.heard(beat("attack/0", records=500), PLACE, 1, NOW - 1_000)
+    facts = replace(about(attack=seen), usual=signs.facts().usual)
+    (trouble,) = told(facts)
+    assert trouble["since"] == NOW - 3 * HOUR
+
+
+def test_a_silence_where_the_pipeline_was_switched_off_says_so():
+    (trouble,) = told(about(clients=LastSeen(NOW - HOUR, 0, "login-guard")), "clients")
+    assert "the pipeline login-guard is switched off" in trouble["todo"]
+    assert "TALLYBOARD_PIPELINES" in trouble["details"]
+    assert trouble["call"] == "Call an admin."
+
+
+def test_a_silence_is_judged_by_what_the_database_knows_of():
+    """While the job or the database is late, reports wait that it does not have yet."""
+    seen = LastSeen(NOW - 90_000, 1_000)
+    assert kinds(about(attack=seen)) == ["agents"]
+    late = {**well().beats, "attack/1": Beat(NOW - 100, NOW - 31_000)}
+    assert kinds(replace(about(attack=seen), beats=late)) == ["late"]
+    assert kinds(replace(about(attack=seen), unwritten=NOW - 31_000)) == ["database"]
+    assert kinds(replace(about(attack=seen), unwritten=NOW - 9_000)) == ["agents", "database"]
+
+
+def test_what_makes_rows_stale_comes_first():
+    facts = replace(
+        about(attack=LastSeen(NOW - 90_000), orders=LastSeen(NOW - 90_000)),
         unwritten=NOW - 9_000,
-        beats={**well().beats, "attack/1": Beat(NOW - 100, NOW - 30_000)},
-        talks={"attack": Talk(NOW - 90_000), "orders": Talk(NOW - 90_000)},
+        beats={**well().beats, "attack/1": Beat(NOW - 100, NOW - 20_000)},
     )
-    assert kinds(facts) == ["job", "agents", "database", "agents"]
-    assert told(facts)[1]["what"].startswith("Attacks")
-    assert kinds(facts, "orders") == ["agents", "database", "job", "agents"]
-    assert told(facts, "orders")[0]["what"].startswith("Orders")
+    assert kinds(facts) == ["late", "agents", "database"]
+    assert kinds(facts, "orders") == ["agents", "database"]
+    assert kinds(facts, "") == ["late", "agents", "agents", "database"]
+    for each in (told(facts, ""), told(facts)):
+        assert [t["stale"] for t in each] == sorted((t["stale"] for t in each), reverse=True)
+        order = [ORDER.index(t["kind"]) for t in each]
+        assert order == sorted(order)
+
+
+def test_nothing_is_live_while_the_job_does_not_answer():
+    assert standstill(told(well())) is None
+    silent = {name: Beat(NOW - 9_000, NOW - 9_000) for name in well().beats}
+    still = standstill(told(well(beats=silent), ""))
+    assert still is not None
+    assert (still["kind"], still["since"]) == ("job", NOW - 9_000)
+    assert standstill(told(well(unwritten=NOW - 9_000))) is None
 
 
 def test_each_says_what_to_do():
     late = {**well().beats, "attack/1": Beat(NOW - 100, NOW - 30_000)}
-    talks = {"attack": Talk(NOW - 90_000)}
+    silent = about(attack=LastSeen(NOW - 90_000))
     for facts in (
         well(reached=NOW - 9_000),
         Facts(),
-        well(beats=late, talks=talks, unwritten=NOW - 9_000),
+        replace(silent, beats=late, unwritten=NOW - 9_000),
     ):
         for trouble in told(facts):
             assert trouble["todo"].endswith(".")
+            assert "check that" not in trouble["todo"], "an operator cannot"
 
 
 def stopped(*queries: str) -> dict[str, Pause]:
@@ -326,14 +445,15 @@ def carried(age: int = 500) -> dict[str, Beat]:
 
 
 def test_a_job_that_was_stopped_on_purpose_is_no_fault():
-    talks = {scenario.name: Talk(NOW - 600_000, 1_000) for scenario in known()}
-    facts = well(beats=carried(60_000), pauses=stopped("kernel", "python"), talks=talks)
-    here, other = told(facts)
-    assert here["what"] == "The job was stopped by ada"
-    assert here["since"] == NOW - 60_000
-    assert here["todo"].startswith("a drill. States stand")
-    assert here["link"] == ("/job/", "The job's page")
-    assert (here["stale"], other["stale"]) == (True, False)
+    silent = about(**dict.fromkeys(names_of(), LastSeen(NOW - 600_000)))
+    facts = replace(silent, beats=carried(60_000), pauses=stopped("kernel", "python"))
+    (here,) = told(facts)
+    assert (here["what"], here["when"]) == ("The job was stopped by ada", "at")
+    assert (here["since"], here["quote"]) == (NOW - 60_000, "a drill")
+    assert here["todo"] == "The board is as of then until an admin starts it."
+    assert link_of(here, Role.OPERATOR) == ("/job/", "The job's page")
+    assert here["stale"]
+    assert len(told(facts, "")) == 2
 
 
 def test_of_a_stopped_query_the_others_are_judged_as_ever():
@@ -342,17 +462,14 @@ def test_of_a_stopped_query_the_others_are_judged_as_ever():
     facts = well(beats=beats, pauses=stopped("kernel"))
     (trouble,) = told(facts)
     assert trouble["stale"]
-    (trouble,) = told(facts, "orders")
-    assert not trouble["stale"]
+    assert told(facts, "orders") == []
     late = replace(facts, beats=beats | {"orders/0": Beat(NOW, NOW - 20_000, "python")})
-    first, second = told(late, "orders")
-    assert first["what"] == "The job is behind in orders/0"
-    assert second["what"] == "The job was stopped by ada"
+    (first,) = told(late, "orders")
+    assert first["what"] == "States are late in orders/0"
+    assert "orders" not in elsewhere(facts)
+    assert elsewhere(late)["orders"] == "States are late in orders/0"
     silent = told(replace(facts, beats=carried(60_000)), "orders")
-    assert {trouble["what"] for trouble in silent} == {
-        "The job was stopped by ada",
-        "The job has not answered",
-    }
+    assert [trouble["what"] for trouble in silent] == ["The job has not answered"]
 
 
 def test_a_stop_that_nothing_else_is_known_of_is_told():
@@ -416,6 +533,30 @@ def test_since_when_a_clock_is_ahead_is_heard_or_remembered():
     assert since() == (HOUR - 10_000, NOW - 1)
 
 
+def test_states_below_what_the_board_has_are_told():
+    signs = Signs()
+    signs.remember("attack/0", NOW - 90_000, NOW - 90_000, epoch=3)
+    signs.heard(beat(log_time=NOW, epoch=1), PLACE, 1, NOW)
+    signs.heard(beat("orders/1", log_time=NOW, epoch=1), PLACE, 2, NOW)
+    beats = {**well().beats, **signs.facts().beats}
+    (trouble,) = told(well(beats=beats))
+    assert trouble["what"] == "New states of attack/0 are dropped as older"
+    assert trouble["stale"]
+    assert "is of epoch 1, and the board has epoch 3" in trouble["details"]
+    assert "Restart the job" in trouble["details"]
+    assert told(well(beats=beats), "orders") == []
+    assert elsewhere(well(beats=beats)) == {"attack": trouble["what"]}
+    signs.heard(beat(log_time=NOW, epoch=4), PLACE, 3, NOW)
+    assert told(well(beats={**well().beats, **signs.facts().beats})) == []
+
+
+def test_heartbeats_of_before_a_rebuild_are_no_trouble():
+    signs = Signs()
+    signs.remember("attack/0", NOW, NOW, epoch=3)
+    signs.heard(beat(log_time=NOW - 9_000, epoch=2), PLACE, 1, NOW - 9_000)  # read again
+    assert told(well(beats={**well().beats, **signs.facts().beats})) == []
+
+
 def test_what_is_no_heartbeat_is_passed_over():
     signs = Signs()
     signs.heard(b"{", PLACE, 1, NOW)
@@ -423,27 +564,26 @@ def test_what_is_no_heartbeat_is_passed_over():
     assert signs.facts() == Facts()
 
 
-def test_agents_are_heard_through_records_that_could_be_read():
-    signs = Signs()
-    for at, (records, dead) in enumerate([(5, 0), (0, 0), (3, 3)]):
-        signs.heard(beat(records=records, dead=dead), PLACE, at, NOW + at * 1_000)
-    assert signs.facts().talks == {"attack": Talk(NOW, 0)}
+def reported(gaps: list[int], dead: int = 0) -> int:
+    """What is usual once reports came at these times from each other, by heartbeats."""
+    signs, at = Signs(), NOW
+    for number, gap in enumerate(gaps):
+        at += gap
+        signs.heard(beat(records=3, dead=dead), PLACE, number, at)
+    return signs.facts().usual.get("attack", 0)
 
 
 def test_one_long_silence_does_not_become_the_usual_one():
-    signs, at = Signs(), NOW
-    for number in range(40):
-        at += 3_000_000 if number == 20 else 2_000
-        signs.heard(beat(records=1), PLACE, number, at)
-    assert signs.facts().talks["attack"] == Talk(at, 2_000)
+    assert reported([*[2_000] * 20, 3_000_000, *[2_000] * 20]) == 2_000
 
 
 def test_agents_that_report_in_bursts_usually_pause():
-    signs, at = Signs(), NOW
-    for number in range(60):
-        at += 60_000 if number % 4 == 0 else 1_000
-        signs.heard(beat(records=1), PLACE, number, at)
-    assert signs.facts().talks["attack"].usual == 60_000
+    assert reported([60_000, 1_000, 1_000, 1_000] * 15) == 60_000
+
+
+def test_few_pauses_or_refused_records_say_nothing_of_what_is_usual():
+    assert reported([HOUR] * 8) == 0
+    assert reported([2_000] * 40, dead=3) == 0
 
 
 def test_a_heartbeat_is_watched_for_until_the_database_has_it():

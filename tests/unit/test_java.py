@@ -230,7 +230,7 @@ def test_the_registrys_java_becomes_the_environments_own(
     script(tmp_path / "bin" / "python", f'[ "$1" = -c ] && echo {runtime} || echo "$@" > {wanted}')
     java_setup.install_from_registry(tmp_path)
     assert find_java({"PATH": ""}, tmp_path) == own_java(tmp_path)
-    assert f"--require-hashes --requirements={LOCK}" in wanted.read_text()
+    assert f"--require-hashes --no-build --requirements={LOCK}" in wanted.read_text()
     ensure_java(tmp_path, pytest.fail, {"PATH": ""})
 
 

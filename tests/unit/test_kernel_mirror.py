@@ -153,7 +153,7 @@ COPIES = {
 FOLD_ALONE = {
     "CAUSE_TYPES", "DEAD_LETTER_REASONS", "VOTE_DOUBTS", "DOUBT_REASONS",  # compared below
     "PASSING_DOUBTS",
-    "LETTER_REASONS", "SET_ASIDE",  # of records that no fold meets
+    "LETTER_REASONS", "SCHEMA_MISMATCH", "SET_ASIDE",  # of records that no fold meets
     "ALARMING",  # of what pages call an incident
     "CONTROL", "MAX_PART", "ROOM", "UNSIGNED", "BAD", "EXPIRED_KEY", "UNTIMELY", "FAULTS",
     "TYPE_CHECKING",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from selection import examples
 
 from bus.base import Message
-from dashboard.checkpoints.models import Divergence
+from dashboard.checkpoints.models import Counted, Divergence
 from dashboard.materialiser.batch import sort_out
 from dashboard.materialiser.writer import TRANSITION, write
 from dashboard.states.aggregates import miscounted
@@ -27,6 +27,7 @@ from dashboard.states.record_rows import COLUMNS
 from domain.fold import Bucket
 from domain.records import COMMAND_KINDS, Command, DeadLetter, Record, Report, StateRecord, Tick
 from domain.scenario_parser import load_scenarios
+from domain.version import Version
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 
@@ -148,3 +149,25 @@ def test_the_generated_logs_reach_what_matters():
         at = COLUMNS.index(column)
         assert {row[at] is None for row in rows} == {True, False}, column
     assert len(said_again(60, [(30, 20), (10, 40)])) == 60 + 20 + 20
+
+
+def test_records_of_a_lower_epoch_are_counted_and_change_nothing():
+    key, value, headers = next(each for each in sink_log(1) if each[1] is not None)
+    record = msgspec.json.decode(value or b"")
+    at = Version.parse(record["version"])
+
+    def written(version: Version) -> Counter[tuple[str, str]]:
+        text = str(version)
+        renamed = msgspec.json.encode(record | {"version": text})
+        others = tuple(pair for pair in headers if pair[0] != "version")
+        message = Message(TOPIC, 0, 0, 0, key, renamed, (*others, ("version", text.encode())))
+        batch = sort_out([message], Topics())
+        write(batch, SCENARIOS, 1)
+        return batch.counted
+
+    written(at._replace(epoch=3))
+    assert written(at._replace(epoch=1, offset=at.offset + 9))["lower-epoch", "attack"] == 1
+    assert AssetState.objects.get().version == at._replace(epoch=3).sortable()
+    # What comes again of the same epoch is usual.
+    assert not written(at._replace(epoch=3, offset=max(0, at.offset - 1)))["lower-epoch", "attack"]
+    assert Counted.objects.get(name="lower-epoch").n == 1

@@ -16,13 +16,13 @@ from ops import test as staged
 from ops.checks import UpProblem, check_files
 from ops.leftovers import MARK, find_leftovers, mark_of
 from ops.processes import Process, processes
-from ops.readiness import base_url, phases, ready
+from ops.readiness import phases, ready
 from ops.supervise import ProcessStatus, configuration, socket_path
 from ops.test import Count, read_count
 from ops.up import print_welcome
 from ops.watch import QUIET_S, Watch
 
-CORE = {"job", "materialiser", "notifier", "pipelines", "web", "worker"}
+CORE = {"beat", "job", "materialiser", "notifier", "pipelines", "web", "worker"}
 DEMO = {"simulator", "target", "probe-a", "probe-b", "probe-c", "mail"}
 
 
@@ -168,8 +168,26 @@ def test_readiness_waits_for_what_is_started() -> None:
     assert [phase.title.split()[0] for phase in phases(Settings(), {"web"})] == ["web"]
 
 
-def test_url_of_a_server_that_listens_everywhere() -> None:
-    assert base_url(Settings(http_host="0.0.0.0", http_port=81)) == "http://127.0.0.1:81"
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [
+        ({}, "http://127.0.0.1:81"),
+        ({"http_host": "0.0.0.0"}, "http://127.0.0.1:81"),
+        ({"http_host": "192.0.2.7"}, "http://192.0.2.7:81"),
+    ],
+    ids=str,
+)
+def test_links_in_messages_begin_as_the_printed_address(
+    given: dict[str, str], printed: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    settings = Settings(http_port=81, data_dir=tmp_path, **given)  # type: ignore[arg-type]
+    print_welcome(settings)
+    assert f"Tallyboard is ready: {printed}/\n" in capsys.readouterr().out
+    assert settings.own_url == printed
+
+
+def test_links_in_messages_begin_with_the_public_address_where_one_is_set() -> None:
+    assert Settings(public_url="https://board.example").own_url == "https://board.example"
 
 
 def fake_process(proc: Path, pid: int, environ: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -88,6 +89,92 @@ def test_lock_has_all_that_the_project_asks_for() -> None:
     asked = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
     names = {re.split(r"[\[<>=! ]", each)[0].lower() for each in asked}
     assert [name for name in names if not setup.lock_entry(setup.LOCK.read_text(), name)] == []
+
+
+SOURCES = {"http-ece", "pyspark"}
+"""Packages that the registry has as sources alone: their hashes are those of one file."""
+WHEELS = {"py-vapid"}
+"""Packages that it has as one wheel alone."""
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_what_comes_as_sources_is_known(name: str) -> None:
+    lock = (setup.ROOT / name).read_text()
+    packages = re.findall(r"^([a-z0-9._-]+)(?:\[[^\]]*\])?==", lock, re.MULTILINE)
+    single = {each for each in packages if setup.lock_entry(lock, each).count("--hash=") == 1}
+    assert single == SOURCES | WHEELS, "does the new one come as sources? what builds it?"
+
+
+def test_what_builds_the_sources_is_pinned_by_its_hashes() -> None:
+    project = tomllib.loads((setup.ROOT / "pyproject.toml").read_text())
+    lock = setup.BUILD_LOCK.read_text()
+    pinned = re.findall(r"^([a-z0-9._-]+)==\S+", lock, re.MULTILINE)
+    assert set(pinned) >= set(project["dependency-groups"]["build"]) >= {"setuptools"}
+    assert all("--hash=sha256:" in setup.lock_entry(lock, each) for each in pinned)
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_the_installed_ones_were_built_by_what_is_pinned(name: str) -> None:
+    [pinned] = re.findall(r"^setuptools==(\S+)", setup.BUILD_LOCK.read_text(), re.MULTILINE)
+    assert f"Generator: setuptools ({pinned})" in (distribution(name).read_text("WHEEL") or "")
+
+
+def test_the_set_up_builds_with_nothing_from_the_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+
+    def run(command: list[object], _advice: str, _log: Path) -> None:
+        ran.append([str(word) for word in command])
+
+    monkeypatch.setattr(setup, "_run_logged", run)
+    setup._install(tmp_path / "python", setup.LOCK, setup.BUILD_LOCK)
+    [uv, tools, packages] = ran
+    assert all("--require-hashes" in command for command in ran)
+    assert uv[uv.index("--only-binary") + 1] == ":all:"
+    assert {"--no-build", str(setup.BUILD_LOCK)} <= set(tools)
+    assert {"--no-build-isolation", str(setup.LOCK)} <= set(packages)
+
+
+PACKAGES = "".join(f" + package-{number}==1.0\n" for number in range(160))
+
+
+@pytest.fixture
+def installer(tmp_path: Path) -> Path:
+    """A Python that says much, as uv does; it fails at `broken`."""
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    (tmp_path / "said").write_text(PACKAGES)
+    fails = "case $* in *broken*) echo 'no route to the registry'; exit 1;; esac\n"
+    python.write_text(f"#!/bin/sh\ncat {tmp_path}/said\n{fails}")
+    python.chmod(0o755)
+    return python
+
+
+def test_what_installers_say_is_in_the_log_alone(
+    installer: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    setup._install(installer, setup.LOCK, setup.BUILD_LOCK)
+    assert capfd.readouterr() == ("", "")
+    assert (installer.parents[1] / "setup.log").read_text().count(PACKAGES) == 3
+
+
+def test_why_an_installer_failed_is_told(installer: Path, tmp_path: Path) -> None:
+    with pytest.raises(setup.SetupProblem) as problem:
+        setup._install(installer, setup.LOCK, tmp_path / "broken.lock")
+    lines = str(problem.value).splitlines()
+    assert "no route to the registry" in lines[-2]
+    assert lines[-1] == f"All of it: {installer.parents[1] / 'setup.log'}"
+    assert len(lines) == setup.SHOWN + 2
+
+
+def test_the_image_builds_with_nothing_from_the_registry() -> None:
+    dockerfile = (setup.ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    [tools, packages] = re.findall(r"pip install [^&\n]*", dockerfile)
+    assert "--require-hashes --only-binary :all: -r requirements-build.lock" in tools
+    assert "--require-hashes --no-build-isolation" in packages
+    assert packages.split()[-2:] == ["-r", "requirements.lock"]
+    assert "pip uninstall --yes setuptools wheel pip" in dockerfile
 
 
 def test_taken_port_names_the_setting() -> None:

@@ -10,11 +10,13 @@ from django.db import OperationalError, connection
 from django.test import Client
 from web_fixtures import memory_bus
 
+from bus.base import NotPermitted
 from dashboard.api import health
 from dashboard.checkpoints.models import SinkOffset
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.job.ingestion import take_in
+from dashboard.job.liveness import Signs
 from dashboard.job.models import BucketStatus, JobProgress
 from wire.job import ClockBehind, Progress, bucket_name
 
@@ -55,6 +57,28 @@ def change(bus: Any, partition: int = 0) -> None:
 def test_the_process_is_up_without_anything_else(bus):
     bus.bus.stop()
     assert Client().get("/healthz").status_code == 200
+
+
+def test_what_kafka_refuses_is_named_before_all_that_follows_from_it(bus, monkeypatch):
+    signs, why = Signs(), "Kafka refuses the login (no): check TALLYBOARD_KAFKA_PASSWORD"
+    monkeypatch.setattr(health, "process_signs", lambda: signs)
+    heartbeats(now_ms())
+    assert ready() == (200, [])
+    signs.refused(why, now_ms())
+    assert ready() == (503, [f"kafka: {why}"])
+    BucketStatus.objects.all().delete()
+    status, missing = ready()
+    assert (status, missing[0]) == (503, f"kafka: {why}")
+    assert any("has not reported" in each for each in missing[1:])
+
+
+def test_a_refused_topic_is_named_where_kafka_is_asked(bus, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise NotPermitted("Kafka refuses the topic attack.states")
+
+    heartbeats(now_ms())
+    monkeypatch.setattr(bus.bus, "offsets", refuse)
+    assert ready() == (503, ["kafka: Kafka refuses the topic attack.states"])
 
 
 def test_not_before_each_bucket_has_been_heard_of(bus):

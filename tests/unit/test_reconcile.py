@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import random
 import re
+import time
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from sinks import PlayedJob
 
@@ -30,6 +33,7 @@ from dashboard.states.queries import doubt_counts
 from domain.records import Command, Kind, Mute, Report
 from domain.scenario import FOLD
 from domain.scenario_parser import load_scenarios
+from stack import free_port
 from wire.sink import encode_state, state_of_json
 from wire.source import encode_mute
 
@@ -470,3 +474,22 @@ def test_a_log_that_is_not_there_is_no_agreement(world):
     world.job.bus = MemoryBus(lambda: START)
     with pytest.raises(Behind, match=r"topics are missing: attack\.reports"):
         world.reconcile()
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "advice"),
+    [(None, "make run"), ("127.0.0.1:{port}", "TALLYBOARD_KAFKA_BOOTSTRAP")],
+)
+def test_a_broker_that_is_not_there_is_named_soon(
+    monkeypatch: pytest.MonkeyPatch, bootstrap: str | None, advice: str
+):
+    port = free_port()
+    given = {"kafka_port": port, "kafka_bootstrap": bootstrap and bootstrap.format(port=port)}
+    monkeypatch.setattr(settings, "TALLYBOARD", settings.TALLYBOARD.model_copy(update=given))
+    begun = time.monotonic()
+    with pytest.raises(
+        CommandError, match=f"does not answer at 127.0.0.1:{port} .*{advice}"
+    ) as error:
+        call_command("reconcile")
+    assert error.value.returncode == 2
+    assert time.monotonic() - begun < 3 * command.ANSWERS_S

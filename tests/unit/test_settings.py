@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from config.settings import Settings, kept_secret, load_settings, weakness
+from config.entry import unknown_settings
+from config.settings import SECRETS, Settings, kept_secret, load_settings, weakness
 
 
 @pytest.fixture
@@ -188,3 +189,117 @@ def test_loser_of_a_race_reads_the_winners_secret(
     monkeypatch.setattr(Path, "exists", lambda _self: False)
     assert kept_secret(path) == "winner-" * 3 + "0123456789abc"
     assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
+
+
+# ---- secrets in files -------------------------------------------------------------------------
+
+KEY = "b9f0c2d1e8a7465f9c3e2d1a0b8f7e6d5c4b3a29"
+OTHER = "0f1e2d3c4b5a69788796a5b4c3d2e1f0a1b2c3d4"
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_each_secret_can_be_in_a_file(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    given = {
+        "database_url": "postgres://u:p@db/x",
+        "redis_url": "redis://:p@cache/0",
+        "push_key": "-----BEGIN PRIVATE KEY-----\nMIGH\n-----END PRIVATE KEY-----",
+    }.get(name, KEY)
+    (bare / "secret").write_text(f"\n{given}\n")
+    monkeypatch.setenv(f"TALLYBOARD_{name.upper()}_FILE", str(bare / "secret"))
+    secret = getattr(load_settings(), name)
+    assert (secret if isinstance(secret, str) else secret.get_secret_value()) == given
+    assert unknown_settings() == []
+
+
+def test_a_secret_that_is_a_secret_in_the_code_can_be_in_a_file() -> None:
+    secret = {name for name, field in Settings.model_fields.items() if "Secret" in str(field)}
+    assert secret | {"database_url", "redis_url"} == set(SECRETS)
+
+
+def test_the_file_of_a_secret_is_named_in_env_file_too(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, key in (("one", KEY), ("two", OTHER)):
+        (bare / name).write_text(key)
+    (bare / ".env").write_text("TALLYBOARD_SECRET_KEY_FILE=one\n")
+    assert load_settings().web_secret() == KEY
+    monkeypatch.setenv("TALLYBOARD_SECRET_KEY_FILE", "two")
+    assert load_settings().web_secret() == OTHER
+    monkeypatch.setenv("TALLYBOARD_SECRET_KEY_FILE", "")
+    assert load_settings().web_secret() == KEY
+
+
+@pytest.mark.parametrize(
+    ("kept", "setting", "expected"),
+    [
+        (None, "SECRET_KEY_FILE", "cannot be read (No such file or directory): expected a file"),
+        (b"", "SECRET_KEY_FILE", "the file is empty: expected the secret"),
+        (b" \n", "SECRET_KEY_FILE", "the file is empty: expected the secret"),
+        (b"\xff\xfe", "SECRET_KEY_FILE", "cannot be read (it is no text): expected a file"),
+        (b"hunter2", "SECRET_KEY", "expected at least 32 random characters"),
+    ],
+)
+def test_a_file_without_a_good_secret_stops_the_start_and_is_not_shown(
+    bare: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kept: bytes | None,
+    setting: str,
+    expected: str,
+) -> None:
+    if kept is not None:
+        (bare / "secret").write_bytes(kept)
+    monkeypatch.setenv("TALLYBOARD_SECRET_KEY_FILE", "secret")
+    with pytest.raises(SystemExit) as ended:
+        load_settings()
+    shown = "(hidden)" if setting == "SECRET_KEY" else "'secret'"
+    assert str(ended.value).startswith(f"Setting TALLYBOARD_{setting} is {shown}: {expected}")
+    assert "hunter2" not in str(ended.value)
+
+
+def test_a_secret_is_given_in_one_way(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "secret").write_text(KEY)
+    monkeypatch.setenv("TALLYBOARD_SECRET_KEY", OTHER)
+    monkeypatch.setenv("TALLYBOARD_SECRET_KEY_FILE", "secret")
+    with pytest.raises(
+        SystemExit, match="_FILE is 'secret': expected this or TALLYBOARD_SECRET_KEY"
+    ):
+        load_settings()
+
+
+def test_passwords_complete_their_urls(bare: Path) -> None:
+    def of(**given: str) -> Settings:
+        return Settings(**given)  # type: ignore[arg-type]
+
+    board = of(
+        database_url="postgres://board@db:5432/x?sslmode=require", database_password="a/b@ c"
+    )
+    assert board.database == "postgres://board:a%2Fb%40%20c@db:5432/x?sslmode=require"
+    cache = of(redis_url="rediss://cache:6380/1", redis_password="p:%")
+    assert cache.redis_url == "rediss://:p%3A%25@cache:6380/1"
+    assert of(database_url="postgres://u:p@db/x").database == "postgres://u:p@db/x"
+    assert of(database_url="sqlite:////x", database_password="p").database == "sqlite:////x"
+    assert of(database_password="p", redis_password="p").redis_url is None
+
+
+@pytest.mark.parametrize(
+    ("name", "url"), [("DATABASE", "postgres://u:hunter2@db/x"), ("REDIS", "redis://:hunter2@r/0")]
+)
+def test_a_url_with_a_password_beside_another_is_refused(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, name: str, url: str
+) -> None:
+    monkeypatch.setenv(f"TALLYBOARD_{name}_URL", url)
+    monkeypatch.setenv(f"TALLYBOARD_{name}_PASSWORD", "hunter3")
+    with pytest.raises(SystemExit) as ended:
+        load_settings()
+    assert str(ended.value) == (
+        f"Setting TALLYBOARD_{name}_URL is (hidden): expected no password in it beside "
+        f"TALLYBOARD_{name}_PASSWORD"
+    )
+
+
+def test_a_push_key_that_is_none_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TALLYBOARD_PUSH_KEY", KEY)
+    with pytest.raises(SystemExit, match="PUSH_KEY is \\(hidden\\): expected a private key as PEM"):
+        load_settings()

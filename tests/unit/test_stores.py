@@ -1,4 +1,4 @@
-"""Parts of the stores: the fence, tickets, the ring of standbys, tables on disk."""
+"""Parts of the stores: the fence, the ring of standbys, tables on disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stores.feed import Feed
 from stores.global_store import GlobalStore
 from stores.memory_table import MemoryTable
 from stores.ownership import MARGIN_S, Ownership
-from stores.tickets import LASTS_MS, opens, ticket
+from stores.proofs import announcement
 
 SECRET = "a secret of the tests alone"
 
@@ -45,17 +45,18 @@ class YoungBroker(MemoryBus):
         if self.refusals:
             self.refusals -= 1
             raise BusError("NOT_COORDINATOR")
-        return [GroupMember("127.0.0.1:9001", (("orders.states", 0),))]
+        name = announcement(SECRET, group, "127.0.0.1:9001", NOW)
+        return [GroupMember(name, (("orders.states", 0),))]
 
 
 def test_a_server_that_starts_waits_for_the_coordinator_of_its_group():
-    directory = Directory(YoungBroker(refusals=2), "orders.stores", "orders.states")
+    directory = Directory(YoungBroker(refusals=2), "orders.stores", "orders.states", SECRET)
     directory.wait(30)
     assert directory.owners() == {0: "127.0.0.1:9001"}
 
 
 def test_without_a_coordinator_it_waits_no_longer_than_it_was_told():
-    directory = Directory(YoungBroker(refusals=10_000), "orders.stores", "orders.states")
+    directory = Directory(YoungBroker(refusals=10_000), "orders.stores", "orders.states", SECRET)
     with pytest.raises(Unreachable, match="NOT_COORDINATOR"):
         directory.wait(0)
 
@@ -93,23 +94,6 @@ def test_an_older_confirmation_does_not_shorten_a_lease():
     assert ownership.owned() == {0}
     ownership.give_up([0])
     assert ownership.owned() == frozenset()
-
-
-# ---- tickets ------------------------------------------------------------------------------------
-
-
-def test_a_ticket_opens_one_path_for_a_while():
-    made = ticket(SECRET, "/orders/A-1", NOW)
-    assert opens(made, SECRET, "/orders/A-1", NOW)
-    assert opens(made, SECRET, "/orders/A-1", NOW + LASTS_MS)
-    assert not opens(made, SECRET, "/orders/A-1", NOW + LASTS_MS + 1)
-    assert not opens(made, SECRET, "/orders/A-2", NOW)
-    assert not opens(made, "another", "/orders/A-1", NOW)
-
-
-@pytest.mark.parametrize("given", ["", ".", "1.2", "x.y", f"{NOW}.", f"{NOW * 10}.00", "²3.ab"])
-def test_what_is_no_ticket_opens_nothing(given: str):
-    assert not opens(given, SECRET, "/orders/A-1", NOW)
 
 
 # ---- standbys -----------------------------------------------------------------------------------

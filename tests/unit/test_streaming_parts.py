@@ -59,6 +59,8 @@ def test_a_key_names_its_bucket(bucket: BucketId) -> None:
      ("WrongSetting: a.reports: message.timestamp.type: expected LogAppendTime", "correct it"),
      ("LogProblem: a/0: the log ends at 3, the checkpoint at 9", "Replay"),
      ("org.apache.kafka.common.errors.SaslAuthenticationException: no", "password"),
+     ("NotPermitted: Kafka refuses the topic a (TOPIC_AUTHORIZATION_FAILED): ...", "rights"),
+     ("LoginRefused: Kafka refuses the login (SASL authentication error): ...", "KAFKA_USERNAME"),
      ("PythonException: Traceback (most recent call last): ValueError", "corrected")],
 )  # fmt: skip
 def test_errors_that_stay_say_what_is_needed(text: str, wanted: str) -> None:

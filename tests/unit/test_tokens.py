@@ -12,21 +12,26 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 from prometheus_client import REGISTRY
-from web_fixtures import make_user
+from web_fixtures import confirmed, make_user
 
 from dashboard.accounts import tokens
 from dashboard.accounts.models import ApiToken
+from dashboard.audit.models import AuditEntry
 
 pytestmark = pytest.mark.django_db
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PAGE = "/account/tokens/"
+PASSWORD = "horse-battery-7"
 
 
 def make(client: Client, **form: object) -> tuple[int, str]:
-    """The status, and the token that the page shows, if it does."""
-    response = client.post(PAGE, {"label": "cron", "scopes": ["read"], "days": "30"} | form)
+    """The status, and the token that the page shows, if it does, to who gave the password again."""
+    response = confirmed(client).post(
+        PAGE, {"label": "cron", "scopes": ["read"], "days": "30"} | form
+    )
     found = re.findall(r"tb_[0-9a-f]{8}_[0-9a-f]{64}", response.content.decode())
     return response.status_code, found[0] if found else ""
 
@@ -106,7 +111,8 @@ def test_a_token_is_made_for_what_was_chosen_and_shown_once(client):
     ],
 )
 def test_a_token_that_cannot_be_made_says_why(client, form: dict[str, object], said: str):
-    response = client.post(PAGE, {"label": "cron", "scopes": ["read"], "days": "30"} | form)
+    form = {"label": "cron", "scopes": ["read"], "days": "30"} | form
+    response = confirmed(client).post(PAGE, form)
     assert response.status_code == 422
     assert said in response.content.decode()
     assert not ApiToken.objects.exists()
@@ -121,6 +127,50 @@ def test_a_token_without_a_chosen_end_ends_all_the_same(client):
 def test_a_token_may_have_no_end(client):
     make(client, days="never")
     assert ApiToken.objects.get().expires_at is None
+
+
+def test_a_session_alone_makes_no_token(client, user: User):
+    user.set_password(PASSWORD)
+    user.save()
+    client.force_login(user)
+    asked = client.post(PAGE, {"label": "cron", "scopes": ["read"], "days": "never"})
+    assert asked["Location"].startswith("/account/reauthenticate/")
+    assert not ApiToken.objects.exists()
+    wrong = client.post("/account/reauthenticate/", {"password": "wrong", "next": PAGE})
+    assert wrong.status_code == 200
+    assert not ApiToken.objects.exists()
+    done = client.post("/account/reauthenticate/", {"password": PASSWORD, "next": PAGE})
+    row = ApiToken.objects.get()
+    assert f"tb_{row.prefix}_" in done.content.decode()
+
+
+def test_a_session_alone_revokes(client, user: User):
+    token = tokens.issue(user, NOW)
+    client.post(PAGE, {"revoke": token.split("_")[1]})
+    assert tokens.find(token, NOW) is None
+
+
+def test_an_end_is_suggested(client):
+    assert '<option value="90" selected>' in client.get(PAGE).content.decode()
+
+
+def test_a_change_of_the_password_revokes_ones_own_tokens_alone(client, user: User):
+    user.set_password(PASSWORD)
+    user.save()
+    client.force_login(user)
+    now = timezone.now()
+    own, others = tokens.issue(user, now), tokens.issue(make_user("manager"), now)
+    form = {"oldpassword": "wrong", "password1": PASSWORD + "-x", "password2": PASSWORD + "-x"}
+    client.post("/account/password/change/", form)
+    assert tokens.find(own, now)
+    changed = client.post("/account/password/change/", form | {"oldpassword": PASSWORD})
+    assert changed.status_code == 302
+    assert "API tokens that were revoked: 1." in client.get(PAGE).content.decode()
+    assert tokens.find(own, now) is None
+    assert tokens.find(others, now)
+    entry = AuditEntry.objects.get(action="token.revoked")
+    assert (entry.name, entry.target) == ("operator", "operator")
+    assert json.loads(entry.facts) == {"by": "the change of the password", "tokens": 1}
 
 
 def test_nobody_makes_a_token_for_what_the_role_does_not_allow():

@@ -433,3 +433,14 @@ def test_what_rest_refuses_it_names(world: World, agent: str, body: Any, says: s
     assert answer.status_code == 422
     assert says in answer.content.decode()
     assert not MuteRequest.objects.exists()
+
+
+def test_a_form_that_an_address_opens_begins_at_its_reason(world: World, client: Client) -> None:
+    world.report("shop", "clear", "waf-1")
+    world.write()
+    where = agent_path("attack", "waf-1")
+    page = client.get(f"{where}?do=mute").content.decode()
+    [focused] = re.findall(r"<[^>]* autofocus[^>]*>", page)
+    assert 'id="mute_reason"' in focused
+    assert "autofocus" not in client.get(where).content.decode()
+    assert "autofocus" not in client.get(f"{where}?do=unheard-of").content.decode()

@@ -23,7 +23,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import CharField
 from django.test import Client, RequestFactory
 from hostile import calm, text
-from web_fixtures import bearer, error_of, make_user, pages_of, show
+from web_fixtures import bearer, confirmed, error_of, make_user, pages_of, show
 
 from dashboard.accounts.models import ApiToken
 from dashboard.audit import hash_chain, log, queries, triggers
@@ -293,7 +293,8 @@ def test_a_password_and_a_second_factor(bus, django_capture_on_commit_callbacks)
 
 def test_tokens_of_a_page_and_of_the_command_line(bus):
     client = client_of("operator")
-    client.post("/account/tokens/", {"label": "cron", "scopes": ["read"], "days": "30"})
+    form = {"label": "cron", "scopes": ["read"], "days": "30"}
+    confirmed(client).post("/account/tokens/", form)
     row = ApiToken.objects.get()
     client.post("/account/tokens/", {"revoke": row.prefix})
     client.post("/account/tokens/", {"revoke": row.prefix})

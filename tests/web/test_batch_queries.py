@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from msgspec.structs import replace
 from query_results import asked, bring, heard_of, tell
 from web_fixtures import make_user
 from world import World
@@ -16,12 +17,13 @@ from world import World
 from dashboard.checkpoints.models import FoldSnapshot
 from dashboard.core.retention import apply_all
 from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
+from dashboard.core.times import exact_span, now_ms
 from dashboard.job.models import JobRequest
 from dashboard.state_store import models as readings
 from dashboard.state_store.models import Reading, StoredRow
 from dashboard.what_if import models as trials
 from dashboard.what_if.models import Fared, Trial
+from dashboard.what_if.queries import begun_at
 from domain.asset import all_timers
 from domain.overlay import overlaid
 from streaming.batch_queries.comparison import History, Tally, compare
@@ -269,6 +271,29 @@ def test_a_rule_is_tried_and_what_it_makes_is_shown(world: World, client: Client
     assert "gained" in page
     assert "Propose this change" not in page
     assert "Admins can try" in operator.get("/what-if/").content.decode()
+
+
+def test_a_result_begins_no_earlier_than_the_log(world: World) -> None:
+    told = found(world, str(uuid.uuid4())).totals
+    assert told is not None
+    since = told.since
+    for began, begin in [
+        ({}, since),
+        ({0: Began("snapshot", since - 5), 1: Began("empty", since - 9)}, since),
+        ({0: Began("log", since + 5), 1: Began("log", since + 9)}, since + 5),
+        ({0: Began("log", since + 5), 1: Began("snapshot", since - 9)}, since),
+    ]:
+        assert begun_at(replace(told, began=began)) == begin
+
+
+def test_the_form_says_how_much_earlier_an_empty_state_starts(world: World, client: Client) -> None:
+    heard_of(world)
+    words = " ".join(client.get("/what-if/?scenario=attack").content.decode().split())
+    rule = scenarios()["attack"]
+    assert rule.lifetime is not None
+    assert rule.forget_delay is not None
+    span = exact_span(rule.lifetime + rule.forget_delay + max((rule.holds or {"": 0}).values()))
+    assert f"by the present rule start {span} earlier" in words
 
 
 def test_the_newest_snapshots_that_fit_are_offered(world: World, client: Client) -> None:

@@ -278,7 +278,7 @@ def test_what_was_only_ever_pinned_is_unknown_then(client: Client, world: World)
     world.command("release", "a.example")
     world.write()
     row = row_of(client.get("/"), "a.example")
-    assert 'class="state c-grey" title="nothing has reported it since"' in row
+    assert 'class="state c-grey" title="no report yet"' in row
     assert ">unknown<" in row
 
 
@@ -330,7 +330,7 @@ def test_the_panel_says_why(client: Client, world: World):
     found = text(client.get("/s/attack/a/a.example/"))
     assert "Pinned by olga , no end “a drill” Without it: Under attack" in found
     assert "Suspicious: pinned by olga; beneath it the votes give Under attack" in found
-    assert "Under attack 3 of 4 needs 3: more than 1/2 of the live votes — decides" in found
+    assert "Under attack weight 3 of 4 (3 needed) – decides" in found
     assert re.search(r"scrubber-a Under attack differs 0 s 1 m 29 s 2", found)
     what = r"History Suspicious [\d:]+ UTC set by olga .* Under attack [\d:]+ UTC reported"
     assert re.search(what, found)

@@ -166,6 +166,64 @@ def test_the_job_refuses_what_has_changed_since(world: World, client: Client) ->
     assert "Refused: 1 as the state has moved on." in page(client, run)
 
 
+def refused_in_a_wave(world: World, client: Client, **more: Any) -> Run:
+    """A run of which `b` was applied, and `a` and `c` were refused, as they went on."""
+    board(world, "a", "b", "c")
+    run = started(client, kind="set", to="clear", reason="cleaned up", **more)
+    for asset in ("a", "c"):
+        world.command("set", asset, state="suspicious")
+    execution.work()
+    world.write()
+    execution.work()
+    assert fates(run) == {"a": "refused", "b": "applied", "c": "refused"}
+    return run
+
+
+@pytest.mark.parametrize("unchanged", [True, False])
+def test_what_a_wave_refused_is_reviewed_and_sent_again(
+    world: World, client: Client, unchanged: bool
+) -> None:
+    run = refused_in_a_wave(world, client, end="1h")
+    run.refresh_from_db()
+    assert "Review and send again: 2</button>" in page(client, run)
+    sent = len(commands_sent(world.gateway, "attack"))
+    response = client.post(f"/bulk/{run.pk}/again/", {"unchanged": "on"} if unchanged else {})
+    renewal = Run.objects.exclude(pk=run.pk).get()
+    assert response["Location"] == f"/bulk/{renewal.pk}/"
+    same = ("kind", "state", "reason", "until", "scenario")
+    assert [getattr(renewal, name) for name in same] == [getattr(run, name) for name in same]
+    assert fates(renewal) == {"a": "ready", "c": "ready"}
+    assert (renewal.status, renewal.unchanged) == ("review", unchanged)
+    assert len(commands_sent(world.gateway, "attack")) == sent
+    client.post(f"/bulk/{renewal.pk}/start/", {"replace": "on"})
+    world.command("set", "a", state="under-attack")  # the wave goes on
+    execution.work()
+    world.write()
+    execution.work()
+    assert fates(renewal) == {"a": "refused" if unchanged else "applied", "c": "applied"}
+
+
+def test_other_refusals_are_not_sent_again(world: World, client: Client) -> None:
+    run = refused_in_a_wave(world, client)
+    run.items.filter(asset="a").update(text="too many agents")
+    assert "send again: 1</button>" in page(client, run)
+    run.items.filter(asset="c").update(text="no such asset any more")
+    assert "send again" not in page(client, run)
+    answer = client.post(f"/bulk/{run.pk}/again/")
+    assert answer.status_code == 422
+    assert "None was refused as its state moved on." in answer.content.decode()
+    assert Run.objects.count() == 1
+
+
+def test_a_pin_whose_end_has_passed_is_not_reviewed_again(world: World, client: Client) -> None:
+    run = refused_in_a_wave(world, client, end="1h")
+    Run.objects.update(until=now_ms() - 1)
+    answer = client.post(f"/bulk/{run.pk}/again/")
+    assert answer.status_code == 422
+    assert "has passed" in answer.content.decode()
+    assert Run.objects.count() == 1
+
+
 def test_above_a_thousand_the_number_must_be_typed(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -719,3 +719,11 @@ def test_a_leave_is_sent_again_too(world):
     verdict = judged(world, type="leave", reported_at=now_ms() - 60_000)
     assert verdict.taken
     assert "If its agent has reported" in verdict.note
+
+
+def test_the_list_says_what_a_reason_means(admin: Client, world: World) -> None:
+    put(world, b"shop", b"{")
+    world.write()
+    page = admin.get(LIST).content.decode()
+    assert "<small>The value is not JSON, or there is none.</small>" in page
+    assert 'title="The value is not JSON, or there is none."' in page

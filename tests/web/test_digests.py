@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from email.message import EmailMessage
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.signing import Signer
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 from receivers import MailServer, mail_server
 from web_fixtures import error_of
@@ -26,6 +30,7 @@ from dashboard.summaries.figures import (
     Delays,
     Figures,
     Group,
+    Observed,
     Question,
     Summary,
     Times,
@@ -44,7 +49,8 @@ DUE = MONDAY + 7 * HOUR_MS
 def figures(attacks: int, bad: int) -> Figures:
     """Figures of a group."""
     none = Delays()
-    return Figures(Times(30 * DAY_MS - bad, bad), attacks, attacks, None, none, none, 0, 2)
+    times, all_of_it = Times(30 * DAY_MS - bad, bad), Observed(DAY_MS, DAY_MS, seen=True)
+    return Figures(times, attacks, attacks, None, none, none, 0, 2, all_of_it)
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +113,7 @@ def test_it_is_sent_once_when_it_is_due(reader: User, post: MailServer):
     assert sent(post, DUE - 1) == []
     [mail] = sent(post, DUE + MINUTE_MS)
     assert post.recipients == ["olga@example.org"]
-    assert "3 attacks" in mail["Subject"]
+    assert "3 incidents" in mail["Subject"]
     assert sent(post, DUE + HOUR_MS) == sent(post, DUE + 23 * HOUR_MS) == []
     assert len(sent(post, DUE + DAY_MS)) == 1
     assert list(Issue.objects.order_by("first").values_list("first", flat=True)) == [
@@ -119,13 +125,13 @@ def test_it_begins_with_a_sentence_and_sorts_by_time_lost(reader: User, post: Ma
     [mail] = sent(post, DUE)
     text, html = part(mail, "plain"), part(mail, "html")
     first = text.splitlines()[0]
-    assert "3 attacks on 3 assets, 1 h 30 m under attack" in first
+    assert "3 incidents on 3 assets, 1 h 30 m in bad states" in first
     assert "2 h 30 m less than before" in first
     assert text.index("shop") < text.index("mail <b>")
     assert "fine" not in text
     assert "mail &lt;b&gt;" in html
     assert "<b>" not in html
-    assert html.index("3 attacks on 3 assets") < html.index("<table style")
+    assert html.index("3 incidents on 3 assets") < html.index("<table style")
     assert "https://board.example/s/attack/a/shop/" in html
     assert "period=day&date=2026-11-22&scenario=attack" in text
     assert "late" not in text
@@ -214,7 +220,7 @@ def test_one_that_fails_hinders_no_other(
 def test_a_mail_program_ends_it_by_the_headers(reader: User, post: MailServer):
     [mail] = sent(post, DUE)
     assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
-    url = mail["List-Unsubscribe"].strip("<>")
+    url = mail["List-Unsubscribe"].strip(" <>")
     assert url == url_of(Subscription.objects.get())
     assert url in part(mail, "plain")
     path = url.removeprefix("https://board.example")
@@ -224,8 +230,9 @@ def test_a_mail_program_ends_it_by_the_headers(reader: User, post: MailServer):
     assert not Subscription.objects.exists()
     entry = AuditEntry.objects.get(action="digest.unsubscribed")
     assert (entry.name, entry.scenario) == (reader.username, "attack")
+    assert "has ended" in answer.content.decode()
     assert sent(post, DUE + DAY_MS) == []
-    assert "has ended" in browser.get(path).content.decode()
+    assert "has ended already" in browser.get(path).content.decode()
 
 
 def test_a_link_changes_nothing_before_it_is_confirmed(reader: User):
@@ -236,11 +243,46 @@ def test_a_link_changes_nothing_before_it_is_confirmed(reader: User):
     assert Subscription.objects.exists()
 
 
+def test_a_link_counts_whatever_key_a_process_signs_with(
+    reader: User, post: MailServer, settings: Any
+):
+    [mail] = sent(post, DUE)
+    settings.SECRET_KEY = "another, as of another container's own"
+    path = mail["List-Unsubscribe"].strip(" <>").removeprefix("https://board.example")
+    assert Client().post(path).status_code == 200
+    assert not Subscription.objects.exists()
+
+
 def test_no_other_link_ends_it(reader: User):
-    number = Subscription.objects.get().pk
-    for token in (str(number), f"{number}:guessed"):
-        assert Client().post(f"/digests/unsubscribe/{token}/").status_code == 404
-    assert Subscription.objects.exists()
+    other = subscribe(reader, "connectivity", DAILY, MONDAY)
+    row = Subscription.objects.get(scenario="attack")
+    tokens = (
+        str(row.pk), f"{row.pk}.", f"{row.pk}.guessed", f"{row.pk}.{row.token}x", row.token,
+        f"{row.pk}.{other.token}", f"{row.pk}.{row.token[:-1]}", f"{'9' * 5000}.{row.token}",
+        f"²{row.pk}.{row.token}", f"{row.pk}.é", Signer().sign(str(row.pk)),
+        Signer(salt="dashboard.digests.unsubscribe").sign(str(row.pk)),
+    )  # fmt: skip
+    for token in tokens:
+        page = Client().post(f"/digests/unsubscribe/{quote(token)}/")
+        assert page.status_code == 404, token
+        assert "/account/digests/" in page.content.decode()
+    assert Subscription.objects.count() == 2
+
+
+def test_a_subscription_keeps_its_link_when_its_plan_changes(reader: User):
+    before = token_of(Subscription.objects.get())
+    subscribe(reader, "attack", {"every": WEEK, "weekday": 2, "hour": 9}, DUE)
+    assert token_of(Subscription.objects.get()) == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_subscriptions_of_an_older_database_get_a_token_each(reader: User):
+    subscribe(reader, "connectivity", DAILY, MONDAY)
+    for name in ("0001_initial", "0002_subscription_token"):
+        MigrationExecutor(connection).migrate([("digests", name)])
+    tokens = set(Subscription.objects.values_list("token", flat=True))
+    assert len(tokens) == 2
+    assert min(map(len, tokens)) >= 22
 
 
 # ---- the page ---------------------------------------------------------------------------------

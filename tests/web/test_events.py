@@ -53,11 +53,28 @@ def test_the_filter_narrows_and_keeps_what_was_typed(world: World, client: Clien
     happen(world, "shop-1", "shop-2", "news")
     world.report("shop-9", "picking", "desk", scenario="orders")
     world.write()
-    assert shown(client, "?q=SHOP") == ["shop-9", "shop-2", "shop-1"]
+    assert shown(client, "?q=SHOP&scenario=*") == ["shop-9", "shop-2", "shop-1"]
     assert shown(client, "?q=shop&scenario=attack") == ["shop-2", "shop-1"]
-    assert shown(client, "?state=picking") == ["shop-9"]
+    assert shown(client, "?state=picking&scenario=*") == ["shop-9"]
     assert 'value="nope"' in client.get("/events/?q=nope").content.decode()
     assert "Nothing matches" in client.get("/events/?q=nope").content.decode()
+
+
+def test_it_begins_with_the_boards_that_have_severity(world: World, client: Client) -> None:
+    happen(world, "shop")
+    world.report("order", "picking", "desk", scenario="orders")
+    world.write()
+    assert shown(client) == ["shop"]
+    assert shown(client, "?scenario=orders") == ["order"]
+    page = client.get("/events/").content.decode()
+    assert '<option value="" selected>Boards with severity</option>' in page
+    assert "Show all" not in page
+    assert shown(client, "?scenario=*") == ["order", "shop"]
+    narrowed = client.get("/events/?q=shop").content.decode()
+    assert 'href="/events/?scenario=%2A">Show all' in narrowed
+    for query, rows in (("", [b"shop"]), ("?scenario=*", [b"order", b"shop"])):
+        lines = file(client, "csv", query).splitlines()[1:]
+        assert [line.split(b",")[1] for line in lines] == rows
 
 
 @pytest.mark.parametrize(
@@ -112,7 +129,7 @@ def test_the_filter_is_the_boards_language(world: World, client: Client) -> None
         "since:<1h shop-2": ["shop-2"],
         "since:>1h": [],
     }.items():
-        assert sorted(shown(client, "?" + urlencode({"q": text}))) == found, text
+        assert sorted(shown(client, "?" + urlencode({"scenario": "*", "q": text}))) == found, text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import subprocess
 import sys
@@ -194,6 +195,33 @@ def test_one_login_has_its_boards_and_locks_nobody_out(web: Web):
 @pytest.mark.long
 def test_2000_boards_of_one_login_lock_nobody_out(web: Web):
     check_boards(web, 2000)
+
+
+async def flood_filters(web: Web, boards: int, filters: int) -> Counter[int]:
+    """Send so many filters by each of so many boards of a login. How many ended how."""
+    wanted = json.dumps({"type": "filter", "q": "-name:a " * 40})
+
+    async def one() -> int:
+        connection, _ = await board(web)
+        with contextlib.suppress(ConnectionClosed):
+            for _ in range(filters):
+                await connection.send(wanted)
+            async with asyncio.timeout(30):
+                while True:
+                    await connection.recv()
+        return connection.close_code or 0
+
+    return Counter(await asyncio.gather(*(one() for _ in range(boards))))
+
+
+def test_filters_without_end_close_their_boards_and_slow_nobody_down(web: Web):
+    ended: list[Counter[int]] = []
+    slowest = slowest_answer(web, lambda: ended.append(asyncio.run(flood_filters(web, 10, 300))))
+    assert ended == [Counter({4429: 10})]
+    assert slowest < 2
+    with web.socket(cookie=web.another) as other:
+        other.send('{"type": "filter"}')
+        assert until(other, "snapshot")["type"] == "snapshot"
 
 
 def test_too_few_files_are_told_in_one_line(web: Web):

@@ -19,7 +19,7 @@ from dashboard.bulk.models import Run
 from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.handover import state_changes, views
-from dashboard.job.freshness import Trouble
+from dashboard.job.freshness import trouble
 from dashboard.job.models import JobRequest
 from dashboard.replays.models import Replay
 from dashboard.rules.ingestion import text_of
@@ -302,10 +302,7 @@ def test_where_nothing_is_open_it_says_so(
     page = page_of(client)
     assert "Nothing is open" in page
     assert 'data-key="trouble-' not in page
-    silent: Trouble = {
-        "kind": "job", "what": "The job is silent", "since": None, "todo": "See that it runs.",
-        "link": None, "stale": True,
-    }  # fmt: skip
+    silent = trouble("job", "The job is silent", None, "States are as of then.")
     monkeypatch.setattr(views, "troubles", lambda _now: [silent])
     page = page_of(client)  # nor is one that nobody tallies
     assert "As far as is known nothing is open" in page

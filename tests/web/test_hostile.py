@@ -11,7 +11,7 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 from hostile import TEXTS, calm, text
-from web_fixtures import bearer, commands_sent, make_user, memory_bus, sent, show
+from web_fixtures import bearer, commands_sent, confirmed, make_user, memory_bus, sent, show
 
 from dashboard.accounts.models import ApiToken
 from dashboard.commands.models import Command as Row
@@ -271,7 +271,7 @@ def test_a_field_of_the_token_form(bus, operator, field: str, text: str):
     if text == TEXTS["surrogate"]:
         text = "\ufffd"
     form = {"label": "cron", "scopes": "read", "days": "30"} | {field: text}
-    calm(operator.post("/account/tokens/", form), text)
+    calm(confirmed(operator).post("/account/tokens/", form), text)
     for token in ApiToken.objects.all():
         assert token.scopes == "read"
         assert token.label.isprintable()

@@ -24,6 +24,7 @@ user.save()
 client.get("/account/login/")
 client.post("/account/login/", {"login": "operator", "password": "horse-battery-7"})
 assert client.get("/account/tokens/").status_code == 200
+client.post("/account/reauthenticate/", {"password": "horse-battery-7", "next": "/"})
 assert client.post("/account/tokens/", {"scopes": ["read"]}).status_code == 200
 for name, cookie in sorted(client.cookies.items()):
     print(name, cookie["path"], repr(cookie["domain"]), bool(cookie["secure"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,11 +17,14 @@ from world import World
 from bus.memory import MemoryBus
 from dashboard.console import samples
 from dashboard.core.kafka_gateway import Gateway
+from dashboard.core.scenarios import scenarios
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.ingestion import take_in
+from dashboard.job.liveness import process_signs
 from dashboard.job.models import FIGURES, BucketStatus, JobProgress, JobRequest, JobSample
 from dashboard.job.requests import REQUESTS
+from dashboard.live.shared_live_view import live_view
 from dashboard.states.record_rows import seen_of
 from domain.records import Cause, StateRecord
 from domain.version import Version
@@ -33,10 +37,20 @@ from wire.job import (
     Heartbeat,
     Progress,
     Stopped,
+    bucket_name,
     decode_control,
 )
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
+
+
+@pytest.fixture(autouse=True)
+def unheard() -> Iterator[None]:
+    """This process has heard of nothing, nor does what it hears outlive a test."""
+    live_view.cache_clear()
+    yield
+    live_view.cache_clear()
+
 
 BATCH = {
     "batchId": 41,
@@ -142,6 +156,90 @@ def test_restarts_open_to_the_whole_error():
     assert "in 2 s: Caused by: gone" in page
     assert "at &lt;x&gt;" in page
     assert "y" * 9_000 in page
+
+
+def restarts(page: str) -> str:
+    n: str
+    (n,) = re.findall(r"<dt[^>]*>Restarts</dt><dd>([^<]*)</dd>", page)
+    return n
+
+
+def test_a_process_that_was_killed_is_a_restart_with_its_time_and_cause():
+    beat()
+    client = logged_in_as("operator")
+    for status in ("starting", "running"):
+        tell(status)
+    tell("running", batch=BATCH)
+    assert restarts(body(client)) == "0"
+    assert "None in the last 30 days." in body(client)
+    tell("starting")  # of the next process: it counts from 0, and the one before said nothing
+    at = JobProgress.objects.latest("id").at
+    tell("running")
+    page = body(client)
+    assert restarts(page) == "1"
+    assert "its process ended without a word (killed?)" in page
+    (told,) = re.findall(r'<div class="troubles">.*?</div>', page, re.DOTALL)
+    assert f'data-at="{at}"' in told
+    tell("starting")  # killed while it read its state
+    assert restarts(body(client)) == "2"
+
+
+@pytest.mark.parametrize("last", ["stopped", "failed"])
+def test_a_process_that_ended_in_order_was_not_killed(last: Any):
+    for status in ("starting", "running", last, "starting", "running"):
+        tell(status, message="Spark's JVM ended with 1" if status == "failed" else "")
+    page = body(logged_in_as("operator"))
+    assert "killed?" not in page
+    assert restarts(page) == ("1" if last == "failed" else "0")
+
+
+def test_restarts_of_the_query_and_of_its_process_are_counted_together():
+    for status in ("starting", "running", "restarting", "running", "starting", "running"):
+        tell(status, message="in 1 s: gone" if status == "restarting" else "")
+    page = body(logged_in_as("operator"))
+    assert restarts(page) == "2"
+    assert page.index("killed?") < page.index("in 1 s: gone"), "the newest first"
+
+
+# ---- what is missing ----------------------------------------------------------------------------
+
+
+def words(client: Client) -> str:
+    """The page's words, without its markup."""
+    return " ".join(re.sub(r"<[^>]+>", " ", body(client)).split())
+
+
+def test_what_is_missing_is_listed_in_words_with_what_an_admin_does():
+    client = logged_in_as("operator")
+    page = words(client)
+    assert "What is missing No heartbeat has come from the job yet" in page
+    assert "make status" in page
+    now = now_ms()
+    for name, scenario in scenarios().items():
+        for at in range(scenario.partitions):
+            place = bucket_name(name, at)
+            late = 60_000 if place == "attack/1" else 0
+            process_signs().remember(place, now, now - late, "kernel")
+    process_signs().reached(now)
+    page = words(client)
+    assert "What is missing States are late in attack/1 since" in page
+    assert "it catches up unless a process is missing" in page
+    process_signs().remember("attack/1", now + 1, now + 1, "kernel")
+    assert "What is missing Nothing: states and history are current" in words(client)
+
+
+@pytest.mark.parametrize(
+    ("role", "link", "call"),
+    [("admin", True, False), ("operator", True, True), ("manager", False, True)],
+)
+def test_a_banner_leads_to_the_list_who_may_read_it_and_says_whom_to_call(
+    role: str, link: bool, call: bool
+):
+    page = logged_in_as(role).get("/").content.decode()
+    banner = page[page.index('id="banner"') : page.index("</details>", page.index('id="banner"'))]
+    assert ('href="/job/#missing"' in banner) is link
+    assert ("If it lasts, call an admin." in banner) is call
+    assert "readyz" not in page
 
 
 def test_a_broken_batch_is_left_out():

@@ -1,4 +1,4 @@
-"""Tables of labels: sent, read, compared, applied, at once or by the worker; stopped, killed."""
+"""Label files: sent, read, compared, applied, at once or by the worker; stopped, killed."""
 
 from __future__ import annotations
 

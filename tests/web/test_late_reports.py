@@ -375,7 +375,7 @@ def test_a_clock_ahead_is_told_by_banner_row_readiness_rest_and_metric(
     assert "clock ahead by 23 h" in text(row)
     assert re.search(r'c-red".*?#i-warning.*?<span class="word">ahead</span>', row)
     assert "No time passes in attack/0: its clock is 23 h ahead since" in text(page)
-    assert 'href="/replay/"' in page
+    assert 'href="/job/#missing"' in page
     ready = client.get("/readyz")
     assert ready.status_code == 503
     assert f"bucket attack/0: its clock is {23 * 3600} s ahead" in ready.json()["missing"]
@@ -404,7 +404,7 @@ def test_a_brokers_clock_behind_is_told_by_banner_readiness_and_metric(
     signs.reached(now_ms())
     page = text(client.get("/partitions/").content.decode())
     assert "A broker's clock is 10 min behind in attack/0 since" in page
-    assert "The job is behind in attack/0" not in page
+    assert "States are late in attack/0" not in page
     missing = client.get("/readyz").json()["missing"]
     assert "bucket attack/0: the broker's clock is 600 s behind" in missing
     metrics = client.get("/metrics").content.decode()

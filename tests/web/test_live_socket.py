@@ -22,6 +22,7 @@ from django.test import Client as Browser
 from django.utils import timezone
 from liveboard import made_bodies
 from liveclient import Client, assert_snapshot_plus_events
+from prometheus_client import REGISTRY
 from sinks import PlayedJob
 from web_fixtures import make_user
 
@@ -39,7 +40,9 @@ from dashboard.live import (
     row_context,
     shared_reads,
 )
+from dashboard.live.consumer import BoardConsumer
 from dashboard.live.live_view import LiveView
+from dashboard.live.message_rates import Rates
 from dashboard.live.page_filter import LIMIT, Filter, token_of
 from dashboard.live.shared_live_view import live_view
 from dashboard.live.snapshots import read
@@ -57,6 +60,7 @@ HOST = b"localhost"
 def view() -> Iterator[None]:
     """A view of this test alone, and hurried sockets."""
     live_view.cache_clear()
+    consumer.rates.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(consumer, "FLUSH_S", 0.01)
         patch.setattr(consumer, "BEAT_S", 0.2)
@@ -623,6 +627,70 @@ async def test_who_does_not_acknowledge_is_told_nothing_more_and_dropped(
         code, reason = await browser.end()
         assert (code, "acknowledgement" in reason) == (4408, True)
         assert not browser.client.rows
+
+
+def messages_refused() -> float:
+    return REGISTRY.get_sample_value("tallyboard_limited_total", {"limit": "messages"}) or 0
+
+
+async def test_the_boards_of_a_user_have_a_rate_together(monkeypatch: pytest.MonkeyPatch):
+    """Filters from several sockets of one login, as fast as they can be written."""
+    rates, filters, refused = Rates(0.001, 50), 0, messages_refused()
+    monkeypatch.setattr(consumer, "rates", lambda: rates)
+    shown = BoardConsumer._refilter
+
+    async def counted(self: Any, *arguments: Any) -> None:
+        nonlocal filters
+        filters += 1
+        await shown(self, *arguments)
+
+    monkeypatch.setattr(BoardConsumer, "_refilter", counted)
+    session, other = [await sync_to_async(cookie)(role) for role in ("operator", "manager")]
+    async with AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(talk(session)) for _ in range(3)]
+        for number in range(30):
+            for browser in sockets:
+                await browser.say(type="filter", q=f"shop-{number}")
+        for browser in sockets:
+            code, reason = await browser.end()
+            assert (code, "messages a second: wait a little" in reason) == (4429, True)
+        assert filters == 50
+        assert messages_refused() == refused + 3  # what came behind is not looked at
+        async with talk(other) as another:
+            await another.say(type="filter")
+            await another.next("snapshot")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{"type": "filter"}, {"type": "resync"}, {"type": "alarm"}, {"type": "ack", "seq": 4711}],
+)
+async def test_every_message_counts_that_was_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, message: dict[str, Any]
+):
+    rates = Rates(0.001, 2)
+    monkeypatch.setattr(consumer, "rates", lambda: rates)
+    async with talk(await sync_to_async(cookie)("operator")) as browser:
+        for _ in range(3):
+            await browser.say(**message)
+        assert (await browser.end())[0] == 4429
+
+
+async def test_an_acknowledgement_that_is_waited_for_counts_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    rates = Rates(0.001, 1)
+    monkeypatch.setattr(consumer, "rates", lambda: rates)
+    async with talk(await sync_to_async(cookie)("operator")) as browser:
+        await browser.say(type="filter")
+        await browser.next("snapshot")
+        for number in range(3):
+            await sync_to_async(world.report)(f"{number}.example", "clear")
+            await sync_to_async(world.job.run)()
+            await sync_to_async(world.tail)()
+            await browser.next("changes")
+        acknowledged = await browser.next("beat")
+        assert acknowledged["type"] == "beat"
 
 
 async def test_a_closed_socket_is_forgotten():

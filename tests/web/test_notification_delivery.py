@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import uuid
 from collections.abc import Iterator
 from email.message import EmailMessage
 from io import StringIO
@@ -35,7 +36,7 @@ from dashboard.notifications.chat import ChatKind
 from dashboard.notifications.decisions import RULE_OFF, decide
 from dashboard.notifications.delivery import Delivery, deliver
 from dashboard.notifications.ingestion import LATE_MS, SETTLED_MS, take_in
-from dashboard.notifications.mail import NO_SERVER
+from dashboard.notifications.mail import NO_SERVER, as_mail
 from dashboard.notifications.models import (
     FAILED,
     GIVEN_UP,
@@ -177,11 +178,31 @@ def test_an_attack_is_mailed_and_its_end_in_the_same_thread(
     calm(world, "shop")
     run(clock, 6 * MINUTE_MS)
     last = next(each for each in mails.mails[2:] if each["To"] == "soc@example.org")
-    assert last["Subject"] == "Over: shop no longer under attack"
+    assert last["Subject"] == "Re: [Over: shop no longer under attack] shop under attack"
+    assert last.get_body(("plain",)).get_content().startswith("Over: shop no longer under attack")  # type: ignore[union-attr]
     assert last["References"] == last["In-Reply-To"] == first["Message-ID"]
     assert last["Message-ID"] != first["Message-ID"]
     group = Group.objects.get()
     assert (group.closed_at is not None, group.incidents, group.reason) == (True, 1, "")
+
+
+@pytest.mark.parametrize(
+    ("own", "subject"),
+    [
+        ("Over: shop is calm", "Re: [Over: shop is calm] shop under attack"),
+        ("Still a[1] under attack", "Re: [Still a(1) under attack] shop under attack"),
+        ("shop under attack", "Re: shop under attack"),
+    ],
+)
+def test_a_mail_that_follows_another_has_its_subject_after_its_own(own: str, subject: str):
+    to, thread = Target("mail", "soc@example.org"), str(uuid.uuid4())
+    first = outbox.put(to, Draft("opened", "shop under attack", "text", thread=thread), 1)
+    other = outbox.put(to, Draft("reminder", own, "text", thread=thread), 2)
+    assert as_mail(first)["Subject"] == "shop under attack"
+    assert as_mail(other)["Subject"] == subject
+    assert as_mail(other)["References"] == as_mail(first)["Message-ID"]
+    Message.objects.filter(pk=first.pk).delete()
+    assert as_mail(other)["Subject"] == own
 
 
 def test_an_attack_on_300_sites_is_one_mail(world: World, mails: MailServer, clock: Clock):
@@ -627,7 +648,7 @@ def test_a_login_that_the_server_refuses_is_tried_again(
     ("url", "problem"),
     [
         ("slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#soc", ""),
-        ("json://127.0.0.1/x", "expected a chat or paging service, and json is none"),
+        ("json://127.0.0.1/x", "expected one of the allowed services, and json is none"),
         ("nonsense", "expected a URL as"),
         ("", "expected a URL as"),
     ],

@@ -6,10 +6,54 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
+from dashboard.core.scenarios import scenarios
 from dashboard.notifications.models import Channel, Rule
 from dashboard.notifications.rule_changes import checked
+from domain.notifications.events import BEGUN, ENDED, Event
+from domain.notifications.machine import Send, Summary, World
+from domain.notifications.rehearsal import Rehearsal
 
 pytestmark = pytest.mark.django_db
+
+SECOND, MINUTE = 1_000, 60_000
+
+
+def played(*attacks: tuple[int, int], tier: str = "gold") -> list[tuple[int, int]]:
+    """When the demo's rule sends by attacks that begin and last so long (s): the time (s), and how
+    many messages by then."""
+    call_command("demo_notifications")
+    events = []
+    for number, (begin, length) in enumerate(attacks):
+        asset, place, end = f"site-{number}", str(number), begin + length
+        events += [
+            Event(BEGUN, "attack", asset, begin * SECOND, place, "under-attack", {"tier": tier}),
+            Event(ENDED, "attack", asset, end * SECOND, place, "clear"),
+        ]
+    events.sort(key=lambda each: each.at)
+    rehearsal = Rehearsal(checked(Rule.objects.get().definition), World(scenarios()))
+    sent = [
+        at // SECOND
+        for at, action in rehearsal.play(events, 13 * MINUTE)
+        if isinstance(action, Send | Summary)
+    ]
+    return list(zip(sent, range(1, len(sent) + 1), strict=True))
+
+
+def test_a_lasting_attack_is_told_with_its_end():
+    assert played((20, 90)) == [(50, 1), (110, 2)]
+
+
+def test_what_flares_up_is_told_to_nobody():
+    assert played(*((at, 15) for at in range(0, 600, 40))) == []
+
+
+def test_others_than_gold_customers_are_told_to_nobody():
+    assert played((20, 90), tier="silver") == []
+
+
+@pytest.mark.parametrize("every", [10, 45, 150])
+def test_waves_of_attack_are_three_mails_in_a_quarter_of_an_hour(every: int):
+    assert 1 <= len(played(*((at, 60) for at in range(0, 720, every)))) <= 3
 
 
 def test_it_is_made_once_and_is_not_made_again():

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from pydantic import SecretStr
 from web_fixtures import bearer, copied_orders, logged_in_as, make_user
 from world import World
 
+from bus.base import GroupMember
+from bus.memory import MemoryBus
 from dashboard.core.times import now_ms
 from dashboard.orders import comparison
 from domain.records import Report
@@ -81,6 +84,56 @@ def test_what_cannot_be_answered_says_why(orders: World, path: str, status: int,
         if "global" in path:
             copy.feed.table.set_level(0, False)
         assert got(path, status)["reason"] == reason
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The groups of which Kafka was asked; in each is a member that looks like a server."""
+    asked: list[str] = []
+
+    def members(_bus: MemoryBus, group: str, _timeout_s: float = 5) -> list[GroupMember]:
+        asked.append(group)
+        return [GroupMember("10.0.0.1:9001", (("orders.states", 0),))]
+
+    monkeypatch.setattr(MemoryBus, "members", members)
+    return asked
+
+
+def where() -> str:
+    """The page, for an order."""
+    with copied_orders():
+        return logged_in_as("manager").get("/orders/where/?order=A-1").content.decode()
+
+
+PATHS = ("orders/A-1?via=owner", "orders/A-1?via=owner&redirect=1", "orders?via=owner&local=1")
+
+
+@pytest.mark.parametrize("configured", [{"stores": 1}, {"stores_secret": SecretStr("x" * 32)}])
+def test_a_member_without_a_proof_is_named_and_asked_nothing(
+    orders: World, asked: list[str], settings, configured: dict[str, object]
+):
+    settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update=configured)
+    page, operator = where(), bearer(make_user("operator"))
+    assert "<strong>1 in the servers' group, unproved</strong>" in page
+    assert "<bdi>10.0.0.1:9001</bdi>" in page
+    with copied_orders():
+        for path in PATHS:
+            refused = Client().get(f"/api/v1/{path}", headers=operator)
+            assert (refused.status_code, refused.json()["reason"]) == (404, "store-not-run")
+        assert Client().get("/api/v1/stores", headers=operator).json() == []
+    assert set(asked) == {"orders.stores"}
+
+
+def test_where_no_server_is_configured_nobody_is_asked(orders: World, asked: list[str]):
+    page, operator = where(), bearer(make_user("operator"))
+    assert "No store server is configured" in page
+    assert "10.0.0.1" not in page
+    for path in PATHS:
+        refused = Client().get(f"/api/v1/{path}", headers=operator)
+        assert refused.status_code == 404
+        assert "No store server is configured" in refused.json()["detail"]
+    assert Client().get("/api/v1/stores", headers=operator).json() == []
+    assert asked == []
 
 
 def test_no_store_server_is_an_empty_list(orders: World):

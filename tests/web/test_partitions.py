@@ -124,7 +124,7 @@ def test_what_stands_out_is_told_by_icon_and_word(client: Client, world: World):
     (row,) = re.findall(r'<tr data-key="attack.reports/1".*?</tr>', body, re.DOTALL)
     assert re.search(r'c-amber".*?#i-warning.*?<span class="word">behind</span>', row)
     assert "1 m 30 s" in text(row)
-    assert "The job is behind in attack/1 since" in text(body)
+    assert "States are late in attack/1 since" in text(body)
 
 
 def test_a_partition_that_catches_up_says_by_when(client: Client, world: World):

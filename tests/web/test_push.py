@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import stat
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
+from pathlib import Path
 
 import http_ece
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from push_service import Browser, PushService, checked_claims, push_service
+from pydantic import SecretStr
 from web_fixtures import forget_limits, logged_in, make_user
 
 from dashboard.audit.models import AuditEntry
@@ -40,7 +50,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[PushService]:
 
 def subscribe(user: User, endpoint: str, browser: Browser | None = None) -> PushSubscription:
     keys = (browser or Browser()).subscription(endpoint)
-    return subscriptions.subscribe(user, **keys, agent="Firefox/130 Linux", now=now_ms())
+    return subscriptions.subscribe(user, **keys, agent="Firefox/130 Linux", now=now_ms()).row
 
 
 def message(user: User, **fields: object) -> Message:
@@ -139,6 +149,24 @@ def test_the_key_is_made_once_and_is_its_users_alone(user: User):
     assert b"PRIVATE KEY" in path.read_bytes()
 
 
+def test_a_key_that_is_configured_signs_in_each_process(
+    service: PushService, user: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()
+    update = {"push_key": SecretStr(pem.strip()), "data_dir": tmp_path / "own"}
+    own_settings = settings.TALLYBOARD.model_copy(update=update)
+    monkeypatch.setattr(settings, "TALLYBOARD", own_settings)
+    subscribe(user, f"{service.origin}/olga")
+    PushKind().deliver(message(user))
+    [came] = service.came
+    raw = key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    own = urlsafe_b64encode(raw).decode().rstrip("=")
+    assert delivery.public_key() == own
+    assert checked_claims(came, own)["aud"] == service.origin
+    assert not (tmp_path / "own").exists()
+
+
 # ---- what a click opens -----------------------------------------------------------------------
 
 
@@ -184,6 +212,29 @@ def test_a_browser_is_the_last_users_who_subscribed_it(client: Client, user: Use
     subscribe(make_user("manager"), ELSEWHERE)
     client.post(PAGE, Browser().subscription(ELSEWHERE))
     assert PushSubscription.objects.get().user == user
+
+
+def test_whose_browser_it_was_is_noted_and_told(client: Client, user: User):
+    former = make_user("manager")
+    former.email = "mia@example.org"
+    former.save()
+    subscribe(former, ELSEWHERE)
+    subscribe(former, f"{ELSEWHERE}/other")
+    client.post(PAGE, Browser().subscription(ELSEWHERE), headers={"User-Agent": "Firefox Linux"})
+    entry = AuditEntry.objects.get(action="push.taken-over")
+    assert (entry.name, entry.target) == (user.username, "manager")
+    told = Message.objects.filter(kind="browser", user=former)
+    assert {(each.means, each.recipient) for each in told} == {
+        ("mail", "mia@example.org"), ("push", "manager"),
+    }  # fmt: skip
+    assert {each.subject for each in told} == {"A browser of yours is operator's now"}
+
+
+def test_who_subscribes_the_own_browser_again_takes_nobodys(client: Client, user: User):
+    for _ in range(2):
+        client.post(PAGE, Browser().subscription(ELSEWHERE))
+    assert not AuditEntry.objects.filter(action="push.taken-over").exists()
+    assert not Message.objects.exists()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dashboard.maintenance.models import ALL, LISTED, Window, WindowAsset
 from dashboard.recounts import models as recounts
 from dashboard.recounts.models import CountedHour, Recount
 from dashboard.recounts.queries import MOST_EXCLUDED, excluded
-from dashboard.summaries.models import HourRow
+from dashboard.summaries.models import Gap, HourRow
 from wire.batch_query import Recount as Wanted
 from wire.batch_query import Recounted, RecountTotals, SummedHour, parameters_of
 from wire.job import Answer, Step
@@ -82,6 +82,10 @@ def test_a_recount_is_asked_for_followed_and_compared(world: World, client: Clie
     assert [(each.begin, each.differences[0]) for each in found.different] == [(NOON + HOUR_MS, -1)]
     HourRow.objects.filter(good=8).update(good=7)
     assert "All 2 hours agree" in " ".join(client.get(answer.url).content.decode().split())
+    HourRow.objects.filter(begin=NOON).update(good=3)  # as the job was silent for a part of it
+    Gap.objects.create(scenario="attack", begin=NOON - HOUR_MS, end=NOON + 1)
+    found = client.get(answer.url).context["comparison"]
+    assert (found.hours, found.missing, found.different) == (1, 2, [])
 
 
 @pytest.mark.parametrize(

@@ -117,10 +117,42 @@ def test_the_form_that_comes_back_does_it_anyway(client: Client, world: World):
     again = form_of(client.post(url("set"), form, headers=HX), "set")
     assert again["id"] != form["id"]
     assert again["reason"] == "typed with care"
+    assert "unchanged" not in again
+    for way in (world.tail, world.write):  # the asset changes once more, known here or not
+        world.command("set", ASSET, state="suspicious", reason=way.__name__)
+        way()
     assert client.post(url("set"), again | {"state": "clear"}, headers=HX).status_code == 200
+    command = commands_sent(world.gateway, "attack")[-1]
+    assert (command.id, command.if_version) == (again["id"], None)
+    world.write()
+    assert Row.objects.get(pk=again["id"]).outcome == "applied"
+
+
+@pytest.mark.parametrize("kind", ["set", "vote", "release", "purge"])
+def test_anyway_is_without_the_condition_in_every_form(client: Client, world: World, kind: str):
+    world.report(ASSET, "clear")
+    world.write()
+    form = opened(client, kind, **SET, confirm="yes")
+    world.report(ASSET, "under-attack", "waf-1", "waf-2")
+    world.write()
+    again = form_of(client.post(url(kind), form, headers=HX), kind)
+    client.post(url(kind), again | SET, headers=HX)
     (command,) = commands_sent(world.gateway, "attack")
-    newest = Version.parse(AssetState.objects.get().version)
-    assert (command.id, command.if_version) == (again["id"], newest)
+    assert command.if_version is None
+
+
+def test_the_condition_may_be_ticked_again(client: Client, world: World):
+    world.report(ASSET, "clear")
+    world.write()
+    form = opened(client, "set", **SET)
+    world.report(ASSET, "under-attack", "waf-1", "waf-2")
+    world.write()
+    again = form_of(client.post(url("set"), form, headers=HX), "set") | SET
+    world.command("set", ASSET, state="suspicious")
+    world.write()
+    refused = client.post(url("set"), again | {"unchanged": "on"}, headers=HX)
+    assert "Nothing was done" in text(refused)
+    assert [c.user for c in commands_sent(world.gateway, "attack")] == ["olga"]
 
 
 def test_who_does_not_care_what_it_is_now_is_not_refused(client: Client, world: World):
@@ -231,6 +263,7 @@ def test_the_jobs_refusal_brings_the_form_again(client: Client, world: World):
     assert again["seen"] == str(Version.parse(AssetState.objects.get().version))
     page = text(client.get(path))
     assert "Nothing was done" in page
+    world.report(ASSET, "clear", "waf-1", "waf-2")
     client.post(url("set"), again | {"state": "clear", "end": "1h"})
     world.write()
     row = Row.objects.get(pk=again["id"])

@@ -60,6 +60,37 @@ def test_an_override_says_who_why_when_and_until():
     )
 
 
+@pytest.mark.parametrize("kind", ["release", "set", "purge"])
+def test_a_pin_that_another_command_ended_says_when(kind: str):
+    until = MONDAY + 2 * HOUR_MS
+    at, other = MONDAY + HOUR_MS, {"kind": kind, "state": "", "created_at": MONDAY + HOUR_MS}
+    for changes in (
+        {"asset": "bank"},
+        {"scenario": other_scenario()},
+        {"outcome": "refused: no override"},
+        {"created_at": MONDAY - HOUR_MS},
+        {"created_at": until},
+    ):
+        pinned(**other | changes)
+    pinned(until=until)
+    pin = deeds.overrides(["attack"], WEEK)[-1]
+    assert (pin.until, pin.ended) == (until, None)
+    pinned(**other)
+    pinned(**other | {"created_at": at + 1})
+    pin = deeds.overrides(["attack"], WEEK)[-1]
+    assert (pin.asset, pin.until, pin.ended) == ("shop", until, at)
+
+
+def test_a_pin_that_a_bulk_run_released_says_when():
+    pinned()
+    run = ran(kind="release", state="")
+    item = {"run": run, "asset": "shop", "command": "c", "answered_at": MONDAY + HOUR_MS}
+    Item.objects.create(**item, number=0, fate="refused")
+    assert deeds.overrides(["attack"], WEEK)[0].ended is None
+    Item.objects.create(**item, number=1, fate="applied")
+    assert deeds.overrides(["attack"], WEEK)[0].ended == MONDAY + HOUR_MS
+
+
 def test_overrides_come_newest_first_and_from_within_the_period():
     for asset, at in {
         "before": WEEK.begin - 1, "first": WEEK.begin, "middle": WEEK.begin + DAY_MS,
@@ -155,7 +186,8 @@ def test_a_summary_and_its_page_have_them(client: Client):
         mark({name: MONDAY})
         while sum_up_day(name, WEEK.end):
             pass
-    pinned(reason="a <b>test</b>")
+    pinned(reason="a <b>test</b>", state="under-attack", until=MONDAY + 2 * DAY_MS)
+    pinned(kind="release", state="", created_at=MONDAY + 5_000)
     run = ran(senders=[{"name": "grace", "since": MONDAY, "first": 0}])
     found = summary(Question(("attack",), containing("week", date(2026, 3, 4))), WEEK.end)
     assert (found.overrides_total, found.runs_total) == (1, 1)
@@ -164,6 +196,10 @@ def test_a_summary_and_its_page_have_them(client: Client):
     body = client.get(f"{PAGE}&scenario=attack").content.decode()
     assert "a &lt;b&gt;test&lt;/b&gt;" in body
     assert "<bdi>grace</bdi>" in body
+    assert "<td><bdi>Under attack</bdi></td>" in body
+    assert "Set to <bdi>Suspicious</bdi>" in body
+    assert 'datetime="2026-03-02T00:00:05Z">2026-03-02 00:00:05 UTC</time>' in body
+    assert "2026-03-04 00:00:00 UTC" not in body.partition("of-overrides")[2]
     assert f'href="/bulk/{run.pk}/"' in body
     of_other = client.get(f"{PAGE}&scenario={other_scenario()}").content.decode()
     assert "Nobody pinned a state." in of_other

@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from independent_summary import History, mean_and_p95, together
+from independent_summary import History, Spans, mean_and_p95, together
 from lived_month import (
     ASSETS,
     BEGUN,
@@ -56,6 +56,7 @@ from dashboard.summaries.management.commands import check_summaries
 from dashboard.summaries.models import (
     Alarm,
     AssetDay,
+    Gap,
     HourRow,
     KeptSum,
     Presence,
@@ -155,12 +156,12 @@ def spans_of(period: Period, now: int) -> tuple[tuple[int, int], tuple[int, int]
     return (begin, end), (low, high)
 
 
-def check(answer: Summary, past: History, now: int) -> None:
-    """Compare each figure of an answer about `attack`."""
+def check(answer: Summary, past: History, now: int, gaps: Spans = ()) -> None:
+    """Compare each figure of an answer about `attack`. gaps: what was not observed."""
     question = answer.question
     spans = spans_of(question.period, now)
     service = SERVICE if question.service else None
-    counts = [past.count(*span, ZONE, ALL_WINDOWS, service) for span in spans]
+    counts = [past.count(*span, ZONE, ALL_WINDOWS, service, gaps) for span in spans]
     (group,) = answer.scenarios
     for figures, whole, span, counted in zip(
         (group.now, group.before), (answer.whole.now, answer.whole.before), spans, counts,
@@ -276,6 +277,61 @@ def test_every_figure_is_as_counted_minute_by_minute(month: Topic, name: str, se
     assert HourRow.objects.exists()
     check(summary(question, NOW), past, NOW)
     check(summary(question, NOW), past, NOW)  # from what is kept of the last one
+
+
+GAPS = [
+    (at("2026-03-10T08:20"), at("2026-03-10T08:40")),
+    (at("2026-03-19T22:17"), at("2026-03-21T04:40")),
+    (at("2026-03-29T00:30"), at("2026-03-29T01:10")),
+    (at("2026-03-31T09:00"), at("2026-03-31T12:00")),
+    (at("2026-04-01T13:20"), at("2026-04-01T13:31")),
+]
+"""Within an hour, over days, over the change of the clock, from hour to hour, and of late."""
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("service", [False, True], ids=["all hours", "service hours"])
+@pytest.mark.parametrize("name", PERIODS)
+def test_what_was_not_observed_counts_in_no_figure_of_time(month: Topic, name: str, service: bool):
+    acknowledge_all()
+    past = history(month.messages, CHANGED_AT)
+    question = Question(("attack",), PERIODS[name], "tier", service)
+    first, *late = [Gap(scenario="attack", begin=low, end=high) for low, high in GAPS]
+    first.save()
+    sum_up(at("2026-03-31T09:10"))
+    Gap.objects.bulk_create(late)  # as heartbeats tell of them once the job is back
+    mark({"attack": late[0].begin})
+    sum_up(NOW)
+    check(summary(question, NOW), past, NOW, GAPS)
+    for model in (HourRow, AssetDay, Progress, KeptSum):
+        model.objects.all().delete()
+    check(summary(question, NOW), past, NOW, GAPS)  # raw history alone
+    check_observed(summary(question, NOW), spans_of(question.period, NOW)[0])
+
+
+def check_observed(answer: Summary, span: tuple[int, int]) -> None:
+    """Compare how much was observed at all hours, minute by minute."""
+    first = min(Presence.objects.values_list("begin", flat=True))
+    minutes = [
+        minute
+        for minute in range(*span, MINUTE)
+        if minute >= first and not any(low <= minute < high for low, high in GAPS)
+    ]
+    assert sum(each.ms for each in answer.unobserved) == span[1] - span[0] - len(minutes) * MINUTE
+    own = answer.whole.now.observed
+    assert own.seen is bool(minutes)
+    if not answer.question.service:
+        assert (own.ms, own.whole) == (len(minutes) * MINUTE, span[1] - span[0])
+    zone = ZoneInfo(ZONE)
+    clock = [datetime.fromtimestamp(minute / 1000, zone) for minute in minutes]
+    assert {each.day for each in answer.heat if each.bad is not None} == {m.date() for m in clock}
+    slots = {(minute.weekday(), minute.hour) for minute in clock}
+    assert slots == {
+        (day, hour)
+        for day, row in enumerate(answer.week)
+        for hour, ms in enumerate(row)
+        if ms is not None
+    }
 
 
 def test_sums_follow_what_comes_late(maintained: None):
@@ -411,6 +467,15 @@ def differing() -> list[str]:
     *lines, number = told.splitlines()
     assert number == f"{len(lines)} differences"
     return [line.partition("UTC ")[2] for line in lines]
+
+
+def test_what_was_not_observed_is_checked_as_such(summed: None):
+    low, high = at("2026-03-19T22:17"), at("2026-03-21T04:40")
+    Gap.objects.create(scenario="attack", begin=low, end=high)
+    assert checked("--scenario", "attack")[0] == 1
+    mark({"attack": low})
+    sum_up(NOW)
+    assert checked("--scenario", "attack") == (0, "No difference.\n")
 
 
 @pytest.mark.parametrize("name", ["attacks", "false_alarms"])

@@ -1,20 +1,28 @@
-"""The tabs with their counts: on every page, right from the first answer on, and in its title."""
+"""The tabs with their counts and marks: on every page, right from the first answer on, and in its
+title."""
 
 from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
+from django.conf import settings
 from django.test import Client
 from web_fixtures import make_user, show
 from world import World
 
+from dashboard.agents.models import Agent
 from dashboard.board import scenario_tabs
 from dashboard.core.scenarios import scenarios, topics
+from dashboard.core.times import DAY_MS, now_ms
+from dashboard.job.status import recall, troubles
 from dashboard.live import heartbeats
 from dashboard.live.entries import Entry
 from dashboard.live.shared_live_view import live_view
 from dashboard.live.tailer import Tailer
+from dashboard.states.models import AssetState, StateCount
+from wire.job import bucket_name
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +32,8 @@ PAGES = (
     "/nowhere/",
 )  # fmt: skip
 
-SHOWN = {"attack": 2, "connectivity": 1, "orders": 1, "clients": 0, "customers": 0}
+SHOWN = {"attack": 2, "connectivity": 1}
+OFF = ["clients", "customers"]
 
 
 @pytest.fixture(autouse=True)
@@ -46,11 +55,34 @@ def admin(world: World) -> Client:
     return client
 
 
+def links(body: str) -> dict[str, str]:
+    """Each tab's link, by scenario."""
+    found = re.findall(r'<a (?:(?!</a>).)*?data-scenario="(\w+)".*?</a>', body, re.DOTALL)
+    whole = re.finditer(r'<a (?:(?!</a>).)*?data-scenario="\w+".*?</a>', body, re.DOTALL)
+    return dict(zip(found, (each[0] for each in whole), strict=True))
+
+
 def counts(body: str) -> dict[str, int]:
-    found: list[tuple[str, str]] = re.findall(
-        r'data-scenario="(\w+)".*?data-count="(\d+)"', body, re.DOTALL
-    )
-    return {name: int(n) for name, n in found}
+    found = {name: re.findall(r'data-count="(\d+)"', link) for name, link in links(body).items()}
+    return {name: int(n[0]) for name, n in found.items() if n}
+
+
+def apart(body: str) -> list[str]:
+    """The boards that stand behind the divider."""
+    _, divider, behind = body[: body.index("<main")].partition('<details class="tabs-off')
+    assert not divider or "examples, off" in behind
+    return list(links(behind))
+
+
+def marks(body: str) -> dict[str, str]:
+    """What each marked tab says is wrong with its board, as a title and for the ear."""
+    found = {}
+    for name, link in links(body).items():
+        titles: list[str] = re.findall(r'class="tab-trouble"\s+title="([^"]+)">', link)
+        if titles:
+            found[name] = titles[0]
+            assert f'trouble: <span class="words">{titles[0]}</span>' in link
+    return found
 
 
 def title(body: str) -> str:
@@ -80,7 +112,10 @@ def test_who_is_not_logged_in_is_told_no_counts(admin: Client):
 
 
 def test_an_open_page_is_told_the_counts(admin: Client):
-    assert admin.get("/tabs/").json() == {"worst": SHOWN}
+    told = admin.get("/tabs/").json()
+    assert told["worst"] == SHOWN
+    assert set(told["board_troubles"]) == set(scenarios())  # the job has never been heard of
+    assert told["standstill"] == {"kind": "job", "since": None}
     assert 'data-tabs="/tabs/"' in admin.get("/job/").content.decode()
     assert "data-tabs" not in admin.get("/").content.decode()  # its socket tells it
 
@@ -97,3 +132,86 @@ def test_counts_of_a_time_when_nobody_looked_are_shown_to_nobody(admin: Client, 
     assert counts(admin.get("/job/").content.decode())["attack"] == 2
     told = heartbeats.Beats().message("attack", 10_000)
     assert b'"worst":{}' in told.replace(b" ", b"")
+
+
+# ---- what is wrong with a board -----------------------------------------------------------------
+
+
+def heard(now: int, **changes: int) -> None:
+    """The job is heard of in all buckets; changes: how far a scenario's clocks are behind, ms."""
+    signs = live_view().signs
+    for name, scenario in scenarios().items():
+        for at in range(scenario.partitions):
+            signs.remember(
+                bucket_name(name, at), now, now - changes.get(name, 0), "python", epoch=1
+            )
+    signs.reached(now)
+
+
+def test_trouble_of_another_board_is_a_mark_on_its_tab_and_not_a_banner(admin: Client):
+    heard(now_ms(), orders=60_000)
+    words = {"orders": "States are late in orders/0, orders/1, orders/2 and 1 more"}
+    for path in ("/", "/job/", "/s/attack/a/shop/"):
+        assert marks(admin.get(path).content.decode()) == words, path
+    assert admin.get("/tabs/").json()["board_troubles"] == words
+    beat = msgspec.json.decode(heartbeats.Beats().message("attack", now_ms()))
+    assert (beat["board_troubles"], beat["troubles"]) == (words, [])
+    assert re.search(r'id="banner"[^>]* hidden', admin.get("/").content.decode())
+    orders = admin.get("/?scenario=orders").content.decode()
+    assert not re.search(r'id="banner"[^>]* hidden', orders)
+
+
+def test_while_the_job_is_silent_other_pages_know_it_at_once(admin: Client):
+    heard(now_ms())
+    assert "data-standstill" not in admin.get("/users/").content.decode()
+    since = now_ms() - 20_000
+    live_view.cache_clear()
+    heard(since)
+    live_view().signs.reached(now_ms())
+    page = admin.get("/users/").content.decode()
+    assert f'data-standstill="job" data-standstill-since="{since}"' in page
+    assert admin.get("/tabs/").json()["standstill"] == {"kind": "job", "since": since}
+
+
+# ---- boards whose pipeline is off ---------------------------------------------------------------
+
+
+def test_a_board_that_nobody_reported_on_as_its_pipeline_is_off_stands_apart(admin: Client):
+    heard(now_ms())
+    body = admin.get("/").content.decode()
+    assert apart(body) == OFF
+    assert set(links(body)) == set(scenarios())
+    assert "TALLYBOARD_PIPELINES=report-rates,login-guard turns it on" in links(body)["clients"]
+    assert '<details class="tabs-off">' in body
+    board = admin.get("/?scenario=clients").content.decode()
+    assert '<details class="tabs-off" open>' in board
+    assert "<code>TALLYBOARD_PIPELINES=report-rates,login-guard</code>" in board
+    assert re.search(r'id="banner"[^>]* hidden', board)
+
+
+def test_once_somebody_reported_a_board_stands_with_the_others_for_good(
+    admin: Client, world: World
+):
+    world.report("192.0.2.1", "normal", scenario="clients")
+    world.write()
+    Agent.objects.all().delete()  # as after a month without a vote
+    AssetState.objects.all().delete()
+    StateCount.objects.all().delete()
+    now = now_ms()
+    heard(now)
+    recall(live_view().signs)
+    body = admin.get("/?scenario=clients").content.decode()
+    assert apart(body) == ["customers"]
+    heard(now + 400 * DAY_MS)
+    told = troubles(now + 400 * DAY_MS, "clients")
+    assert [each["what"] for each in told] == ["Clients: no agent has reported"]
+    assert now - 60_000 < (told[0]["since"] or 0) <= now
+    assert "the pipeline login-guard is switched off" in told[0]["todo"]
+
+
+def test_a_board_whose_pipeline_is_on_stands_with_the_others(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+):
+    on = settings.TALLYBOARD.model_copy(update={"pipelines": "all"})
+    monkeypatch.setattr(settings, "TALLYBOARD", on)
+    assert apart(admin.get("/").content.decode()) == []

@@ -10,6 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dashboard.dead_letters.byte_display import Run
+from dashboard.dead_letters.diagnosis import ADVICE
 from dashboard.dead_letters.models import FATES
 from dashboard.dead_letters.queries import HOUR_MS, Bar, Wanted, moment_text
 
@@ -18,6 +19,12 @@ register.filter(moment_text)
 
 CHART_HEIGHT = 60
 BAR_WIDTH = 10
+
+
+@register.filter
+def means(reason: str) -> str:
+    """Return what a reason means, in a sentence; empty for one that is not of the list."""
+    return ADVICE[reason].means if reason in ADVICE else ""
 
 
 @register.simple_tag

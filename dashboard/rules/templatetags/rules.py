@@ -12,7 +12,7 @@ register = template.Library()
 
 MARKS = {
     "in force": ("check", "green"),
-    "not taken up yet": ("clock", "amber"),
+    "not in force yet": ("clock", "amber"),
     "another rule": ("triangle", "amber"),
     "not in the log": ("clock", "amber"),
     "unknown": ("ring", "grey"),

@@ -27,7 +27,7 @@ register.filter("clock", time_of_day)
 register.simple_tag(since)
 register.simple_tag(until)
 
-UNHEARD = "nothing has reported it since"
+UNHEARD = "no report yet"
 """What an unknown state says."""
 
 

@@ -6,13 +6,30 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from dashboard.core.times import iso_second, utc
 from dashboard.states.templatetags.board import icon
+from dashboard.states.templatetags.tables import or_none
 from dashboard.summaries import phrases
 from dashboard.summaries.phrases import Change
 
 register = template.Library()
 register.filter(phrases.percent)
 register.filter("length_of", phrases.length)
+register.simple_tag(phrases.observed)
+
+
+@register.simple_tag
+def utc_time(at: int) -> SafeString:
+    """Return a mark of a time that stays in UTC, as the days of a summary stay in their zone."""
+    return format_html('<time datetime="{}">{}</time>', iso_second(at), utc(at))
+
+
+@register.simple_tag
+def utc_cell(at: int | None, missing: str) -> SafeString:
+    """Return a cell of such a time."""
+    shown = utc_time(at) if at else or_none("", missing)
+    return format_html('<td data-value="{}">{}</td>', at or "", shown)
+
 
 COLOURS = {"better": "green", "worse": "red"}
 

@@ -91,7 +91,7 @@ export function rowState(row) {
   const made = state(row.state);
   const heard = words.has(UNKNOWN) || row.votes.length || row.doubt;
   const unheard = row.state === UNKNOWN && !heard;
-  if (unheard) made.title = "nothing has reported it since";
+  if (unheard) made.title = "no report yet";
   return made;
 }
 

@@ -1,21 +1,23 @@
 // @ts-check
-// The banner: what keeps the board from being fresh. The most important first, all in a list.
+// The banner: what keeps this board from being fresh. The most severe first, all in a list.
 //
 // The server tells of job, database and agents (dashboard/job/freshness.py); that this browser is
 // cut off only the browser knows.
 import { announce } from "../shared/announcements.js";
 import { freeze, now, timeAt } from "../shared/clock.js";
 import { icon } from "./badges.js";
+import { showStandstill, standstill } from "../shared/status.js";
+import { markStale } from "../shared/tabs.js";
 import { titleCut } from "../shared/title.js";
 
 const CUT_OFF = {
-  late: ["The server has not spoken", "It is asked again by itself."],
+  late: ["The server has not spoken", "Retrying."],
   reconnecting: [
     "Cut off from the server",
-    "States are as they were then; it reconnects by itself.",
+    "States are as of then; retrying.",
   ],
-  offline: ["This computer is offline", "States are as they were then; check its network."],
-  ended: ["The server has ended this page", "States are as they were then; load the page again."],
+  offline: ["This computer is offline", "States are as of then; check its network."],
+  ended: ["The server has ended this page", "States are as of then; load the page again."],
 };
 
 export class Banner {
@@ -46,7 +48,7 @@ export class Banner {
     this.cut = [];
     if (words) {
       const [what, todo] = words;
-      this.cut = [{ kind: "cut-off", what, since: at, todo, stale: true }];
+      this.cut = [{ kind: "cut-off", what, when: "since", since: at, todo, stale: true }];
     }
     this.show();
   }
@@ -68,13 +70,16 @@ export class Banner {
   apply(troubles) {
     const kind = troubles[0]?.kind ?? "";
     const stale = troubles.some((trouble) => trouble.stale);
-    freeze(kind === "cut-off");
+    const cut = kind === "cut-off";
+    freeze(cut);
+    markStale(cut ? troubles[0].since : null);
+    showStandstill(standstill(troubles));
     document.body.classList.toggle("stale", stale);
     document.body.classList.toggle(
       "job-silent",
       troubles.some((trouble) => trouble.kind === "job"),
     );
-    titleCut(kind === "cut-off");
+    titleCut(cut);
   }
 
   draw(troubles) {
@@ -88,10 +93,10 @@ export class Banner {
       box.replaceChildren();
       return;
     }
-    const plain = "plain" in box.dataset; // to a manager the pages it links to are closed
-    const line = element("p", "banner-line", icon("warning"), ...words(first, plain));
+    const { role } = box.dataset;
+    const line = element("p", "banner-line", icon("warning"), ...words(first, role));
     line.title = `${first.what}. ${first.todo}`;
-    box.replaceChildren(line, listed(troubles, open, plain));
+    box.replaceChildren(line, listed(troubles, open, role));
   }
 
   /** Open or close the list of all, in full. */
@@ -101,8 +106,8 @@ export class Banner {
   }
 }
 
-function listed(troubles, open, plain) {
-  const items = troubles.map((each) => element("li", "", ...words(each, plain)));
+function listed(troubles, open, role) {
+  const items = troubles.map((each) => element("li", "", ...words(each, role)));
   const list = element("ul", "banner-list", ...items);
   const others = troubles.length - 1;
   const summary = element("summary", "", others ? `${others} more` : "in full");
@@ -112,11 +117,13 @@ function listed(troubles, open, plain) {
   return made;
 }
 
-function words({ what, since, todo, link }, plain) {
+function words({ what, when, since, quote, todo, call, links = [] }, role) {
   const made = [element("strong", "", what)];
-  if (since) made.push(" since ", timeAt(since));
-  made.push(". ", element("span", "todo", todo));
-  if (link && !plain) {
+  if (since) made.push(` ${when} `, timeAt(since));
+  if (quote) made.push(' ("', element("bdi", "", quote), '")');
+  made.push(". ", element("span", "todo", call && role !== "admin" ? `${todo} ${call}` : todo));
+  const link = links.find(([, , roles]) => roles.includes(role));
+  if (link) {
     const [href, text] = link;
     made.push(" ", Object.assign(element("a", "", text), { href }));
   }

@@ -15,10 +15,11 @@ import { Selection } from "./selection.js";
 import { openSocket } from "./socket.js";
 import { Banner } from "./banner.js";
 import { showStatus } from "../shared/status.js";
-import { showWorst } from "../shared/tabs.js";
+import { showBoardTroubles, showWorst } from "../shared/tabs.js";
 import { keepHeads, showFile, View } from "./view.js";
 import { Wall } from "./wall.js";
 
+const FILTERING = "filtering…";
 const NOT_BY_THIS = "not by this filter";
 const ANNOUNCED_MS = 20000; // waiting changes are announced at most this often
 /** @type {(id: string) => any} */
@@ -34,7 +35,7 @@ const state = {
   least: boot.least, // whether there may be more than that
   beyond: 0, // how many match that the server did not send
   filterNumber: 0, // a snapshot says which filter of this page it answers
-  caption: "", // in place of the total, while the rows are those of the filter before
+  caption: "", // beside the total, while the rows are those of the filter before
   faulty: false, // what is in the box is no filter: the rows stay those of the one before
   announcedAt: -Infinity, // when waiting changes were last announced
   /** @type {Panel | null} */
@@ -59,8 +60,9 @@ function showTotals() {
   const shown = tbody.rows.length;
   const known = [...rows.known.values()].filter(rows.matches);
   state.total = Math.max(matching(known), shown);
-  const count = `${number(state.total)}${state.least ? "+" : ""}`;
-  $("shown").textContent = state.caption || `${count} of ${number(all())} ${plural(all())}`;
+  const total = Math.min(state.total, all()); // rows that are gone may wait to go
+  const count = `${number(total)}${state.least ? "+" : ""} of ${number(all())} ${plural(all())}`;
+  $("shown").textContent = [count, state.caption].filter(Boolean).join(" · ");
   $("sorted").hidden = !rows.sort || (state.total <= shown && !paging.after);
   $("rows").hidden = shown === 0;
   paging.show(shown, state.total, known);
@@ -147,13 +149,13 @@ const ask = () => ({
 const filters = startFilters($("filters"), (filter) => {
   state.filterNumber += 1;
   paging.top();
-  if (!isJudged(filter)) rowsOf("looking…");
+  if (!isJudged(filter)) rowsOf(FILTERING);
   rows.narrow(matcher(filter));
   showFile($("csv"), filter);
   socket.send(ask());
 });
 
-/** Rows of the filter before look it, and are said to be that, until those of this one come. */
+/** Rows of the filter before are said to be that, until those of this one come. */
 function rowsOf(words) {
   state.caption = words;
   $("table-box").classList.toggle("asking", Boolean(words));
@@ -252,7 +254,8 @@ $("wall-link").addEventListener("click", (event) => {
 
 /** To the scenario so many tabs on; a wall stays a wall. */
 function turn(by) {
-  const tabs = /** @type {HTMLAnchorElement[]} */ ([...document.querySelectorAll(".tabs [data-scenario]")]);
+  const shown = ".tabs > [data-scenario], .tabs [aria-current]";
+  const tabs = /** @type {HTMLAnchorElement[]} */ ([...document.querySelectorAll(shown)]);
   const at = tabs.findIndex((tab) => tab.hasAttribute("aria-current"));
   const url = new URL(tabs[(at + by + tabs.length) % tabs.length].href);
   if (wall.on) url.searchParams.set("wall", "1");
@@ -396,6 +399,7 @@ const take = {
     clock.correct(message.now);
     banner.tell(message.troubles ?? []);
     showWorst(message.worst);
+    showBoardTroubles(message.board_troubles);
   },
 };
 

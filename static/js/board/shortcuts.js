@@ -104,7 +104,7 @@ function list(table, place) {
   }
 }
 
-/** Keys of one character can be switched off, for who speaks to the computer. */
+/** Single-key shortcuts can be switched off, for who speaks to the computer. */
 function startSwitch(box) {
   try {
     box.checked = localStorage.getItem(STORED) !== "off";

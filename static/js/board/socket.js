@@ -4,7 +4,8 @@ const PAUSES_MS = [300, 700, 1500, 3000, 6000, 10000];
 const LATE_MS = 5000; // the server speaks at least every 2 s
 const SILENT_MS = 9000;
 const LOGIN_NEEDED = 4401;
-const NO_ROOM = 4429; // tried again: another board may be closed
+const TOO_MUCH = 4429; // too many boards, or messages: tried again, less often
+const TOO_MUCH_TRIES = 3; // as after so many tries: from the pause of 3 s on
 const FINAL = new Set([LOGIN_NEEDED, 4403, 4404, 4409]);
 
 /**
@@ -69,9 +70,10 @@ export function openSocket(path, { hello, after = () => [], onMessage, onStatus 
       if (why === LOGIN_NEEDED) location.reload(); // the login, and back here
       return;
     }
-    const full = why === NO_ROOM ? (closing?.reason ?? "") : "";
+    const refusal = why === TOO_MUCH ? (closing?.reason ?? "") : "";
     closing = null;
-    onStatus(navigator.onLine ? "reconnecting" : "offline", wordAt, full);
+    onStatus(navigator.onLine ? "reconnecting" : "offline", wordAt, refusal);
+    if (why === TOO_MUCH) tries = Math.max(tries, TOO_MUCH_TRIES);
     const pause = PAUSES_MS[Math.min(tries++, PAUSES_MS.length - 1)];
     timer = setTimeout(connect, pause * (0.5 + Math.random()));
   }

@@ -44,7 +44,7 @@ const BOARD = [
 
 const INVOICES = [
   { title: "Invoices", unit: count, lines: [["invoices", "Invoices", "accent", []]] },
-  { title: "Revenue", unit: count, lines: [["revenue", "Revenue", "green", []]] },
+  { title: "Revenue, EUR", unit: count, lines: [["revenue", "Revenue", "green", []]] },
   { title: "Points", unit: count, lines: [["points", "Points", "pin", []]] },
 ];
 

@@ -102,7 +102,7 @@ function show(state, reason) {
   else line.append("Cut off from the server since ", timeAt(since + now() - Date.now()), TODO);
 }
 
-const TODO = ". Figures are as they were then; it is asked again by itself.";
+const TODO = ". Figures are as of then; retrying.";
 
 /**
  * Make `old` what `fresh` is, changing nothing that is the same.

@@ -1,8 +1,16 @@
 // @ts-check
-// The pill in the header: how the socket stands.
+// The pill in the header: how the socket stands, and whether what it brings is live.
 import { now, timeOfDay } from "./clock.js";
 
-const ICONS = { live: "live", offline: "off", ended: "off" };
+const ICONS = { live: "live", offline: "off", ended: "off", still: "off" };
+const STILL = {
+  kafka: "server cut off",
+  web: "server late",
+  job: "job silent",
+  stopped: "job stopped",
+};
+let socket = /** @type {[string?, number?, string?]} */ ([]);
+let still = /** @type {{ kind: string, since?: number | null } | null} */ (null);
 
 /**
  * Show how the socket stands. since: Unix ms of this machine.
@@ -12,16 +20,37 @@ const ICONS = { live: "live", offline: "off", ended: "off" };
  * @param {string} [reason]
  */
 export function showStatus(state, since, reason = "") {
+  socket = [state, since, reason];
+  show();
+}
+
+/**
+ * Show that nothing is live, whatever the socket says, by the trouble that is why; null: it is.
+ *
+ * @param {{ kind: string, since?: number | null } | null} trouble
+ */
+export function showStandstill(trouble) {
+  still = trouble;
+  if (socket[0]) show();
+}
+
+/** The first trouble by which nothing is live, null where something is. */
+export const standstill = (troubles) => troubles.find(({ kind }) => kind in STILL) ?? null;
+
+function show() {
+  const [state, since, reason] = socket;
+  const stands = state === "live" && still ? "still" : state;
   const pill = document.getElementById("live");
-  pill.dataset.state = state;
-  pill.querySelector("use").setAttribute("href", `#i-${ICONS[state] ?? "retry"}`);
+  pill.dataset.state = stands;
+  pill.querySelector("use").setAttribute("href", `#i-${ICONS[stands] ?? "retry"}`);
   const at = timeOfDay(since + now() - Date.now());
   const words = {
+    still: still && STILL[still.kind] + (still.since ? ` since ${timeOfDay(still.since)}` : ""),
     late: `no word since ${at}`,
     reconnecting: reason || `reconnecting since ${at}`,
     offline: `offline since ${at}`,
   };
   const word = document.getElementById("live-word");
-  const text = words[state] ?? (reason || state);
+  const text = words[stands] ?? (reason || stands);
   if (word.textContent !== text) word.textContent = text;
 }

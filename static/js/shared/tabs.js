@@ -1,10 +1,12 @@
 // @ts-check
-// The scenarios' tabs: of each how many are in its most severe state, on every page.
+// The scenarios' tabs: of each how many are in its most severe state, and what is wrong with its
+// board, on every page.
 //
 // A board is told by its socket. Other pages ask `data-tabs` every few seconds; while the server
 // does not answer, the counts are marked as old.
 import { now, timeOfDay } from "./clock.js";
 import { number } from "./number.js";
+import { showStandstill } from "./status.js";
 import { titleAlarms } from "./title.js";
 
 const EVERY_MS = 5000;
@@ -20,9 +22,9 @@ const tabs = /** @type {HTMLElement[]} */ ([...(nav?.querySelectorAll("[data-sce
 export function showWorst(worst) {
   for (const tab of tabs) {
     const n = worst[tab.dataset.scenario];
-    /** @type {HTMLElement} */
-    const badge = tab.querySelector(".tab-count");
-    if (n === undefined || badge.dataset.count === String(n)) continue;
+    /** @type {HTMLElement | null} */
+    const badge = tab.querySelector(".tab-count"); // a life cycle has none
+    if (n === undefined || !badge || badge.dataset.count === String(n)) continue;
     badge.dataset.count = String(n);
     badge.hidden = n === 0;
     badge.querySelector(".n").textContent = number(n);
@@ -30,22 +32,62 @@ export function showWorst(worst) {
   titleAlarms(alarms());
 }
 
+/**
+ * Mark the boards with which something is wrong, in words by scenario.
+ *
+ * @param {Record<string, string>} wrong
+ */
+export function showBoardTroubles(wrong) {
+  for (const tab of tabs) {
+    const words = wrong[tab.dataset.scenario] ?? "";
+    /** @type {HTMLElement} */
+    const mark = tab.querySelector(".tab-trouble");
+    if (mark.title === words) continue;
+    mark.title = words;
+    mark.hidden = !words;
+    mark.querySelector(".words").textContent = words;
+  }
+}
+
+/**
+ * Say that the counts are those of an earlier time, Unix ms; null: they are those of now.
+ *
+ * @param {number | null} at
+ */
+export function markStale(at) {
+  if (!nav || (at !== null) === "stale" in nav.dataset) return;
+  if (at === null) {
+    delete nav.dataset.stale;
+    nav.removeAttribute("title");
+  } else {
+    nav.dataset.stale = "true";
+    nav.title = `Counts as they were at ${timeOfDay(at)}: the server does not answer`;
+  }
+}
+
 /** Of the board that is shown, or of all together; a life cycle has no worst state. */
 function alarms() {
   const current = tabs.filter((tab) => tab.hasAttribute("aria-current"));
-  const counted = (current.length ? current : tabs).filter((tab) => !("lifeCycle" in tab.dataset));
+  const counted = current.length ? current : tabs;
   const n = counted.reduce((sum, tab) => sum + count(tab), 0);
   return n ? number(n) : "";
 }
 
 /** @param {HTMLElement} tab */
 function count(tab) {
-  return Number(tab.querySelector(".tab-count").getAttribute("data-count"));
+  return Number(tab.querySelector(".tab-count")?.getAttribute("data-count") ?? 0);
 }
 
-/** Keep the tabs of a page without a socket live. */
+/** Keep the tabs of a page without a socket live; show the boards that stand apart once they open. */
 export function followTabs() {
+  /** @type {HTMLDetailsElement | null} */
+  const apart = document.querySelector(".tabs-off");
+  apart?.addEventListener("toggle", () => {
+    if (apart.open) nav.scrollLeft = nav.scrollWidth; // on a phone they are past the edge
+  });
   if (!nav?.dataset.tabs) return;
+  const { hasBanner, standstill: kind, standstillSince: since } = nav.dataset;
+  if (kind && hasBanner === undefined) showStandstill({ kind, since: Number(since) });
   let timer = 0;
   const ask = async () => {
     clearTimeout(timer);
@@ -53,12 +95,13 @@ export function followTabs() {
     try {
       const answer = await fetch(nav.dataset.tabs, { signal: AbortSignal.timeout(PATIENCE_MS) });
       if (!answer.ok || answer.redirected) throw new Error(`status ${answer.status}`);
-      showWorst((await answer.json()).worst);
-      delete nav.dataset.stale;
-      nav.removeAttribute("title");
+      const told = await answer.json();
+      showWorst(told.worst);
+      showBoardTroubles(told.board_troubles);
+      if (hasBanner === undefined) showStandstill(told.standstill);
+      markStale(null);
     } catch {
-      if (!nav.dataset.stale) nav.title = `Counts as they were at ${timeOfDay(now())}: the server does not answer`;
-      nav.dataset.stale = "true";
+      markStale(now());
     }
     timer = setTimeout(ask, EVERY_MS);
   };

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from browser_pages import Open, live
+from browser_pages import Open, live, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
 from ops.supervise import Supervisor
@@ -53,6 +53,29 @@ def banner(page: Page, kind: str, what: str) -> None:
     expect(since).to_have_attribute("title", re.compile("UTC$"))
 
 
+def test_a_board_whose_pipeline_is_off_stands_apart_and_troubles_nobody(open_as: Open) -> None:
+    page = live(open_as("operator", "/s/attack/"))
+    expect(page.locator("#banner")).not_to_contain_text("Clients")
+    behind = page.locator(".tabs-off")
+    expect(behind.get_by_role("link")).to_have_count(0)  # none that is seen
+    summary = behind.locator("summary")
+    expect(summary).to_have_text("examples, off")
+    summary.focus()
+    page.keyboard.press("Enter")
+    clients = behind.get_by_role("link", name="Clients")
+    expect(clients).to_be_visible()
+    expect(clients).to_have_attribute("title", re.compile("TALLYBOARD_PIPELINES=.*login-guard"))
+    assert serious_in_both(page) == []
+    clients.click()
+    expect(page.locator("#empty-board")).to_contain_text("TALLYBOARD_PIPELINES=")
+    expect(page.locator(".tabs-off [aria-current]")).to_be_visible()
+    expect(page.locator("#banner")).to_be_hidden()
+    phone = live(open_as("operator", "/s/attack/", width=390))
+    phone.locator(".tabs-off summary").click()
+    expect(phone.locator(".tabs-off").get_by_role("link", name="Customers")).to_be_in_viewport()
+    assert too_wide_in(phone) == []
+
+
 def test_browser_that_is_cut_off_shows_nothing_as_live(
     open_as: Open, supervisor: Supervisor, faults: list[str]
 ) -> None:
@@ -67,6 +90,7 @@ def test_browser_that_is_cut_off_shows_nothing_as_live(
         page.wait_for_function(STANDS_STILL)  # once rows that waited are in their places
         banner(wall, "cut-off", "Cut off from the server since")
         banner(asset, "cut-off", "Cut off from the server since")
+        expect(page.locator("#tabs")).to_have_attribute("data-stale", "true")
         expect(asset.locator("body.stale")).to_have_count(1)
         asset.wait_for_function(STANDS_STILL)
     finally:
@@ -75,6 +99,7 @@ def test_browser_that_is_cut_off_shows_nothing_as_live(
     expect(asset.locator("#banner[data-kind=cut-off]")).to_have_count(0)
     live(page)
     expect(page.locator("#banner[data-kind=cut-off]")).to_have_count(0)
+    expect(page.locator("#tabs[data-stale]")).to_have_count(0)
     assert not page.title().startswith("(cut off)")
     assert not page.evaluate(STANDS_STILL)
     faults[:] = [fault for fault in faults if not re.search(UNREACHED, fault)]
@@ -93,14 +118,14 @@ def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Sup
     asset = live(open_as("operator", "/s/attack/a/shop.example/"))
     supervisor.stop("materialiser")
     try:
-        for followed in (page, asset):  # after a minute's silence the agents come before it
+        for followed in (page, asset):
             listed = followed.locator(".banner-list")
-            expect(listed).to_contain_text("The database is behind the log since")
-            expect(listed).to_contain_text("check that the materialiser runs")
+            expect(listed).to_contain_text("History is late; the states are current since")
+            expect(listed).to_contain_text("If it lasts, call an admin. What is missing")
         expect(page.locator("body.stale")).to_have_count(0)
     finally:  # the tests after it need what is in the database
         supervisor.start("materialiser")
-    expect(page.locator("#banner")).not_to_contain_text("The database is behind")
+    expect(page.locator("#banner")).not_to_contain_text("History is late")
 
 
 @pytest.mark.extensive
@@ -108,13 +133,14 @@ def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Sup
 def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))
     asset = live(open_as("operator", "/s/attack/a/shop.example/"))
-    expect(page.locator("#banner")).to_have_attribute("data-kind", "agents", timeout=90_000)
+    expect(page.locator("#banner")).to_have_attribute("data-kind", "agents", timeout=180_000)
     banner(page, "agents", "Attacks: no agent has reported since")
     banner(asset, "agents", "Attacks: no agent has reported since")
-    page.keyboard.press("s")
-    listed = page.locator(".banner-list")
-    expect(listed).to_be_visible()
-    expect(listed).to_contain_text("Connectivity: no agent has reported since")
+    mark = page.locator('.tabs [data-scenario="connectivity"] .tab-trouble')
+    words = "Connectivity: no agent has reported"
+    expect(mark).to_have_attribute("title", words, timeout=180_000)
+    expect(mark).to_be_visible()
+    expect(page.locator("#banner")).not_to_contain_text(words)
 
 
 @pytest.mark.extensive
@@ -128,6 +154,13 @@ def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) 
         expect(asset.locator("#announce")).to_have_text("The job has not answered")
         expect(page.locator("#announce")).to_have_text("The job has not answered")
         expect(page.locator("body.stale")).to_have_count(1)
+        other = open_as("operator", "/events/")
+        for shown in (page, asset, other):  # its socket, or server, answers all the same
+            expect(shown.locator("#live")).to_have_attribute("data-state", "still")
+            expect(shown.locator("#live")).to_contain_text("job silent since")
+        page.locator("#banner .banner-line a").click()
+        expect(page.locator("#missing")).to_contain_text("The job has not answered since")
+        page.go_back()
         for path in ("/s/orders/", "/s/attack/a/shop.example/"):
             fresh = open_as("operator", path, java_script_enabled=False)
             expect(fresh.locator(".banner-line")).to_contain_text("The job has not answered since")
@@ -135,3 +168,5 @@ def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) 
         supervisor.start("job")
     for followed in (page, asset):
         expect(followed.locator("#banner[data-kind=job]")).to_have_count(0, timeout=90_000)
+        expect(followed.locator("#live")).to_have_attribute("data-state", "live")
+    expect(other.locator("#live")).to_have_attribute("data-state", "live")

@@ -26,7 +26,10 @@ ASKED = """text => {
   form.elements.q.value = text;
   form.requestSubmit();
   return [document.getElementById("shown").textContent,
-          document.getElementById("table-box").classList.contains("asking")];
+          document.getElementById("table-box").classList.contains("asking"),
+          [...document.querySelectorAll("#tbody .asset, #tbody .state")].every((each) =>
+            getComputedStyle(each).textDecorationLine === "none" &&
+            getComputedStyle(each).filter === "none")];
 }"""
 """Asks for a filter; what the page says of its rows before any answer can have come."""
 
@@ -186,14 +189,15 @@ def test_rows_of_another_filter_never_stand_under_a_new_one(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
     page = board(open_as, prefix)
-    words, marked = page.evaluate(ASKED, f"{prefix} state:suspicious")
-    assert (words, marked) == ("looking…", True)
+    words, marked, as_they_were = page.evaluate(ASKED, f"{prefix} state:suspicious")
+    assert re.fullmatch(r"3 of [\d,]+ sites · filtering…", words)
+    assert (marked, as_they_were) == (True, True)
     expect(page.locator("#tbody tr")).to_have_count(1)
     expect(page.locator("#shown")).to_have_text(re.compile("^1 of"))
     expect(page.locator("#table-box")).not_to_have_class(re.compile("asking"))
     page.locator("#q").fill(f"{prefix} state:")
     expect(page.locator("#problem")).to_be_visible()
-    expect(page.locator("#shown")).to_have_text("not by this filter")
+    expect(page.locator("#shown")).to_have_text(re.compile("^3 of .* · not by this filter$"))
     expect(page.locator("#table-box")).to_have_class(re.compile("asking"))
     assert serious_in_both(page) == []
     page.locator("#q").fill(f'{prefix} state:"Under attack"')

@@ -185,7 +185,7 @@ def test_help_lists_every_key(open_as: Open) -> None:
 def test_keys_of_one_character_can_be_switched_off(open_as: Open) -> None:
     page = live(open_as("operator", "/"))
     page.keyboard.press("?")
-    page.get_by_label("Keys of one character work").uncheck()
+    page.get_by_label("Single-key shortcuts").uncheck()
     page.keyboard.press("Escape")
     page.reload()
     live(page)

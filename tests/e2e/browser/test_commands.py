@@ -17,6 +17,9 @@ def test_operator_sets_a_state_and_releases_it(open_as: Open, send: Send, prefix
     asset = f"{prefix}10.0.0.0/8"
     send("orders", asset, "desk", "picking")
     page = opened(open_as("operator", f"/s/orders/?q={prefix}"), asset)
+    release = page.locator("#panel summary", has_text="Release")
+    expect(page.locator("#panel summary", has_text="Set a state")).to_be_visible()
+    expect(release).to_be_hidden()  # nothing is pinned
     page.locator("#panel summary", has_text="Set a state").click()
     form = page.locator("#panel .command-set form")
     form.locator("[name=state]").fill("shipped")
@@ -27,9 +30,10 @@ def test_operator_sets_a_state_and_releases_it(open_as: Open, send: Send, prefix
     expect(row(page, asset).locator(".badge.override")).to_be_visible()
     expect(page.locator("#facts")).to_contain_text("Pinned by operator")
     expect(page.locator("#facts")).to_contain_text("saw the truck leave")
-    page.locator("#panel summary", has_text="Release").click()
+    release.click()
     page.locator("#panel .command-release form").get_by_role("button").click()
     expect(row(page, asset).locator(".badge.override")).to_have_count(0)
+    expect(release).to_be_hidden()
     expect(row(page, asset).locator(".col-state")).to_contain_text("Picking")
 
 

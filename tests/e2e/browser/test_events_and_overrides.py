@@ -16,14 +16,14 @@ def test_events_come_by_themselves_and_wait_while_paused(
     open_as: Open, send: Send, prefix: str
 ) -> None:
     one, other = f"{prefix}one", f"{prefix}other"
-    page = live(open_as("manager", f"/events/?q={prefix}"))
+    page = live(open_as("manager", f"/events/?scenario=*&q={prefix}"))
     expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
     send("orders", one, "desk", "picking")
     expect(event(page, one)).to_have_count(1)
     page.keyboard.press("p")
     expect(page.locator("#pause")).to_have_attribute("aria-pressed", "true")
     send("orders", other, "desk", "picking")
-    beside = live(open_as("manager", f"/events/?q={prefix}"))
+    beside = live(open_as("manager", f"/events/?scenario=*&q={prefix}"))
     expect(event(beside, other)).to_have_count(1)
     expect(event(page, other)).to_have_count(0)
     page.keyboard.press("p")
@@ -34,7 +34,7 @@ def test_events_come_by_themselves_and_wait_while_paused(
 @pytest.mark.extensive
 def test_events_are_filtered_by_keyboard(open_as: Open, send: Send, prefix: str) -> None:
     send("orders", f"{prefix}a", "desk", "picking")
-    page = live(open_as("manager", "/events/"))
+    page = live(open_as("manager", "/events/?scenario=*"))
     page.get_by_role("combobox", name="Filter").focus()
     page.keyboard.type(f"{prefix}a")
     page.keyboard.press("Enter")

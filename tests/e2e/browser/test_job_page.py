@@ -116,8 +116,8 @@ def test_stop_and_start(open_as: Open, told: Producer) -> None:
     assert serious_in_both(page) == []
     board = open_as("operator", "/s/attack/")
     banner = board.locator("#banner .banner-line")
-    expect(banner).to_contain_text("The job was stopped by admin since")
-    expect(banner).to_contain_text("a drill: stop")
+    expect(banner).to_contain_text("The job was stopped by admin at")
+    expect(banner).to_contain_text('("a drill: stop")')
     ask(page, "start", "Start kernel")
     outcome(page, "start")
     state(page, "running")

@@ -9,7 +9,16 @@ from browser_pages import Open, serious, serious_in_both, too_wide_in
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.digests.content import Lateness, content_of
-from dashboard.summaries.figures import Delays, Figures, Group, Question, Summary, Times, WorstAsset
+from dashboard.summaries.figures import (
+    Delays,
+    Figures,
+    Group,
+    Observed,
+    Question,
+    Summary,
+    Times,
+    WorstAsset,
+)
 from domain.history.periods import WEEK, Span, containing
 
 PHONE = 320
@@ -58,7 +67,8 @@ def digest() -> str:
     none = Delays()
 
     def figures(attacks: int, bad: int) -> Figures:
-        return Figures(Times(700 * HOUR, bad), attacks, attacks, None, none, none, 0, 2)
+        times, seen = Times(700 * HOUR, bad), Observed(167 * HOUR, 168 * HOUR, seen=True)
+        return Figures(times, attacks, attacks, None, none, none, 0, 2, seen)
 
     worst = tuple(
         WorstAsset("attack", f"{'very-' * n}long-name.shop-{n}.example.org", n * HOUR, 0, n, HOUR)
@@ -70,7 +80,7 @@ def digest() -> str:
         question, "UTC", Span(0, 1), Span(0, 1), False, 1, None, None, whole, worst=worst
     )
     late = Lateness(1_795_417_200_000, 2)
-    link = "https://board.example/digests/unsubscribe/1:abc/"
+    link = "https://board.example/digests/unsubscribe/1.abc/"
     return content_of(found, "Websites under attack", "every week", link, late).html()
 
 

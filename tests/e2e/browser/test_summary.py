@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from browser_pages import Open, Send, live, log_in, serious_in_both, too_wide_in
@@ -90,6 +90,18 @@ def test_the_period_is_changed_by_keyboard_and_kept_in_the_address(
     expect(page.locator("h1")).to_have_text(f"{datetime.now(UTC):%B %Y}")
     page.get_by_role("link", name="← Before").press("Enter")
     expect(page).to_have_url(re.compile("period=month&date=.*scenario=attack"))
+
+
+def test_what_was_not_observed_is_hatched(open_as: Open, attacked: str) -> None:
+    week_to_come = datetime.now(UTC).date() + timedelta(days=7)
+    page = summed(open_as("manager", f"/summary/?period=week&date={week_to_come}"))
+    days = page.locator(".of-days .heat td.level--1")
+    expect(days).to_have_count(7)
+    hatched = "each => getComputedStyle(each).backgroundImage.startsWith('repeating-linear')"
+    assert days.first.evaluate(hatched)
+    expect(page.locator(".of-days .legend")).to_contain_text("not observed")
+    expect(page.locator(".tile-attacks .tile-value")).to_have_text("not observed")
+    assert serious_in_both(page) == []
 
 
 def test_a_week_is_one_sheet_of_paper(open_as: Open, attacked: str) -> None:

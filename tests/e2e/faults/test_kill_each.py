@@ -19,7 +19,7 @@ from wire.topics import Topics
 
 PIPELINE = ("broker", "job", "materialiser", "web")
 """A report goes through these."""
-OTHERS = ("worker", "notifier", "pipelines", "simulator", "probe-a", "target")
+OTHERS = ("worker", "notifier", "beat", "pipelines", "simulator", "probe-a", "target")
 ASSETS = ("witness-1", "witness-2", "witness-3")
 
 

@@ -32,7 +32,11 @@ def stack(tmp_path: Path, jars_dir: Path, smtp_port: int) -> Iterator[Stack]:
     """The workers alone, whose mail server is on a port of this machine."""
     mail = {"smtp_host": "127.0.0.1", "smtp_port": smtp_port, "smtp_tls": "none"}
     own = Stack(
-        tmp_path / "data", only=["worker", "notifier"], jars_dir=jars_dir, demo=False, **mail
+        tmp_path / "data",
+        only=["worker", "notifier", "beat"],
+        jars_dir=jars_dir,
+        demo=False,
+        **mail,
     )
     own.start(180)
     yield own

@@ -15,7 +15,9 @@ from stack import Stack, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
-PROCESSES = ("broker", "mail", "materialiser", "notifier", "pipelines", "tills", "web", "worker")
+PROCESSES = (
+    "beat", "broker", "mail", "materialiser", "notifier", "pipelines", "tills", "web", "worker",
+)  # fmt: skip
 PIPELINES = "invoices,loyalty,invoice-lines,invoice-archive"
 
 

@@ -19,7 +19,7 @@ from wire.topics import Topics
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(480)]
 
-NEEDED = ("broker", "pipelines", "materialiser", "worker", "notifier", "mail")
+NEEDED = ("broker", "pipelines", "materialiser", "worker", "notifier", "beat", "mail")
 PRODUCT = "product-7"
 NOW_MS = 1_790_000_000_000
 LONGEST_S = 120

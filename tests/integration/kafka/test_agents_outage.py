@@ -213,8 +213,10 @@ def test_agents_report_and_stop_on_sigterm_where_probes_leave(
                 len(votes(log_of(bus, "connectivity.reports"))) > 30
                 and len(votes(log_of(bus))) > 100
                 and log_of(bus, "orders.reports")
+                and {("broker", "probe-a"), ("demo-target", "probe-a")}
+                <= votes(log_of(bus, "connectivity.reports")).keys()
             ),
-            40,
+            60,
             "simulated agents and the probe have reported",
         )
     finally:
@@ -224,7 +226,7 @@ def test_agents_report_and_stop_on_sigterm_where_probes_leave(
         for (a, by), r in votes(log_of(bus, "connectivity.reports")).items()
         if by == "probe-a"
     }
-    assert (found["broker"], found["web-server"], found["demo-target"]) == ("up", "down", "up")
+    assert found == {"broker": "up", "demo-target": "up"}  # and the web server is not up yet
     watched = {(asset, "probe-a") for asset in found}
     assert withdrawn(log_of(bus, "connectivity.reports")) == watched
     assert codes == [0, 0, 0]
@@ -239,7 +241,7 @@ def test_agents_wait_for_a_broker_and_still_stop(tmp_path: Path) -> None:
     children = [start(c, env, log) for c, log in zip(COMMANDS, logs, strict=True)]
     try:
         wait_until(
-            lambda: all("wait on disk" in log.read_text() for log in logs[:2]), 30, "they spool"
+            lambda: all("wait on disk" in log.read_text() for log in logs[:2]), 60, "they spool"
         )
         assert [child.poll() for child in children] == [None] * 3
     finally:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from config.settings import PREFIX, Settings
 from ops.health import trouble
@@ -18,18 +20,21 @@ from stack import ROOT, EmbeddedBroker, free_port, wait_until
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 PROCESSES = (
-    "job", "pipelines", "materialiser", "web", "worker", "notifier", "simulator", "target",
+    "job", "pipelines", "materialiser", "web", "worker", "notifier", "beat", "simulator", "target",
     "probe-a",
 )  # fmt: skip
 SECRET = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c"
+MOUNTED = "/run/secrets"
+OWN_KEYS = {"data-key", "push-key.pem", "command-keys.json"}
+"""What a process writes into its data directory where it uses a key and was given none."""
 
 
 class Told:
-    """What a service is told there, fitted to this machine: files in place of containers."""
+    """What a service is told there, fitted to this machine: folders in place of volumes."""
 
     def __init__(self, folder: Path, broker: EmbeddedBroker, jars_dir: Path) -> None:
+        self.folder = folder
         self.values = {
-            "DATA_DIR": str(folder),
             "DATABASE_URL": f"sqlite:///{folder}/tallyboard.sqlite3",
             "REDIS_URL": "",
             "KAFKA_BOOTSTRAP": broker.bootstrap,
@@ -37,23 +42,27 @@ class Told:
             "HTTP_HOST": "127.0.0.1",
             "HTTP_PORT": str(free_port()),
             "TARGET_PORT": str(free_port()),
-            "SECRET_KEY": SECRET,
-            "PROBES": "probes.toml",
+            "COMMAND_KEYS": f"{folder}/command-keys/command-keys.json",
+            "DEMO": "1",
         }
         self.fixed = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
             f"{PREFIX}JARS_DIR": str(jars_dir),
         }
+        self.secrets = write_secrets(folder / "secrets")
 
     def environment(self, service: str) -> dict[str, str]:
-        names = [name.removeprefix(PREFIX) for name in SERVICES[service]["environment"]]
-        told = {f"{PREFIX}{name}": self.values.get(name, "") for name in names}
-        return self.fixed | told
+        told = {}
+        for name, value in SERVICES[service]["environment"].items():
+            mounted = str(value).startswith(MOUNTED)
+            given = str(value).replace(MOUNTED, str(self.secrets)) if mounted else ""
+            told[name] = self.values.get(name.removeprefix(PREFIX), given)
+        return self.fixed | told | {f"{PREFIX}DATA_DIR": str(self.folder / service)}
 
     def settings(self, service: str) -> Settings:
         ours = {name.lower(): value for name, value in self.values.items() if value}
-        return Settings(_env_file=None, **ours)  # type: ignore[arg-type,call-arg]
+        return Settings(_env_file=None, data_dir=self.folder / service, **ours)  # type: ignore[arg-type,call-arg]
 
     @contextmanager
     def running(self, service: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
@@ -67,6 +76,17 @@ class Told:
         finally:
             process.terminate()
             process.wait(30)
+
+
+def write_secrets(folder: Path) -> Path:
+    """Write the files that are below `/run/secrets` in every deployment; returns their folder."""
+    folder.mkdir()
+    for name in ("secret-key", "data-keys", "database-password", "redis-password"):
+        (folder / name).write_text(SECRET)
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "push-key").write_bytes(pem)
+    return folder
 
 
 @pytest.mark.slow
@@ -89,3 +109,6 @@ def test_each_process_lives_with_what_it_is_told(
                 return not trouble(told.settings(name), name)
 
             wait_until(lives, 120, f"{name} gives no sign of life, see {logs[name]}")
+    made = {path.name for path in folder.glob("*/*") if path.parent.name in PROCESSES}
+    assert not made & OWN_KEYS, "a process uses a key that its container is not given"
+    assert (folder / "command-keys" / "command-keys.json").exists()

@@ -209,7 +209,7 @@ def product(
     hooks: HookServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Faults]:
-    """Materialiser, worker and notifier, with a rule that tells a mail address and a webhook."""
+    """Materialiser, workers and Beat, with a rule that tells a mail address and a webhook."""
     database = empty_database(url, "notification_faults")
     environment = os.environ | {
         "TALLYBOARD_DATA_DIR": str(tmp_path_factory.mktemp("faults")),
@@ -230,7 +230,7 @@ def product(
     faults = Faults(environment, database, bus)
     faults.database.execute(HOLD)
     try:
-        for name in ("materialiser", "worker", "notifier"):
+        for name in ("materialiser", "worker", "notifier", "beat"):
             faults.start(name)
         yield faults
     finally:

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from order_records import OrderLog, state_record
-from store_servers import SECRET, StoreServers
+from store_servers import SECRET, StoreServers, opening
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
@@ -165,13 +165,14 @@ def test_a_server_that_was_stopped_does_not_answer_for_what_it_has_lost(
         wait_until(lambda: servers.store.health().ready, SESSION_S + 15, "nobody takes over")
         # A question that waits for it in its socket, and is the first thing that it reads.
         wanted = ",".join(map(str, lost))
-        url = f"http://{first}/orders?partitions={wanted}"
+        target = f"/orders?partitions={wanted}"
         statuses: list[int] = []
 
         def ask() -> None:
-            statuses.append(httpx.get(url, headers=headers, timeout=20).status_code)
+            answer = httpx.get(f"http://{first}{target}", headers=headers, timeout=20)
+            statuses.append(answer.status_code)
 
-        headers = {"Authorization": f"Bearer {SECRET}", "Tallyboard-Forwarded": "1"}
+        headers = opening(first, target) | {"Tallyboard-Forwarded": "1"}
         asker = threading.Thread(target=ask)
         asker.start()
         servers.processes[first].send_signal(signal.SIGCONT)
@@ -201,28 +202,39 @@ def test_a_server_sends_its_client_to_the_owner_and_lets_nobody_else_in(
     servers.wait(2)
     owners = {order: servers.store.owner(order) for order in ORDERS}
     order = next(order for order in ORDERS if owners[order] == second)
-    headers = {"Authorization": f"Bearer {SECRET}"}
-    url = f"http://{first}/orders/{order}"
+    path, url = f"/orders/{order}", f"http://{first}/orders/{order}"
     assert httpx.get(url).status_code == 401
-    assert httpx.get(url, headers={"Authorization": "Bearer x"}).status_code == 401
+    assert httpx.get(url, headers={"Authorization": f"Bearer {SECRET}"}).status_code == 401
     assert httpx.get(f"{url}?ticket=1.2").status_code == 401
-    forwarded = httpx.get(url, headers=headers).json()
+    assert httpx.get(url, headers=opening(second, path)).status_code == 401
+    assert httpx.get(url, headers=opening(first, "/orders")).status_code == 401
+    forwarded = asked(first, path).json()
     assert (forwarded["order"]["order"], forwarded["instance"]) == (order, second)
-    sent = httpx.get(f"{url}?redirect=1", headers=headers)
+    sent = asked(first, f"{path}?redirect=1")
     assert sent.status_code == 307
     there = httpx.get(sent.headers["Location"])  # with the ticket alone
     assert (there.status_code, there.json()["instance"]) == (200, second)
-    naive = httpx.get(f"{url}?local=1", headers=headers).json()
+    elsewhere = sent.headers["Location"].replace(second, first)
+    assert httpx.get(elsewhere).status_code == 401
+    assert httpx.get(f"{sent.headers['Location']}&local=1").status_code == 401
+    naive = asked(first, f"{path}?local=1").json()
     assert (naive["order"], naive["complete"]) == (None, False)
     alone = servers.store.alone(first).all(limit=1000)
     assert not alone.complete
     assert {each.order for each in alone.orders} == {
         name for name, owner in owners.items() if owner == first
     }
-    final = httpx.get(url, headers=headers | {"Tallyboard-Forwarded": "1"})
+    final = asked(first, path, {"Tallyboard-Forwarded": "1"})
     assert (final.status_code, final.json()["reason"]) == (421, "not-owner")
     for query in ("limit=0", "limit=x", "partitions=a", f"after={'x' * 300}"):
-        assert httpx.get(f"http://{first}/orders?{query}", headers=headers).status_code == 422
+        assert asked(first, f"/orders?{query}").status_code == 422
+
+
+def asked(address: str, target: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    """What a server answers whoever has a ticket."""
+    return httpx.get(
+        f"http://{address}{target}", headers=opening(address, target) | (headers or {})
+    )
 
 
 def test_an_address_that_is_taken_is_refused(servers: StoreServers, client: Client):

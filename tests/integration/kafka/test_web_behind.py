@@ -118,7 +118,7 @@ def test_web_that_waits_for_the_database_says_since_when_it_is_behind(
         later = beat(socket, lambda message: message["now"] > first["now"] + WEB_LATE_MS)
     (trouble,) = later["troubles"]
     assert trouble["kind"] == "web"
-    assert trouble["what"] == "This server is behind the log"
+    assert trouble["what"] == "States are late on this server"
     assert trouble["stale"]
     assert fresh["now"] - 1_000 < trouble["since"] < later["now"] - 2 * WEB_LATE_MS
     assert broker.answers()

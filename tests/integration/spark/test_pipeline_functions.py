@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.testing import assertDataFrameEqual
 
+from domain.records import SCHEMA_MISMATCH
 from pipelines import station_lookup as lookups
 from pipelines.report_rates import report_rates
 from pipelines.station_lookup import look_up, station_lookup
@@ -198,7 +199,7 @@ def test_values_that_do_not_fit_are_dead_letters_with_their_place(spark: SparkSe
         ("t.x", "1"),
         ("t.x", "3"),
     }
-    assert {one["reason"] for one in headers} == {"value does not fit the schema of the pipeline"}
+    assert {one["reason"] for one in headers} == {SCHEMA_MISMATCH}
 
 
 # ---- a new pipeline -----------------------------------------------------------------------------

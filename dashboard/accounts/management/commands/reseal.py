@@ -7,6 +7,7 @@ from typing import Any
 
 from allauth.mfa.models import Authenticator
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from dashboard.accounts.encryption import OTHER_SECRETS, NoKey
 from dashboard.accounts.factors import resealed
@@ -48,11 +49,16 @@ class Command(BaseCommand):
         self.stdout.write(f"Encrypted again: {sealed}; removed: {len(lost)}.")
 
 
+@transaction.atomic
 def _reseal(factor: Authenticator) -> bool:
     """Seal a factor again. Returns False where no key opens it."""
+    # As it is now: a login stores in it which code it used.
+    row = Authenticator.objects.select_for_update().filter(pk=factor.pk).first()
+    if row is None:
+        return True
     try:
-        factor.data = resealed(factor.data)
+        row.data = resealed(row.data)
     except NoKey:
         return False
-    factor.save(update_fields=["data"])
+    row.save(update_fields=["data"])
     return True

@@ -21,7 +21,7 @@ class Command(BaseCommand):
         """Make or disable them, and print what was done."""
         if settings.TALLYBOARD.catches_mail:
             if demo.ensure(now_ms()):
-                self.stdout.write("The demo's rule tells of attacks by mail.")
+                self.stdout.write("The demo's rule tells of attacks on gold customers by mail.")
             if settings.TALLYBOARD.points_target == DEMO_POINTS and demo.ensure_points(now_ms()):
                 self.stdout.write("Points that invoices earn are told by mail.")
         elif demo.switch_off(now_ms()):

@@ -10,7 +10,7 @@ import msgspec
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from bus.base import BusError
+from bus.base import Bus, BusError, Refused, Unavailable
 from bus.kafka import KafkaBus
 from dashboard.core.progress_bar import Bar
 from dashboard.core.scenarios import scenarios, topics
@@ -18,6 +18,9 @@ from dashboard.core.times import now_ms
 from dashboard.reconciliation.comparison import Behind, Difference, Reconciler, Result
 from dashboard.reconciliation.snapshots import Snapshots
 from dashboard.states.aggregates import Miscounted
+
+ANSWERS_S = 5.0
+"""How long Kafka may take to answer at all, s: what asks the log later waits longer."""
 
 
 class Command(BaseCommand):
@@ -46,9 +49,10 @@ class Command(BaseCommand):
         Exit code 0: no difference, 1: differences, 2: it could not be judged.
         """
         tallyboard = settings.TALLYBOARD
+        bus = KafkaBus(tallyboard.kafka_options())
         with Bar("Replaying") as bar:
             reconciler = Reconciler(
-                KafkaBus(tallyboard.kafka_options()),
+                bus,
                 topics(),
                 scenarios(),
                 Snapshots(tallyboard.data_dir / "snapshots", now_ms),
@@ -58,6 +62,7 @@ class Command(BaseCommand):
                 from_snapshot=options["from_snapshot"],
             )
             try:
+                _check_answers(bus)
                 result = reconciler.run()
             except (Behind, BusError) as error:
                 raise CommandError(str(error), returncode=2) from None
@@ -87,6 +92,24 @@ class Command(BaseCommand):
         self.stdout.write(f"{difference.scenario}/{difference.asset}: {difference.kind}")
         for name, (expected, actual) in difference.fields.items():
             self.stdout.write(f"    {name}: expected {expected!r}, found {actual!r}")
+
+
+def _check_answers(bus: Bus) -> None:
+    """Look whether there is a broker. Raises CommandError, which names the address, and BusError
+    for what it refuses."""
+    try:
+        bus.partitions(topics().reports(next(iter(scenarios()))), ANSWERS_S)
+    except Refused:
+        raise
+    except Unavailable as error:
+        known = settings.TALLYBOARD
+        advice = (
+            "start it with make run, or set TALLYBOARD_KAFKA_PORT to the port of the one that runs"
+            if known.embedded_broker
+            else "check TALLYBOARD_KAFKA_BOOTSTRAP"
+        )
+        why = f"Kafka does not answer at {known.bootstrap} ({error}): {advice}."
+        raise CommandError(why, returncode=2) from None
 
 
 def _named(number: Miscounted) -> str:

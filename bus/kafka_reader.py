@@ -1,0 +1,269 @@
+"""A reader of partitions, which passes over what cannot be unpacked and goes on after faults."""
+
+# librdkafka's own error codes begin with an underscore.
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import confluent_kafka as ck
+
+from bus.base import (
+    BusError,
+    Gap,
+    Message,
+    NotPermitted,
+    Refused,
+    TopicPartition,
+)
+from bus.kafka_batches import KafkaBatches
+from bus.kafka_errors import (
+    REFUSED_S,
+    Login,
+    bus_error,
+    log,
+    raised,
+)
+
+# What a reader takes at once, and what it unpacks at most; a larger batch is passed over. It waits
+# for the end of nobody's transaction: one that is left open would hold it for as long.
+_READER = {
+    "group.id": "tallyboard-reader",
+    "enable.auto.commit": "false",
+    "isolation.level": "read_uncommitted",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": "true",
+    "topic.metadata.refresh.interval.ms": "10000",
+    "fetch.max.bytes": str(16 << 20),
+    "fetch.message.max.bytes": str(1 << 20),
+    "receive.message.max.bytes": str(128 << 20),
+}
+# What librdkafka says of a batch that it does not unpack, again and again.
+_UNREADABLE = {ck.KafkaError._BAD_COMPRESSION, ck.KafkaError._BAD_MSG}
+_ENOUGH_BYTES = 262_144
+_BACKOFF_S = 0.1
+_PATIENCE_S = 3.0
+_LOOK_S = 0.5
+
+
+def _gathering(seconds: float) -> dict[str, str]:
+    """Return the settings for a consumer answered after `seconds` s, or once enough has come."""
+    if not seconds:
+        return {}
+    wait_ms = str(round(seconds * 1000))
+    return {"fetch.min.bytes": str(_ENOUGH_BYTES), "fetch.wait.max.ms": wait_ms}
+
+
+class KafkaReader:
+    """A synchronous consumer of assigned partitions."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        starts: Mapping[TopicPartition, int],
+        batches: Callable[[TopicPartition], KafkaBatches],
+        gather_s: float = 0,
+    ) -> None:
+        """batches: opens a partition's log, to look at what cannot be unpacked; gather_s: so long
+        a broker may gather what it answers with, s."""
+        self.gaps: list[Gap] = []
+        self._options, self._batches = {**options, **_gathering(gather_s), **_READER}, batches
+        self._stuck: set[TopicPartition] = set()
+        self._positions: dict[TopicPartition, int] = {}
+        self._lost: set[TopicPartition] = set()
+        self._login, self._refusal = Login(), cast("BusError | None", None)
+        self._ask_again = self._check_at = 0.0
+        self._inner = self._open()
+        self.assign(starts)
+
+    def _open(self) -> ck.Consumer:
+        self._login.tried_anew()
+        self._refusal, self._ask_again = None, 0.0
+        self._check_at = time.monotonic() + _PATIENCE_S
+        return ck.Consumer({**self._options, "error_cb": self._login.heard}, logger=log)
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets, and no others."""
+        self._positions = dict(starts)
+        self._lost, self._stuck = set(), set()
+        self._reassign()
+
+    def _reassign(self) -> None:
+        self._inner.assign([ck.TopicPartition(t, p, at) for (t, p), at in self._positions.items()])
+
+    def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
+        """Return the messages that have arrived; waits for the first only.
+
+        Raises Refused once all has been returned that has arrived, and opens a new connection when
+        it is called again, as librdkafka tells of a refusal once.
+        """
+        end = time.monotonic() + timeout_s
+        if self._refusal is not None:
+            self._pass_on(self._refusal, timeout_s)
+        self._check_visible()
+        while True:
+            messages = self._take(max(0.0, end - time.monotonic()), max_records)
+            if messages:
+                return messages
+            if (refusal := self._refusal or self._login.refusal) is not None:
+                self._pass_on(refusal, 0)
+            if time.monotonic() >= end:
+                return []
+
+    def _check_visible(self) -> None:
+        """Raise NotPermitted where Kafka hides a topic, of which librdkafka says nothing at all."""
+        if time.monotonic() < self._check_at:
+            return
+        self._check_at = time.monotonic() + _PATIENCE_S
+        unheard = [place for place in self._positions if self._known_end(place) == math.inf]
+        for topic in sorted({topic for topic, _ in unheard}):
+            try:
+                error = self._inner.list_topics(topic, timeout=_LOOK_S).topics[topic].error
+            except ck.KafkaException:
+                return  # no broker is there
+            refusal = error and bus_error(error, topic, "READ")
+            if isinstance(refusal, NotPermitted):
+                self._pass_on(refusal, 0)
+
+    def _pass_on(self, refusal: BusError, timeout_s: float) -> None:
+        """Raise a refusal, at first and until it is time to ask again; then open a new connection.
+
+        So what another partition has to tell is not lost, and hides no refusal either.
+        """
+        if not self._ask_again:
+            self._refusal, self._ask_again = refusal, time.monotonic() + REFUSED_S
+            raise refusal
+        left = max(0.0, self._ask_again - time.monotonic())
+        time.sleep(min(left, timeout_s))
+        if left > timeout_s:
+            raise refusal
+        self._replace()
+
+    def at_end(self) -> bool:
+        """Return whether all has been returned that the logs held when the broker last answered."""
+        return not self._lost and all(
+            position >= self._known_end(place) for place, position in self._positions.items()
+        )
+
+    def _known_end(self, place: TopicPartition) -> float:
+        """Return the next offset as librdkafka last heard it; infinity before it heard one."""
+        known = self._inner.get_watermark_offsets(ck.TopicPartition(*place), cached=True)
+        return known[1] if known and known[1] >= 0 else math.inf
+
+    def _take(self, timeout_s: float, max_records: int) -> list[Message]:
+        """Read one round; it may come back empty and early, after an event that was no record."""
+        try:
+            if self._lost:
+                self._mend(min(timeout_s, _PATIENCE_S))
+            if self._stuck:
+                self._pass_over()
+            batch = self._inner.consume(1, timeout_s)
+            if batch and max_records > 1:
+                batch += self._inner.consume(max_records - 1, 0)
+        except ck.KafkaException as error:
+            return self._start_over(error, timeout_s)
+        return [taken for raw in batch if (taken := self._accept(raw)) is not None]
+
+    def _start_over(self, error: ck.KafkaException, timeout_s: float) -> list[Message]:
+        """Replace a consumer that raises by a new one at the same positions."""
+        log.warning("kafka reader starts over: %s", error)
+        time.sleep(min(timeout_s, _BACKOFF_S))
+        self._replace()
+        return []
+
+    def _replace(self) -> None:
+        """Go on with a new consumer at the same positions."""
+        self._close_inner()
+        self._inner = self._open()
+        self._reassign()
+
+    def _accept(self, raw: Any) -> Message | None:
+        """Return a record, or None for an event, whose consequences are drawn here."""
+        place = (raw.topic(), raw.partition())
+        error = raw.error()
+        if error is not None:
+            self._event(error, place, raw.offset())
+            return None
+        self._login.taken()
+        if place not in self._positions or place in self._lost:
+            return None
+        self._positions[place] = raw.offset() + 1
+        return Message(
+            place[0],
+            place[1],
+            raw.offset(),
+            raw.timestamp()[1],
+            raw.key(),
+            raw.value(),
+            tuple(raw.headers() or ()),
+        )
+
+    def _event(self, error: ck.KafkaError, place: TopicPartition, offset: int) -> None:
+        code = error.code()
+        if code == ck.KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return  # it commits nothing, and needs no group
+        if isinstance(refusal := bus_error(error, place[0] or "", "READ"), Refused):
+            self._refusal = refusal
+        elif code == ck.KafkaError._PARTITION_EOF:
+            self._login.taken()
+            # Also past what compaction or a transaction's marker left without a record.
+            if place in self._positions and place not in self._lost:
+                self._positions[place] = max(self._positions[place], offset)
+        elif code == ck.KafkaError._AUTO_OFFSET_RESET and place in self._positions:
+            self._lost.add(place)
+        elif code in _UNREADABLE and place in self._positions:
+            self._stuck.add(place)
+        else:
+            log.debug("kafka reader: %s", error)
+
+    def _pass_over(self) -> None:
+        """Go on behind batches that cannot be unpacked; what is no answer is asked for again."""
+        for place in sorted(self._stuck):
+            at = self._positions[place]
+            try:
+                with self._batches(place) as log_:
+                    batch = next(log_.between(at, at + 1), None)
+            except BusError as error:
+                log.debug("kafka reader: %s", error)
+                return
+            self._stuck.discard(place)
+            if batch is not None:
+                self._positions[place] = batch.last + 1
+                name = f"{place[0]}/{place[1]}"
+                log.warning("%s: %d to %d cannot be unpacked", name, at, batch.last)
+        self._reassign()
+
+    def _mend(self, timeout_s: float) -> None:
+        """Move partitions whose position is outside the log to the log's beginning."""
+        for topic, partition in sorted(self._lost):
+            place = ck.TopicPartition(topic, partition)
+            try:
+                low, high = self._inner.get_watermark_offsets(place, max(timeout_s, 0.5))
+            except ck.KafkaException as error:
+                if isinstance(refusal := raised(error, topic, "READ"), Refused):
+                    self._refusal = refusal
+                return
+            wanted = self._positions[topic, partition]
+            if not low <= wanted <= high:
+                self.gaps.append(Gap(topic, partition, wanted, low))
+                self._positions[topic, partition] = low
+            self._lost.discard((topic, partition))
+        self._reassign()
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the next offset to read, per assigned partition."""
+        return dict(self._positions)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._close_inner()
+
+    def _close_inner(self) -> None:
+        try:
+            self._inner.close()
+        except (ck.KafkaException, RuntimeError) as error:
+            log.debug("kafka reader did not close: %s", error)

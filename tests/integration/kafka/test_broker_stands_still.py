@@ -1,0 +1,120 @@
+"""A broker that stands still and goes on, as a machine that swaps does: no process ends of it, and
+each is answered soon afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from bus_contract import made
+
+from bus.kafka import KafkaBus
+from stack import ROOT, EmbeddedBroker, wait_until
+from stores.base import NotRun, Unreachable
+from stores.directory import Directory
+from stores.owner_store import OwnerStore
+
+SOON_S = 20.0
+"""So soon after it goes on everybody must be answered: librdkafka's own pauses are shorter."""
+# As librdkafka has it by default, 60 s and 30 s; shorter, so that a shorter stand has the effect.
+IMPATIENT = {"socket.timeout.ms": "3000", "socket.connection.setup.timeout.ms": "2000"}
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path, jars_dir: Path) -> Iterator[EmbeddedBroker]:
+    """A broker that a test may stop."""
+    broker = EmbeddedBroker(tmp_path, jars_dir)
+    broker.start()
+    yield broker
+    broker.go_on()
+    broker.kill()
+
+
+class Asker:
+    """A process that asks for a group's members and a topic's offsets."""
+
+    def __init__(self, command: list[str], out: Path) -> None:
+        self._out = out
+        with out.open("wb") as file:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT
+            )
+
+    def wait(self, since: float, timeout_s: float) -> None:
+        """Wait until it has been answered both since then (Unix s)."""
+        both = {"members", "offsets"}
+        wait_until(lambda: self._answered(since) == both, timeout_s, f"see {self._out}")
+
+    def _answered(self, since: float) -> set[str]:
+        assert self.process.poll() is None, self._out.read_text()[-500:]
+        lines = [line.split() for line in self._out.read_text().splitlines()]
+        known = [line for line in lines if line[:1] in (["members"], ["offsets"])]
+        return {line[0] for line in known if len(line) == 2 and float(line[1]) > since}
+
+
+@contextmanager
+def askers(broker: EmbeddedBroker, folder: Path, *options: dict[str, str]) -> Iterator[list[Asker]]:
+    """Processes that have been answered once."""
+    topic = made(KafkaBus({"bootstrap.servers": broker.bootstrap}), "still")
+    begun, script = time.time(), "tests/kafka_asker.py"
+    with ExitStack() as stack:
+        asking: list[Asker] = []
+        for at, each in enumerate(options):
+            command = [sys.executable, script, broker.bootstrap, topic, json.dumps(each)]
+            asking.append(Asker(command, folder / f"asker-{at}.txt"))
+            stack.callback(asking[-1].process.wait)
+            stack.callback(asking[-1].process.kill)
+        for one in asking:
+            one.wait(begun, 60)
+        yield asking
+
+
+def stands_still(broker: EmbeddedBroker, asking: list[Asker], seconds: float) -> None:
+    """Stop the broker for so long; all processes must live through it, and be answered soon."""
+    broker.stand_still()
+    time.sleep(seconds)
+    broker.go_on()
+    since = time.time()
+    for one in asking:
+        one.wait(since, SOON_S)
+
+
+@pytest.mark.slow
+def test_a_broker_that_stood_still_ends_no_process_and_answers_it(
+    own_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    with askers(own_broker, tmp_path, *[IMPATIENT] * 4) as asking:
+        stands_still(own_broker, asking, 15)
+
+
+@pytest.mark.slow
+def test_a_page_waits_once_for_a_broker_that_stands_still(own_broker: EmbeddedBroker) -> None:
+    bus = KafkaBus({"bootstrap.servers": own_broker.bootstrap})
+    directory = Directory(bus, "orders.stores", made(bus, "orders.states"), "a secret")
+    directory.wait(30)
+    store = OwnerStore(directory, "a secret")
+    own_broker.stand_still()
+    directory.expire()
+    begun = time.monotonic()
+    for ask in (lambda: store.get("a"), store.alone, store.all, store.servers, store.all):
+        with pytest.raises(Unreachable):
+            ask()
+    assert time.monotonic() - begun < 5
+    own_broker.go_on()
+    directory.wait(SOON_S)
+    with pytest.raises(NotRun):
+        store.get("a")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_after_a_minute_and_a_half_too(own_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    with askers(own_broker, tmp_path, {}, {}, IMPATIENT, IMPATIENT) as asking:
+        stands_still(own_broker, asking, 90)
+        stands_still(own_broker, asking, 70)

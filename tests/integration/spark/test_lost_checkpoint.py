@@ -1,0 +1,92 @@
+"""A job whose checkpoint is gone goes on above all that readers have seen."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jobs import SCENARIOS, Job, Load
+
+from domain.version import Version
+from stack import EmbeddedBroker
+from streaming.checkpoint import raise_floor
+
+pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+
+
+@pytest.fixture(params=["kernel", "python"])
+def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
+    """A configured job, not yet started, that begins with its fourth epoch, as after rebuilds."""
+    made = Job(
+        broker,
+        tmp_path / "job",
+        f"{request.node.originalname}-{request.param}.",
+        engine=request.param,
+        batch_s=5,
+    )
+    made.configure(SCENARIOS)
+    raise_floor(made.data_dir / "checkpoint" / request.param, 3)
+    yield made
+    made.clean_up()
+
+
+Place = tuple[str, int, bytes]
+"""A topic, one of its partitions, and an asset."""
+
+
+def versions(job: Job) -> dict[Place, list[Version]]:
+    """The versions of each asset's records, in the order of the log."""
+    seen: dict[Place, list[Version]] = {}
+    for message in job.read([job.topics.states(name) for name in job.scenarios()]):
+        version = Version.parse(dict(message.headers)["version"].decode())
+        seen.setdefault((message.topic, message.partition, message.key or b""), []).append(version)
+    return seen
+
+
+def run(job: Job, load: Load) -> None:
+    """Run the job until it has answered a load."""
+    process = job.start()
+    load.send(200)
+    load.finish()
+    process.terminate()
+    assert process.wait(30) == 0, job.log.read_text()[-2000:]
+
+
+def test_states_rise_above_those_of_the_lost_checkpoint(job: Job) -> None:
+    load = Load(job, 1)
+    run(job, load)
+    before = versions(job)
+    assert {version.epoch for each in before.values() for version in each} == {4}
+
+    shutil.rmtree(job.data_dir / "checkpoint")
+    run(job, load)
+
+    after = versions(job)
+    risen = {place: each[len(before.get(place, ())) :] for place, each in after.items()}
+    assert {version.epoch for each in risen.values() for version in each} == {5}
+    for place, each in risen.items():
+        assert each == sorted(each), place
+    # What readers have seen is no change again, but for an asset's last record, and for what time
+    # brought about behind the last record that any version or heartbeat names.
+    for place, each in before.items():
+        earlier = {version.in_log() for version in each[:-5]}
+        assert not earlier & {version.in_log() for version in risen[place]}, place
+
+
+def test_an_old_copy_of_the_checkpoint_rises_too(job: Job) -> None:
+    load, checkpoint = Load(job, 1), job.data_dir / "checkpoint"
+    run(job, load)
+    shutil.copytree(checkpoint, job.data_dir / "copy")
+    shutil.rmtree(checkpoint)
+    run(job, load)
+    shutil.rmtree(checkpoint)
+    (job.data_dir / "copy").rename(checkpoint)
+    before = versions(job)
+
+    run(job, load)
+
+    for place, each in versions(job).items():
+        added = each[len(before.get(place, ())) :]
+        assert all(version.epoch == 6 for version in added), place

@@ -1,0 +1,340 @@
+"""Channels of chat and paging services: which URLs are allowed, and where their requests go."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from certificates import certificate_in
+from django.conf import settings
+from django.test import Client
+from receivers import HookServer, hook_server
+
+from dashboard.accounts.encryption import seal
+from dashboard.core import outbound
+from dashboard.core.times import now_ms
+from dashboard.notifications import chat_services, outbox
+from dashboard.notifications.channels import Undelivered
+from dashboard.notifications.chat import ChatKind
+from dashboard.notifications.delivery import deliver
+from dashboard.notifications.models import GIVEN_UP, SENT, Channel, Message
+from dashboard.notifications.outbox import Draft
+
+pytestmark = pytest.mark.django_db
+
+CHANNELS = "/notifications/channels/"
+TOKEN = "TIiajkdnlazkcOXrIdevi7FQ"
+SLACK = f"slack://T1JJ3T3L2/A1BRTD4JD/{TOKEN}/%23c"
+TELEGRAM = "tgram://123456789:abcdefg_hijklmnop/12315544/"
+DISCORD = "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js/"
+WORKFLOW = (
+    "workflow://example.org:443/643e69f61fd944b58ad5a93a2f0cb7e5/sGdKLWFpbCByZWFsIHNpZ25hdHVyZQ/"
+)
+PARTS = {"slack": SLACK, "tgram": TELEGRAM, "discord": DISCORD, "workflow": WORKFLOW}
+
+
+@pytest.fixture
+def canary() -> Iterator[HookServer]:
+    """A service on this machine, which the product may not call."""
+    with hook_server() as server:
+        yield server
+
+
+@pytest.fixture
+def private(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses of this machine are allowed."""
+    allowed = settings.TALLYBOARD.model_copy(update={"private_targets": True})
+    monkeypatch.setattr(settings, "TALLYBOARD", allowed)
+
+
+def stored(url: str) -> Channel:
+    """A channel as an earlier release may have stored it, unchecked."""
+    return Channel.objects.create(
+        name="Chat", kind="chat", address="masked", secret=seal(url), changed_at=1
+    )
+
+
+def sent_by(channel: Channel) -> Message:
+    """What becomes of a message to a channel."""
+    [target] = outbox.targets_of_channel(channel)
+    message = outbox.put(target, Draft("test", "a test", "text"), now_ms())
+    deliver()
+    message.refresh_from_db()
+    return message
+
+
+def typed(admin: Client, url: str) -> Any:
+    form = {"name": "Chat", "secret": url, "most": "5", "window": "1h", "enabled": "on"}
+    return admin.post(f"{CHANNELS}new/chat/", form)
+
+
+# ---- what a URL may have ----------------------------------------------------------------------
+
+
+def test_every_allowed_service_is_one_of_the_library():
+    services = chat_services.services()
+    assert len(services) == len(chat_services.ALLOWED)
+    assert all(service.name and service.beginnings for service in services.values())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "template", "keyfile", "subfile", "redirect", "verify", "cto", "rto", "attach", "retry",
+        "wait", "user", "pass", "password", "port", "avatar_url", "icon_url", "path",
+    ],
+)  # fmt: skip
+def test_no_service_may_be_given_an_address_a_file_or_a_time_to_wait(name: str):
+    for service in chat_services.services().values():
+        assert name not in service.parameters
+
+
+def test_the_document_lists_the_same_services_and_parameters():
+    text = (settings.BASE_DIR / "docs" / "notifications.md").read_text()
+    section = text.partition("### Chat and paging services")[2].partition("\n**Rotas**")[0]
+    listed = [line.split(" | ") for line in section.splitlines() if "://`" in line]
+    documented = {
+        line[0].removeprefix("| "): (
+            tuple(re.findall(r"`([^`]+)`", line[1])), set(re.findall(r"`([^`]+)`", line[2])),
+        )
+        for line in listed
+    }  # fmt: skip
+    assert documented == {
+        service.name: (service.beginnings, set(service.parameters) - {*chat_services.EVERYWHERE})
+        for service in chat_services.services().values()
+    }
+
+
+@pytest.mark.parametrize("schema", PARTS)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "template=http://127.0.0.1:8299/internal", "template=file:///etc/passwd",
+        "TEMPLATE=/etc/passwd", "%74emplate=/etc/passwd", "format=text;template=/etc/passwd",
+        "redirect=yes", "verify=no", "cto=3600", "rto=3600", "retry=9", "wait=60", ":x=1",
+        "+x=1", "-x=1", "port=8299", "user=me", "pass=me", "password=me", "unheard-of=1",
+    ],
+)  # fmt: skip
+def test_a_parameter_that_is_not_allowed_is_refused(schema: str, query: str):
+    assert ChatKind().problem("", PARTS[schema] + "?format=text") == ""
+    problem = ChatKind().problem("", f"{PARTS[schema]}?{query}")
+    assert problem.startswith("expected no parameters of ")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "json://127.0.0.1/x", " json://127.0.0.1", "JSON://127.0.0.1", "\tjsons://127.0.0.1",
+        "xml://127.0.0.1", "form://127.0.0.1", "apprise://127.0.0.1/token", "mailto://a:b@x.org",
+        "fcm://project/%40device?keyfile=http://127.0.0.1:8299/fcm", "syslog://", "dbus://",
+        "vapid://a@example.org/b?keyfile=/etc/passwd", "mqtt://127.0.0.1/topic", "irc://127.0.0.1",
+        "rsyslog://127.0.0.1", "growl://127.0.0.1", "xmpp://a:b@127.0.0.1", "emby://a@127.0.0.1",
+    ],
+)  # fmt: skip
+def test_another_service_is_refused(url: str):
+    assert ChatKind().problem("", url).startswith("expected ")
+
+
+def test_a_services_own_address_is_taken_as_well():
+    url = f"https://hooks.slack.com/services/T1JJ3T3L2/A1BRTD4JD/{TOKEN}"
+    assert ChatKind().problem("", url) == ""
+    assert ChatKind().problem("", f"{url}?template=/etc/passwd") != ""
+
+
+# ---- channels that were stored before ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("schema", PARTS)
+@pytest.mark.parametrize("query", ["template=http://127.0.0.1:{}/internal", "redirect=yes"])
+def test_nothing_is_sent_by_an_old_channel_that_is_not_allowed(
+    canary: HookServer, schema: str, query: str
+):
+    message = sent_by(stored(f"{PARTS[schema]}?{query.format(canary.port)}"))
+    assert canary.posted == []
+    assert (message.status, message.tries) == (GIVEN_UP, 1)
+    assert message.reason.startswith("expected no parameters of ")
+
+
+def test_no_answer_tells_of_files(tmp_path: Path):
+    """What a message says is the same whether a file is there, and whatever is in it."""
+    there = tmp_path / "there.json"
+    there.write_text('{"secret": "tulip"}')
+    reasons = set()
+    for path in (there, f"file://{there}", tmp_path / "nothing", "/etc/passwd"):
+        channel = stored(f"{SLACK}?template={path}")
+        reasons.add(sent_by(channel).reason)
+        channel.delete()
+    [reason] = reasons
+    assert "tulip" not in reason
+
+
+def test_an_old_channel_is_shown_with_the_reason(admin: Client):
+    channel = stored(f"{SLACK}?template=/etc/passwd")
+    for path in (CHANNELS, f"{CHANNELS}{channel.pk}/"):
+        body = admin.get(path).content.decode()
+        assert "expected no parameters of Slack but" in body
+        assert TOKEN not in body
+    kept = {"name": "Old", "secret": "", "most": "5", "window": "1h"}
+    assert admin.post(f"{CHANNELS}{channel.pk}/", kept).status_code == 302
+    better = kept | {"secret": SLACK}
+    assert admin.post(f"{CHANNELS}{channel.pk}/", better).status_code == 302
+    assert "expected no parameters" not in admin.get(CHANNELS).content.decode()
+
+
+def test_a_channel_whose_key_is_gone_is_shown_too(admin: Client, settings: Any):
+    Channel.objects.create(
+        name="Lost", kind="chat", address="masked", secret="gAAAAAnothing", changed_at=1
+    )
+    page = admin.get(CHANNELS)
+    assert page.status_code == 200
+    assert "TALLYBOARD_DATA_KEYS" in page.content.decode()
+
+
+# ---- the form ---------------------------------------------------------------------------------
+
+
+def test_the_form_says_what_is_allowed(admin: Client):
+    body = admin.get(f"{CHANNELS}new/chat/").content.decode()
+    assert "<code>slack://</code>" in body
+    assert "<code>ntfys://</code>" in body
+    assert "json://" not in body
+    assert "template" not in body.partition("</table>")[0].rpartition("<table")[2]
+
+
+def test_a_refused_form_keeps_what_was_typed_and_names_no_secret(admin: Client):
+    url = f"{SLACK}?template=/etc/passwd&{TOKEN}again=1"
+    answer = typed(admin, url)
+    body = answer.content.decode()
+    assert answer.status_code == 422
+    assert 'value="Chat"' in body
+    [error] = [part for part in body.split("<p>") if part.startswith("Expected no parameters")]
+    assert "got template" in error
+    assert TOKEN.lower() not in error.partition("</p>")[0].lower()
+    assert body.count(TOKEN) == 2  # in the field alone: the token, and what came behind it
+    assert "no-store" in answer["Cache-Control"]
+
+
+def test_the_secret_that_is_kept_is_in_no_form(admin: Client):
+    assert typed(admin, SLACK).status_code == 302
+    row = Channel.objects.get()
+    wrong = {"name": "", "secret": "", "most": "5", "window": "1h"}
+    for answer in (
+        admin.get(f"{CHANNELS}{row.pk}/"),
+        admin.post(f"{CHANNELS}{row.pk}/", wrong),
+    ):
+        assert TOKEN not in answer.content.decode()
+
+
+# ---- where the requests go --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433"])
+@pytest.mark.parametrize("schema", ["ntfy", "gotify", "mmost", "rocket"])
+def test_a_service_at_home_is_not_reached(canary: HookServer, schema: str, host: str):
+    token = "AbCdEfGhIjKlMnO" if schema == "gotify" else "3ccdd113474722377935511fc85d3dd4"
+    user = "me:pass@" if schema == "rocket" else ""
+    message = sent_by(stored(f"{schema}://{user}{host}:{canary.port}/{token}"))
+    assert message.status == GIVEN_UP
+    assert "TALLYBOARD_PRIVATE_TARGETS" in message.reason
+    assert canary.posted == []
+
+
+def test_a_service_at_home_is_reached_where_that_is_meant(private: None, canary: HookServer):
+    message = sent_by(stored(f"ntfy://127.0.0.1:{canary.port}/alerts"))
+    assert (message.status, len(canary.posted)) == (SENT, 1)
+    assert json.loads(canary.posted[0].body)["title"] == "a test"
+
+
+def test_a_service_that_redirects_leads_nowhere(private: None, canary: HookServer):
+    with hook_server() as service:
+        service.status, service.headers = 307, {"Location": canary.url}
+        message = sent_by(stored(f"ntfy://127.0.0.1:{service.port}/alerts"))
+        assert len(service.posted) == 1
+    assert message.status != SENT
+    assert canary.posted == []
+
+
+def test_a_service_that_wants_us_to_wait_is_tried_again_later(private: None, canary: HookServer):
+    canary.status, canary.text = 429, b'{"retry_after_ms": 3600000}'
+    message = sent_by(stored(f"matrix://me:pass@127.0.0.1:{canary.port}/%23room"))
+    assert "429" in message.reason
+    assert message.status not in (SENT, GIVEN_UP)
+
+
+class HomeServer(BaseHTTPRequestHandler):
+    """Says of each address that the home server is another one."""
+
+    base_url = ""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"m.homeserver": {"base_url": self.base_url}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def home_server(base_url: str, folder: Path) -> Iterator[tuple[int, Path]]:
+    """A Matrix server with TLS that names another: its port, and its certificate."""
+    certificate, key = certificate_in(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    handler = type("Handler", (HomeServer,), {"base_url": base_url})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server.server_port, certificate
+        server.shutdown()
+
+
+@contextmanager
+def listener(host: str) -> Iterator[tuple[int, Event]]:
+    """A port of an address inside, and whether somebody has connected to it."""
+    connected = Event()
+
+    def take() -> None:
+        try:
+            server.accept()[0].close()
+        except OSError:
+            return
+        connected.set()
+
+    with socket.create_server((host, 0)) as server:
+        Thread(target=take, daemon=True).start()
+        yield server.getsockname()[1], connected
+
+
+def test_an_address_that_a_service_names_is_checked_like_any_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """A home server of a public address says where to go on: into our own network."""
+    monkeypatch.setattr(outbound, "_is_public", lambda address: address == "127.0.0.1")
+    with (
+        listener("127.0.0.2") as (inside, connected),
+        home_server(f"https://127.0.0.2:{inside}", tmp_path) as (port, certificate),
+    ):
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        monkeypatch.setattr(outbound, "_trusted", lambda: trusted)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+        message = sent_by(stored(f"matrixs://me:pass@127.0.0.1:{port}/%23room"))
+        assert not connected.is_set()
+    assert message.status == GIVEN_UP
+    assert "127.0.0.2" in message.reason
+
+
+def test_a_channel_that_is_gone_is_given_up():
+    with pytest.raises(Undelivered, match="its channel is gone"):
+        ChatKind().deliver(Message(kind="test", means="chat", created_at=1))

@@ -1,0 +1,199 @@
+"""Lists that say newest first: by time, also where rows were stored in another order."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from django.db.models import Model
+from django.test import Client
+
+from dashboard.board.events import EVENT_FILE, EVENTS
+from dashboard.core.listing import Listing
+from dashboard.core.times import now_ms
+from dashboard.incidents.models import Incident
+from dashboard.incidents.queries import INCIDENT_FILE, INCIDENTS
+from dashboard.states.models import Transition
+from dashboard.summaries.alarms import ALARM_FILE, ALARMS
+from dashboard.summaries.models import Alarm, TroubleSpan
+from domain.version import Version
+
+pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
+
+SECONDS = {"c": 3, "a": 1, "e": 5, "d1": 4, "d2": 4, "d3": 4, "b": 2, "f": 6}
+"""When each began; they are stored in this order."""
+NEWEST = ["f", "e", "d3", "d2", "d1", "c", "b", "a"]
+
+
+def _base() -> int:
+    return now_ms() - 3_600_000
+
+
+def incidents() -> None:
+    base = _base()
+    for asset, s in SECONDS.items():
+        Incident.objects.create(
+            scenario="attack", asset=asset, place=asset, began_at=base + s * 1000,
+            ended_at=base + 60_000, state="under-attack", worst="under-attack",
+        )  # fmt: skip
+
+
+def transitions() -> None:
+    base = _base()
+    for n, (asset, s) in enumerate(SECONDS.items()):
+        cause = f'{{"type":"report","partition":3,"offset":{n},"time":1,"agent":"waf-1"}}'
+        Transition.objects.create(
+            scenario="attack", asset=asset, version=Version(1, n, 0).sortable(), place=f"{n}",
+            at=base + s * 1000, previous="clear", state="under-attack", cause_type="report",
+            cause=cause,
+        )  # fmt: skip
+
+
+def alarms() -> None:
+    base = _base()
+    for asset, s in SECONDS.items():
+        Alarm.objects.create(
+            scenario="attack", asset=asset, place=asset, begin=base + s * 1000, end=base + 60_000,
+            end_place="z", state="under-attack", came_true=False,
+        )  # fmt: skip
+
+
+def spans() -> None:
+    base = _base()
+    for asset, s in SECONDS.items():
+        TroubleSpan.objects.create(
+            scenario="attack", asset=asset, place=asset, begin=base + s * 1000, end=base + 60_000,
+            end_place="z", state="under-attack", unconfirmed=False,
+        )  # fmt: skip
+
+
+def names_of(rows: list[Any]) -> list[str]:
+    return [row.asset if hasattr(row, "asset") else row.row.asset for row in rows]
+
+
+def paged(client: Client, path: str) -> Iterator[list[str]]:
+    """Yield the assets of each page of a list."""
+    query = ""
+    while True:
+        context = client.get(f"{path}{query}").context
+        yield names_of(context["found"].rows)
+        query = context["pager"].links.get("Older", "")
+        if not query:
+            return
+
+
+LISTS = [
+    ("/incidents/", incidents),
+    ("/events/", transitions),
+    ("/summary/alarms/", alarms),
+    ("/summary/history/", spans),
+]
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listing, "page_size", 2)
+    for listing in (INCIDENTS, EVENTS, ALARMS):
+        monkeypatch.setattr(listing, "page_size", 2)
+
+
+@pytest.mark.parametrize(("path", "store"), LISTS)
+def test_a_page_is_by_time(client: Client, path: str, store: Callable[[], None]) -> None:
+    store()
+    assert list(paged(client, path)) == [NEWEST]
+
+
+@pytest.mark.usefixtures("small_pages")
+@pytest.mark.parametrize(("path", "store"), LISTS[:3])
+def test_pages_meet_each_row_once_though_times_are_equal(
+    client: Client, path: str, store: Callable[[], None]
+) -> None:
+    store()
+    assert list(paged(client, path)) == [NEWEST[i : i + 2] for i in range(0, 8, 2)]
+
+
+@pytest.mark.usefixtures("small_pages")
+@pytest.mark.parametrize(
+    ("path", "store", "listing"),
+    [(*LISTS[0], INCIDENTS), (*LISTS[1], EVENTS), (*LISTS[2], ALARMS)],
+)
+@pytest.mark.parametrize("looked_at", [1, 3, 4, 5])
+def test_so_many_rows_are_looked_at_in_the_same_order(
+    client: Client, monkeypatch: pytest.MonkeyPatch, path: str, store: Callable[[], None],
+    listing: Listing[Any, Any], looked_at: int,
+) -> None:  # fmt: skip
+    store()
+    monkeypatch.setattr(listing, "looked_at", looked_at)
+    pages = list(paged(client, path))
+    assert [asset for page in pages for asset in page] == NEWEST
+    assert all(len(page) <= min(looked_at, 2) for page in pages)
+
+
+@pytest.mark.parametrize(
+    ("path", "store", "file"),
+    [
+        ("/incidents/incidents", incidents, INCIDENT_FILE),
+        ("/events/events", transitions, EVENT_FILE),
+        ("/summary/alarms/alarms", alarms, ALARM_FILE),
+    ],
+)
+def test_files_are_by_time(
+    client: Client, monkeypatch: pytest.MonkeyPatch, path: str, store: Callable[[], None], file: Any
+) -> None:
+    monkeypatch.setattr(file, "portion_size", 3)
+    store()
+    for form in ("csv", "ndjson"):
+        answer: Any = client.get(f"{path}.{form}")
+        text = b"".join(answer.streaming_content).decode()
+        if form == "csv":
+            found = [line["asset"] for line in csv.DictReader(io.StringIO(text))]
+        else:
+            found = [msgspec.json.decode(line)["asset"] for line in text.splitlines()]
+        assert found == NEWEST
+
+
+def _rest(client: Client, limit: int, gone: Callable[[int], Any] = lambda _: None) -> list[str]:
+    met: list[str] = []
+    query = f"?limit={limit}"
+    while True:
+        answer = client.get(f"/api/v1/incidents{query}").json()
+        met += [item["asset"] for item in answer["items"]]
+        if answer["next"] is None:
+            return met
+        gone(answer["next"])
+        query = f"?limit={limit}&before={answer['next']}"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 8])
+def test_rest_pages_are_by_time(client: Client, limit: int) -> None:
+    incidents()
+    assert _rest(client, limit) == NEWEST
+
+
+def test_rest_comes_to_an_end_though_rows_are_deleted_meanwhile(client: Client) -> None:
+    incidents()
+    met = _rest(client, 2, lambda number: Incident.objects.filter(pk=number).delete())
+    assert met[:2] == ["f", "e"]
+    assert len(met) <= len(NEWEST)
+
+
+def test_a_place_that_is_gone_leads_to_older_rows(client: Client) -> None:
+    incidents()
+    gone = Incident.objects.get(asset="b").pk
+    Incident.objects.filter(pk=gone).delete()
+    page = client.get(f"/incidents/?before={gone}").context["found"].rows
+    assert names_of(page) == ["e", "d3", "d2", "d1", "c", "a"]
+    assert names_of(client.get(f"/incidents/?before={2**62}").context["found"].rows)[0] == "f"
+
+
+@pytest.mark.parametrize(
+    ("model", "order"),
+    [(Incident, "began_at"), (Transition, "at"), (Alarm, "begin"), (TroubleSpan, "begin")],
+)
+def test_each_has_an_index_of_its_order(model: type[Model], order: str) -> None:
+    indexes = [tuple(index.fields) for index in model._meta.indexes]
+    assert (order, "id") in indexes

@@ -1,0 +1,403 @@
+"""What was not observed is never shown as quiet: a new product, a time to come, hours without the
+job."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection
+from django.test import Client
+
+from dashboard.core import times
+from dashboard.core.scenarios import scenarios
+from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS, utc_datetime
+from dashboard.digests.content import content_of
+from dashboard.incidents.models import Incident
+from dashboard.job.models import FIGURES, BucketStatus, JobSample
+from dashboard.materialiser.batch import Batch
+from dashboard.materialiser.writer import write
+from dashboard.summaries.calculation import summary
+from dashboard.summaries.figures import Question
+from dashboard.summaries.models import Gap, Presence, Progress, Target, TroubleSpan
+from dashboard.summaries.recorder import mark
+from dashboard.summaries.rollups import sum_up_day
+from domain.history.periods import DAY, WEEK, containing
+from wire.job import Heartbeat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
+
+MONDAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
+"""The beginning of week 10 of 2026."""
+NOW = MONDAY + 2 * DAY_MS + 12 * HOUR_MS
+"""Wednesday noon of that week."""
+THIS_WEEK = "/summary/?period=week&date=2026-03-04"
+TUESDAY = "/summary/?period=day&date=2026-03-03&scenario=attack"
+
+
+@pytest.fixture(autouse=True)
+def noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is NOW."""
+    monkeypatch.setattr(times, "timezone", SimpleNamespace(now=lambda: utc_datetime(NOW)))
+
+
+def present(begin: int, scenario: str = "attack", asset: str = "shop") -> None:
+    Presence.objects.create(scenario=scenario, asset=asset, place=f"p{begin}", begin=begin)
+    mark({scenario: begin})
+
+
+def bad(
+    begin: int, ms: int | None, scenario: str = "attack", asset: str = "shop", state: str = ""
+) -> None:
+    """An incident with its span; without a length it goes on."""
+    end = None if ms is None else begin + ms
+    state = state or scenarios()[scenario].states[0].name
+    Incident.objects.create(
+        scenario=scenario, asset=asset, place=f"{begin:020}", began_at=begin, ended_at=end,
+        state=state, worst=state,
+    )  # fmt: skip
+    TroubleSpan.objects.create(
+        scenario=scenario, asset=asset, place=f"{begin:020}", begin=begin, end=end,
+        end_place="" if end is None else f"{end:020}", state=state, unconfirmed=False,
+    )  # fmt: skip
+
+
+def gap(begin: int, end: int, scenario: str = "attack") -> None:
+    Gap.objects.create(scenario=scenario, begin=begin, end=end)
+
+
+def beat(at: int, scenario: str = "attack") -> Heartbeat:
+    return Heartbeat(
+        f"{scenario}/0", scenario, 0, 3, "driver", "h", at, at // 1000, 11, 5, 40, 0, 0, "kernel",
+        at,
+    )  # fmt: skip
+
+
+def heard(at: int, scenario: str = "attack") -> None:
+    """The newest heartbeat of a scenario that the database has."""
+    row = {name: getattr(beat(at, scenario), name) for name in FIGURES}
+    BucketStatus.objects.create(**row, received_at=at)
+
+
+def sum_up() -> None:
+    for name in scenarios():
+        while sum_up_day(name, NOW):
+            pass
+
+
+def tile(context: Any, name: str) -> Any:
+    return next(each for each in (*context["tiles"], *context["classes"]) if each.name == name)
+
+
+def cells(context: Any, picture: str = "calendar") -> list[Any]:
+    return [cell for _, row in context[picture].rows for cell in row]
+
+
+def lines(client: Client, table: str, address: str) -> list[dict[str, str]]:
+    answer: Any = client.get(f"/summary/{table}.csv?{address.partition('?')[2]}")
+    return list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode())))
+
+
+# ---- a product that is new --------------------------------------------------------------------
+
+
+@pytest.fixture
+def new() -> None:
+    """It has lived for 12 minutes, and an attack on one of two sites goes on for 3 of them."""
+    present(NOW - 12 * MINUTE_MS)
+    present(NOW - 12 * MINUTE_MS, asset="bank")
+    bad(NOW - 3 * MINUTE_MS, None)
+    Target.objects.create(scenario="attack", percent=50)
+    sum_up()
+
+
+def test_a_product_of_twelve_minutes_says_that_no_more_was_observed(new: None, client: Client):
+    context = client.get("/summary/").context
+    assert context["title"] == "Week 10 of 2026"
+    assert context["sentence"] == (
+        "Assets were in a good state for 87.5 % of the time; there is nothing of the week before "
+        "to compare with. 12 m 00 s of 2 d 12 h were observed. There was 1 incident on 1 asset "
+        "(Attacks 1, Connectivity not observed). Attacks: the target of 50 % is met in the 12 m "
+        "00 s that were observed, with 75 % of the error budget left."
+    )
+    assert [cell.level for cell in cells(context)] == [-1, -1, 4, -1, -1, -1, -1]
+    told = [cell.words for cell in cells(context)]
+    assert told[0] == "Monday 2026-03-02: not observed"
+    assert told[2] == "Wednesday 2026-03-04: 3 m 00 s in bad states, 11 h 48 m not observed"
+    assert [cell.partly for cell in cells(context)].count(True) == 1
+    assert context["plotted"]["days"]["minutes"] == [None, None, 3.0, None, None, None, None]
+    hours = [cell.level for cell in cells(context, "week")]
+    assert [n for n, level in enumerate(hours) if level >= 0] == [2 * 24 + 11]
+
+
+def test_of_the_week_before_a_product_there_are_no_figures(new: None, client: Client):
+    week = "/summary/?period=week&date=2026-02-25&scenario=attack"
+    answer = client.get(week)
+    assert answer.context["sentence"] == (
+        "Not observed: the first record is of 2026-03-04 11:48 UTC. "
+        "The target of 50 % is not judged, as nothing was observed."
+    )
+    told = (*answer.context["tiles"], *answer.context["classes"])
+    assert {each.value for each in told} == {"not observed"}
+    assert {cell.level for cell in cells(answer.context)} == {-1}
+    page = answer.content.decode()
+    assert '<td class="num" data-value="">not observed</td>' in page
+    assert "nothing in bad states" not in page
+    now = lines(client, "figures", week)[0]
+    assert (now["observed"], now["observed_ms"], now["attacks"], now["bad_ms"]) == (
+        "not observed", "0", "", "",
+    )  # fmt: skip
+    for table in ("days", "hours"):
+        assert {(each["observed"], each["bad_ms"]) for each in lines(client, table, week)} == {
+            ("not observed", "")
+        }
+    rest = client.get(f"/api/v1/summary?{week.partition('?')[2]}").json()
+    assert (rest["now"]["observed"], rest["now"]["attacks"]) == ("not observed", None)
+    assert {each["bad_ms"] for each in rest["days"]} == {None}
+    assert {hour for day in rest["week"] for hour in day} == {None}
+
+
+def test_a_digest_of_a_time_that_was_not_observed_says_so(new: None):
+    found = summary(Question(("attack",), containing(WEEK, utc_datetime(NOW - 7 * DAY_MS).date())))
+    mail = content_of(found, "Attacks", "every week", "https://x/end")
+    assert mail.subject == "Attacks, Week 9 of 2026: not observed"
+    assert mail.sentence.endswith("not observed: the first record is of 2026-03-04 11:48 UTC.")
+    assert {each.now for each in mail.changes} == {"not observed"}
+    so_far = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
+    mail = content_of(so_far, "Attacks", "every day", "https://x/end")
+    assert "1 incident on 1 asset, 3 m 00 s in bad states (Under attack or Suspicious)" in (
+        mail.sentence
+    )
+    assert mail.sentence.endswith(" 12 m 00 s of 12 h 00 m were observed.")
+    assert {each.before for each in mail.changes} == {"not observed"}
+    assert {row.before for row in mail.rows} == {"not observed"}
+
+
+# ---- a time to come ---------------------------------------------------------------------------
+
+
+def test_a_week_to_come_has_no_incidents_though_some_go_on(new: None, client: Client):
+    answer = client.get("/summary/?period=week&date=2026-03-11&scenario=attack")
+    assert answer.context["sentence"].startswith("Not observed: this time has not begun.")
+    assert tile(answer.context, "attacks").value == "not observed"
+    assert answer.context["timelines"] == []
+    assert {cell.words.rpartition(": ")[2] for cell in cells(answer.context)} == {"not observed"}
+    page = answer.content.decode()
+    assert "level--1" in page
+    assert '<p class="lead">2026-03-09 to 2026-03-15, not begun</p>' in page
+
+
+# ---- hours without the job --------------------------------------------------------------------
+
+
+@pytest.fixture
+def silent() -> None:
+    """Two sites for a month. On Tuesday the job was not heard of from 8:20 to 11:00; one was under
+    attack from 8 to 12."""
+    for asset in ("shop", "bank"):
+        present(MONDAY - 28 * DAY_MS, asset=asset)
+    bad(MONDAY + DAY_MS + 8 * HOUR_MS, 4 * HOUR_MS)
+    gap(MONDAY + DAY_MS + 8 * HOUR_MS + 20 * MINUTE_MS, MONDAY + DAY_MS + 11 * HOUR_MS)
+    Target.objects.create(scenario="attack", percent=97)
+
+
+@pytest.mark.parametrize("summed", [False, True])
+def test_hours_without_the_job_count_neither_as_good_nor_as_bad(
+    silent: None, client: Client, summed: bool
+):
+    if summed:
+        sum_up()
+    context = client.get(TUESDAY).context
+    now = context["found"].whole.now
+    seen = DAY_MS - 160 * MINUTE_MS
+    assert now.times == (2 * seen - 80 * MINUTE_MS, 80 * MINUTE_MS, 0, 0)
+    assert now.observed == (seen, DAY_MS, True)
+    assert context["sentence"] == (
+        "Assets were in a good state for 96.875 % of the time, 3.125 points worse than the day "
+        "before. 21 h 20 m of 1 d 00 h were observed. There was 1 incident on 1 asset, 1 more "
+        "than before. The target of 97 % is missed in the 21 h 20 m that were observed: 3 m 12 s "
+        "more than the error budget was spent."
+    )
+    assert tile(context, "availability").note == "target 97 %, judged over 21 h 20 m of 1 d 00 h"
+    tuesday = cells(context, "week")
+    assert len(tuesday) == 24
+    assert [cell.level for cell in tuesday[8:12]] == [2, -1, -1, 4]
+    assert [n for n, cell in enumerate(tuesday) if cell.partly] == [8]
+    assert tuesday[8].words == "Tue 08:00 to 09:00: 20 m 00 s in bad states, 40 m 00 s not observed"
+    assert context["gaps"] == [(347.2, 111.1)]
+    assert lines(client, "days", TUESDAY)[0]["observed"] == "partly"
+    rest = client.get(f"/api/v1/summary?{TUESDAY.partition('?')[2]}").json()
+    low = MONDAY + DAY_MS + 8 * HOUR_MS + 20 * MINUTE_MS
+    assert rest["unobserved"] == [{"begin": low, "end": low + 160 * MINUTE_MS}]
+    assert rest["week"][1][8:12] == [20 * MINUTE_MS, None, None, 60 * MINUTE_MS]
+
+
+def test_a_day_without_the_job_has_no_figures_though_an_attack_goes_on(client: Client):
+    present(MONDAY - 28 * DAY_MS)
+    bad(MONDAY, None)
+    gap(MONDAY + 20 * HOUR_MS, MONDAY + 50 * HOUR_MS)
+    sum_up()
+    context = client.get(TUESDAY).context
+    assert context["sentence"] == "Not observed: nothing was heard of the job."
+    assert tile(context, "attacks").value == tile(context, "bad").value == "not observed"
+    assert context["worst"] == context["timelines"] == []
+    week = client.get(f"{THIS_WEEK}&scenario=attack").context
+    assert [cell.level for cell in cells(week)][:3] == [4, -1, 2]
+    assert week["found"].whole.now.times.bad == 30 * HOUR_MS
+
+
+def test_a_job_that_is_silent_now_observes_nothing(client: Client):
+    present(MONDAY)
+    heard(NOW - 3 * HOUR_MS)
+    sum_up()
+    today = client.get("/summary/?period=day&date=2026-03-04&scenario=attack").context
+    assert "9 h 00 m of 12 h 00 m were observed." in today["sentence"]
+    assert today["found"].whole.now.times == (9 * HOUR_MS, 0, 0, 0)
+    BucketStatus.objects.update(at=NOW - 4 * MINUTE_MS)  # a restart
+    today = client.get("/summary/?period=day&date=2026-03-04&scenario=attack").context
+    assert "were observed" not in today["sentence"]
+
+
+def test_the_first_heartbeat_after_a_silence_leaves_a_gap(client: Client):
+    present(MONDAY)
+    write(Batch(beats={"attack/0": beat(NOW - 5 * HOUR_MS)}), scenarios(), NOW - 5 * HOUR_MS)
+    sum_up()
+    for at in (NOW - 2 * HOUR_MS, NOW - 2 * HOUR_MS + 1_000, NOW - 2 * HOUR_MS + 4 * MINUTE_MS):
+        write(Batch(beats={"attack/0": beat(at)}), scenarios(), at)
+    assert list(Gap.objects.values_list("scenario", "begin", "end")) == [
+        ("attack", NOW - 5 * HOUR_MS, NOW - 2 * HOUR_MS)
+    ]
+    assert Progress.objects.get(scenario="attack").dirty_since == NOW - 5 * HOUR_MS
+
+
+def test_heartbeats_that_the_materialiser_reads_late_are_no_gap():
+    present(MONDAY)
+    heard(NOW - 5 * HOUR_MS)
+    sum_up()  # while nothing is heard, as if the job were silent
+    for at in range(NOW - 5 * HOUR_MS, NOW, 4 * MINUTE_MS):
+        write(Batch(beats={"attack/0": beat(at)}), scenarios(), NOW)
+    assert not Gap.objects.exists()
+    assert Progress.objects.get(scenario="attack").dirty_since == NOW - 5 * HOUR_MS
+    sum_up()
+    found = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
+    assert found.whole.now.times == (12 * HOUR_MS, 0, 0, 0)
+
+
+def test_an_upgrade_takes_its_gaps_from_the_samples_that_are_kept():
+    """By the ten seconds, the minute and the hour, as they are put together with age."""
+    day = NOW - 2 * DAY_MS
+    slots = [day, day + HOUR_MS, day + 4 * HOUR_MS]
+    slots += [NOW - 3 * HOUR_MS + n * MINUTE_MS for n in (0, 1, 2, 9)]
+    slots += [NOW - 20 * MINUTE_MS, NOW - 10 * MINUTE_MS, NOW]
+    JobSample.objects.bulk_create(JobSample(scenario="attack", slot=slot) for slot in slots)
+    migration = importlib.import_module("dashboard.summaries.migrations.0005_gap")
+    migration.fill(apps, SimpleNamespace(connection=connection))
+    seconds = 10_000
+    assert list(Gap.objects.order_by("begin").values_list("begin", "end")) == [
+        (day + 2 * HOUR_MS, day + 4 * HOUR_MS),
+        (day + 5 * HOUR_MS, NOW - 3 * HOUR_MS),
+        (NOW - 3 * HOUR_MS + 3 * MINUTE_MS, NOW - 3 * HOUR_MS + 9 * MINUTE_MS),
+        (NOW - 3 * HOUR_MS + 10 * MINUTE_MS, NOW - 20 * MINUTE_MS),
+        (NOW - 20 * MINUTE_MS + seconds, NOW - 10 * MINUTE_MS),
+        (NOW - 10 * MINUTE_MS + seconds, NOW),
+    ]
+
+
+@pytest.mark.parametrize("path", ["/summary/history/", "/summary/alarms/"])
+def test_the_lists_behind_figures_say_what_of_their_time_was_not_observed(
+    silent: None, client: Client, path: str
+):
+    def said(start: str, end: str) -> str:
+        answer = client.get(path, {"scenario": "attack", "start": start, "end": end})
+        note: str = answer.context["unobserved"]
+        assert note in answer.content.decode()
+        return note
+
+    assert said("2026-03-02T00:00", "2026-03-03T00:00") == ""
+    assert said("", "") == "Of this time, 2 h 40 m were not observed."
+    assert said("2026-03-03T00:00", "2026-03-04T00:00") == said("", "")
+    assert said("2026-03-03T09:00", "2026-03-03T10:00") == "Nothing of this time was observed."
+    assert said("2026-01-01T00:00", "2026-01-02T00:00") == "Nothing of this time was observed."
+    assert said("2026-03-05T00:00", "2026-03-06T00:00") == "Nothing of this time was observed."
+    assert said("2026-03-04T11:00", "2026-03-04T14:00") == (
+        "Of this time, 2 h 00 m were not observed."
+    )
+
+
+# ---- several scenarios ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def several() -> None:
+    """Attacks, outages, and clients that are challenged, in a week that was observed."""
+    for name in ("attack", "connectivity", "clients"):
+        present(MONDAY - 28 * DAY_MS, name, asset=f"a-{name}")
+    bad(MONDAY, 6 * HOUR_MS, asset="a-attack")
+    bad(MONDAY, HOUR_MS, "connectivity", "a-connectivity", "degraded")
+    bad(MONDAY, 9 * HOUR_MS, "clients", "a-clients")
+    sum_up()
+
+
+MONDAY_PAGE = "/summary/?period=day&date=2026-03-02"
+
+
+def test_incidents_are_counted_by_scenario_and_those_of_life_cycles_are_not(
+    several: None, client: Client
+):
+    answer = client.get(MONDAY_PAGE)
+    context = answer.context
+    assert "There were 2 incidents on 2 assets (Attacks 1, Connectivity 1)" in context["sentence"]
+    assert tile(context, "bad").value == "7 h 00 m"
+    assert tile(context, "bad").note == (
+        "Attacks: Under attack or Suspicious; Connectivity: Down or Degraded; all assets together"
+    )
+    assert [each.asset.asset for each in context["worst"]] == ["a-attack", "a-connectivity"]
+    assert {each.asset for each in context["timelines"]} == {"a-attack", "a-connectivity"}
+    page = answer.content.decode().partition("<main")[2]
+    assert "Under attack by day" not in page
+    assert "Time under attack" not in page
+    networks = client.get(f"{MONDAY_PAGE}&scenario=connectivity")
+    assert "There was 1 incident on 1 asset," in networks.context["sentence"]
+    assert tile(networks.context, "bad").note == "Down or Degraded; all assets together"
+    said = networks.content.decode().partition('<p class="sentence">')[2]
+    assert "nder attack" not in said
+    only = client.get(f"{MONDAY_PAGE}&scenario=clients").context
+    assert "There was 1 incident on 1 asset" in only["sentence"]
+
+
+def test_targets_that_differ_are_told_each_by_itself(several: None, client: Client):
+    Target.objects.create(scenario="attack", percent=90)
+    Target.objects.create(scenario="connectivity", percent=95)
+    context = client.get(MONDAY_PAGE).context
+    assert context["sentence"].endswith(
+        "Attacks: the target of 90 % is missed: 3 h 36 m more than the error budget was spent. "
+        "Connectivity: the target of 95 % is met, with 17 % of the error budget left."
+    )
+    assert tile(context, "budget").value == "–"
+    assert tile(context, "budget").note == "targets differ by scenario: see below"
+    rows = {row.group.name: (row.target, row.left) for row in context["scenario_rows"]}
+    assert rows["attack"] == ("90 %", "−3 h 36 m")
+    assert rows["connectivity"] == ("95 %", "12 m 00 s")
+    Target.objects.update(percent=90)
+    together = client.get(MONDAY_PAGE).context["sentence"]
+    assert "The target of 90 % is missed" in together
+
+
+def test_a_target_is_not_judged_where_no_state_was_confirmed(client: Client):
+    present(MONDAY - 28 * DAY_MS)
+    TroubleSpan.objects.create(
+        scenario="attack", asset="shop", place="0", begin=MONDAY - 28 * DAY_MS, state="clear",
+        unconfirmed=True,
+    )  # fmt: skip
+    Target.objects.create(scenario="attack", percent=90)
+    context = client.get(f"{MONDAY_PAGE}&scenario=attack").context
+    assert context["sentence"].endswith(
+        "The target of 90 % is not judged, as no asset had a confirmed state."
+    )
+    assert tile(context, "budget").value == "–"
