@@ -20,7 +20,8 @@ class Reporter:
     @property
     def setting(self) -> str:
         """Return the setting that turns it on, besides those that run."""
-        running = [name for name in settings.TALLYBOARD.pipelines.split(",") if name.strip()]
+        names = [name.strip() for name in settings.TALLYBOARD.pipelines.split(",")]
+        running = [name for name in names if name not in ("", "none")]
         return f"TALLYBOARD_PIPELINES={','.join([*running, self.name])}"
 
 

@@ -137,7 +137,9 @@ def test_an_empty_board_names_the_pipeline_that_fills_it(
     body = client.get(f"/s/{scenario}/").content.decode()
     assert f"The pipeline <code>{pipeline}</code> reports here." in body
     assert ("It is switched on" in body) is on
-    assert ("name it in <code>TALLYBOARD_PIPELINES</code>" in body) is not on
+    others = "" if chosen == "none" else f"{chosen},"
+    setting = f"To turn it on: <code>TALLYBOARD_PIPELINES={others}{pipeline}</code>"
+    assert (setting in body) is not on
 
 
 def test_a_board_that_agents_fill_names_no_pipeline(bus: Any, client: Client) -> None:
