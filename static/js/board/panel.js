@@ -94,7 +94,8 @@ export class Panel {
     event.preventDefault();
     const [body, forms] = ["panel-body", "panel-commands"].map((id) => document.getElementById(id));
     body.scrollTop += forms.getBoundingClientRect().top - body.getBoundingClientRect().top;
-    forms.querySelector("summary")?.focus({ preventScroll: true });
+    const offered = [...forms.querySelectorAll("summary")].find((each) => each.getClientRects().length);
+    offered?.focus({ preventScroll: true });
   }
 
   /** No answer, or none of this asset: say so, and offer to ask again. */

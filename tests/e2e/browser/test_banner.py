@@ -55,18 +55,18 @@ def banner(page: Page, kind: str, what: str) -> None:
 
 def test_a_board_whose_pipeline_is_off_stands_apart_and_troubles_nobody(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))
-    expect(page.locator("#banner")).not_to_contain_text("Clients")
+    expect(page.locator("#banner")).not_to_contain_text("Customers")
     behind = page.locator(".tabs-off")
     expect(behind.get_by_role("link")).to_have_count(0)  # none that is seen
     summary = behind.locator("summary")
     expect(summary).to_have_text("examples, off")
     summary.focus()
     page.keyboard.press("Enter")
-    clients = behind.get_by_role("link", name="Clients")
-    expect(clients).to_be_visible()
-    expect(clients).to_have_attribute("title", re.compile("TALLYBOARD_PIPELINES=.*login-guard"))
+    customers = behind.get_by_role("link", name="Customers")
+    expect(customers).to_be_visible()
+    expect(customers).to_have_attribute("title", re.compile("TALLYBOARD_PIPELINES=.*loyalty"))
     assert serious_in_both(page) == []
-    clients.click()
+    customers.click()
     expect(page.locator("#empty-board")).to_contain_text("TALLYBOARD_PIPELINES=")
     expect(page.locator(".tabs-off [aria-current]")).to_be_visible()
     expect(page.locator("#banner")).to_be_hidden()
