@@ -255,7 +255,7 @@ def test_what_a_reader_passes_over_is_counted_or_logged(
 
     before, key = seen(), b"shop"
     bus.producer().send_and_wait(topic, key, RUBBISH, partition=partition_for(bus, topic, key))
-    wait_until(lambda: seen() > before, 60, f"{topic}: {became} is not told")
+    wait_until(lambda: seen() > before, 180, f"{topic}: {became} is not told")
 
 
 def partition_for(bus: KafkaBus, topic: str, key: bytes) -> int:
