@@ -32,13 +32,7 @@ from bus.base import (
     Unavailable,
 )
 from bus.kafka_batches import KafkaBatches
-from bus.kafka_errors import (
-    Login,
-    bus_error,
-    log,
-    raised,
-    result,
-)
+from bus.kafka_errors import Login, bus_error, log, raised, result
 from bus.kafka_groups import Coordinator
 from bus.kafka_member import KafkaMember
 from bus.kafka_producer import IDEMPOTENT, KafkaProducer

@@ -144,8 +144,12 @@ class Login:
 
     def cause(self, error: BusError) -> BusError:
         """Return the refused login where one is behind an error, else the error."""
-        lost = isinstance(error, Unavailable) and not isinstance(error, Refused)
-        return self.refusal if lost and self.refusal is not None else error
+        return self.refusal if self.refusal is not None and _is_unexplained(error) else error
+
+
+def _is_unexplained(error: BusError) -> bool:
+    """Return whether an error says that nobody answers, and not why."""
+    return isinstance(error, Unavailable) and not isinstance(error, Refused)
 
 
 def refused(code: int, on: str = "", right: str = "") -> BusError:
@@ -189,8 +193,9 @@ class ProducerRefusals:
         """Return the refusal where one is behind an error of a delivery, else the error."""
         if isinstance(error, NotPermitted):
             self._say(error)
-        lost = isinstance(error, Unavailable) and not isinstance(error, Refused)
-        return self._right if lost and self._right is not None else self.login.cause(error)
+        if self._right is not None and _is_unexplained(error):
+            return self._right
+        return self.login.cause(error)
 
     def pause(self) -> BusError | None:
         """Return why no further producer is opened just now, None where it is time for one."""

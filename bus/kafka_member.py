@@ -1,25 +1,13 @@
 """A member of a consumer group that reads nothing: its place says what it owns."""
 
-# librdkafka's own error codes begin with an underscore.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 import confluent_kafka as ck
 
-from bus.base import (
-    BusError,
-    MemberEvents,
-    Refused,
-    TopicPartition,
-    Unavailable,
-)
-from bus.kafka_errors import (
-    Login,
-    bus_error,
-    log,
-)
+from bus.base import BusError, MemberEvents, Refused, TopicPartition, Unavailable
+from bus.kafka_errors import Login, bus_error, log
 
 _MEMBER = {
     "enable.auto.commit": "false",

@@ -12,21 +12,8 @@ from typing import Any
 
 import confluent_kafka as ck
 
-from bus.base import (
-    BusError,
-    Delivered,
-    Headers,
-    NotPermitted,
-    OnDelivery,
-    Producer,
-    QueueFull,
-)
-from bus.kafka_errors import (
-    ProducerRefusals,
-    bus_error,
-    log,
-    raised,
-)
+from bus.base import BusError, Delivered, Headers, NotPermitted, OnDelivery, Producer, QueueFull
+from bus.kafka_errors import ProducerRefusals, bus_error, log, raised
 
 IDEMPOTENT = {
     "enable.idempotence": "true",

@@ -8,26 +8,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import confluent_kafka as ck
 
-from bus.base import (
-    BusError,
-    Gap,
-    Message,
-    NotPermitted,
-    Refused,
-    TopicPartition,
-)
+from bus.base import BusError, Gap, Message, NotPermitted, Refused, TopicPartition
 from bus.kafka_batches import KafkaBatches
-from bus.kafka_errors import (
-    REFUSED_S,
-    Login,
-    bus_error,
-    log,
-    raised,
-)
+from bus.kafka_errors import REFUSED_S, Login, bus_error, log, raised
 
 # What a reader takes at once, and what it unpacks at most; a larger batch is passed over. It waits
 # for the end of nobody's transaction: one that is left open would hold it for as long.
@@ -75,7 +62,8 @@ class KafkaReader:
         self._stuck: set[TopicPartition] = set()
         self._positions: dict[TopicPartition, int] = {}
         self._lost: set[TopicPartition] = set()
-        self._login, self._refusal = Login(), cast("BusError | None", None)
+        self._login = Login()
+        self._refusal: BusError | None = None
         self._ask_again = self._check_at = 0.0
         self._inner = self._open()
         self.assign(starts)

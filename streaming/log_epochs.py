@@ -9,14 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from time import monotonic
 from typing import NamedTuple
 
-from bus.base import Bus, Message, TopicPartition, Unavailable
+from bus.base import Bus, Message
 from domain.version import MAX_EPOCH, Version
 from streaming.buckets import BucketId
 from streaming.checkpoint import (
-    Epoch,
     LogProblem,
     current_epoch,
     positions,
@@ -24,6 +22,7 @@ from streaming.checkpoint import (
     read_floor,
 )
 from streaming.epoch_start import EpochStart, begin
+from streaming.log_range import messages_within
 from wire.job import Heartbeat, UnreadableJobRecord, decode_heartbeat
 from wire.topics import Topics
 
@@ -33,7 +32,6 @@ log = logging.getLogger("streaming.log_epochs")
 BEATS = 5_000
 # So long a topic may stand still before its end, s.
 STALL_S = 10.0
-_AT_ONCE = 10_000
 
 
 class Shown(NamedTuple):
@@ -50,35 +48,30 @@ class Shown(NamedTuple):
 
 def rise(
     bus: Bus, topics: Topics, home: Path, scenarios: Collection[str], clock: Callable[[], int]
-) -> Epoch | None:
+) -> None:
     """Begin an epoch above all that the log shows of these scenarios, unless the current one is it.
 
     home: the query's folder. A folder that has never been compared with the log, and has no batch,
     is a first one, or its checkpoint is lost: the states in the log, if there are any, are not its
-    own. Returns the new epoch. Raises BusError, OSError and LogProblem.
+    own. Raises BusError, OSError and LogProblem.
     """
     epoch, floor = current_epoch(home), read_floor(home)
     lost = floor is None and not positions(epoch.path)
-    shown = (
-        shown_by_log(bus, topics, scenarios)
-        if lost
-        else shown_by_heartbeats(bus, topics, scenarios)
-    )
-    highest = highest_of(shown)
+    look = shown_by_log if lost else shown_by_heartbeats
+    highest = highest_of(shown := look(bus, topics, scenarios))
     if highest < epoch.number or (highest == epoch.number and not lost):
         raise_floor(home, epoch.number)
-        return None
+        return
     shown = shown if lost else shown_by_log(bus, topics, scenarios)
     raise_floor(home, highest_of(shown))
     quiet = {name: each.offset for name, each in shown.items()}
     risen = begin(home, lambda _number, _into: EpochStart(at=clock(), quiet=quiet))
     log.warning(
         "the log shows epoch %d, and the checkpoint was of epoch %d: epoch %d begins",
-        highest,
+        highest_of(shown),
         epoch.number,
         risen.number,
     )
-    return risen
 
 
 def highest_of(shown: Mapping[str, Shown]) -> int:
@@ -101,8 +94,7 @@ def shown_by_log(bus: Bus, topics: Topics, scenarios: Collection[str]) -> dict[s
     """
     shown = shown_by_heartbeats(bus, topics, scenarios)
     edges = bus.offsets([topics.states(name) for name in scenarios])
-    starts = {at: first for at, (first, end) in edges.items() if end > first}
-    for message in _read(bus, starts, edges):
+    for message in messages_within(bus, edges, STALL_S):
         version = _version_of(message)
         if version is not None:
             name = str(BucketId(topics.scenario_of(message.topic) or "", message.partition))
@@ -122,8 +114,8 @@ def shown_by_heartbeats(bus: Bus, topics: Topics, scenarios: Collection[str]) ->
 def heartbeats(bus: Bus, topics: Topics) -> Iterator[Heartbeat]:
     """Yield the newest heartbeats that the log has. Raises BusError."""
     edges = bus.offsets([topics.buckets])
-    starts = {at: max(first, end - BEATS) for at, (first, end) in edges.items() if end > first}
-    for message in _read(bus, starts, edges):
+    tail = {at: (max(first, end - BEATS), end) for at, (first, end) in edges.items()}
+    for message in messages_within(bus, tail, STALL_S):
         try:
             yield decode_heartbeat(message.value)
         except UnreadableJobRecord:
@@ -136,27 +128,3 @@ def _version_of(message: Message) -> Version | None:
         return Version.parse(text.decode())
     except ValueError:
         return None
-
-
-def _read(
-    bus: Bus,
-    starts: Mapping[TopicPartition, int],
-    edges: Mapping[TopicPartition, tuple[int, int]],
-) -> Iterator[Message]:
-    """Yield what these partitions hold up to their ends.
-
-    Raises BusError, Unavailable too where nothing comes for too long.
-    """
-    if not starts:
-        return
-    reader, give_up = bus.reader(starts), monotonic() + STALL_S
-    try:
-        while any(at < edges[place][1] for place, at in reader.positions().items()):
-            messages = reader.poll(0.2, _AT_ONCE)
-            if messages:
-                give_up = monotonic() + STALL_S
-            elif monotonic() > give_up:
-                raise Unavailable(f"{min(starts)[0]}: nothing came for {STALL_S:g} s")
-            yield from messages
-    finally:
-        reader.close()

@@ -13,6 +13,7 @@ from domain.records import ScenarioChange, Tick, UnknownFold, Unsigned
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
 from streaming.buckets import BucketId
+from streaming.log_range import messages_within
 from wire.keys import Ring
 from wire.signature import Signer, Trust
 from wire.source import decode_source, encode_scenario, trusted
@@ -144,24 +145,13 @@ def scan(
     KeysProblem.
     """
     records: dict[TopicPartition, list[RuleRecord]] = {place: [] for place in edges}
-    waiting = {place: end for place, (begin, end) in edges.items() if begin < end}
-    if not waiting:
-        return records
-    reader = bus.reader({place: edges[place][0] for place in waiting})
-    try:
-        while any(reader.positions()[place] < end for place, end in waiting.items()):
-            for message in reader.poll(1, 10_000):
-                place = (message.topic, message.partition)
-                if message.offset >= waiting[place]:
-                    continue
-                demands = bool(records[place]) and load_rule(records[place][-1][1]).signed_commands
-                trust = None if ring is None else Trust(message.topic, ring)
-                name = topics.scenario_of(message.topic)
-                rule = _rule(message, name, trust, demands=demands)
-                if rule is not None:
-                    records[place].append((message.offset, dump_rule(rule)))
-    finally:
-        reader.close()
+    for message in messages_within(bus, edges):
+        place = (message.topic, message.partition)
+        demands = bool(records[place]) and load_rule(records[place][-1][1]).signed_commands
+        trust = None if ring is None else Trust(message.topic, ring)
+        rule = _rule(message, topics.scenario_of(message.topic), trust, demands=demands)
+        if rule is not None:
+            records[place].append((message.offset, dump_rule(rule)))
     return records
 
 

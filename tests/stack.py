@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -151,6 +152,20 @@ class Stack:
         """Password by name of the demo users."""
         found: dict[str, str] = json.loads((self.data_dir / "demo-logins.json").read_text())
         return found
+
+    def logged_in(self, role: str) -> httpx.Client:
+        """A client that is logged in as a demo user; the caller closes it."""
+        client = httpx.Client(base_url=self.url, follow_redirects=True, timeout=60)
+        token = client.get("/account/login/").text.partition('name="csrfmiddlewaretoken" value="')
+        fields = {
+            "csrfmiddlewaretoken": token[2].partition('"')[0],
+            "login": role,
+            "password": self.logins[role],
+        }
+        answer = client.post("/account/login/", data=fields, headers={"Referer": self.url})
+        assert answer.status_code == 200
+        assert "/account/login/" not in str(answer.url), answer.text
+        return client
 
     def environment(self) -> dict[str, str]:
         """The environment of a process of this copy."""

@@ -37,18 +37,20 @@ class Restarts(NamedTuple):
 def restarts(query: str, now: int) -> Restarts:
     """Return a query's restarts of the last 30 days, the newest first.
 
-    A process that starts without its predecessor having ended in order is one, too.
+    A process that starts without its predecessor having ended in order is one, too; a start that is
+    reported again, with something else that became known, is not.
     """
-    told = JobProgress.objects.filter(query=query, batch="", at__gte=now - KEPT_MS).order_by("id")
-    fields = told.values_list("id", "at", "status", "message", named=True)
+    reports = JobProgress.objects.filter(query=query, batch="", at__gte=now - KEPT_MS)
+    rows = reports.order_by("id").values_list("id", "at", "status", "since", "message", named=True)
     made: list[Restart] = []
-    before = ""
-    for row in fields.iterator():
+    before = ("", 0)
+    for row in rows.iterator():
+        reported = (row.status, row.since)
         if row.status in TROUBLES:
             made.append(Restart(row.id, row.at, row.status, row.message, ""))
-        elif row.status == "starting" and before not in ("", *ENDED):
+        elif row.status == "starting" and before[0] not in ("", *ENDED) and reported != before:
             made.append(Restart(row.id, row.at, "restarted", KILLED, ""))
-        before = row.status
+        before = reported
     newest = made[: -LISTED - 1 : -1]
     errors = dict(
         JobProgress.objects.filter(pk__in=[each.key for each in newest]).values_list("id", "error")

@@ -98,6 +98,14 @@ class TimesOf(NamedTuple):
     labels: dict[str, dict[str, Times]]
 
 
+class Part(NamedTuple):
+    """One of the two periods that are compared: its times and its incidents."""
+
+    span: Span
+    times: TimesOf
+    incidents: IncidentFigures
+
+
 @dataclass
 class Calculation:
     """The calculation of one answer.
@@ -119,11 +127,11 @@ class Calculation:
         now, before = self._times(spans.now), self._times(spans.before)
         unobserved = self._unobserved(self.counting, spans.now)
         figures = self._incidents(spans.now, now)
-        figures_before = self._incidents(spans.before, before)
-        whole = (
-            self._whole(spans.now, now, figures),
-            self._whole(spans.before, before, figures_before),
+        parts = (
+            Part(spans.now, now, figures),
+            Part(spans.before, before, self._incidents(spans.before, before)),
         )
+        whole = Group("", "All", *map(self._whole, parts))
         values = self._values(now, before)
         counts = [now.counted[name] for name in self.counting]
         week = Week(spans.now, unobserved, self.zone)
@@ -136,37 +144,21 @@ class Calculation:
             computed_at=self.now,
             raw_since=raw_since(self.names),
             summed_to=min((reach.hours for reach in self.reaches.values()), default=None),
-            whole=Group("", "All", *whole),
-            scenarios=tuple(
-                Group(
-                    name,
-                    scenarios()[name].title,
-                    self._of_scenario(name, spans.now, now, figures),
-                    self._of_scenario(name, spans.before, before, figures_before),
-                )
-                for name in self.names
-            ),
-            labels=tuple(
-                Group(
-                    value,
-                    value,
-                    self._of_value(value, spans.now, now, figures),
-                    self._of_value(value, spans.before, before, figures_before),
-                )
-                for value in values[:MOST_VALUES]
-            ),
+            whole=whole,
+            scenarios=tuple(self._of_scenario(name, parts) for name in self.names),
+            labels=tuple(self._of_value(value, parts) for value in values[:MOST_VALUES]),
             labels_total=len(values),
             heat=self._heat(counts, unobserved),
             week=week.bad(counts),
             week_unobserved=week.unobserved(),
             worst=self._worst(now),
             incidents=self._longest(spans.now, figures.longest),
-            incidents_total=whole[0].attacks,
+            incidents_total=whole.now.attacks,
             overrides=overrides(self.names, spans.now),
             overrides_total=overrides_total(self.names, spans.now),
             runs=runs(self.names, spans.now),
             runs_total=runs_total(self.names, spans.now),
-            empty=not (whole[0].times.present or whole[0].attacks),
+            empty=not (whole.now.times.present or whole.now.attacks),
             first_at=min(filter(None, (self.firsts[name] for name in self.counting)), default=None),
             counting=tuple(self.counting),
             unobserved=tuple(Span(*each) for each in unobserved),
@@ -290,32 +282,33 @@ class Calculation:
 
     # ---- groups ---------------------------------------------------------------------------------
 
-    def _whole(self, span: Span, times: TimesOf, figures: IncidentFigures) -> Figures:
-        each = {name: times.counted[name] for name in self.counting}
+    def _whole(self, part: Part) -> Figures:
+        each = {name: part.times.counted[name] for name in self.counting}
         total = _added(own.times for own in each.values())
         budget = self._budget({name: own.times for name, own in each.items()})
         false_alarms = sum(own.false_alarms for own in each.values())
-        observed = self._observed(self.counting, span)
-        return _figures(total, figures.whole, budget, false_alarms, observed)
+        observed = self._observed(self.counting, part.span)
+        return _figures(total, part.incidents.whole, budget, false_alarms, observed)
 
-    def _of_scenario(
-        self, name: str, span: Span, times: TimesOf, figures: IncidentFigures
-    ) -> Figures:
-        own, observed = times.counted[name], self._observed([name], span)
-        counted_ = figures.scenarios.get(name, incidents.Counted())
+    def _of_scenario(self, name: str, parts: Iterable[Part]) -> Group:
+        return Group(name, scenarios()[name].title, *(self._scenario_in(name, p) for p in parts))
+
+    def _scenario_in(self, name: str, part: Part) -> Figures:
+        own, observed = part.times.counted[name], self._observed([name], part.span)
+        counted_ = part.incidents.scenarios.get(name, incidents.Counted())
         budget = self._budget({name: own.times})
         return _figures(own.times, counted_, budget, own.false_alarms, observed)
 
-    def _of_value(
-        self, value: str, span: Span, times: TimesOf, figures: IncidentFigures
-    ) -> Figures:
-        by_scenario = {
-            name: times.labels[name][value] for name in self.counting if value in times.labels[name]
-        }
-        counted_ = figures.labels.get(value, incidents.Counted())
+    def _of_value(self, value: str, parts: Iterable[Part]) -> Group:
+        return Group(value, value, *(self._value_in(value, part) for part in parts))
+
+    def _value_in(self, value: str, part: Part) -> Figures:
+        labels = part.times.labels
+        by_scenario = {name: labels[name][value] for name in self.counting if value in labels[name]}
+        counted_ = part.incidents.labels.get(value, incidents.Counted())
         counted_ = counted_._replace(attacks=counted_.merged)
         total = _added(by_scenario.values())
-        observed = self._observed(self.counting, span)
+        observed = self._observed(self.counting, part.span)
         return _figures(total, counted_, self._budget(by_scenario), 0, observed)
 
     def _values(self, now: TimesOf, before: TimesOf) -> list[str]:

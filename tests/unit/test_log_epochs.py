@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from driver_harness import SCENARIOS, TOPICS
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
@@ -18,17 +19,8 @@ from streaming.epoch_start import start_of
 from streaming.log_epochs import Shown, rise, shown_by_log
 from streaming.restart_policy import judge
 from wire.job import Heartbeat, encode
-from wire.topics import Topics
 
 NOW = 1_790_000_000_000
-TOPICS = Topics()
-SCENARIOS = """\
-[sites]
-partitions = 2
-vote_lifetime = "1d"
-states = [{ name = "bad" }, { name = "good" }]
-rule = { kind = "latest" }
-"""
 
 
 class Trial:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_harness import SCENARIOS, TOPICS
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
@@ -28,17 +29,8 @@ from streaming.rules import dump_rule, rule_before
 from streaming.state_rebuild import StateRebuild
 from wire.job import Answer, Control, Heartbeat, encode
 from wire.snapshot import dump_snapshot
-from wire.topics import Topics
 
 NOW = 1_790_000_000_000
-TOPICS = Topics()
-SCENARIOS = """\
-[sites]
-partitions = 2
-vote_lifetime = "1d"
-states = [{ name = "bad" }, { name = "good" }]
-rule = { kind = "latest" }
-"""
 
 
 class Trial:

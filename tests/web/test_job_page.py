@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from hostile import calm, text
+from msgspec.structs import replace
 from web_fixtures import logged_in_as
 from world import World
 
@@ -182,6 +183,16 @@ def test_a_process_that_was_killed_is_a_restart_with_its_time_and_cause():
     assert f'data-at="{at}"' in told
     tell("starting")  # killed while it read its state
     assert restarts(body(client)) == "2"
+
+
+def test_a_start_that_is_reported_again_is_no_restart():
+    since = now_ms()
+    report = Progress("kernel", since, "starting", 3, since=since, trigger="real-time")
+    take_in([report, replace(report, at=since + 1, standby=since)])
+    client = logged_in_as("operator")
+    assert restarts(body(client)) == "0"
+    take_in([replace(report, at=since + 2, since=since + 2)])
+    assert restarts(body(client)) == "1", "another start"
 
 
 @pytest.mark.parametrize("last", ["stopped", "failed"])

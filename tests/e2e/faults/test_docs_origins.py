@@ -87,16 +87,7 @@ def running(product: Stack) -> list[str]:
 @pytest.fixture(scope="module")
 def admin(product: Stack) -> Iterator[httpx.Client]:
     """A client that is logged in as an admin."""
-    with httpx.Client(base_url=product.url, follow_redirects=True, timeout=60) as client:
-        token = client.get("/account/login/").text.partition('name="csrfmiddlewaretoken" value="')
-        fields = {
-            "csrfmiddlewaretoken": token[2].partition('"')[0],
-            "login": "admin",
-            "password": product.logins["admin"],
-        }
-        answer = client.post("/account/login/", data=fields, headers={"Referer": product.url})
-        assert answer.status_code == 200
-        assert "/account/login/" not in str(answer.url), answer.text
+    with product.logged_in("admin") as client:
         yield client
 
 

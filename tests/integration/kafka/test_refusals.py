@@ -340,6 +340,25 @@ def handler_thread() -> threading.Thread:
     return thread
 
 
+def logger_of(handler: KafkaHandler) -> logging.Logger:
+    """A logger that writes to this handler alone."""
+    logger = logging.getLogger(f"test.refused.{id(handler)}")
+    logger.propagate = False
+    logger.addHandler(handler)
+    return logger
+
+
+def wait_until_refused(logger: logging.Logger, handler: KafkaHandler) -> None:
+    """Log until the handler has counted refusals; its thread goes on."""
+
+    def lost() -> bool:
+        logger.error("x" * 200)
+        return handler.dropped[REFUSED] > 20
+
+    wait_until(lost, 40, f"nothing is counted: {handler.dropped}")
+    assert handler_thread().is_alive()
+
+
 @pytest.mark.parametrize("rights", [[], [AclOperation.DESCRIBE]])
 def test_the_handler_of_logs_outlives_a_refusal_counts_and_says_it_once(
     secured: SecuredBroker,
@@ -351,16 +370,8 @@ def test_the_handler_of_logs_outlives_a_refusal_counts_and_says_it_once(
         secured.grant(USER, *rights, topic=topic)
     options: dict[str, Any] = secured.options(USER)
     handler = KafkaHandler(topic, **options, queue_buffering_max_kbytes=1)
-    logger = logging.getLogger(f"test.refused.{topic}")
-    logger.propagate = False
-    logger.addHandler(handler)
-
-    def lost() -> bool:
-        logger.error("x" * 200)
-        return handler.dropped[REFUSED] > 20
-
-    wait_until(lost, 30, f"nothing is counted: {handler.dropped}")
-    assert handler_thread().is_alive()
+    logger = logger_of(handler)
+    wait_until_refused(logger, handler)
     told = [line for line in caplog.messages if topic in line or "on the cluster" in line]
     assert 1 <= len(told) == len(set(told)) <= 3, told
     secured.grant(USER, AclOperation.WRITE, topic=topic)
@@ -380,15 +391,6 @@ def test_the_handler_of_logs_outlives_a_refused_login(
     changes, settings = WRONG[wrong]
     options: dict[str, Any] = secured.options(USER) | changes
     handler = KafkaHandler(topic, **options, queue_buffering_max_kbytes=1)
-    logger = logging.getLogger(f"test.refused.{topic}")
-    logger.propagate = False
-    logger.addHandler(handler)
-
-    def lost() -> bool:
-        logger.error("x" * 200)
-        return handler.dropped[REFUSED] > 20
-
-    wait_until(lost, 40, f"nothing is counted: {handler.dropped}")
-    assert handler_thread().is_alive()
+    wait_until_refused(logger_of(handler), handler)
     assert any(settings in line and topic in line for line in caplog.messages)
     handler.close()
