@@ -32,7 +32,7 @@ class Condition:
 
 
 @dataclass
-class Attack:
+class LongIncident:
     """An unbroken time in bad states."""
 
     asset: str
@@ -68,9 +68,9 @@ class History:
     def __init__(self, records: Iterable[tuple[str, dict]], ranks: Sequence[str], good: Good):
         self.ranks, self.good = ranks, good
         self.conditions: dict[str, list[Condition]] = defaultdict(list)
-        self.attacks: list[Attack] = []
+        self.incidents: list[LongIncident] = []
         self.false_alarms: list[int] = []
-        self._open: dict[str, Attack] = {}
+        self._open: dict[str, LongIncident] = {}
         self._counts: dict[str, Counted] = {}
         for asset, record in records:
             self._take(asset, record)
@@ -110,8 +110,8 @@ class History:
             running.end = at
             del self._open[asset]
         if is_now and asset not in self._open:
-            self._open[asset] = attack = Attack(asset, at)
-            self.attacks.append(attack)
+            self._open[asset] = attack = LongIncident(asset, at)
+            self.incidents.append(attack)
 
     # ---- counting -------------------------------------------------------------------------------
 
@@ -167,18 +167,18 @@ class History:
             shut = any(low <= at < high for low, high in windows.get(asset, ()))
             yield "maintenance" if kind and shut else kind
 
-    def during(self, begin: int, end: int) -> list[Attack]:
-        """Return the attacks that overlap a time."""
-        lasting = (each for each in self.attacks if each.end is None or each.end > each.begin)
+    def during(self, begin: int, end: int) -> list[LongIncident]:
+        """Return the incidents that overlap a time."""
+        lasting = (each for each in self.incidents if each.end is None or each.end > each.begin)
         return [each for each in lasting if each.begin < end and (each.end or end) > begin]
 
     def flapping(self, begin: int, end: int) -> int:
-        """Return how many attacks began in a time within 15 minutes after the asset's last."""
+        """Return how many incidents began in a time within 15 minutes after the asset's last."""
         number = 0
-        for each in self.attacks:
+        for each in self.incidents:
             ends = [
                 other.end
-                for other in self.attacks
+                for other in self.incidents
                 if other.asset == each.asset and other.end is not None and other.begin < each.begin
             ]
             number += (
@@ -187,11 +187,11 @@ class History:
         return number
 
 
-def together(attacks: Iterable[Attack], begin: int, end: int) -> int:
-    """Return the number of unbroken times within which at least one of the attacks goes on."""
+def together(incidents: Iterable[LongIncident], begin: int, end: int) -> int:
+    """Return the number of unbroken times within which at least one of the incidents goes on."""
     minutes = {
         at
-        for each in attacks
+        for each in incidents
         for at in range(max(begin, each.begin), min(end, each.end or end), MINUTE)
     }
     return sum(at - MINUTE not in minutes for at in minutes)

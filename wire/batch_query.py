@@ -335,19 +335,19 @@ KINDS_OF_TIME = ("good", "bad", "unconfirmed", "maintenance")
 
 class SummedHour(msgspec.Struct, frozen=True, array_like=True):
     """An hour: its begin, Unix ms; how long assets were what in it, ms, added up over all of them;
-    attacks: unbroken times outside the good states that began in it."""
+    incidents: unbroken times outside the good states that began in it."""
 
     begin: int
     good: int
     bad: int
     unconfirmed: int
     maintenance: int
-    attacks: int
+    incidents: int
 
 
 class RecountTotals(msgspec.Struct, frozen=True):
     """What a recount comes to. since, until: what was counted, the log's end at the latest;
-    offsets, began, records: as in `Totals`; assets: that were on the board; attacks: that overlap
+    offsets, began, records: as in `Totals`; assets: that were on the board; incidents: that overlap
     the time; affected: assets that had one."""
 
     since: int
@@ -356,7 +356,7 @@ class RecountTotals(msgspec.Struct, frozen=True):
     began: dict[int, Began]
     records: int
     assets: int
-    attacks: int
+    incidents: int
     affected: int
     engine: str
     took_ms: int

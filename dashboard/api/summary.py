@@ -27,7 +27,7 @@ DAY = Query("", max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="A
 
 
 class FiguresOut(Schema):
-    """Figures of a time. Durations in ms, summed over assets; availability from 0 to 1; attacks:
+    """Figures of a time. Durations in ms, summed over assets; availability from 0 to 1; incidents:
     incidents, of whatever scenario; null where there is no such figure, as there is none of a time
     that was not observed. observed_ms: how much of the time was."""
 
@@ -41,7 +41,7 @@ class FiguresOut(Schema):
     target_percent: float | None
     budget_ms: int | None
     budget_left_ms: int | None
-    attacks: int | None
+    incidents: int | None
     assets: int | None
     acknowledged: int | None
     acknowledged_mean_ms: int | None
@@ -92,7 +92,7 @@ class WorstOut(Schema):
     asset: str
     bad: int
     unconfirmed: int
-    attacks: int
+    incidents: int
     before: int
 
 

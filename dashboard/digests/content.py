@@ -50,7 +50,7 @@ class Row(NamedTuple):
     asset: str
     url: str
     lost: str
-    attacks: int
+    incidents: int
     before: str
 
 
@@ -119,7 +119,7 @@ def sentence(found: Summary) -> str:
     part = "" if now.observed.complete else f" {observed(now.observed)} were observed."
     if found.empty:
         return f"no asset was on the board.{part}"
-    words = f"{count(now.attacks, 'incident')} on {count(now.assets, 'asset')}"
+    words = f"{count(now.incidents, 'incident')} on {count(now.assets, 'asset')}"
     words += f", {duration(now.times.bad)} in bad states{_named(found)}{_trend(now, before)}"
     return f"{words}; available {percent(now.times.availability)}.{part}"
 
@@ -140,12 +140,13 @@ def _trend(now: Figures, before: Figures) -> str:
 
 
 def _short(found: Summary) -> str:
-    attacks = found.whole.now.attacks
+    incidents = found.whole.now.incidents
     if not found.whole.now.observed.seen:
         return NOT_OBSERVED
     if found.empty:
         return "no asset on the board"
-    return f"{count(attacks, 'incident')}, available {percent(found.whole.now.times.availability)}"
+    available = percent(found.whole.now.times.availability)
+    return f"{count(incidents, 'incident')}, available {available}"
 
 
 def _row(each: WorstAsset, last: Figures) -> Row:
@@ -153,7 +154,7 @@ def _row(each: WorstAsset, last: Figures) -> Row:
     before = duration(each.before) if each.before else "none"
     if not last.observed.seen:
         before = NOT_OBSERVED
-    return Row(each.asset, address, duration(each.bad), each.attacks, before)
+    return Row(each.asset, address, duration(each.bad), each.incidents, before)
 
 
 def _changes(now: Figures, before: Figures) -> Iterator[Change]:
@@ -167,7 +168,7 @@ def _changes(now: Figures, before: Figures) -> Iterator[Change]:
 def _figures(of: Figures) -> tuple[str, ...]:
     figures = (
         observed(of.observed),
-        f"{of.attacks:,}",
+        f"{of.incidents:,}",
         f"{of.assets:,}",
         duration(of.times.bad),
         percent(of.times.availability),
@@ -189,7 +190,7 @@ def _lines(content: Content) -> Iterator[str]:
         yield from ("", "Assets by time in bad states", "")
         yield from _columns(
             ("asset", "lost", "incidents", "the time before"),
-            [(row.asset, row.lost, f"{row.attacks:,}", row.before) for row in content.rows],
+            [(row.asset, row.lost, f"{row.incidents:,}", row.before) for row in content.rows],
         )
     if content.more:
         yield f"... and {content.more:,} more"

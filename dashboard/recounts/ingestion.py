@@ -10,7 +10,7 @@ from dashboard.core.models import named_fields
 from dashboard.recounts.models import CountedHour, Recount
 from wire.batch_query import Recounted
 
-FIELDS = ("begin", "good", "bad", "unconfirmed", "maintenance", "attacks")
+FIELDS = ("begin", "good", "bad", "unconfirmed", "maintenance", "incidents")
 CHUNK = 500
 """Rows written in one statement."""
 

@@ -22,7 +22,7 @@ class Recount(ScenarioRow, RequestDetail):
 
 
 class CountedHour(models.Model):
-    """What a recount makes of an hour: ms added up over assets, and attacks begun in it."""
+    """What a recount makes of an hour: ms added up over assets, and incidents begun in it."""
 
     recount = models.ForeignKey(Recount, on_delete=models.CASCADE, related_name="hours")
     begin = models.BigIntegerField()
@@ -30,7 +30,7 @@ class CountedHour(models.Model):
     bad = models.BigIntegerField()
     unconfirmed = models.BigIntegerField()
     maintenance = models.BigIntegerField()
-    attacks = models.IntegerField()
+    incidents = models.IntegerField()
 
     class Meta:
         constraints = (UniqueConstraint(fields=["recount", "begin"], name="one_count_per_hour"),)

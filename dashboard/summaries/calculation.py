@@ -14,16 +14,16 @@ from dashboard.core.scenarios import scenarios
 from dashboard.core.times import DAY_MS, now_ms
 from dashboard.labels import queries as label_queries
 from dashboard.states.models import Transition
-from dashboard.summaries import incident_figures as incidents
+from dashboard.summaries import incident_figures as incident_counts
 from dashboard.summaries.deeds import overrides, overrides_total, runs, runs_total
 from dashboard.summaries.figures import (
     MOST_VALUES,
     MOST_WORST,
-    Attack,
     Budget,
     Figures,
     Group,
     HeatDay,
+    LongIncident,
     Observed,
     Question,
     Summary,
@@ -153,12 +153,12 @@ class Calculation:
             week_unobserved=week.unobserved(),
             worst=self._worst(now),
             incidents=self._longest(spans.now, figures.longest),
-            incidents_total=whole.now.attacks,
+            incidents_total=whole.now.incidents,
             overrides=overrides(self.names, spans.now),
             overrides_total=overrides_total(self.names, spans.now),
             runs=runs(self.names, spans.now),
             runs_total=runs_total(self.names, spans.now),
-            empty=not (whole.now.times.present or whole.now.attacks),
+            empty=not (whole.now.times.present or whole.now.incidents),
             first_at=min(filter(None, (self.firsts[name] for name in self.counting)), default=None),
             counting=tuple(self.counting),
             unobserved=tuple(Span(*each) for each in unobserved),
@@ -255,7 +255,7 @@ class Calculation:
     def _incidents(self, span: Span, times: TimesOf) -> IncidentFigures:
         """Return the figures of incidents; of very many those that are kept."""
         names = [name for name in self.names if self._observed([name], span).seen]
-        if sum(each.attacks for each in times.counted.values()) <= LIVE_MOST:
+        if sum(each.incidents for each in times.counted.values()) <= LIVE_MOST:
             return self._count_incidents(names, span)
         whole_hours = self._whole_hours(span)
         stamp = str([label_queries.state(name).n for name in names])
@@ -264,9 +264,9 @@ class Calculation:
             names,
             whole_hours,
             stamp if self.question.label else "",
-            lambda: incidents.to_json(self._count_incidents(names, whole_hours)),
+            lambda: incident_counts.to_json(self._count_incidents(names, whole_hours)),
         )
-        return incidents.from_json(data)
+        return incident_counts.from_json(data)
 
     def _count_incidents(self, names: Sequence[str], span: Span) -> IncidentFigures:
         value_of = self._value_of if self.question.label else None
@@ -295,7 +295,7 @@ class Calculation:
 
     def _scenario_in(self, name: str, part: Part) -> Figures:
         own, observed = part.times.counted[name], self._observed([name], part.span)
-        counted_ = part.incidents.scenarios.get(name, incidents.Counted())
+        counted_ = part.incidents.scenarios.get(name, incident_counts.Counted())
         budget = self._budget({name: own.times})
         return _figures(own.times, counted_, budget, own.false_alarms, observed)
 
@@ -305,8 +305,8 @@ class Calculation:
     def _value_in(self, value: str, part: Part) -> Figures:
         labels = part.times.labels
         by_scenario = {name: labels[name][value] for name in self.counting if value in labels[name]}
-        counted_ = part.incidents.labels.get(value, incidents.Counted())
-        counted_ = counted_._replace(attacks=counted_.merged)
+        counted_ = part.incidents.labels.get(value, incident_counts.Counted())
+        counted_ = counted_._replace(incidents=counted_.merged)
         total = _added(by_scenario.values())
         observed = self._observed(self.counting, part.span)
         return _figures(total, counted_, self._budget(by_scenario), 0, observed)
@@ -359,13 +359,13 @@ class Calculation:
         return self._described(rows[:MOST_WORST])
 
     def _described(self, rows: list[Row]) -> tuple[WorstAsset, ...]:
-        attacks: dict[tuple[str, str], int] = {}
+        numbers_of: dict[tuple[str, str], int] = {}
         before: dict[tuple[str, str], int] = {}
         for name in self.counting:
             assets = [asset for scenario, asset, _ in rows if scenario == name]
             if assets:
-                numbers = incidents.numbers_of(name, assets, self.spans.now)
-                attacks |= {(name, asset): n for asset, n in numbers.items()}
+                numbers = incident_counts.numbers_of(name, assets, self.spans.now)
+                numbers_of |= {(name, asset): n for asset, n in numbers.items()}
                 known = times_of(self._scope(name, self.spans.before), assets)
                 before |= {(name, asset): own.bad for asset, own in known.items()}
         return tuple(
@@ -374,17 +374,17 @@ class Calculation:
                 asset,
                 own.bad,
                 own.unconfirmed,
-                attacks.get((name, asset), 0),
+                numbers_of.get((name, asset), 0),
                 before.get((name, asset), 0),
             )
             for name, asset, own in rows
         )
 
-    def _longest(self, span: Span, ids: Sequence[int]) -> tuple[Attack, ...]:
+    def _longest(self, span: Span, ids: Sequence[int]) -> tuple[LongIncident, ...]:
         """Return the incidents with the longest part in the period."""
         value_of = self._value_of if self.question.label else None
         return tuple(
-            Attack(
+            LongIncident(
                 row.pk,
                 row.scenario,
                 row.asset,
@@ -394,9 +394,9 @@ class Calculation:
                 row.ended_at,
                 row.acknowledged_at,
                 row.acknowledged_by,
-                incidents.within(row, span),
+                incident_counts.within(row, span),
             )
-            for row in incidents.rows_of(ids)
+            for row in incident_counts.rows_of(ids)
         )
 
 
@@ -409,14 +409,14 @@ def _added(times: Iterable[Times]) -> Times:
 
 def _figures(
     times: Times,
-    own: incidents.Counted,
+    own: incident_counts.Counted,
     budget: Budget | None,
     false_alarms: int,
     observed: Observed,
 ) -> Figures:
     return Figures(
         times=times,
-        attacks=own.attacks,
+        incidents=own.incidents,
         assets=own.assets,
         budget=budget,
         acknowledged=own.acknowledged,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dashboard.core.times import MINUTE_MS, duration
 from dashboard.states.board_rows import asset_path
-from dashboard.summaries.figures import Attack, Budget, HeatDay, Summary
+from dashboard.summaries.figures import Budget, HeatDay, LongIncident, Summary
 from dashboard.summaries.phrases import NOT_OBSERVED, length
 from domain.history.periods import DAY, Span, containing
 
@@ -178,31 +178,31 @@ class Timeline(NamedTuple):
 
 def timelines(found: Summary, scenarios: Any) -> list[Timeline]:
     """Return the timelines of the assets with most time in incidents, at most MOST_TIMELINES."""
-    of_asset: dict[tuple[str, str], list[Attack]] = {}
+    of_asset: dict[tuple[str, str], list[LongIncident]] = {}
     for each in found.incidents:
         of_asset.setdefault((each.scenario, each.asset), []).append(each)
     rows = [
-        _timeline(attacks, found.span, scenarios[scenario])
-        for (scenario, _), attacks in of_asset.items()
+        _timeline(incidents, found.span, scenarios[scenario])
+        for (scenario, _), incidents in of_asset.items()
         if scenario in scenarios
     ]
     return sorted(rows, key=lambda row: (-row.ms, row.asset))[:MOST_TIMELINES]
 
 
-def _timeline(attacks: list[Attack], span: Span, scenario: Any) -> Timeline:
-    first, ms = attacks[0], sum(each.within for each in attacks)
-    pieces = [_piece(each, span, scenario) for each in attacks]
+def _timeline(incidents: list[LongIncident], span: Span, scenario: Any) -> Timeline:
+    first, ms = incidents[0], sum(each.within for each in incidents)
+    pieces = [_piece(each, span, scenario) for each in incidents]
     url = asset_path(first.scenario, first.asset)
-    return Timeline(first.asset, url, ms, length(ms), len(attacks), pieces)
+    return Timeline(first.asset, url, ms, length(ms), len(incidents), pieces)
 
 
-def _piece(attack: Attack, span: Span, scenario: Any) -> Piece:
-    begin = max(attack.began_at, span.begin)
+def _piece(incident: LongIncident, span: Span, scenario: Any) -> Piece:
+    begin = max(incident.began_at, span.begin)
     unit = WIDTH / max(1, span.ms)
-    spec = scenario.spec(attack.worst)
-    words = f"{spec.label}, {length(attack.within)}"
+    spec = scenario.spec(incident.worst)
+    words = f"{spec.label}, {length(incident.within)}"
     x = (begin - span.begin) * unit
-    return Piece(round(x, 1), max(3.0, round(attack.within * unit, 1)), spec.colour, words)
+    return Piece(round(x, 1), max(3.0, round(incident.within * unit, 1)), spec.colour, words)
 
 
 # ---- bars and lines -----------------------------------------------------------------------------

@@ -52,11 +52,11 @@ class Difference(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What raw history says. attacks, false_alarms: when they began, and when they ended, Unix
+    """What raw history says. incidents, false_alarms: when they began, and when they ended, Unix
     ms."""
 
     sources: Sources
-    attacks: list[int]
+    incidents: list[int]
     false_alarms: list[int]
 
 
@@ -83,7 +83,7 @@ def differences(scenario: str, begin: int, end: int) -> Iterator[Difference]:
 
 def _of_hours(scenario: str, sums: list[HourSum], told: Told) -> Iterator[Difference]:
     these = [each.hour for each in sums]
-    attacks, false_alarms = by_hour(these, told.attacks), by_hour(these, told.false_alarms)
+    incidents, false_alarms = by_hour(these, told.incidents), by_hour(these, told.false_alarms)
     rows = HourRow.objects.filter(
         scenario=scenario, begin__gte=these[0].begin, begin__lt=these[-1].end
     )
@@ -91,7 +91,7 @@ def _of_hours(scenario: str, sums: list[HourSum], told: Told) -> Iterator[Differ
     for n, each in enumerate(sums):
         row = kept.get(each.hour.begin)
         counted = {name: getattr(each, name) for name in CLASSES}
-        counted |= {"attacks": attacks[n], "false_alarms": false_alarms[n]}
+        counted |= {"incidents": incidents[n], "false_alarms": false_alarms[n]}
         for name, number in counted.items():
             known = None if row is None else getattr(row, name)
             if known != number and (number or row is not None):
@@ -134,7 +134,8 @@ def _whole_days(scenario: str, these: Sequence[Hour], zone: ZoneInfo) -> set[dat
 
 def from_transitions(scenario: Scenario, begin: int, end: int) -> Told:
     """Return what the changes of states say between two times, Unix ms: what was on the board, bad
-    or unconfirmed, which attacks began, and which alarms ended without the state that was pending.
+    or unconfirmed, which incidents began, and which alarms ended without the state that was
+    pending.
 
     Maintenance and what was pending are as recorded: the changes do not tell of it. Before its
     first change that is kept, an asset was what its spans and incidents say.
@@ -156,8 +157,8 @@ def from_transitions(scenario: Scenario, begin: int, end: int) -> Told:
         went=[high for _, high in there if high is not None and begin <= high < end],
         troubles=history.troubles,
     )
-    attacks = [at for at in history.attacks if begin <= at < end]
-    return Told(sources, attacks, history.false_alarms)
+    incidents = [at for at in history.incidents if begin <= at < end]
+    return Told(sources, incidents, history.false_alarms)
 
 
 @dataclass
@@ -167,7 +168,7 @@ class _History:
     first: dict[str, int] = field(default_factory=dict)
     on_board: list[tuple[int, int | None]] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
-    attacks: list[int] = field(default_factory=list)
+    incidents: list[int] = field(default_factory=list)
     false_alarms: list[int] = field(default_factory=list)
 
     def add(self, scenario: Scenario, asset: str, changes: list[Change], end: int) -> None:
@@ -178,7 +179,7 @@ class _History:
         self.troubles += (
             Trouble(asset, run.begin, _end(run.end, end), run.key == UNCONFIRMED) for run in trouble
         )
-        self.attacks += _attacks(scenario, changes)
+        self.incidents += _incident_begins(scenario, changes)
 
     def judge(self, scenario: Scenario, changes: list[Change], alarms: list[Alarm]) -> None:
         """Add those of an asset's alarms that the state after them did not bear out."""
@@ -203,10 +204,10 @@ class _History:
             until = min(_end(high, end), self.first.get(asset, end))
             if low < until:
                 self.troubles.append(Trouble(asset, low, until, unconfirmed))
-        attacks = real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
-        for asset, at in attacks.values_list("asset", "began_at"):
+        incidents = real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
+        for asset, at in incidents.values_list("asset", "began_at"):
             if at < self.first.get(asset, end):
-                self.attacks.append(at)
+                self.incidents.append(at)
 
 
 def _alarms(scenario: str, begin: int, end: int) -> dict[str, list[Alarm]]:
@@ -217,7 +218,7 @@ def _alarms(scenario: str, begin: int, end: int) -> dict[str, list[Alarm]]:
     return alarms
 
 
-def _attacks(scenario: Scenario, changes: list[Change]) -> list[int]:
+def _incident_begins(scenario: Scenario, changes: list[Change]) -> list[int]:
     """Return when unbroken times outside good states began, those without a length aside. The first
     one goes back beyond what is kept, if the state before it was not good either."""
     track = Track()

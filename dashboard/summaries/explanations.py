@@ -11,7 +11,7 @@ EXPLAINED = {
         "What the target leaves for bad time: of a target of 99.5 %, half a percent of "
         "the good and bad time that was observed so far. What was bad is taken off it."
     ),
-    "attacks": (
+    "incidents": (
         "Incidents that were going on at some time of the period. An incident is the "
         "unbroken time that an asset spends outside its good states."
     ),

@@ -26,7 +26,7 @@ FLAP_MS = 15 * 60_000
 @dataclass(frozen=True)
 class Question:
     """What is asked. scenarios: names; label: a key to group by, "" for none; service: whether only
-    the service hours of each scenario count as time (attacks and delays count at any hour)."""
+    the service hours of each scenario count as time (incidents and delays count at any hour)."""
 
     scenarios: tuple[str, ...]
     period: Period
@@ -103,16 +103,16 @@ class Delays:
 class Figures:
     """The figures of one group in one period.
 
-    attacks: incidents that overlap the period; assets: how many different assets these were of (of
-    values of a label the attacks are of the group: times in which at least one of its assets has
+    incidents: those that overlap the period; assets: how many different assets these were of (of
+    values of a label the incidents are of the group: times in which at least one of its assets has
     one); budget: None where a scenario has no target, or another one; acknowledged: of incidents
-    that began in the period; cleared: of those that ended in it; flapping: attacks that began
+    that began in the period; cleared: of those that ended in it; flapping: incidents that began
     within FLAP_MS of the asset's last; false_alarms: waits for a worse state that came to nothing;
     observed: what all of them are of: where nothing was seen, none of them says anything.
     """
 
     times: Times
-    attacks: int
+    incidents: int
     assets: int
     budget: Budget | None
     acknowledged: Delays
@@ -139,11 +139,11 @@ class WorstAsset(NamedTuple):
     asset: str
     bad: int
     unconfirmed: int
-    attacks: int
+    incidents: int
     before: int
 
 
-class Attack(NamedTuple):
+class LongIncident(NamedTuple):
     """An incident for a timeline. id: of its page; ended_at: None while it goes on; label: the
     asset's value of the question's key; within: how much of it lies in the period, ms."""
 
@@ -228,7 +228,7 @@ class Summary:
     week: tuple[tuple[int | None, ...], ...] = ()
     week_unobserved: tuple[tuple[int, ...], ...] = ()
     worst: tuple[WorstAsset, ...] = ()
-    incidents: tuple[Attack, ...] = ()
+    incidents: tuple[LongIncident, ...] = ()
     incidents_total: int = 0
     overrides: tuple[Override, ...] = ()
     overrides_total: int = 0

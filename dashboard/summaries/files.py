@@ -16,7 +16,7 @@ Rows = Iterable[dict[str, Any]]
 FIGURES = (
     "observed", "observed_ms", "good_ms", "bad_ms", "unconfirmed_ms", "maintenance_ms",
     "availability", "target_percent",
-    "budget_ms", "budget_left_ms", "attacks", "assets", "acknowledged", "acknowledged_mean_ms",
+    "budget_ms", "budget_left_ms", "incidents", "assets", "acknowledged", "acknowledged_mean_ms",
     "acknowledged_p95_ms", "cleared", "cleared_mean_ms", "cleared_p95_ms", "flapping",
     "false_alarms",
 )  # fmt: skip
@@ -59,7 +59,7 @@ def _figures(of: Figures) -> dict[str, Any]:
         "target_percent": budget.target if budget else None,
         "budget_ms": budget.whole if budget else None,
         "budget_left_ms": budget.left if budget else None,
-        "attacks": of.attacks,
+        "incidents": of.incidents,
         "assets": of.assets,
         **_delays("acknowledged", of.acknowledged),
         **_delays("cleared", of.cleared),
@@ -91,7 +91,7 @@ def _hours(found: Summary) -> Rows:
             yield {"weekday": weekday + 1, "hour": hour, "bad_ms": ms, "observed": observed}
 
 
-WORST = ("scenario", "asset", "bad", "unconfirmed", "attacks", "before")
+WORST = ("scenario", "asset", "bad", "unconfirmed", "incidents", "before")
 INCIDENTS = (
     "id", "scenario", "asset", "label", "worst", "began_at", "ended_at", "acknowledged_at",
     "acknowledged_by", "within",

@@ -45,7 +45,7 @@ class Tally:
     """The figures of a group of incidents. reach: up to when at least one has been going on
     without a break, of those that were added in the order of their beginnings."""
 
-    attacks: int = 0
+    incidents: int = 0
     merged: int = 0
     assets: set[tuple[str, str]] = field(default_factory=set)
     acknowledged: list[int] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Tally:
             self.cleared.append(ended - began)
         if spell.is_over(span.begin):
             return
-        self.attacks += 1
+        self.incidents += 1
         self.assets.add((spell.scenario, spell.asset))
         until = float("inf") if ended is None else ended
         self.merged += began > self.reach
@@ -74,7 +74,7 @@ class Tally:
     def plain(self) -> Counted:
         """Return the figures alone."""
         return Counted(
-            self.attacks,
+            self.incidents,
             self.merged,
             len(self.assets),
             delays_of(self.acknowledged),
@@ -86,7 +86,7 @@ class Tally:
 class Counted(NamedTuple):
     """The figures of a group. merged: unbroken times in which at least one incident went on."""
 
-    attacks: int = 0
+    incidents: int = 0
     merged: int = 0
     assets: int = 0
     acknowledged: Delays = Delays()
@@ -239,5 +239,5 @@ def _row(counted: Counted) -> list[Any]:
 
 
 def _counted(row: list[Any]) -> Counted:
-    attacks, merged, assets, acknowledged, cleared, flapping = row
-    return Counted(attacks, merged, assets, Delays(*acknowledged), Delays(*cleared), flapping)
+    incidents, merged, assets, acknowledged, cleared, flapping = row
+    return Counted(incidents, merged, assets, Delays(*acknowledged), Delays(*cleared), flapping)

@@ -23,7 +23,7 @@ class Links:
         self.question: Question = found.question
         self._time: Parts = [("start", field_text(whole.begin)), ("end", field_text(whole.end))]
 
-    def attacks(self, *, scenario: str = "") -> str:
+    def incidents(self, *, scenario: str = "") -> str:
         """Return the list of the incidents that were going on in the period."""
         return self._incidents(scenario)
 

@@ -122,7 +122,7 @@ class Progress(ScenarioRow):
 
 class HourRow(ScenarioRow):
     """The sums of an hour of the reporting zone. slot: 24 times the weekday (Monday 0) plus the
-    hour; present: assets on the board when it ended; attacks: incidents that began in it;
+    hour; present: assets on the board when it ended; incidents: incidents that began in it;
     false_alarms: alarms that ended in it and did not come true."""
 
     begin = models.BigIntegerField()
@@ -134,7 +134,7 @@ class HourRow(ScenarioRow):
     bad = models.BigIntegerField()
     unconfirmed = models.BigIntegerField()
     maintenance = models.BigIntegerField()
-    attacks = models.IntegerField()
+    incidents = models.IntegerField()
     false_alarms = models.IntegerField()
 
     class Meta:

@@ -218,14 +218,14 @@ def _available(now: Figures, before: Figures, name: str) -> str:
 
 def _incidents(found: Summary) -> str:
     now, before = found.whole.now, found.whole.before
-    if not now.attacks:
-        after = f", after {before.attacks:,} before" if before.attacks else ""
+    if not now.incidents:
+        after = f", after {before.incidents:,} before" if before.incidents else ""
         return f"There was no incident{after}."
-    words = f"There {'was' if now.attacks == 1 else 'were'} {count(now.attacks, 'incident')}"
+    words = f"There {'was' if now.incidents == 1 else 'were'} {count(now.incidents, 'incident')}"
     words = f"{words} on {count(now.assets, 'asset')}{_by_scenario(found)}"
     if not before.times.present:
         return f"{words}."
-    difference = now.attacks - before.attacks
+    difference = now.incidents - before.incidents
     if not difference:
         return f"{words}, as many as before."
     return f"{words}, {abs(difference):,} {'more' if difference > 0 else 'fewer'} than before."
@@ -236,7 +236,7 @@ def _by_scenario(found: Summary) -> str:
     if len(found.counted) < 2:
         return ""
     parts = (
-        f"{each.title} {f'{each.now.attacks:,}' if each.now.observed.seen else NOT_OBSERVED}"
+        f"{each.title} {f'{each.now.incidents:,}' if each.now.observed.seen else NOT_OBSERVED}"
         for each in found.counted
     )
     return f" ({', '.join(parts)})"

@@ -24,11 +24,11 @@ from domain.history.sums import AssetSum, Classes, HourSum, Sources, Spans, Sums
 
 
 class Added(NamedTuple):
-    """What some hours add up to. attacks, false_alarms: by the number of the hour."""
+    """What some hours add up to. incidents, false_alarms: by the number of the hour."""
 
     hours: list[HourSum]
     assets: list[AssetSum]
-    attacks: Counter[int]
+    incidents: Counter[int]
     false_alarms: Counter[int]
 
     def rows(self, scenario: str) -> list[HourRow]:
@@ -45,7 +45,7 @@ class Added(NamedTuple):
                 bad=each.bad,
                 unconfirmed=each.unconfirmed,
                 maintenance=each.maintenance,
-                attacks=self.attacks[n],
+                incidents=self.incidents[n],
                 false_alarms=self.false_alarms[n],
             )
             for n, each in enumerate(self.hours)

@@ -112,7 +112,7 @@ class Report:
             "ways": self._ways(),
             "tiles": self._tiles(),
             "classes": self._classes(),
-            "scenario_rows": [self._row(each, self.links.attacks(scenario=each.name),
+            "scenario_rows": [self._row(each, self.links.incidents(scenario=each.name),
                                         phrases.bad_states(scenarios()[each.name]))
                               for each in found.scenarios],
             "label_rows": [self._row(each, self.links.of_label(each.name))
@@ -164,12 +164,13 @@ class Report:
                 self._target_note(),
                 self._changed(now.times.availability, before.times.availability, phrases.of_share,
                         less_is="worse"),
-                self.links.attacks(),
+                self.links.incidents(),
             ),
             self._budget_tile(),
             Tile(
-                "attacks", "Incidents", f"{now.attacks:,}", f"on {count(now.assets, 'asset')}",
-                self._changed(now.attacks, before.attacks, phrases.of_number), self.links.attacks(),
+                "incidents", "Incidents", f"{now.incidents:,}", f"on {count(now.assets, 'asset')}",
+                self._changed(now.incidents, before.incidents, phrases.of_number),
+                self.links.incidents(),
             ),
             Tile(
                 "bad", "Time in bad states", length(now.times.bad), self._bad_note(),

@@ -29,7 +29,7 @@ from domain.history.sums import AssetSum
 
 WRITTEN = 2_000
 """Rows of one transaction: nobody waits long for the lock."""
-SUMS = ("good", "bad", "unconfirmed", "maintenance", "present", "attacks", "false_alarms")
+SUMS = ("good", "bad", "unconfirmed", "maintenance", "present", "incidents", "false_alarms")
 PLACE = ("end", "day", "slot")
 OF_ASSET = (
     "bad", "unconfirmed", "maintenance", "service_bad", "service_unconfirmed",

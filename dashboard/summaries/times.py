@@ -136,12 +136,12 @@ def _mask(span: Span, slots: frozenset[int], zone: ZoneInfo) -> Mask:
 
 @dataclass
 class Counted:
-    """The times of a scope. attacks: incidents that began in it; days: bad time by the number of
+    """The times of a scope. incidents: incidents that began in it; days: bad time by the number of
     the day; slots: by that of the hour of a week; tail: sums of assets in `rest`."""
 
     times: Times = field(default_factory=Times)
     false_alarms: int = 0
-    attacks: int = 0
+    incidents: int = 0
     days: Counter[int] = field(default_factory=Counter)
     slots: Counter[int] = field(default_factory=Counter)
     tail: dict[str, Classes] = field(default_factory=dict)
@@ -184,8 +184,8 @@ def _add_rows(result: Counted, scope: Scope) -> None:
     rows = HourRow.objects.filter(
         scenario=scope.scenario, begin__gte=scope.span.begin, begin__lt=scope.cut
     ).order_by()
-    numbers = rows.aggregate(attacks=Sum("attacks"), false_alarms=Sum("false_alarms"))
-    result.attacks, result.false_alarms = numbers["attacks"] or 0, numbers["false_alarms"] or 0
+    numbers = rows.aggregate(incidents=Sum("incidents"), false_alarms=Sum("false_alarms"))
+    result.incidents, result.false_alarms = numbers["incidents"] or 0, numbers["false_alarms"] or 0
     if not scope.all_hours:
         rows = rows.filter(slot__in=scope.slots)
     sums = rows.aggregate(**{name: Sum(name) for name in CLASSES})
@@ -203,7 +203,7 @@ def _add_raw(result: Counted, scope: Scope) -> None:
     added = add_up(scope.scenario, hours_within(*scope.rest, scope.zone), scope.slots)
     counts = in_slots(scope.slots)
     for n, each in enumerate(added.hours):
-        result.attacks += added.attacks[n]
+        result.incidents += added.incidents[n]
         result.false_alarms += added.false_alarms[n]
         if counts(each.hour):
             own = Times(each.good, each.bad, each.unconfirmed, each.maintenance)

@@ -72,7 +72,7 @@ class HourSums:
         self._edges, self._is_good, self._excluded = edges, is_good, excluded
         self._sums = {kind: _Sums(edges) for kind in KINDS_OF_TIME}
         self._begun = [0] * (len(edges) - 1)
-        self.assets = self.attacks = self.affected = 0
+        self.assets = self.incidents = self.affected = 0
 
     def add(self, asset: str, history: Sequence[Status]) -> None:
         """Count one asset. history: in order."""
@@ -84,10 +84,10 @@ class HourSums:
                 present += 1
                 self._add(asset, self._kind(status.state, status.unconfirmed), span)
         self.assets += present > 0
-        attacks = list(self._attacks(history))
-        self.attacks += len(attacks)
-        self.affected += bool(attacks)
-        for began in attacks:
+        incidents = list(self._incidents(history))
+        self.incidents += len(incidents)
+        self.affected += bool(incidents)
+        for began in incidents:
             if began >= begin:
                 self._begun[bisect_right(self._edges, began) - 1] += 1
 
@@ -110,7 +110,7 @@ class HourSums:
         if at < end:
             self._sums[kind].add(at, end)
 
-    def _attacks(self, history: Sequence[Status]) -> Iterator[int]:
+    def _incidents(self, history: Sequence[Status]) -> Iterator[int]:
         """Yield when each unbroken time outside the good states began that overlaps the hours."""
         began: int | None = None
         for status, _ in _spans(history, self._edges[-1]):

@@ -61,7 +61,7 @@ def recount(
         began={place[1]: began for place, began in window.began.items()},
         records=window.records,
         assets=sums.assets,
-        attacks=sums.attacks,
+        incidents=sums.incidents,
         affected=sums.affected,
         engine=run.engine,
         took_ms=int((time.monotonic() - started) * 1000),
@@ -102,6 +102,6 @@ def _histories(run: Run) -> Iterator[tuple[str, list[Status]]]:
 def in_words(totals: RecountTotals) -> str:
     """Return the outcome in one line."""
     return (
-        f"{totals.records:,} records, {totals.assets:,} assets: {totals.attacks:,} attacks on "
+        f"{totals.records:,} records, {totals.assets:,} assets: {totals.incidents:,} incidents on "
         f"{totals.affected:,} assets"
     )

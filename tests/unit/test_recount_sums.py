@@ -35,18 +35,18 @@ def kind_at(history: list[Status], excluded: list[tuple[int, int]], at: int) -> 
     return "good" if shown[-1].state in GOOD else "bad"
 
 
-def attacks_of(history: list[Status]) -> list[tuple[int, int]]:
+def incidents_of(history: list[Status]) -> list[tuple[int, int]]:
     """Begin and end of each unbroken time outside the good states."""
-    attacks: list[tuple[int, int]] = []
+    incidents: list[tuple[int, int]] = []
     open_since = None
     for status in [*history, Status(10**6, None, False)]:
         bad = status.state is not None and status.state not in GOOD
         if bad and open_since is None:
             open_since = status.at
         if not bad and open_since is not None:
-            attacks.append((open_since, status.at))
+            incidents.append((open_since, status.at))
             open_since = None
-    return attacks
+    return incidents
 
 
 @given(st.lists(st.tuples(histories, windows), max_size=4))
@@ -65,22 +65,22 @@ def test_each_hour_has_its_milliseconds(assets):
 
 
 @given(st.lists(histories, max_size=4))
-def test_attacks_are_those_that_overlap(assets):
+def test_incidents_are_those_that_overlap(assets):
     sums = HourSums(EDGES, lambda state: state in GOOD, {})
     for n, history in enumerate(assets):
         sums.add(f"a{n}", history)
     overlapping = [
-        [begin for begin, end in attacks_of(history) if begin < EDGES[-1] and end > EDGES[0]]
+        [begin for begin, end in incidents_of(history) if begin < EDGES[-1] and end > EDGES[0]]
         for history in assets
     ]
-    assert sums.attacks == sum(map(len, overlapping))
+    assert sums.incidents == sum(map(len, overlapping))
     assert sums.affected == sum(map(bool, overlapping))
     begun = [begin for each in overlapping for begin in each if begin >= EDGES[0]]
-    assert sum(hour.attacks for hour in sums.hours()) == len(begun)
+    assert sum(hour.incidents for hour in sums.hours()) == len(begun)
 
 
 @pytest.mark.parametrize("history", [[], [Status(160, "bad", False)], [Status(150, "bad", False)]])
 def test_what_lies_after_the_hours_counts_nothing(history: list[Status]):
     sums = HourSums(EDGES, lambda state: state in GOOD, {})
     sums.add("a", history)
-    assert (sums.assets, sums.attacks, sums.affected) == (0, 0, 0)
+    assert (sums.assets, sums.incidents, sums.affected) == (0, 0, 0)

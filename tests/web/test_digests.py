@@ -46,11 +46,11 @@ DAILY = {"every": DAY, "weekday": 0, "hour": 7}
 DUE = MONDAY + 7 * HOUR_MS
 
 
-def figures(attacks: int, bad: int) -> Figures:
+def figures(incidents: int, bad: int) -> Figures:
     """Figures of a group."""
     none = Delays()
     times, all_of_it = Times(30 * DAY_MS - bad, bad), Observed(DAY_MS, DAY_MS, seen=True)
-    return Figures(times, attacks, attacks, None, none, none, 0, 2, all_of_it)
+    return Figures(times, incidents, incidents, None, none, none, 0, 2, all_of_it)
 
 
 @pytest.fixture(autouse=True)

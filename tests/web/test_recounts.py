@@ -44,7 +44,7 @@ def summed(begin: int, good: int) -> None:
     """An hour as the worker has it."""
     HourRow.objects.create(
         scenario="attack", begin=begin, end=begin + HOUR_MS, day=1, slot=1, present=1, good=good,
-        bad=5, unconfirmed=0, maintenance=0, attacks=1, false_alarms=0,
+        bad=5, unconfirmed=0, maintenance=0, incidents=1, false_alarms=0,
     )  # fmt: skip
 
 

@@ -177,11 +177,11 @@ def check(answer: Summary, past: History, now: int, gaps: Spans = ()) -> None:
 
 
 def check_attacks(figures: Figures, past: History, span: tuple[int, int]) -> None:
-    attacks = past.during(*span)
-    assert figures.attacks == len(attacks)
-    assert figures.assets == len({each.asset for each in attacks})
+    incidents = past.during(*span)
+    assert figures.incidents == len(incidents)
+    assert figures.assets == len({each.asset for each in incidents})
     assert figures.flapping == past.flapping(*span)
-    ended = [e.end - e.begin for e in past.attacks if e.end and span[0] <= e.end < span[1]]
+    ended = [e.end - e.begin for e in past.incidents if e.end and span[0] <= e.end < span[1]]
     cleared = [ms for ms in ended if ms]
     assert figures.cleared == Delays(*mean_and_p95(cleared))
     begun = [e for e in past.during(*span) if e.begin >= span[0]]
@@ -211,9 +211,9 @@ def check_labels(answer: Summary, past: History, spans: Any, counts: Any) -> Non
         own = members[group.name]
         for figures, span, counted in zip((group.now, group.before), spans, counts, strict=True):
             assert tuple(figures.times) == counted.total(own), group.name
-            attacks = [each for each in past.during(*span) if each.asset in own]
-            assert figures.attacks == together(attacks, *span)
-            assert figures.assets == len({each.asset for each in attacks})
+            incidents = [each for each in past.during(*span) if each.asset in own]
+            assert figures.incidents == together(incidents, *span)
+            assert figures.assets == len({each.asset for each in incidents})
 
 
 def check_lists(answer: Summary, past: History, spans: Any, counts: Any) -> None:
@@ -228,14 +228,14 @@ def check_lists(answer: Summary, past: History, spans: Any, counts: Any) -> None
     ]
     expected.sort(key=lambda row: (-row[0], -row[1], row[2]))
     assert [(w.bad, w.unconfirmed, w.asset, w.before) for w in answer.worst] == expected
-    attacks = past.during(*spans[0])
+    incidents = past.during(*spans[0])
     for row in answer.worst:
-        assert row.attacks == sum(each.asset == row.asset for each in attacks)
+        assert row.incidents == sum(each.asset == row.asset for each in incidents)
     listed = sorted((each.asset, each.began_at, each.ended_at) for each in answer.incidents)
-    assert listed == sorted((each.asset, each.begin, each.end) for each in attacks)
+    assert listed == sorted((each.asset, each.begin, each.end) for each in incidents)
     within = [each.within for each in answer.incidents]
     assert within == sorted(within, reverse=True)
-    assert answer.incidents_total == len(attacks)
+    assert answer.incidents_total == len(incidents)
 
 
 def acknowledged_after(begun: int) -> int:
@@ -478,7 +478,7 @@ def test_what_was_not_observed_is_checked_as_such(summed: None):
     assert checked("--scenario", "attack") == (0, "No difference.\n")
 
 
-@pytest.mark.parametrize("name", ["attacks", "false_alarms"])
+@pytest.mark.parametrize("name", ["incidents", "false_alarms"])
 def test_numbers_of_hours_are_checked(summed: None, name: str):
     rows = HourRow.objects.filter(begin__gte=at("2026-03-12T00:00"))
     row = rows.filter(**{f"{name}__gt": 0}).earliest("begin")

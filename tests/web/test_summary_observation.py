@@ -150,7 +150,7 @@ def test_of_the_week_before_a_product_there_are_no_figures(new: None, client: Cl
     assert '<td class="num" data-value="">not observed</td>' in page
     assert "nothing in bad states" not in page
     now = lines(client, "figures", week)[0]
-    assert (now["observed"], now["observed_ms"], now["attacks"], now["bad_ms"]) == (
+    assert (now["observed"], now["observed_ms"], now["incidents"], now["bad_ms"]) == (
         "not observed", "0", "", "",
     )  # fmt: skip
     for table in ("days", "hours"):
@@ -158,7 +158,7 @@ def test_of_the_week_before_a_product_there_are_no_figures(new: None, client: Cl
             ("not observed", "")
         }
     rest = client.get(f"/api/v1/summary?{week.partition('?')[2]}").json()
-    assert (rest["now"]["observed"], rest["now"]["attacks"]) == ("not observed", None)
+    assert (rest["now"]["observed"], rest["now"]["incidents"]) == ("not observed", None)
     assert {each["bad_ms"] for each in rest["days"]} == {None}
     assert {hour for day in rest["week"] for hour in day} == {None}
 
@@ -185,7 +185,7 @@ def test_a_digest_of_a_time_that_was_not_observed_says_so(new: None):
 def test_a_week_to_come_has_no_incidents_though_some_go_on(new: None, client: Client):
     answer = client.get("/summary/?period=week&date=2026-03-11&scenario=attack")
     assert answer.context["sentence"].startswith("Not observed: this time has not begun.")
-    assert tile(answer.context, "attacks").value == "not observed"
+    assert tile(answer.context, "incidents").value == "not observed"
     assert answer.context["timelines"] == []
     assert {cell.words.rpartition(": ")[2] for cell in cells(answer.context)} == {"not observed"}
     page = answer.content.decode()
@@ -245,7 +245,7 @@ def test_a_day_without_the_job_has_no_figures_though_an_attack_goes_on(client: C
     sum_up()
     context = client.get(TUESDAY).context
     assert context["sentence"] == "Not observed: nothing was heard of the job."
-    assert tile(context, "attacks").value == tile(context, "bad").value == "not observed"
+    assert tile(context, "incidents").value == tile(context, "bad").value == "not observed"
     assert context["worst"] == context["timelines"] == []
     week = client.get(f"{THIS_WEEK}&scenario=attack").context
     assert [cell.level for cell in cells(week)][:3] == [4, -1, 2]

@@ -55,7 +55,7 @@ def trouble(asset: str, begin: int, ms: int, *, unconfirmed: bool = False, **inc
 
 @pytest.fixture
 def history() -> None:
-    """Two weeks of four sites. In the second: three attacks of two, one of them flapping."""
+    """Two weeks of four sites. In the second: three incidents of two, one of them flapping."""
     for asset in ("shop", "bank", "press", "calm"):
         on_board(asset)
     of = {"shop": "Acme", "bank": "Acme", "press": "Daily"}
@@ -108,8 +108,8 @@ def test_one_sentence_says_how_the_week_went(history: None, client: Client):
 
 def test_figures_are_compared_in_words(history: None, client: Client):
     told = tiles(client)
-    assert (told["attacks"].value, told["attacks"].note) == ("3", "on 2 assets")
-    assert told["attacks"].change == phrases.Change("2 more", "arrow-up", "worse")
+    assert (told["incidents"].value, told["incidents"].note) == ("3", "on 2 assets")
+    assert told["incidents"].change == phrases.Change("2 more", "arrow-up", "worse")
     assert told["bad"].value == "3 h 25 m"
     assert told["bad"].change == phrases.Change("2 h 35 m less", "arrow-down", "better")
     assert told["acknowledged"].value == "4 m 00 s"
@@ -130,7 +130,7 @@ def test_every_figure_says_how_it_is_counted(history: None, client: Client):
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("attacks", 3), ("availability", 3), ("acknowledged", 1), ("cleared", 3), ("flapping", 1),
+    [("incidents", 3), ("availability", 3), ("acknowledged", 1), ("cleared", 3), ("flapping", 1),
      ("bad", 3), ("unconfirmed", 1), ("false_alarms", 1)],
 )  # fmt: skip
 def test_each_figure_links_to_the_list_that_it_is_made_of(
@@ -244,18 +244,18 @@ def test_the_rows_of_labels_link_to_their_groups(history: None, client: Client):
     rows = {
         row.group.name: row for row in client.get(f"{WEEK}&label=customer").context["label_rows"]
     }
-    assert rows["Acme"].now.attacks == 1  # the three overlap, or touch what does
+    assert rows["Acme"].now.incidents == 1  # the three overlap, or touch what does
     for row in rows.values():
         found = client.get(row.link).context["found"]
         behind = found.groups if hasattr(found, "groups") else found.rows
-        assert len(behind) == row.now.attacks, row.group.name
+        assert len(behind) == row.now.incidents, row.group.name
 
 
 def test_worst_assets_link_to_their_incidents(history: None, client: Client):
     worst = client.get(WEEK).context["worst"]
     assert [each.asset.asset for each in worst][:2] == ["bank", "shop"]
     for each in worst:
-        assert len(client.get(each.link).context["found"].rows) == each.asset.attacks
+        assert len(client.get(each.link).context["found"].rows) == each.asset.incidents
 
 
 def test_the_parts_add_up_to_the_whole(history: None, client: Client):
@@ -352,7 +352,7 @@ def lines(client: Client, table: str, query: str = "") -> list[dict[str, str]]:
 
 def test_the_tables_are_files(history: None, client: Client):
     now, before = lines(client, "figures")
-    assert (now["period"], now["bad_ms"], now["attacks"]) == ("now", str(205 * MINUTE_MS), "3")
+    assert (now["period"], now["bad_ms"], now["incidents"]) == ("now", str(205 * MINUTE_MS), "3")
     assert before["period"] == "before"
     assert len(lines(client, "hours")) == 7 * 24
     assert next(each["day"] for each in lines(client, "days")) == "2026-03-02"
@@ -377,7 +377,7 @@ def test_rest_has_the_same_figures(history: None, client: Client):
     query = f"{WEEK.partition('?')[2]}&label=customer"
     told = client.get(f"/api/v1/summary?{query}").json()
     assert told["period"] == {"unit": "week", "first": "2026-03-02", "last": "2026-03-08"}
-    assert told["now"]["attacks"] == 3
+    assert told["now"]["incidents"] == 3
     assert told["now"]["bad_ms"] == 205 * MINUTE_MS
     assert told["sentence"] == client.get(WEEK).context["sentence"]
     assert [each["asset"] for each in told["worst"]][:2] == ["bank", "shop"]

@@ -66,9 +66,9 @@ def digest() -> str:
     """A digest with long names, as HTML."""
     none = Delays()
 
-    def figures(attacks: int, bad: int) -> Figures:
+    def figures(incidents: int, bad: int) -> Figures:
         times, seen = Times(700 * HOUR, bad), Observed(167 * HOUR, 168 * HOUR, seen=True)
-        return Figures(times, attacks, attacks, None, none, none, 0, 2, seen)
+        return Figures(times, incidents, incidents, None, none, none, 0, 2, seen)
 
     worst = tuple(
         WorstAsset("attack", f"{'very-' * n}long-name.shop-{n}.example.org", n * HOUR, 0, n, HOUR)

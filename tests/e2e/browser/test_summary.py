@@ -56,18 +56,18 @@ def test_a_manager_lands_on_the_summary(browser: Browser, product: Stack) -> Non
 
 def test_a_figure_is_as_many_as_the_list_behind_it(open_as: Open, attacked: str) -> None:
     page = summed(open_as("manager", TODAY))
-    attacks = number_of(page, "attacks")
-    assert attacks >= 1
-    page.locator(".tile-attacks .tile-value a").press("Enter")
+    incidents = number_of(page, "incidents")
+    assert incidents >= 1
+    page.locator(".tile-incidents .tile-value a").press("Enter")
     told = page.locator("#count").inner_text()
     listed = int(re.sub(r"\D.*", "", told.replace(",", ""), flags=re.DOTALL))
-    assert listed >= attacks  # others of the demo may have begun meanwhile
+    assert listed >= incidents  # others of the demo may have begun meanwhile
     page.go_back()
     page.reload()
-    assert number_of(page, "attacks") >= listed
-    how = page.locator(".tile-attacks .how > summary")
+    assert number_of(page, "incidents") >= listed
+    how = page.locator(".tile-incidents .how > summary")
     how.press("Enter")
-    expect(page.locator(".tile-attacks .how p")).to_contain_text("Incidents that were going on")
+    expect(page.locator(".tile-incidents .how p")).to_contain_text("Incidents that were going on")
 
 
 def test_it_can_be_read_by_everybody_at_every_width(open_as: Open, attacked: str) -> None:
@@ -100,7 +100,7 @@ def test_what_was_not_observed_is_hatched(open_as: Open, attacked: str) -> None:
     hatched = "each => getComputedStyle(each).backgroundImage.startsWith('repeating-linear')"
     assert days.first.evaluate(hatched)
     expect(page.locator(".of-days .legend")).to_contain_text("not observed")
-    expect(page.locator(".tile-attacks .tile-value")).to_have_text("not observed")
+    expect(page.locator(".tile-incidents .tile-value")).to_have_text("not observed")
     assert serious_in_both(page) == []
 
 

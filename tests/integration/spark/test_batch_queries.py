@@ -547,8 +547,8 @@ def test_a_recount_adds_up_what_the_fold_has(job: Job) -> None:
         assert sum(getattr(row, kind) for row in rows) == expected, kind
         assert expected > 0, kind
     assert totals.assets > 20
-    assert totals.attacks >= totals.affected > 5
-    assert sum(row.attacks for row in rows) == totals.attacks
+    assert totals.incidents >= totals.affected > 5
+    assert sum(row.incidents for row in rows) == totals.incidents
 
 
 def time_of(
