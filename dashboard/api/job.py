@@ -7,7 +7,9 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from dashboard.core.times import now_ms
 from dashboard.job.models import BucketStatus, JobProgress
+from dashboard.job.restarts import restarts
 
 
 def queries() -> list[dict[str, Any]]:
@@ -33,7 +35,7 @@ def _query(name: str) -> dict[str, Any]:
         "since": last.since or _since(reports, last),
         "told_at": last.at,
         "heard_at": heard.received_at if heard else None,
-        "restarts": last.restarts,
+        "restarts": restarts(name, now_ms()).n,
         "message": words.message if words and words.status == last.status else "",
         "batch": {"told_at": batch.at, **json.loads(batch.batch)} if batch else None,
     }

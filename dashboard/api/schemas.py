@@ -271,7 +271,8 @@ class QueryOut(Schema):
     """One query of the job, as it told last. Times in Unix ms.
 
     `since`: when its status began, as far back as is kept; `told_at`: when it last said anything;
-    `heard_at`: its newest heartbeat; `batch`: Spark's figures of the last batch that it told.
+    `heard_at`: its newest heartbeat; `restarts`: of the last 30 days, those of a process that was
+    killed too; `batch`: Spark's figures of the last batch that it told.
     """
 
     query: str

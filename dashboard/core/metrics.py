@@ -132,7 +132,9 @@ JOB_STATUS = Metric(
     "tallyboard_job_status", "1 for the status that a query told last", ("query", "status")
 )
 JOB_RESTARTS = Metric(
-    "tallyboard_job_restarts", "Restarts of a query since its process began", ("query",)
+    "tallyboard_job_restarts",
+    "Restarts of a query in the last 30 days, as a gauge; a process that was killed counts",
+    ("query",),
 )
 SINK_LAG = Metric(
     "tallyboard_materialiser_lag_records",

@@ -103,18 +103,20 @@ def progress(at: int, status: str, message: str = "", **more: Any) -> None:
 
 
 def test_a_query_as_it_told_last(bus, headers):
-    beat(received_at=9_000)
-    progress(1_000, "starting")
-    progress(2_000, "running", "all well")
-    progress(3_000, "running", batch={"batchId": 7, "numInputRows": 40})
-    progress(4_000, "restarting", "in 1 s: an executor was lost", restarts=1)
-    progress(5_000, "running", "back again", restarts=1)
-    progress(6_000, "running", batch={"batchId": 8, "numInputRows": 2}, restarts=1)
+    then = now_ms() - 60_000
+    beat(received_at=then + 9_000)
+    progress(then + 1_000, "starting")
+    progress(then + 2_000, "running", "all well")
+    progress(then + 3_000, "running", batch={"batchId": 7, "numInputRows": 40})
+    progress(then + 4_000, "restarting", "in 1 s: an executor was lost")
+    progress(then + 5_000, "running", "back again")
+    progress(then + 6_000, "running", batch={"batchId": 8, "numInputRows": 2})
     (query,) = get("job", headers)["queries"]
     assert query == {
-        "query": "kernel", "engine": "kernel", "status": "running", "epoch": 3, "since": 5_000,
-        "told_at": 6_000, "heard_at": 9_000, "restarts": 1, "message": "back again",
-        "batch": {"told_at": 6_000, "batchId": 8, "numInputRows": 2},
+        "query": "kernel", "engine": "kernel", "status": "running", "epoch": 3,
+        "since": then + 5_000, "told_at": then + 6_000, "heard_at": then + 9_000, "restarts": 1,
+        "message": "back again",
+        "batch": {"told_at": then + 6_000, "batchId": 8, "numInputRows": 2},
     }  # fmt: skip
 
 
@@ -168,7 +170,8 @@ def test_metrics_tell_how_far_each_part_has_come(bus, headers):
         scenario="attack", asset="a", version="1", kept="{}", other="{}", found_at=1
     )
     beat()
-    progress(1_000, "running", restarts=2)
+    for status in ("starting", "running", "starting", "running", "restarting", "running"):
+        progress(now_ms(), status)
     found = scrape(headers)
     bucket = {"scenario": "attack", "partition": "0"}
     assert found[key("tallyboard_broker_up")] == 1
