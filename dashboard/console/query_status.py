@@ -181,10 +181,11 @@ def judge(last: JobProgress, heard: int | None, now: int) -> tuple[State, int, s
     since = last.since or last.at
     match last.status:
         case "running" | "catching-up":
-            silent = now - max(heard or 0, since + GRACE_MS - SILENT_MS)
-            if silent > SILENT_MS:
+            if now - max(heard or 0, since + GRACE_MS - SILENT_MS) > SILENT_MS:
                 why = "no heartbeat since then, though it reported no problem"
                 return "stalled", heard or since, why
+            if now - (heard or 0) > SILENT_MS:
+                return "restarting", since, "it has started, and its first heartbeat is yet to come"
             return ("running" if last.status == "running" else "catching-up"), since, ""
         case "stopped":
             if last.stopped_by:

@@ -35,12 +35,22 @@ USUAL_MOST_MS = HOUR_MS
 NAMED = 3
 """Most partitions that are named."""
 Kind = Literal[
-    "kafka", "web", "job", "stopped", "dropped", "clock", "rebuild", "late", "agents", "database"
+    "kafka",
+    "web",
+    "job",
+    "stopped",
+    "behind",
+    "dropped",
+    "clock",
+    "rebuild",
+    "late",
+    "agents",
+    "database",
 ]
 ORDER: tuple[Kind, ...] = get_args(Kind)
 """The kinds of trouble, the most severe first; what makes a board's rows stale comes before what
 does not."""
-STANDSTILL: frozenset[Kind] = frozenset(("kafka", "web", "job", "stopped"))
+STANDSTILL: frozenset[Kind] = frozenset(("kafka", "web", "job", "stopped", "behind"))
 """While one of these lasts nothing on a page is live, whatever its socket says."""
 
 
@@ -80,7 +90,8 @@ class Beat:
 
     engine: whose it is; a query is one engine's. ahead: how far the bucket's clock is ahead of the
     job's own, ms; ahead_since: since when by too much, None where it is not. epoch: in which it was
-    written; above: the highest epoch known of the bucket.
+    written; above: the highest epoch known of the bucket; furthest: how far the bucket's clock has
+    been in this epoch, which a job that was killed has to reach again.
     """
 
     heard: int
@@ -90,6 +101,7 @@ class Beat:
     ahead_since: int | None = None
     epoch: int = field(default=0, compare=False)
     above: int = field(default=0, compare=False)
+    furthest: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,32 +395,37 @@ def _whose(buckets: Iterable[str]) -> str:
 
 
 def _late(facts: Facts, scenarios: Sequence[Scenario], now: int) -> list[Trouble]:
-    """Return the trouble of buckets whose clock is behind, or that have never been heard of.
+    """Return the trouble of buckets whose clock is behind, or that have never been heard of, and of
+    queries that read their log again: while they do, they write nothing new.
 
     One that is no further behind than its broker's clock has applied all that there is.
     """
     names = _buckets(scenarios)
-    clocks = {name: facts.beats[name].log_time for name in names if name in facts.beats}
+    beats = {name: facts.beats[name] for name in names if name in facts.beats}
+    clocks = {name: beat.log_time for name, beat in beats.items()}
     slow = {name: clock.by for name, clock in facts.clocks_behind.items()}
     late = [name for name in names if now - clocks.get(name, 0) > LATE_MS + slow.get(name, 0)]
-    engines = [facts.beats[name].engine if name in facts.beats else "" for name in late]
-    rebuilds = {query: facts.rebuilds[query] for query in engines if query in facts.rebuilds}
+    engines = {name: beat.engine for name, beat in beats.items()}
+    rebuilds = {q: pause for q, pause in facts.rebuilds.items() if q in engines.values()}
     going_on = ("", *rebuilds) if rebuilds else ()
-    rest = [n for n, query in zip(late, engines, strict=True) if query not in going_on]
+    rest = [name for name in late if engines.get(name, "") not in going_on]
     return [
         *(
             _asked("rebuild", f"Rebuild asked by {pause.user}", pause, "The board is as of then.")
             for pause in rebuilds.values()
         ),
-        *([_behind(rest, clocks)] if rest else []),
+        *([_behind(rest, beats, everywhere=rest == names)] if rest else []),
     ]
 
 
-def _behind(late: Sequence[str], clocks: Mapping[str, int]) -> Trouble:
+def _behind(late: Sequence[str], beats: Mapping[str, Beat], *, everywhere: bool) -> Trouble:
+    """Return the trouble of buckets that are late. The rows are as of the furthest that each has
+    been, also while a job reads again what it has shown already."""
+    reached = (max(beats[n].furthest, beats[n].log_time) for n in late if n in beats)
     return trouble(
-        "late",
-        f"States are late in {named(late)}",
-        min((clocks[name] for name in late if name in clocks), default=None),
+        "behind" if everywhere else "late",
+        "States are late" if everywhere else f"States are late in {named(late)}",
+        min(reached, default=None),
         "They are as of then, and catch up by themselves.",
         call=IF_IT_LASTS,
         details="The job is behind in the log there: it catches up unless a process is missing. "
@@ -429,7 +446,7 @@ def _database(facts: Facts, now: int) -> list[Trouble]:
     return [
         trouble(
             "database",
-            "History is late; the states are current",
+            "States are current; history is late",
             facts.unwritten,
             "Outcomes of commands come late, too.",
             call=IF_IT_LASTS,

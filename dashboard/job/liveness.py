@@ -126,10 +126,16 @@ class Signs:
             self._keep(bucket, Beat(at, log_time, engine, ahead, ahead_since, epoch, epoch))
 
     def _keep(self, bucket: str, beat: Beat) -> None:
-        """Keep the newer heartbeat of the two, and the higher epoch."""
+        """Keep the newer heartbeat of the two, the higher epoch, and how far its own has come."""
         known = self._beats.get(bucket, beat)
         newer = beat if beat.heard >= known.heard else known
-        self._beats[bucket] = replace(newer, above=max(beat.above, known.above))
+        reached = [
+            newer.log_time,
+            *(each.furthest for each in (beat, known) if each.epoch == newer.epoch),
+        ]
+        self._beats[bucket] = replace(
+            newer, above=max(beat.above, known.above), furthest=max(reached)
+        )
 
     def told(self, value: bytes | None) -> None:
         """Record from `job.progress` whether a query was stopped, or begun again, on purpose, and

@@ -71,7 +71,7 @@ def test_nothing_is_said_while_all_is_well():
     assert elsewhere(well()) == {}
 
 
-def test_a_rebuild_is_told_while_its_buckets_are_behind():
+def test_a_rebuild_is_told_until_it_is_done():
     rebuilds = {"kernel": Pause("ada", NOW - 9_000, "a drill.")}
     beats = well().beats
     behind = {
@@ -82,6 +82,8 @@ def test_a_rebuild_is_told_while_its_buckets_are_behind():
     assert trouble["quote"] == "a drill"
     assert trouble["todo"] == "The board is as of then."
     assert (trouble["since"], trouble["stale"]) == (NOW - 9_000, True)
+    level = {name: replace(beat, engine="kernel") for name, beat in beats.items()}
+    assert told(well(beats=level, rebuilds=rebuilds)) == [trouble], "it has not said that it ended"
     silent = {name: replace(beat, heard=NOW - 30_000) for name, beat in behind.items()}
     assert told(well(beats=silent, rebuilds=rebuilds))[0] == trouble
     gone = {name: replace(beat, heard=NOW - 90_000) for name, beat in behind.items()}
@@ -97,7 +99,7 @@ def test_a_rebuild_hides_no_other_query_that_is_late():
     }
     facts = well(beats=late, rebuilds=rebuilds)
     assert [each["kind"] for each in told(facts, "")] == ["rebuild", "late"]
-    assert kinds(facts, "orders") == ["late"]
+    assert kinds(facts, "orders") == ["behind"]
     assert kinds(facts, "attack") == ["rebuild"]
 
 
@@ -172,8 +174,9 @@ def test_buckets_behind_are_named_on_their_board_and_mark_its_tab():
 
 def test_of_many_buckets_behind_a_few_are_named():
     beats = {name: Beat(NOW - 100, NOW - 20_000) for name in well().beats}
-    (here,) = told(well(beats=beats))
-    assert here["what"] == "States are late in attack/0, attack/1, attack/2 and 1 more"
+    beats["orders/0"] = well().beats["orders/0"]
+    (here,) = told(well(beats=beats), "")
+    assert here["what"].startswith("States are late in attack/0, attack/1, attack/2 and ")
 
 
 def test_a_bucket_never_heard_of_is_behind():
@@ -317,7 +320,7 @@ def test_a_database_behind_leaves_rows_live_and_says_so():
     facts = well(unwritten=NOW - 5_001)
     (trouble,) = told(facts)
     assert trouble["kind"] == "database"
-    assert trouble["what"] == "History is late; the states are current"
+    assert trouble["what"] == "States are current; history is late"
     assert not trouble["stale"]
     assert trouble["since"] == NOW - 5_001
     assert elsewhere(facts) == {}, "it is everybody's, and leaves the rows live"
@@ -548,6 +551,28 @@ def test_states_below_what_the_board_has_are_told():
     assert elsewhere(well(beats=beats)) == {"attack": trouble["what"]}
     signs.heard(beat(log_time=NOW, epoch=4), PLACE, 3, NOW)
     assert told(well(beats={**well().beats, **signs.facts().beats})) == []
+
+
+def test_a_killed_job_that_reads_again_has_shown_what_it_had_shown():
+    signs = Signs()
+    signs.heard(beat(log_time=NOW - 20_000, epoch=3), PLACE, 1, NOW - 20_000)
+    signs.heard(beat(log_time=NOW - 76_000, epoch=3), PLACE, 2, NOW)  # from its last commit
+    (trouble,) = told(well(beats={**well().beats, **signs.facts().beats}))
+    assert (trouble["kind"], trouble["since"]) == ("late", NOW - 20_000)
+    signs.heard(beat(log_time=NOW - 90_000, epoch=4), PLACE, 3, NOW)  # it writes states anew
+    (trouble,) = told(well(beats={**well().beats, **signs.facts().beats}))
+    assert trouble["since"] == NOW - 90_000
+
+
+def test_nothing_is_live_while_every_partition_is_late():
+    late = {name: replace(beat, log_time=NOW - 30_000) for name, beat in well().beats.items()}
+    facts = well(beats=late)
+    (trouble,) = told(facts)
+    assert (trouble["kind"], trouble["what"]) == ("behind", "States are late")
+    assert trouble["since"] == NOW - 30_000
+    assert standstill(told(facts)) == trouble
+    one = well(beats={**well().beats, "attack/0": late["attack/0"]})
+    assert standstill(told(one)) is None, "other rows are live"
 
 
 def test_heartbeats_of_before_a_rebuild_are_no_trouble():

@@ -133,7 +133,7 @@ def test_figures_of_a_query_that_runs():
     [
         ("running", {}, 0, "running", "As it should be."),
         ("running", {}, 6_000, "stalled", "no heartbeat since then"),
-        ("running", {"since": 10_000}, 60_000, "running", "As it should be."),
+        ("running", {"since": 10_000}, 60_000, "restarting", "its first heartbeat is yet to come"),
         ("catching-up", {"message": "x/0: lost"}, 0, "catching-up", "x/0: lost"),
         ("waiting", {"message": "raise N"}, 60_000, "waiting", "raise N"),
         ("restarting", {"message": "in 1 s: gone"}, 60_000, "restarting", "in 1 s: gone"),

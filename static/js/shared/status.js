@@ -8,6 +8,7 @@ const STILL = {
   web: "server late",
   job: "job silent",
   stopped: "job stopped",
+  behind: "job behind",
 };
 let socket = /** @type {[string?, number?, string?]} */ ([]);
 let still = /** @type {{ kind: string, since?: number | null } | null} */ (null);

@@ -120,12 +120,12 @@ def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Sup
     try:
         for followed in (page, asset):
             listed = followed.locator(".banner-list")
-            expect(listed).to_contain_text("History is late; the states are current since")
+            expect(listed).to_contain_text("States are current; history is late since")
             expect(listed).to_contain_text("If it lasts, call an admin. What is missing")
         expect(page.locator("body.stale")).to_have_count(0)
     finally:  # the tests after it need what is in the database
         supervisor.start("materialiser")
-    expect(page.locator("#banner")).not_to_contain_text("History is late")
+    expect(page.locator("#banner")).not_to_contain_text("history is late")
 
 
 @pytest.mark.extensive
