@@ -67,18 +67,19 @@ class _Sample:
 
 
 def take_in(
-    newest: Mapping[str, Mapping[str, Seen]],
+    newest: Mapping[str, Iterable[Seen]],
     beats: Iterable[Heartbeat],
     letters: Iterable[DeadLetter],
     now: int,
 ) -> None:
     """Add what a batch measures to the current sample.
 
-    newest: by scenario, what is new on the board of each asset; now: Unix ms.
+    newest: by scenario, the newest records of assets that are of no place in the log that the
+    database had already; now: Unix ms.
     """
     found: dict[str, _Sample] = {}
-    for scenario, of_assets in newest.items():
-        waits = [wait for seen in of_assets.values() if (wait := _wait(seen, now)) is not None]
+    for scenario, records in newest.items():
+        waits = [wait for seen in records if (wait := _wait(seen, now)) is not None]
         if waits:
             sample = found.setdefault(scenario, _Sample())
             sample.told, sample.waited, sample.longest = len(waits), sum(waits), max(waits)

@@ -54,7 +54,14 @@ from dashboard.states import queries
 from dashboard.states.caveats import DOUBTS, Doubts, doubts_of
 from dashboard.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Answer, AssetState
 from dashboard.states.name_runs import add_runs
-from dashboard.states.record_rows import COLUMNS, Seen, row_of, same_content, same_epoch
+from dashboard.states.record_rows import (
+    COLUMNS,
+    Seen,
+    is_read_again,
+    row_of,
+    same_content,
+    same_epoch,
+)
 from dashboard.summaries import observation
 from dashboard.summaries import recorder as summaries
 from dashboard.summaries.recorder import Condition, condition_of, move_of
@@ -155,6 +162,7 @@ class Changes:
     counts: Counter[Place] = field(default_factory=Counter)
     doubts: Counter[Place] = field(default_factory=Counter)
     newest: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    fresh: dict[str, list[Seen]] = field(default_factory=dict)
     moves: dict[str, summaries.ByAsset] = field(default_factory=dict)
     agents: Counts = field(default_factory=Counts)
     tasks: list[tuple[str, Seen]] = field(default_factory=list)
@@ -192,7 +200,7 @@ def write(batch: Batch, scenarios: dict[str, Scenario], now: int) -> None:
         log_bounds.take_in(batch.progress)
         rulebook.take_in(batch.progress)
         take_in(batch.letters)
-        samples.take_in(changes.newest, batch.beats.values(), batch.letters, now)
+        samples.take_in(changes.fresh, batch.beats.values(), batch.letters, now)
         _take_results(batch.results, now)
         advance(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on
@@ -279,6 +287,8 @@ def _note_newest(changes: Changes, scenario: Scenario, newest: Seen, before: Sto
     name, shape, row = scenario.name, newest.shape, row_of(scenario, newest)
     _note_row(changes, row, before)
     changes.newest.setdefault(name, {})[newest.asset] = newest
+    if not is_read_again(newest.version, before.version):
+        changes.fresh.setdefault(name, []).append(newest)
     if isinstance(shape, StateValue):
         changes.agents.votes(name, shape.votes)
     _move(changes.counts, name, before.state, newest.state)

@@ -29,6 +29,8 @@ Means = Literal["log", "snapshot", "forgets", "nothing"]
 
 # Records/s of a query in micro-batches, until some have been measured here.
 ASSUMED: Mapping[str, float] = {"kernel": 60_000.0, "python": 15_000.0}
+# So long it takes until a query that begins again reads, whatever there is to read, s.
+BEGIN_S = 6
 # So many of the last batches of catching up are looked at.
 MEASURED_OF = 30
 # A smaller batch says little of the rate.
@@ -107,8 +109,8 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Return how long that would take, s."""
-        return self.records / self.rate
+        """Return how long that would take, with its begin, s."""
+        return BEGIN_S + self.records / self.rate
 
     def seconds_of(self, bucket: Bucket) -> float:
         """Return a bucket's part of it, s."""

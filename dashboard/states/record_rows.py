@@ -167,6 +167,12 @@ def same_epoch(version: str, other: str) -> bool:
     return version[:_EPOCH] == other[:_EPOCH]
 
 
+def is_read_again(version: str, before: str) -> bool:
+    """Return whether a sortable version is of no later place in the log than the one before: its
+    epoch began with what was known."""
+    return version[_EPOCH:] <= before[_EPOCH:]
+
+
 def seen_of(emission: StateRecord | Tombstone) -> Seen:
     """Return what the fold emitted, as it is read from the topic."""
     value = encode_state(emission) if isinstance(emission, StateRecord) else None

@@ -26,6 +26,7 @@ from dashboard.job.liveness import process_signs
 from dashboard.job.models import FIGURES, BucketStatus, JobProgress, JobRequest, JobSample
 from dashboard.job.requests import REQUESTS
 from dashboard.live.shared_live_view import live_view
+from dashboard.states.models import AssetState
 from dashboard.states.record_rows import seen_of
 from domain.records import Cause, StateRecord
 from domain.version import Version
@@ -448,6 +449,25 @@ def test_a_report_is_measured_from_its_append_until_the_database_has_it(world: W
     assert sum(JobSample.objects.values_list("told", flat=True)) == 2  # nothing new, nothing more
 
 
+def test_what_a_rebuild_writes_again_took_no_time_from_report_to_board(world: World):
+    world.report("shop", "under-attack", "waf-1")
+    world.write()
+    ends = {place: end for place, (_, end) in world.bus.offsets(["attack.states"]).items()}
+    place = max(ends, key=ends.__getitem__)
+    messages = world.bus.reader({place: 0}).poll(1, 10)
+    assert messages, ends
+    for message in messages:
+        assert message.value
+        value = message.value.replace(b'"version":"1.', b'"version":"2.')
+        headers = [(name, old.replace(b"1.", b"2.", 1)) for name, old in message.headers]
+        world.bus.producer().send_and_wait(
+            place[0], message.key, value, headers=headers, partition=place[1]
+        )
+    world.write()
+    assert AssetState.objects.get(asset="shop").version.startswith("000002.")
+    assert sum(JobSample.objects.values_list("told", flat=True)) == 1
+
+
 def test_what_was_read_once_more_and_what_time_did_are_no_wait():
     now = now_ms()
     causes = [
@@ -456,7 +476,7 @@ def test_what_was_read_once_more_and_what_time_did_are_no_wait():
         Cause("report", 0, 3, now - samples.MOST_MS - 1, agent="waf-1"),
         Cause("hold", 0, 4, now - 5_000),
     ]
-    newest = {str(n): seen(cause) for n, cause in enumerate(causes)}
+    newest = [seen(cause) for cause in causes]
     beats = [heartbeat(log_time=now - 4_000), heartbeat(log_time=now - 2_000)]
     samples.take_in({"attack": newest}, beats, [DeadLetter(scenario="attack")], now)
     samples.take_in({}, [heartbeat(log_time=now - 1_000)], [DeadLetter(scenario="attack")], now)

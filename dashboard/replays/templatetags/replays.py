@@ -17,5 +17,5 @@ def part(value: float) -> str:
 
 @register.filter
 def seconds(value: float) -> str:
-    """Return a duration that is estimated: `in under a second`, then `in about 21 s`."""
-    return "in under a second" if value < 1 else f"in about {duration(int(value * 1000))}"
+    """Return a duration that is estimated: `in about 21 s`."""
+    return f"in about {duration(int(value * 1000))}"
