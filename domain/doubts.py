@@ -59,7 +59,10 @@ def _least_needed(scenario: Scenario, doubts: Collection[Doubt]) -> str:
 
 
 def flap(scenario: Scenario, former: Vote | None, vote: Vote) -> Vote:
-    """Return the vote with the last time at which its agent turned worse, where it is of use."""
+    """Return the vote with the last time at which its agent turned worse, where it is of use.
+
+    It goes on turning worse as long as it has not turned milder: that is once, in steps.
+    """
     last = former.flap if former is not None else None
     if last is not None and last.until <= vote.time:
         last = None
@@ -67,7 +70,12 @@ def flap(scenario: Scenario, former: Vote | None, vote: Vote) -> Vote:
         return vote if last is None else replace(vote, flap=last)
     said = [vote.state] if last is None else [last.state, vote.state]
     state, until = min(said, key=scenario.severity), vote.time + (scenario.lifetime or 0)
-    return replace(vote, flap=Flap(state, vote.time, until, again=last is not None))
+    again = last is not None and (last.again or _is_milder(scenario, former.state, last.state))
+    return replace(vote, flap=Flap(state, vote.time, until, again=again))
+
+
+def _is_milder(scenario: Scenario, state: str, other: str) -> bool:
+    return scenario.severity(state) > scenario.severity(other)
 
 
 # ---- ends -------------------------------------------------------------------------------------

@@ -448,6 +448,23 @@ def to_and_fro() -> Example:
     return Example("an agent goes to and fro", rule, story.lines, check)
 
 
+def rise_by_steps() -> Example:
+    """An agent whose vote turns worse by steps is not disputed once it is clear again."""
+    states = [{"name": ATTACK}, {"name": "suspicious"}, {"name": CLEAR}]
+    rule = watch(rule=LATEST, vote_lifetime="60s", fold=FOLD, states=states)
+    story = Story(rule)
+    by_steps = (CLEAR, "suspicious", "suspicious", ATTACK, CLEAR)
+    for at, state in enumerate((*by_steps, "suspicious", CLEAR)):
+        story.report(at, "w1", state)
+
+    def check(board: Board) -> None:
+        assert is_calm(board.at(4))
+        assert board.at(5).disputed == ATTACK, "it turned milder in between"
+        assert board.at(6).disputed == ATTACK
+
+    return Example("an attack comes by steps", rule, story.lines, check)
+
+
 def withdrawn_doubt() -> Example:
     """A leave takes the doubt with the vote; a good report does not."""
     rule = watch(rule=LATEST, vote_lifetime="10m", fold=FOLD)
@@ -506,6 +523,7 @@ def doubtful_examples() -> tuple[Example, ...]:
         doubtful_alarm(),
         end_of_a_spool(),
         to_and_fro(),
+        rise_by_steps(),
         renamed_while_disputed(),
         full_house(),
         withdrawn_doubt(),

@@ -84,9 +84,9 @@ def _missing_states() -> tuple[list[str], dict[str, int]]:
         buckets, failed = missing_buckets(wanted, now_ms()), missing_queries(wanted)
         if failed:
             return [*failed, *buckets.values()], {}
-        if not buckets:
-            return missing_changes(wanted, gateway()) + missing_views(), {}
         stops = {progress.query: progress.at for progress in stopped()}
+        if not buckets and not stops:
+            return missing_changes(wanted, gateway()) + missing_views(), {}
         words = [f"query {name}: was stopped, see the job's page" for name in stops]
         words += buckets.values()
         if not stops or not buckets.keys() <= _carried_by(stops, buckets):

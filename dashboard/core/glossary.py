@@ -45,7 +45,8 @@ GROUPS: dict[str, tuple[Term, ...]] = {
         Term("in-doubt", "In doubt", "An agent's clock is wrong, it contradicts itself, or its "
              "reports cannot be taken. What it says may raise an alarm, and gives no all-clear."),
         Term("to-and-fro", "Flapping agent", "An agent whose vote has turned worse twice within a "
-             "vote's lifetime. For a lifetime that state disputes a milder one."),
+             "vote's lifetime, and milder in between. For a lifetime that state disputes a "
+             "milder one."),
         Term("mute", "Mute", "An agent's votes do not count for a time. They are kept and shown."),
         Term("acknowledged", "Acknowledged", "Somebody has said that they are working on it, for a "
              "limited time."),

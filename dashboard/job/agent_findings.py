@@ -103,7 +103,7 @@ def lines(scenario: Scenario, findings: Iterable[Finding]) -> Iterator[Line]:
             by_kind.setdefault(finding.kind, []).append(finding)
     for alike in by_kind.values():
         what, todo, link = _of_one(alike[0]) if len(alike) == 1 else _of_several(alike)
-        since = min(finding.since for finding in alike)
+        since = max(finding.since for finding in alike)  # since then it is so of all of them
         yield Line(f"{scenario.title}: {what}", since, todo, link)
 
 

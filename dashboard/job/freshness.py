@@ -20,6 +20,8 @@ SILENT_MS = 5_000
 """Heartbeats come each second: a job without one for so long is stalled."""
 REBUILD_SILENT_MS = MINUTE_MS
 """One that begins its log again may take so long until it is heard of."""
+BEGIN_MS = 20_000
+"""One that somebody has started may take so long."""
 LATE_MS = 10_000
 """Ticks move a bucket's clock four times a second: one so far behind is late."""
 WEB_LATE_MS = 5_000
@@ -128,9 +130,10 @@ class Facts:
     reached: when it last was at the end of the log, None before the first time; unwritten: when
     the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
     bucket; usual: by scenario, how long its agents usually pause by heartbeats, ms; pauses: by
-    query, those that were stopped on purpose; rebuilds: by query, those that read their log again
-    on purpose; agents: what there is to say of agents; clocks_behind: by bucket, where the broker's
-    clock is behind the job's own; refusal: what Kafka refuses this process, None where nothing.
+    query, those that were stopped on purpose; starts: by query, when such a stop ended; rebuilds:
+    by query, those that read their log again on purpose; agents: what there is to say of agents;
+    clocks_behind: by bucket, where the broker's clock is behind the job's own; refusal: what Kafka
+    refuses this process, None where nothing.
     """
 
     reached: int | None = None
@@ -138,6 +141,7 @@ class Facts:
     beats: Mapping[str, Beat] = field(default_factory=dict)
     usual: Mapping[str, int] = field(default_factory=dict)
     pauses: Mapping[str, Pause] = field(default_factory=dict)
+    starts: Mapping[str, int] = field(default_factory=dict)
     rebuilds: Mapping[str, Pause] = field(default_factory=dict)
     agents: AgentNews = field(default_factory=AgentNews)
     clocks_behind: Mapping[str, ClockBehind] = field(default_factory=dict)
@@ -296,6 +300,8 @@ def _silent_job(facts: Facts, now: int) -> list[Trouble]:
     heard = max((beat.heard for beat in facts.beats.values()), default=None)
     if heard is not None and now - heard <= (REBUILD_SILENT_MS if facts.rebuilds else SILENT_MS):
         return []
+    if heard is not None and now - max(facts.starts.values(), default=0) <= BEGIN_MS:
+        return [trouble("job", "The job is starting", heard, "States are as of then.")]
     what, todo = "The job has not answered", "States are as of then."
     if heard is None:
         what, todo = "No heartbeat has come from the job yet", "No report counts until it runs."

@@ -74,6 +74,7 @@ class Signs:
         self._stored: Mapping[Place, int] = {}
         self._reached: int | None = None
         self._pauses: dict[str, Pause] = {}
+        self._starts: dict[str, int] = {}
         self._rebuilds: dict[str, Pause] = {}
         self._clocks_behind: dict[str, Mapping[str, ClockBehind]] = {}
         self._paces = Paces()
@@ -144,6 +145,8 @@ class Signs:
             record = decode_progress(value)
         except UnreadableJobRecord:
             return
+        if record.stopped is None and record.query in self._pauses:
+            self._starts[record.query] = record.at
         self.pause(record.query, _pause(record.stopped))
         self.judge_clocks(record.query, record.clocks_behind)
         with self._lock:
@@ -195,6 +198,7 @@ class Signs:
                 dict(self._beats),
                 {name: reports.usual() for name, reports in self._reports.items()},
                 dict(self._pauses),
+                dict(self._starts),
                 dict(self._rebuilds),
                 self._agents,
                 self._present_clocks(),

@@ -45,7 +45,7 @@ CAUSES = {
     "override-end": "override ended",
     "leave": "{agent} left",
     "vote-expiry": "{agent} fell silent",
-    "doubt-end": "doubt about {agent} ended",
+    "doubt-end": "{agent} no longer in doubt or to and fro",
     "vote-forgotten": "last word of {agent} forgotten",
     "hold": "votes for it lasted its hold",
     "reminder": "reminder",
@@ -54,7 +54,7 @@ CAUSES = {
 
 OF_SEVERAL = {
     "vote-expiry": "several agents fell silent",
-    "doubt-end": "doubts about several agents ended",
+    "doubt-end": "several agents no longer in doubt or to and fro",
     "vote-forgotten": "silent votes of several agents forgotten",
     "mute-end": "mutes of several agents ended",
 }

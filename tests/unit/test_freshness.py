@@ -103,6 +103,20 @@ def test_a_rebuild_hides_no_other_query_that_is_late():
     assert kinds(facts, "attack") == ["rebuild"]
 
 
+def test_a_job_that_somebody_started_has_a_moment_until_its_first_heartbeat():
+    signs, by = Signs(), Stopped("ada", "a drill", NOW - 30_000)
+    signs.heard(beat(log_time=NOW - 40_000), PLACE, 1, NOW - 40_000)
+    signs.told(encode(Progress("kernel", NOW - 30_000, "stopped", 2, stopped=by)))
+    signs.told(encode(Progress("kernel", NOW - 9_000, "starting", 2)))
+    trouble = told(replace(signs.facts(), reached=NOW))[0]
+    assert (trouble["kind"], trouble["what"]) == ("job", "The job is starting")
+    assert trouble["since"] == NOW - 40_000
+    later = find_troubles(
+        replace(signs.facts(), reached=NOW + 12_000), known(), "attack", NOW + 12_000
+    )
+    assert later[0]["what"] == "The job has not answered"
+
+
 def test_the_end_of_a_rebuild_is_heard():
     signs, by = Signs(), Stopped("ada", "a drill", NOW)
     signs.told(encode(Progress("kernel", NOW, "catching-up", 2, rebuild=by)))
@@ -289,7 +303,7 @@ def test_an_agent_with_which_something_is_wrong_is_named():
 
 
 def test_of_several_agents_alike_there_is_one_line():
-    far = finding("waf-2", ms=7_300_000, since=NOW - 900_000)
+    far = finding("waf-2", ms=7_300_000, since=NOW - 60_000)
     findings = [far, finding("waf-1"), finding("waf-3"), finding("waf-4"), finding("waf-5")]
     findings += [finding("waf-1", "late"), finding("waf-2", "late")]
     facts = about(*findings, finding("x", scenario="orders"))
@@ -297,7 +311,7 @@ def test_of_several_agents_alike_there_is_one_line():
     assert clocks["what"] == (
         "Attacks: the clocks of waf-2, waf-1, waf-3 and 2 more are up to 2 h behind"
     )
-    assert clocks["since"] == NOW - 900_000
+    assert clocks["since"] == NOW - 60_000, "before, it was not so of all of them"
     assert link_of(clocks, Role.ADMIN) == ("/agents/?scenario=attack", "The agents")
     assert order["what"] == "Attacks: reports of waf-1 and waf-2 come twice or out of order"
     assert elsewhere(facts)["orders"] == "Orders: the clock of x is 4 min behind"

@@ -138,6 +138,12 @@ def test_a_stop_on_purpose_is_told_apart(bus):
     assert resting() == {}, "the board does not show all that was tallied"
 
 
+def test_a_stop_is_told_at_once(bus):
+    heartbeats(now_ms())
+    stop("python", now_ms())
+    assert ready() == (503, ["query python: was stopped, see the job's page"])
+
+
 def test_what_another_query_owes_is_no_rest(bus):
     now = now_ms()
     heartbeats(now - 60_000)

@@ -83,7 +83,10 @@ final class Doubts {
     return rank != otherRank ? rank > otherRank : doubt.offset() < other.offset();
   }
 
-  /** Returns the vote with the last time at which its agent turned worse, where it is of use. */
+  /**
+   * Returns the vote with the last time at which its agent turned worse, where it is of use. It goes
+   * on turning worse as long as it has not turned milder: that is once, in steps.
+   */
   static Vote flap(Rule rule, Vote former, Vote vote) {
     if (former == null) return vote;
     Flap last = former.flap();
@@ -91,7 +94,9 @@ final class Doubts {
     int rank = rule.rank(vote.state());
     if (rank >= rule.rank(former.state())) return last == null ? vote : vote.flapped(last);
     String state = last != null && rule.rank(last.state()) <= rank ? last.state() : vote.state();
-    return vote.flapped(new Flap(state, vote.time(), vote.time() + rule.lifetime, last != null));
+    boolean turned = last != null && rule.rank(former.state()) > rule.rank(last.state());
+    boolean again = last != null && (last.again() || turned);
+    return vote.flapped(new Flap(state, vote.time(), vote.time() + rule.lifetime, again));
   }
 
   // ---- ends ----
