@@ -14,7 +14,12 @@ def main() -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    from domain.scenario import ScenarioError
+
+    try:
+        execute_from_command_line(sys.argv)
+    except ScenarioError as problem:
+        sys.exit(f"TALLYBOARD_SCENARIOS: {problem}")
 
 
 if __name__ == "__main__":

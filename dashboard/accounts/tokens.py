@@ -34,8 +34,8 @@ TOKENS = Table("tokens", "Prefix", *_LATER_COLUMNS)
 ALL_TOKENS = Table("all-tokens", "Prefix", "User", *_LATER_COLUMNS)
 
 SCOPES: dict[Action, str] = {
-    "read": "read scenarios, assets, commands, partitions and the job",
-    "command": "set, vote, release, purge, schedule and cancel",
+    "read": "read what a role shows: boards, incidents, commands, summaries",
+    "command": "set, vote, release, purge, schedule, cancel, mute; change labels and rules",
     "report": "send reports, and Alertmanager's alerts",
     "metrics": "read /metrics",
 }

@@ -127,7 +127,7 @@ def _detail(scenario: Scenario, fault: Fault) -> str:
 
 def _flapping(scenario: Scenario, fault: Fault) -> str:
     worse = isolated(scenario.spec(fault.said).label)
-    return f"Goes to and fro{_on(fault, scenario)}: {worse} counts for disputes"
+    return f"Goes to and fro{_on(fault, scenario)}: {worse} disputes a milder state"
 
 
 def _span(fault: Fault) -> str:
@@ -174,7 +174,7 @@ PHRASES: Mapping[Kind, Phrases] = {
         "Set its clock.",
     ),
     "partly": Phrases(
-        "silent", "off", "amber", _silent, "See that it reports on all of them, or let it leave.",
+        "silent", "off", "amber", _silent, "See that it reports on them, or let it leave.",
         "has:silent",
     ),
     "late": Phrases(

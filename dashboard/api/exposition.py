@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
@@ -23,7 +23,7 @@ from dashboard.console.partitions import Edges, edges, partitions
 from dashboard.core import app_logs
 from dashboard.core import metrics as names
 from dashboard.core.kafka_gateway import gateway
-from dashboard.core.scenarios import scenarios
+from dashboard.core.scenarios import scenarios, topics
 from dashboard.core.times import now_ms
 from dashboard.dead_letters.models import DeadLetter
 from dashboard.invoices.ingestion import OUT_OF_TIME
@@ -171,7 +171,8 @@ def _pipelines() -> Iterator[Metric]:
     )
 
 
-# What the materialiser keeps of itself, by its name in the database, and how many make one.
+# What the materialiser keeps of itself, by its name in the database: the metric, and how many make
+# one.
 _COUNTED = {
     "records": (names.MATERIALISED, 1),
     "unreadable": (names.PASSED_OVER, 1),
@@ -185,22 +186,38 @@ _COUNTED = {
 
 
 def _materialiser() -> Iterator[Metric]:
-    kept: dict[str, list[tuple[str, int]]] = {}
-    for name, topic, n in Counted.objects.values_list("name", "topic", "n"):
-        kept.setdefault(name, []).append((topic, n))
+    """Yield what was counted. What an alarm looks at begins at 0: the first event is an increase,
+    too."""
+    known, kept = list(scenarios().values()), _kept()
+    states = [topics().states(scenario.name) for scenario in known]
+    begun = {"lower-epoch": [s.name for s in known], "gaps": states, "unreadable": states}
     for name, (metric, unit) in _COUNTED.items():
-        counts = kept.get(name, [])
+        counts = _from_zero(kept, name, begun.get(name, ()))
         yield metric.family(((topic,) if metric.labels else (), n / unit) for topic, n in counts)
-    yield _refused_commands(kept)
+    reports = [topics().reports(scenario.name) for scenario in known]
+    yield names.REFUSED_COMMANDS.family(
+        ((topic, reason), n) for reason in FAULTS for topic, n in _from_zero(kept, reason, reports)
+    )
+    buckets = [bucket_name(s.name, at) for s in known for at in range(s.partitions)]
     yield names.LATE_REPORTS.family(
-        ((*bucket.split("/"), kind), n) for kind in KINDS for bucket, n in kept.get(kind, [])
+        ((*bucket.split("/"), kind), n)
+        for kind in KINDS
+        for bucket, n in _from_zero(kept, kind, buckets)
     )
 
 
-def _refused_commands(kept: dict[str, list[tuple[str, int]]]) -> Metric:
-    return names.REFUSED_COMMANDS.family(
-        ((topic, reason), n) for reason in FAULTS for topic, n in kept.get(reason, [])
-    )
+def _kept() -> Mapping[str, Mapping[str, int]]:
+    """Return what the materialiser has counted: by name, by topic or bucket."""
+    kept: dict[str, dict[str, int]] = {}
+    for name, topic, n in Counted.objects.values_list("name", "topic", "n"):
+        kept.setdefault(name, {})[topic] = n
+    return kept
+
+
+def _from_zero(
+    kept: Mapping[str, Mapping[str, int]], name: str, places: Iterable[str]
+) -> Iterable[tuple[str, int]]:
+    return {**dict.fromkeys(places, 0), **kept.get(name, {})}.items()
 
 
 def _worker() -> Iterator[Metric]:

@@ -21,7 +21,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 TIMES = frozenset(
     (
         "at", "since", "until", "appended_at", "noted_at", "fate_at", "answered_at", "reported_at",
-        "begin", "end", "began_at", "ended_at", "acknowledged_at", "created_at", "ran_at",
+        "begin", "end", "began_at", "ended_at", "acknowledged_at", "created_at", "ran_at", "ended",
     )
 )  # fmt: skip
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}

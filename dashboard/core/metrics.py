@@ -223,7 +223,7 @@ VIEW_RESTARTS = Metric(
 )
 VIEW_REFUSED = Metric(
     "tallyboard_view_refused_records_total",
-    "Records that can stand in no table, by reason: no-key",
+    "Records that can stand in no table, by reason: no-key, other-key",
     ("view", "reason"),
 )
 APP_LOGS = Metric(

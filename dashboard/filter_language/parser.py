@@ -290,7 +290,7 @@ def _state(atom: _Atom, scenario: Scenario) -> str:
     close = get_close_matches(atom.text.casefold(), words, 1, 0.5)
     expected = ", ".join(named)
     raise atom.error(
-        f"there is no state {quoted(atom.text)} here: {expected}",
+        f"no state is called {quoted(atom.text)}: {expected}",
         quoted(words[close[0]]) if close else "",
     )
 

@@ -29,7 +29,7 @@ class SaveForm(forms.Form):
         ),
     )
     shared = forms.BooleanField(required=False, label="Share it with everybody")
-    default = forms.BooleanField(required=False, label="My board begins with it")
+    default = forms.BooleanField(required=False, label="Show it when I open this board")
 
     def __init__(self, data: Any, error: Exception, field: str) -> None:
         """Show what was typed. error: what is wrong with it; field: of what."""

@@ -28,7 +28,7 @@ def as_markdown(situation: Situation) -> str:
 def _lines(situation: Situation) -> Iterator[str]:
     yield f"# Handover, {utc_minute(situation.now)}"
     yield from ("", f"Changes are told since {utc_minute(situation.since)}.")
-    yield from _section("Open incidents", [
+    yield from _section("Open: incidents and disputes", [
         _incident(line, situation.now) for each in situation.incidents for line in each.listed
     ])  # fmt: skip
     more = situation.open - sum(len(each.listed) for each in situation.incidents)
@@ -76,7 +76,9 @@ def _incident(line: Incident, now: int) -> str:
     label = line.scenario.spec(line.state).label
     text = f"**{plain(line.asset)}**: {plain(label)} for {duration(now - line.since)}"
     if line.disputed is not None:
-        text += f", disputed: somebody says {plain(line.scenario.spec(line.disputed).label)}"
+        text += (
+            f", disputed: somebody says, or said, {plain(line.scenario.spec(line.disputed).label)}"
+        )
     if line.doubted:
         text += f", in doubt: {escaped(sentence(line.doubted))}"
     if line.held and line.mark is not None and line.mark.ack is not None:

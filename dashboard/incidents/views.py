@@ -61,7 +61,8 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
     """Return the page of one incident; to a script, the part that renews itself."""
     now = now_ms()
     entry = entry_of(_incident(number), now)
-    as_of = {"scenario": entry.row.scenario, "at": field_text(entry.row.began_at, FIELD_SECOND)}
+    begun = entry.row.began_at + 999  # a form's times are to the second: then it had begun
+    as_of = {"scenario": entry.row.scenario, "at": field_text(begun, FIELD_SECOND)}
     context = {
         "now": now,
         "entry": entry,

@@ -26,7 +26,6 @@ from dashboard.notifications.models import (
     IncidentEvent,
     Rule,
 )
-from dashboard.notifications.outbox import only_one
 from dashboard.notifications.rule_messages import store_hold, store_send, store_summary
 from dashboard.states.queries import listed
 from domain.notifications import machine
@@ -141,7 +140,7 @@ class _RuleTurn:
         happened = [*events, *happenings.marks(assets, _acknowledged(groups.values()), self.now)]
         after, actions = machine.advance(self.rule, state, self.now, world, happened)
         for action in actions:
-            self._carry_out(action, after)
+            self._carry_out(action)
         self._store(after)
         counts.add(self.counts)
 
@@ -180,7 +179,7 @@ class _RuleTurn:
 
     # ---- what it does ----
 
-    def _carry_out(self, action: machine.Action, after: RuleState) -> None:
+    def _carry_out(self, action: machine.Action) -> None:
         if isinstance(action, Send):
             self.counts[DECIDED, action.kind] += 1
             store_send(self.row, self.rule, self._group(action), action, self.now)
@@ -192,9 +191,7 @@ class _RuleTurn:
             self.counts[DECIDED, action.reason] += 1
             group = self._group(action)
             group.reason = action.reason
-            held = after.groups.get(action.key)
-            scenario = only_one(each.scenario for each in held.members.values()) if held else ""
-            store_hold(self.row, group, action, scenario, self.now)
+            store_hold(self.row, group, action, self.now)
         else:
             self._close(action)
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dashboard.core.times import duration
+from dashboard.core.times import duration, utc
 from dashboard.notifications import texts
 from dashboard.notifications.models import (
     MAX_REASON,
@@ -80,10 +80,12 @@ def store_summary(
         store_none(rule, None, missed, name, MISSED[reason], now)
 
 
-def store_hold(rule: Rule, group: Group, hold: Hold, scenario: str, now: int) -> None:
-    """Store that a message about a group is not sent now, and why. scenario: as of `only_one`."""
-    subject = f"{hold.kind.capitalize()}: {hold.key or rule.name}"
-    store_none(rule, group, Draft(hold.kind, subject, "", scenario), "", REASONS[hold.reason], now)
+def store_hold(rule: Rule, group: Group, hold: Hold, now: int) -> None:
+    """Store that a message about a group is not sent now, and why."""
+    scenario = only_one(member.scenario for member in hold.members)
+    subject = texts.subject_of(hold.kind, hold.members) or rule.name
+    reason = f"{REASONS[hold.reason]}, until {utc(hold.until)}; what it tells goes out then"
+    store_none(rule, group, Draft(hold.kind, subject, "", scenario), "", reason, now)
 
 
 def _stages(value: RuleValue, numbers: Iterable[int]) -> list[tuple[int, Stage]]:

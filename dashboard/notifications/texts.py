@@ -59,7 +59,13 @@ def group_url(token: str) -> str:
 
 def subject(send: Send) -> str:
     """Return what a message says in a line."""
-    return f"{LEADS[send.kind]}{headline(send.members)}"
+    return subject_of(send.kind, send.members)
+
+
+def subject_of(kind: str, members: Collection[Member]) -> str:
+    """Return what a message of this kind about these incidents says in a line."""
+    over = kind == MORE and not any(member.active for member in members)
+    return f"{LEADS[RESOLVED if over else kind]}{headline(members)}"
 
 
 def summary_subject(summary: Summary) -> str:
@@ -70,11 +76,18 @@ def summary_subject(summary: Summary) -> str:
 def headline(members: Collection[Member]) -> str:
     """Return incidents in a line: the asset of a single one, else how many are in which state; of
     an agent what is wrong with it."""
-    if len(members) == 1:
-        [member] = members
+    worst = _worst_of_each(members)
+    if len(worst) == 1:
+        [member] = worst
         words = f": {_begun_small(member.finding)}" if member.finding else f" {_words(member)}"
         return f"{member.asset[:LONGEST_NAME]}{words}"
-    return "; ".join(_counts(members))
+    return "; ".join(_counts(worst))
+
+
+def _worst_of_each(members: Collection[Member]) -> Collection[Member]:
+    """Return one incident of each asset, or agent: one that goes on, the worst first."""
+    ranked = sorted(members, key=lambda m: (m.active, -_severity(m)))
+    return {(m.scenario, m.asset, bool(m.finding)): m for m in ranked}.values()
 
 
 def _begun_small(sentence: str) -> str:
@@ -129,7 +142,7 @@ def as_text(send: Send, why: str, url: str) -> str:
         lines += [f"- {_line(member)}", *([f"  {_page_url(member)}"] if member.finding else [])]
     if len(listed) > MOST_LISTED:
         lines.append(f"- and {len(listed) - MOST_LISTED} more")
-    if send.kind != RESOLVED and url:
+    if url and any(member.active for member in listed):
         lines += ["", f"{_link_words(send)}: {url}"]
     return "\n".join([*lines, "", why]) + "\n"
 

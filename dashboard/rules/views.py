@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import Resolver404, resolve, reverse
@@ -75,6 +76,7 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
         "states": _states(entry),
         "state_table": STATES,
         "compared_table": descriptions.COMPARED,
+        "demo": settings.TALLYBOARD.demo,
         "place_table": PLACES,
         "change_table": CHANGES,
         "compared": [

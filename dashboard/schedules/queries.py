@@ -15,7 +15,7 @@ from dashboard.states.board_rows import asset_path
 from domain.scenario import Scenario
 
 ACTIONS = {
-    "emit": "Emit its record",
+    "emit": "Write its state to Kafka again",
     "notify": "Notify",
     "set": "Set",
     "release": "Release",

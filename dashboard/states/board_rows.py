@@ -47,7 +47,7 @@ CAUSES = {
     "vote-expiry": "{agent} fell silent",
     "doubt-end": "{agent} no longer in doubt or to and fro",
     "vote-forgotten": "last word of {agent} forgotten",
-    "hold": "votes for it lasted its hold",
+    "hold": "its votes lasted through the hold",
     "reminder": "reminder",
     "purge-after": "purged by its age",
 }

@@ -79,8 +79,8 @@ def raw_since(scenarios: Iterable[str]) -> int | None:
 
 def has_sums_before(found: Summary) -> bool:
     """Return whether a part of a summary is known by its sums alone, as its changes are deleted."""
-    raw = found.raw_since
-    if raw is None or found.span.begin >= raw:
+    raw, first = found.raw_since, found.first_at
+    if raw is None or first is None or first >= raw or found.span.begin >= raw:
         return False
     rows = HourRow.objects.filter(scenario__in=found.question.scenarios, end__lte=raw)
     return rows.filter(end__gt=found.span.begin).exists()

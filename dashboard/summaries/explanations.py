@@ -35,7 +35,7 @@ EXPLAINED = {
     ),
     "false_alarms": "Times in which an asset was about to enter a worse state, and did not.",
     "unconfirmed": (
-        "Time in which too few agents voted to be sure of the state, whatever it was. It "
+        "Time in which too few agents voted to be sure of the state, or no vote said it. It "
         "is neither good nor bad."
     ),
     "maintenance": (

@@ -7,7 +7,7 @@ is due still when that is over. The clock is passed in; nothing here reads one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from domain.notifications.events import MARKED, Event
@@ -30,8 +30,8 @@ REASONS = {
     TOO_SHORT: "it did not last as long as the rule asks",
     OUTSIDE: "it was not in the hours of the rule",
     MAINTENANCE: "its asset was in a maintenance window that holds messages back",
-    QUIET: "it waits for the end of the quiet hours",
-    LIMIT: "it waits, as the rule has sent as many messages as it may",
+    QUIET: "held back in the quiet hours",
+    LIMIT: "held back, as the rule has sent as many messages as it may",
 }
 """Why nothing is told, or not yet."""
 
@@ -75,13 +75,15 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A message about a group that is held back from now on. until: when it is looked at again."""
+    """A message about a group that is held back from now on. until: when it is looked at again;
+    members: whom it would tell of."""
 
     key: str
     opened_at: int
     kind: str
     reason: str
     until: int
+    members: tuple[Member, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +425,9 @@ class _Turn:
             if group.held != held:
                 self.groups[due.key] = replace(group, held=held)
                 if due.kind != REMINDER:
-                    self.actions.append(Hold(due.key, due.opened_at, due.kind, reason, until))
+                    self.actions.append(
+                        Hold(due.key, due.opened_at, due.kind, reason, until, due.members)
+                    )
 
     def note_sent(self, sent: Send) -> None:
         """Note that a message about a group goes out, and end the group with its last one."""

@@ -109,7 +109,7 @@ def test_every_kind_has_words_in_its_order() -> None:
         ),
         (
             known(board={"flapping": counted("flapping", 2, said="under-attack")}),
-            ["Goes to and fro on 2 sites: Under attack counts for disputes"],
+            ["Goes to and fro on 2 sites: Under attack disputes a milder state"],
         ),
         (
             known(board={"detail": counted("detail", 2, said="too-large")}),

@@ -66,7 +66,7 @@ def test_what_a_hold_brought_says_how_long_who_voted_for_it(client: Client, worl
         line for line in client.get("/").content.decode().split("<tr") if f'"{ASSET}"' in line
     ]
     assert cause in re.sub("[\u2068\u2069]", "", line)
-    assert "votes for it lasted its hold" in text(client.get("/events/"))
+    assert "its votes lasted through the hold" in text(client.get("/events/"))
 
 
 def idle(client: Client) -> set[str]:

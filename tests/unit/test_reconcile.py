@@ -238,7 +238,7 @@ def test_each_wrong_number_is_printed(as_json):
             "kept count of attack/clear: expected 7, found 8",
             "names in the index of their parts: expected 20, found 0",
             "kept count of assets of attack with the doubt disputed: expected 3, found 0",
-            "9 records replayed, 7 assets compared, 0 differences, 3 kept numbers wrong",
+            "9 records replayed, 7 assets compared, 0 differences, 3 counts on pages wrong",
         ]
 
 

@@ -220,7 +220,7 @@ def test_a_disputed_pin_is_never_plain_green(client: Client, world: World):
     response = client.get("/")
     row = row_of(response, "a.example")
     assert '<tr role="row" class="s2 c-red is-disputed"' in row
-    assert 'title="disputed: somebody says Under attack"' in row
+    assert 'title="disputed: somebody says, or said, Under attack"' in row
     assert "a.example Clear disputed: Under attack pinned" in text(response)
     assert assets(response) == ["a.example", "plain.example"]
     assert "disputed" not in row_of(response, "plain.example")
@@ -349,7 +349,7 @@ def test_page_panel_and_facts(client: Client, world: World):
     assert 'id="panel-title"' in panel
     assert 'id="panel-title"' not in facts
     assert facts.strip().startswith('<div class="facts" id="facts"')
-    assert "Your role reads" in panel
+    assert "Your role may only read" in panel
 
 
 def test_a_purged_asset_keeps_its_history(client: Client, world: World):

@@ -451,7 +451,7 @@ def test_the_roles_are_those_that_the_code_goes_by(admin):
         assert sum(role in right.roles for right in able) == len(ALLOWED[role])
     assert holders() == {Role.ADMIN: 1, Role.OPERATOR: 1, Role.MANAGER: 0}
     text = admin.get("/users/roles/").content.decode()
-    assert "set, vote, release, purge, schedule and cancel" in text
+    assert "set, vote, release, purge, schedule, cancel, mute" in text
 
 
 # ---- hostile input ------------------------------------------------------------------------

@@ -154,7 +154,9 @@ def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
     if row["beneath"]:
         badges.append(_worse(scenario, row["beneath"], "without the pin:", "without the pin"))
     elif row["disputed"]:
-        badges.append(_worse(scenario, row["disputed"], "disputed:", "disputed: somebody says"))
+        badges.append(
+            _worse(scenario, row["disputed"], "disputed:", "disputed: somebody says, or said,")
+        )
     if row["override"]:
         user, end = row["override"]
         left = format_html(" {}", until(end, now)) if end else ""

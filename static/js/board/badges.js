@@ -199,7 +199,7 @@ function badge(kind, shape, title, word, rest) {
 export function badges(row) {
   const shown = [];
   if (row.beneath) shown.push(worse(row.beneath, "without the pin:", "without the pin"));
-  else if (row.disputed) shown.push(worse(row.disputed, "disputed:", "disputed: somebody says"));
+  else if (row.disputed) shown.push(worse(row.disputed, "disputed:", "disputed: somebody says, or said,"));
   if (row.override) {
     const [user, until] = row.override;
     const rest = until && ticking("until", until);

@@ -20,7 +20,7 @@ import { keepHeads, showFile, View } from "./view.js";
 import { Wall } from "./wall.js";
 
 const FILTERING = "filtering…";
-const NOT_BY_THIS = "not by this filter";
+const NOT_BY_THIS = "filter not applied";
 const ANNOUNCED_MS = 20000; // waiting changes are announced at most this often
 /** @type {(id: string) => any} */
 const $ = (id) => document.getElementById(id);

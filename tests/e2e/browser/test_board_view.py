@@ -197,7 +197,7 @@ def test_rows_of_another_filter_never_stand_under_a_new_one(
     expect(page.locator("#table-box")).not_to_have_class(re.compile("asking"))
     page.locator("#q").fill(f"{prefix} state:")
     expect(page.locator("#problem")).to_be_visible()
-    expect(page.locator("#shown")).to_have_text(re.compile("^3 of .* · not by this filter$"))
+    expect(page.locator("#shown")).to_have_text(re.compile("^3 of .* · filter not applied$"))
     expect(page.locator("#table-box")).to_have_class(re.compile("asking"))
     assert serious_in_both(page) == []
     page.locator("#q").fill(f'{prefix} state:"Under attack"')

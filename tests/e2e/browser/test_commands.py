@@ -60,7 +60,7 @@ def test_manager_sees_the_facts_and_no_form(open_as: Open, send: Send, prefix: s
     send("orders", asset, "desk", "picking")
     page = opened(open_as("manager", f"/s/orders/?q={prefix}"), asset)
     expect(page.locator("#facts")).to_contain_text("Picking")
-    expect(page.locator("#panel")).to_contain_text("Your role reads")
+    expect(page.locator("#panel")).to_contain_text("Your role may only read")
     expect(page.locator("#panel form[method=post]")).to_have_count(0)
 
 

@@ -23,7 +23,10 @@ class Command(BaseCommand):
         """Add the actions."""
         what = parser.add_subparsers(dest="what", required=True)
         what.add_parser("list", help="every key, from when to when it counts, and which one signs")
-        what.add_parser("rotate", help="make a key that signs after two minutes; others end then")
+        what.add_parser(
+            "rotate",
+            help="make a key that signs after two minutes; others end five minutes later",
+        )
         retire = what.add_parser("retire", help="retire a key, for example a stolen one")
         retire.add_argument("key", help="its id")
         retire.add_argument(

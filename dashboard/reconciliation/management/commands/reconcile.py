@@ -80,7 +80,7 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{result.records:,} records replayed, {result.compared:,} assets compared, "
             f"{len(result.differences):,} differences, "
-            f"{len(result.miscounted):,} kept numbers wrong"
+            f"{len(result.miscounted):,} counts on pages wrong"
         )
         if result.unjudged:
             self.stdout.write(
