@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from time import monotonic, sleep
 from typing import Any
 
 import confluent_kafka as ck
@@ -69,6 +70,9 @@ class Group:
     members: tuple[Member, ...]
 
 
+_ASK_AGAIN_S = 0.2
+
+
 class KafkaAdmin:
     """Asks and changes what brokers keep. `options`: librdkafka's names. All raise BusError."""
 
@@ -100,8 +104,17 @@ class KafkaAdmin:
         return sorted(name for name in self._metadata().topics if not name.startswith("__"))
 
     def brokers(self) -> int:
-        """Return how many brokers the cluster has."""
-        return len(self._metadata().brokers)
+        """Return how many brokers the cluster has.
+
+        One that is too busy for its heartbeat is left out until the next: none is never an answer.
+        Raises Unavailable where there is none for too long.
+        """
+        give_up = monotonic() + self._timeout_s
+        while not (brokers := self._metadata().brokers):
+            if monotonic() > give_up:
+                raise Unavailable(f"no broker is in the cluster for {self._timeout_s:g} s: retry")
+            sleep(_ASK_AGAIN_S)
+        return len(brokers)
 
     def create(self, spec: TopicSpec, replication: int) -> None:
         """Create a topic. Raises BusError in words where the cluster cannot have it so."""
