@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from foldlog import ANY, SHOP, Log, causes, copy_of, only, scenario
 
 from domain.asset import ANSWERS_KEPT
+from domain.fold import Bucket
 from domain.records import (
     MAX_TASKS,
     NOT_MET,
+    Report,
     ScenarioChange,
     Schedule,
     StateRecord,
     Task,
+    Tick,
     Tombstone,
 )
 from domain.scenario import Action, ScenarioError
-from domain.scenario_parser import scenario_from_plain
+from domain.scenario_parser import load_scenarios, scenario_from_plain
 from domain.tasks import RULE_OWNER
 from wire.asset import dump_asset, load_asset
 
 FIVE = 5 * 60_000
+ROOT = Path(__file__).parents[2]
 
 
 def down(**rule: Any) -> Log:
@@ -42,6 +47,32 @@ def schedule(log: Log, do: Action, *, state: str | None = None, **more: Any) -> 
 
 def tasks(log: Log) -> tuple[Task, ...]:
     return log.bucket.assets[SHOP].tasks
+
+
+# ---- those of the demo ----------------------------------------------------------------------
+
+
+def states(bucket: Bucket, first: int, last: int) -> list[StateRecord]:
+    """What a bucket emits while time passes, two ticks a second."""
+    ticks = enumerate(range(first, last, 500), first)
+    emitted = [each for offset, at in ticks for each in bucket.apply(Tick(), offset, at)]
+    return [each for each in emitted if isinstance(each, StateRecord)]
+
+
+def test_the_demo_looks_at_each_degraded_network_every_five_seconds():
+    shipped = load_scenarios(ROOT / "scenarios.toml", demo=True)["connectivity"]
+    bucket, net = Bucket(shipped, partition=0, epoch=1), "192.0.2.0/24"
+    bucket.apply(Report(net, "probe-a", "up"), 0, 0)
+    bucket.apply(Report(net, "probe-a", "degraded"), 1, 1_000)
+    emitted = states(bucket, 1_000, 60_000)
+    degraded = next(each for each in emitted if each.state == "degraded")
+    runs = [each.cause.time for each in emitted if each.cause.type == "schedule"]
+    assert runs[:3] == [degraded.since + n * 5_000 for n in (1, 2, 3)]
+    bucket.apply(Report(net, "probe-a", "up"), 60_000, 60_000)
+    ended = next(each for each in states(bucket, 60_001, 90_000) if each.state == "up")
+    later = states(bucket, 90_000, 120_000)
+    assert ended.since < 90_000
+    assert not [each for each in later if each.cause.type == "schedule"]
 
 
 # ---- one run --------------------------------------------------------------------------------
