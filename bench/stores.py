@@ -1,7 +1,8 @@
 """Stores of a million orders: `python -m bench.stores`.
 
 - restore: from an empty table until it is level with the log, and once more after a restart.
-- get: one order by name; list: the first hundred active orders; count: how many are active.
+- get: one order by name; list: the first hundred active orders; count: how many are active. Once
+  all are restored they are asked by turns, the same question each.
 
 The log is filled first, in four partitions. global: a copy in the memory of the process that asks;
 disk, redis: the other tables of a store server, asked in its process; owner: a store server that
@@ -15,12 +16,13 @@ import argparse
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.command import Measured, module_command, parser_of, run
 from bench.figures import percentile
@@ -33,7 +35,7 @@ from domain.records import Cause, StateRecord, Vote
 from domain.scenario import Scenario
 from domain.version import Version
 from ops.ports import free_port
-from stores.base import OrderStore, Table
+from stores.base import AssetStore, Order, Table
 from stores.cache_store import CacheStore
 from stores.directory import Directory
 from stores.disk_table import DiskTable
@@ -41,6 +43,7 @@ from stores.feed import Feed
 from stores.global_store import GlobalStore
 from stores.owner_store import OwnerStore
 from stores.redis_table import RedisTable
+from stores.transformation import ORDERS
 from wire.sink import encode_state
 
 SCENARIO = "orders"
@@ -58,7 +61,16 @@ severity = "none"
 states = [{ name = "picking", label = "Picking", colour = "blue", icon = "box" }]
 rule = { kind = "latest" }
 """
-Way = Callable[[Product, int], dict[str, float]]
+
+
+class Restored(NamedTuple):
+    """A store that is level with the log, and how that went, by figure."""
+
+    store: AssetStore
+    figures: dict[str, float]
+
+
+Way = Callable[[Product], AbstractContextManager[Restored]]
 
 
 def main() -> None:
@@ -81,23 +93,27 @@ def measure(options: argparse.Namespace) -> Measured:
     if {"redis", "cache"} & set(options.parts) and shutil.which("redis-server") is None:
         raise BenchProblem("redis-server is not installed: leave redis and cache out of --parts")
     found: dict[str, dict[str, float]] = {}
-    with product(SCENARIOS, Engine("kernel")) as copy:
+    with product(SCENARIOS, Engine("kernel")) as copy, ExitStack() as stack:
         took = fill(copy.bus, copy.topics.states(SCENARIO), orders(options.orders), options.orders)
         say(f"stores: {options.orders:,} orders written in {took:.0f} s")
+        stores: dict[str, AssetStore] = {}
         for part in options.parts:
-            found[part] = WAYS[part](copy, options.orders)
+            stores[part], found[part] = stack.enter_context(WAYS[part](copy))
             say(f"  {part}: {found[part]}")
-    return rows_of(options.orders, found), [found]
+        for part, figures in asked(stores, options.orders).items():
+            found[part] |= figures
+            say(f"  {part}: {figures}")
+    return rows_of(options, found), [found]
 
 
-def rows_of(number: int, found: dict[str, dict[str, float]]) -> list[Row]:
+def rows_of(options: argparse.Namespace, found: dict[str, dict[str, float]]) -> list[Row]:
     """Return a row for each figure of each store."""
     return [
         Row(
             f"{part}: {what}",
             what.rpartition(", ")[2],
             {"": figure},
-            command=module_command("stores", f"--orders={number}", f"--parts={part}"),
+            command=module_command("stores", f"--orders={options.orders}", f"--parts={part}"),
         )
         for part, figures in found.items()
         for what, figure in figures.items()
@@ -127,42 +143,51 @@ def _template(state: str) -> bytes:
 # ---- ways ---------------------------------------------------------------------------------
 
 
-def global_way(copy: Product, number: int) -> dict[str, float]:
-    """Restore and ask a copy in this process."""
+@contextmanager
+def global_way(copy: Product) -> Iterator[Restored]:
+    """Restore a copy in this process."""
     before = resident_mb_of_this()
-    store = GlobalStore(copy.bus, copy.topics.states(SCENARIO), "here:1")
+    store = GlobalStore(copy.bus, copy.topics.states(SCENARIO), "here:1", ORDERS)
     restored = level_s(store.feed)
     held = {"memory, MB": resident_mb_of_this() - before}
-    return {"restore, s": restored, **held, **asked(store, number)}
+    yield Restored(store, {"restore, s": restored, **held})
 
 
-def disk_way(copy: Product, number: int) -> dict[str, float]:
-    """Restore and ask files."""
-    return table_way(copy, number, lambda: DiskTable(copy.folder / "stores"))
+@contextmanager
+def disk_way(copy: Product) -> Iterator[Restored]:
+    """Restore files."""
+    with table_way(copy, lambda: DiskTable(copy.folder / "stores", ORDERS)) as restored:
+        yield restored
 
 
-def redis_way(copy: Product, number: int) -> dict[str, float]:
-    """Restore and ask a Redis that one server keeps its share in."""
-    with redis_server(copy.folder) as url:
-        return table_way(copy, number, lambda: RedisTable(url, "server.", 4))
+@contextmanager
+def redis_way(copy: Product) -> Iterator[Restored]:
+    """Restore a Redis that one server keeps its share in."""
+    with (
+        redis_server(copy.folder) as url,
+        table_way(copy, lambda: RedisTable(url, "server.", 4, ORDERS)) as restored,
+    ):
+        yield restored
 
 
-def table_way(copy: Product, number: int, opened: Callable[[], Table]) -> dict[str, float]:
-    """Restore a table from nothing and again from what it holds then; ask it in this process."""
+@contextmanager
+def table_way(copy: Product, opened: Callable[[], Table]) -> Iterator[Restored]:
+    """Restore a table from nothing and again from what it holds then; it is asked in this
+    process."""
     topic, seconds = copy.topics.states(SCENARIO), []
     for _ in range(2):
         with closing(opened()) as table:
-            seconds.append(level_s(Feed(copy.bus, topic, table)))
-    store = GlobalStore(copy.bus, topic, "here:1")
-    store.feed = Feed(copy.bus, topic, opened())
-    level_s(store.feed)
-    figures = asked(store, number)
-    store.feed.table.close()
-    return {"restore, s": seconds[0], "restart, s": seconds[1], **figures}
+            seconds.append(level_s(Feed(copy.bus, topic, table, ORDERS)))
+    store = GlobalStore(copy.bus, topic, "here:1", ORDERS)
+    with closing(opened()) as table:
+        store.feed = Feed(copy.bus, topic, table, ORDERS)
+        level_s(store.feed)
+        yield Restored(store, {"restore, s": seconds[0], "restart, s": seconds[1]})
 
 
-def owner_way(copy: Product, number: int) -> dict[str, float]:
-    """Restore a store server, and ask it over HTTP."""
+@contextmanager
+def owner_way(copy: Product) -> Iterator[Restored]:
+    """Restore a store server, which is asked over HTTP."""
     port, begun = free_port(), time.monotonic()
     copy.start("store", "-m", "stores", "--store", "memory", "--port", str(port))
     topic = copy.topics.states(SCENARIO)
@@ -170,33 +195,34 @@ def owner_way(copy: Product, number: int) -> dict[str, float]:
     copy.wait(kept.exists, 30, "the store server")
     secret = kept.read_text()
     directory = Directory(copy.bus, copy.topics.store_group(SCENARIO), topic, secret)
-    store = OwnerStore(directory, secret)
+    store = OwnerStore(directory, secret, ORDERS)
     copy.wait(lambda: store.health().ready, 180, "the store server to be level")
     restored = time.monotonic() - begun
     held = {"memory, MB": resident_mb(copy.pid("store"))}
-    figures = {"restore, s": restored, **held, **asked(store, number)}
+    yield Restored(store, {"restore, s": restored, **held})
     copy.stop("store")
-    return figures
 
 
-def cache_way(copy: Product, number: int) -> dict[str, float]:
-    """Rebuild the cache, and ask it."""
+@contextmanager
+def cache_way(copy: Product) -> Iterator[Restored]:
+    """Rebuild the cache."""
     topic = copy.topics.states(SCENARIO)
-    with redis_server(copy.folder) as url, closing(RedisTable(url, "cache.", 4)) as table:
-        restored = level_s(Feed(copy.bus, topic, table))
-        return {"restore, s": restored, **asked(CacheStore(table, 4, copy.bus, topic), number)}
+    with redis_server(copy.folder) as url, closing(RedisTable(url, "cache.", 4, ORDERS)) as table:
+        restored = level_s(Feed(copy.bus, topic, table, ORDERS))
+        yield Restored(CacheStore(table, 4, copy.bus, topic), {"restore, s": restored})
 
 
-def database_way(copy: Product, number: int) -> dict[str, float]:
-    """Materialise the log into an empty database, and ask that."""
+@contextmanager
+def database_way(copy: Product) -> Iterator[Restored]:
+    """Materialise the log into an empty database."""
     scenarios: dict[str, Scenario] = copy.scenarios
     worker = prepare(copy.folder / "web", copy.bus, scenarios)  # type: ignore[arg-type]
     from dashboard.core.kafka_gateway import use
-    from dashboard.orders.database_store import DatabaseStore
+    from dashboard.stores.database_store import DatabaseStore
 
     seconds, _ = drain(worker)
     with use(copy.bus, copy.topics):
-        return {"restore, s": seconds, **asked(DatabaseStore(), number)}
+        yield Restored(DatabaseStore(ORDERS), {"restore, s": seconds})
 
 
 WAYS: dict[str, Way] = {
@@ -221,26 +247,49 @@ def level_s(feed: Feed) -> float:
     return time.monotonic() - begun
 
 
-def asked(store: OrderStore, number: int) -> dict[str, float]:
-    """Return how long its answers take, ms. Raises BenchProblem for a wrong one."""
+def asked(stores: Mapping[str, AssetStore], number: int) -> dict[str, dict[str, float]]:
+    """Return how long each store's answers take, ms. Raises BenchProblem for a wrong one.
+
+    They are asked by turns, so that whatever else the machine does holds up each alike.
+    """
     chance = Random(1)
     names = [f"order-{chance.randrange(number):08d}" for _ in range(1000)]
-    for name in names[:20]:
+    for store in stores.values():
+        check(store, names[:20], number)
+    gets = by_turns(stores, [methodcaller("get", name) for name in names])
+    lists = by_turns(stores, [methodcaller("all", name, 100) for name in names[:30]])
+    counts = by_turns(stores, [methodcaller("count")] * 30)
+    return {
+        part: {
+            "get p50, ms": percentile(gets[part], 50),
+            "get p99, ms": percentile(gets[part], 99),
+            "list of 100 p50, ms": percentile(lists[part], 50),
+            "count p50, ms": percentile(counts[part], 50),
+        }
+        for part in stores
+    }
+
+
+def check(store: AssetStore, names: Sequence[str], number: int) -> None:
+    """Raise BenchProblem unless a store has these orders, and counts those that are active."""
+    for name in names:
         one = store.get(name)
-        if one.order is None or one.order.location != "bay 7":
+        if not isinstance(one.asset, Order) or one.asset.location != "bay 7":
             raise BenchProblem(f"{name}: {one}")
     active = number - -(-number // ONE_IN)
     if store.count() != active:
         raise BenchProblem(f"{store.count():,} orders are active of {active:,}")
-    gets = sorted(timed_ms(partial(store.get, name)) for name in names)
-    lists = sorted(timed_ms(partial(store.all, name, 100)) for name in names[:30])
-    counts = sorted(timed_ms(store.count) for _ in range(30))
-    return {
-        "get p50, ms": percentile(gets, 50),
-        "get p99, ms": percentile(gets, 99),
-        "list of 100 p50, ms": percentile(lists, 50),
-        "count p50, ms": percentile(counts, 50),
-    }
+
+
+def by_turns(
+    stores: Mapping[str, AssetStore], questions: Sequence[Callable[[AssetStore], Any]]
+) -> dict[str, list[float]]:
+    """Return how long each store took for each question, ms, sorted."""
+    took: dict[str, list[float]] = {part: [] for part in stores}
+    for question in questions:
+        for part, store in stores.items():
+            took[part].append(timed_ms(partial(question, store)))
+    return {part: sorted(times) for part, times in took.items()}
 
 
 def timed_ms(ask: Callable[[], Any]) -> float:

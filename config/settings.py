@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
@@ -34,6 +34,8 @@ DEMO_MAIL = "Demo mail"
 """Name of the demo's channel of mails."""
 DEMO_POINTS = "Demo: points"
 """Name of the demo's channel for notices of earned points."""
+STORED = ("orders", "attack", "connectivity")
+"""Scenarios whose states the stores keep where no setting names any: those of them that exist."""
 
 
 def _absolute(path: Path) -> Path:
@@ -109,6 +111,7 @@ class Settings(BaseSettings):
     redis_url: str | None = None
 
     stores: int = Field(default=0, ge=0, le=16)
+    stores_scenarios: str | None = None
     stores_keep: Literal["disk", "memory", "redis"] = "disk"
     stores_port: Port | None = None
     stores_secret: SecretStr | None = None
@@ -322,6 +325,24 @@ class Settings(BaseSettings):
         """Name of the channel by which is told how often products are viewed."""
         demo = DEMO_MAIL if self.catches_mail and self.runs("product-counts") else None
         return self.views_channel or demo
+
+    def stored(self, known: Collection[str]) -> list[str]:
+        """Return the scenarios whose states the stores keep, of those that are known.
+
+        Raises ValueError for one that is not.
+        """
+        if self.stores_scenarios is None:
+            return [name for name in STORED if name in known]
+        if self.stores_scenarios in ("all", "none"):
+            return list(known) if self.stores_scenarios == "all" else []
+        names = [name.strip() for name in self.stores_scenarios.split(",")]
+        for name in names:
+            if name not in known:
+                raise ValueError(
+                    f"Setting {PREFIX}STORES_SCENARIOS names {name!r}: expected all, none, or some "
+                    f"of {', '.join(known)} with commas between"
+                )
+        return list(dict.fromkeys(names))
 
     @property
     def store_ports(self) -> range:

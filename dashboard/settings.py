@@ -74,6 +74,7 @@ INSTALLED_APPS = [
     "dashboard.apps.ReplaysConfig",
     "dashboard.recounts",
     "dashboard.orders",
+    "dashboard.stores",
     "dashboard.invoices",
     "dashboard.live",
     "dashboard.apps.BoardConfig",

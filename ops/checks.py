@@ -46,9 +46,13 @@ def check_disk(data_dir: Path) -> None:
 def check_files(settings: Settings) -> None:
     """Raise UpProblem for a file that a setting names and that cannot be used."""
     try:
-        load_scenarios(settings.scenarios, demo=settings.demo)
+        scenarios = load_scenarios(settings.scenarios, demo=settings.demo)
     except ScenarioError as error:
         raise UpProblem(f"{PREFIX}SCENARIOS: {error}") from None
+    try:
+        settings.stored(scenarios)
+    except ValueError as error:
+        raise UpProblem(str(error)) from None
     others = {"PROBES": settings.probes if settings.demo else None,
               "KAFKA_CA_FILE": settings.kafka_ca_file}  # fmt: skip
     for name, path in others.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
+from contextlib import ExitStack
 
 import structlog
 import uvicorn
@@ -13,7 +14,9 @@ from bus.kafka import KafkaBus
 from config.entry import enter
 from config.logs import configure_logs
 from config.settings import LOOPBACK, Settings
-from stores.base import SCENARIO, StoreProblem, Table
+from domain.scenario import ScenarioError
+from domain.scenario_parser import load_scenarios
+from stores.base import StoreProblem, Table
 from stores.directory import Directory
 from stores.disk_table import DiskTable
 from stores.http_app import StoreApp
@@ -21,6 +24,7 @@ from stores.memory_table import MemoryTable
 from stores.owner_store import OwnerStore
 from stores.redis_table import RedisTable
 from stores.server import STANDBYS, StoreServer, Taken
+from stores.transformation import Transformation, transformation_of
 from wire.topics import Topics
 
 log = structlog.get_logger("stores")
@@ -33,25 +37,51 @@ def main(arguments: list[str]) -> None:
     address = given.address or f"{given.host}:{given.port}"
     listening = _listening(given.host, given.port)
     secret = settings.store_secret()
-    bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
-    group, topic = topics.store_group(SCENARIO), topics.states(SCENARIO)
-    directory = Directory(bus, group, topic, secret)
+    scenarios, bus = _scenarios(settings), KafkaBus(settings.kafka_options())
+    with ExitStack() as closing:
+        try:
+            bus.wait(30)
+            servers = {
+                name: _server(bus, settings, given, address, transformation_of(name), closing)
+                for name in scenarios
+            }
+        except (StoreProblem, Taken) as problem:
+            raise SystemExit(str(problem)) from None
+        log.info("answers", address=address, keeps=given.store, scenarios=scenarios)
+        application = StoreApp(servers, address, secret).application()
+        config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="on")
+        uvicorn.Server(config).run([listening])
+
+
+def _scenarios(settings: Settings) -> list[str]:
+    """Return the scenarios whose states it keeps. Ends with one message where they are unknown."""
     try:
-        bus.wait(30)
-        table = _table(given.store, settings, address, directory)
-        others = OwnerStore(directory, secret)
-        server = StoreServer(
-            bus, directory, table, address, others, keeps=given.store, standbys=given.standbys
-        )
-        server.start()
-    except (StoreProblem, Taken) as problem:
-        raise SystemExit(str(problem)) from None
-    log.info("answers", address=address, keeps=given.store)
-    application = StoreApp(server, secret).application()
-    config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="on")
-    uvicorn.Server(config).run([listening])
-    others.close()
-    table.close()
+        return settings.stored(load_scenarios(settings.scenarios, demo=settings.demo))
+    except (ScenarioError, ValueError) as error:
+        raise SystemExit(str(error)) from None
+
+
+def _server(
+    bus: KafkaBus,
+    settings: Settings,
+    given: argparse.Namespace,
+    address: str,
+    kept: Transformation,
+    closing: ExitStack,
+) -> StoreServer:
+    """Return the server of a scenario, which has joined its group. Raises StoreProblem, Taken."""
+    topics, secret = Topics(settings.topic_prefix), settings.store_secret()
+    group, topic = topics.store_group(kept.scenario), topics.states(kept.scenario)
+    directory = Directory(bus, group, topic, secret)
+    table = _table(given.store, settings, address, directory, kept)
+    closing.callback(table.close)
+    others = OwnerStore(directory, secret, kept)
+    closing.callback(others.close)
+    server = StoreServer(
+        bus, directory, table, address, others, kept, keeps=given.store, standbys=given.standbys
+    )
+    server.start()
+    return server
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,16 +110,18 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _table(kind: str, settings: Settings, address: str, directory: Directory) -> Table:
+def _table(
+    kind: str, settings: Settings, address: str, directory: Directory, kept: Transformation
+) -> Table:
     """Return where a server keeps its share. Raises StoreProblem; ends where Redis is not set."""
     if kind == "memory":
         return MemoryTable()
     if kind == "disk":
-        return DiskTable(settings.data_dir / "stores" / address.replace("/", "_"))
+        return DiskTable(settings.data_dir / "stores" / address.replace("/", "_"), kept)
     if settings.redis_url is None:
         raise SystemExit("--store redis: set TALLYBOARD_REDIS_URL to redis://host:port/number")
     prefix = f"{settings.topic_prefix}stores.{address}."
-    return RedisTable(settings.redis_url, prefix, directory.partitions())
+    return RedisTable(settings.redis_url, prefix, directory.partitions(), kept)
 
 
 if __name__ == "__main__":

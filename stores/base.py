@@ -1,12 +1,13 @@
-"""What a store of orders answers, and what a table keeps for it.
+"""What a store of states answers, and what a table keeps for it.
 
-An `OrderStore` is a way to ask: the copy of a web process, the store servers, the cache, the
-database. One contract test runs over all of them. A `Table` is where a copy or a server keeps its
-share of the orders, in memory, on disk or in Redis.
+An `AssetStore` is a way to ask for the assets of one scenario: the copy of a web process, the store
+servers, the cache, the database. One contract test runs over all of them. A `Table` is where a copy
+or a server keeps its share of them, in memory, on disk or in Redis.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -15,6 +16,28 @@ import msgspec
 SCENARIO = "orders"
 DELIVERED = "delivered"
 """The state in which an order is no longer active."""
+BEHIND_MS = 5_000
+"""What has not been at the end of its log for so long is behind, and says so."""
+
+
+class Asset(Protocol):
+    """What a store keeps of an asset. changed_at: the time of its record's cause, Unix ms."""
+
+    @property
+    def name(self) -> str:
+        """Return the asset's name, the key of its record."""
+
+    @property
+    def active(self) -> bool:
+        """Return whether it is among those that are listed and counted."""
+
+    @property
+    def version(self) -> str:
+        """Return the version of its record."""
+
+    @property
+    def changed_at(self) -> int:
+        """Return the time of its record's cause, Unix ms."""
 
 
 class Order(msgspec.Struct, frozen=True, gc=False):
@@ -32,40 +55,66 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     version: str
     changed_at: int
 
+    @property
+    def name(self) -> str:
+        """Return the order's name."""
+        return self.order
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """An asset of any other scenario: its state record, whole, with its votes and doubts.
+
+    record: the JSON of the topic; changed_at: the time of its cause, Unix ms.
+    """
+
+    name: str
+    version: str
+    changed_at: int
+    record: msgspec.Raw
+
+    @property
+    def active(self) -> bool:
+        """Return True: what is not purged is on the board."""
+        return True
+
 
 class Change(NamedTuple):
-    """What a record makes of an order. version: sortable; at: Unix ms; order: None once purged."""
+    """What a record makes of an asset. version: sortable; at: Unix ms; asset: None once purged."""
 
     key: str
     version: str
     at: int
-    order: Order | None
+    asset: Asset | None
 
 
 class One(NamedTuple):
-    """An order as one instance has it; None where it knows of none.
+    """An asset as one instance has it; None where it knows of none.
 
-    complete: whether that instance answers for the order's partition.
+    complete: whether that instance answers for the asset's partition, and is not behind; as_of:
+    when it last had all that the log had, Unix ms, None where it cannot tell.
     """
 
-    order: Order | None
+    asset: Asset | None
     instance: str
     complete: bool = True
+    as_of: int | None = None
 
 
 class Many(NamedTuple):
-    """Active orders by name. total: how many are active in all; positions: by partition, the next
-    offset of `orders.states` that is not in them; complete: whether no partition is missing."""
+    """Active assets by name. total: how many are active in all; positions: by partition, the next
+    offset of the states that is not in them; complete: whether no partition is missing or behind;
+    as_of: as in `One`."""
 
-    orders: list[Order]
+    assets: Sequence[Asset]
     total: int
     positions: Mapping[int, int]
     instance: str
     complete: bool = True
+    as_of: int | None = None
 
 
 class Health(NamedTuple):
-    """How a store fares. records: active orders; lag: records of the log that it has not read,
+    """How a store fares. records: active assets; lag: records of the log that it has not read,
     None where it cannot tell; detail: why it is not ready."""
 
     instance: str
@@ -103,17 +152,18 @@ REASONS = tuple(each.reason for each in (NotReady, Unreachable, NotRun))
 """Every reason for which a store gives no answer."""
 
 
-class OrderStore(Protocol):
-    """One way to ask for orders. Each method raises StoreProblem instead of guessing."""
+class AssetStore(Protocol):
+    """One way to ask for a scenario's assets. Each method raises StoreProblem instead of
+    guessing."""
 
     def get(self, key: str) -> One:
-        """Return an order, delivered ones too; None for one that was purged or never was."""
+        """Return an asset, a delivered order too; None for one that was purged or never was."""
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first `limit` active orders whose names come after `after`."""
+        """Return the first `limit` active assets whose names come after `after`."""
 
     def count(self) -> int:
-        """Return how many orders are active."""
+        """Return how many assets are active."""
 
     def health(self) -> Health:
         """Return how the store fares. Raises nothing."""
@@ -124,10 +174,10 @@ class Displaced(Exception):
 
 
 class Table(Protocol):
-    """Orders by partition and key, with the position in the log that they stand for.
+    """Assets by partition and key, with the position in the log that they stand for.
 
     One thread writes, any may read. A change whose version is not above the kept one's changes
-    nothing; of a purged order its version is kept for that, and neither shown nor counted.
+    nothing; of a purged asset its version is kept for that, and neither shown nor counted.
     """
 
     def apply(self, partition: int, changes: Sequence[Change], start: int, position: int) -> None:
@@ -140,14 +190,14 @@ class Table(Protocol):
     def begin(self, partition: int, position: int) -> None:
         """Be at `position` where the partition is not known yet."""
 
-    def get(self, partition: int, key: str) -> Order | None:
-        """Return an order."""
+    def get(self, partition: int, key: str) -> Asset | None:
+        """Return an asset."""
 
-    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Order]:
-        """Return the first `limit` active orders past `after`, by name."""
+    def active(self, partitions: Collection[int], after: str, limit: int) -> Sequence[Asset]:
+        """Return the first `limit` active assets past `after`, by name."""
 
     def count(self, partitions: Collection[int]) -> int:
-        """Return how many orders of these partitions are active."""
+        """Return how many assets of these partitions are active."""
 
     def positions(self) -> dict[int, int]:
         """Return the next offset to read of each partition that the table has."""
@@ -158,11 +208,35 @@ class Table(Protocol):
     def set_level(self, partition: int, reached: bool) -> None:
         """Note whether a partition has reached the end of the log."""
 
+    def as_of(self) -> dict[int, int]:
+        """Return when each partition had all that the log had, Unix ms, where that is known."""
+
+    def set_as_of(self, partitions: Collection[int], at: int) -> None:
+        """Note that these partitions have all that the log had at a time (Unix ms)."""
+
     def drop(self, partition: int) -> None:
         """Forget a partition, or more than that: `positions` says what is left."""
 
     def prune(self, before: int) -> None:
-        """Forget orders that were purged before this time (Unix ms)."""
+        """Forget assets that were purged before this time (Unix ms)."""
 
     def close(self) -> None:
         """Let go of files and connections."""
+
+
+def oldest(as_of: Mapping[int, int], partitions: Collection[int]) -> int | None:
+    """Return since when none of these partitions is known to lack anything, Unix ms; None where
+    that is not known of each."""
+    if not partitions or not as_of.keys() >= set(partitions):
+        return None
+    return min(as_of[partition] for partition in partitions)
+
+
+def current(as_of: int | None) -> bool:
+    """Return whether what had all of the log at that time (Unix ms) is not behind now."""
+    return as_of is not None and now_ms() - as_of <= BEHIND_MS
+
+
+def now_ms() -> int:
+    """Return the time, Unix ms."""
+    return time.time_ns() // 1_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bus.base import Bus, BusError
-from stores.base import Health, Many, NotReady, One, StoreProblem
+from stores.base import Health, Many, NotReady, One, StoreProblem, current, oldest
 from stores.redis_table import RedisTable
 from wire.partitioner import partition_of
 
@@ -16,21 +16,22 @@ class CacheStore:
         self._bus, self._topic = bus, topic
 
     def get(self, key: str) -> One:
-        """Return an order. Raises NotReady, Unreachable."""
+        """Return an asset. Raises NotReady, Unreachable."""
         partition = partition_of(key.encode(), len(self._partitions))
-        level, order = self.table.read(partition, key)
+        level, asset, as_of = self.table.read(partition, key)
         if not level:
             raise NotReady(f"The cache is being rebuilt (partition {partition}).")
-        return One(order, self.table.instance)
+        return One(asset, self.table.instance, current(as_of), as_of)
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first active orders past `after`. Raises NotReady, Unreachable."""
-        orders = self.table.active(self._partitions, after, limit)
+        """Return the first active assets past `after`. Raises NotReady, Unreachable."""
+        as_of = oldest(self.table.as_of(), self._partitions)  # before they are read: it moves on
+        assets = self.table.active(self._partitions, after, limit)
         total, positions = self.count(), self.table.positions()
-        return Many(orders, total, positions, self.table.instance)
+        return Many(assets, total, positions, self.table.instance, current(as_of), as_of)
 
     def count(self) -> int:
-        """Return how many orders are active. Raises NotReady, Unreachable."""
+        """Return how many assets are active. Raises NotReady, Unreachable."""
         total = self.table.count(self._partitions)
         self._check()  # after it was read: the cache may just have been emptied
         return total

@@ -93,7 +93,10 @@ class Directory:
         """
         servers = self.servers()
         if not servers:
-            raise NotRun("No store server runs: set TALLYBOARD_STORES, or start one.")
+            raise NotRun(
+                f"No store server keeps {self.topic}: set TALLYBOARD_STORES, or start one. Its "
+                "TALLYBOARD_STORES_SCENARIOS must name the scenario."
+            )
         return {partition: each.address for each in servers for partition in each.partitions}
 
     def expire(self) -> None:

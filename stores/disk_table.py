@@ -1,7 +1,7 @@
 """A table on disk: an SQLite file for each partition, with the position in the same transaction.
 
 RocksDB (`rocksdict`) and LMDB (`lmdb`) were weighed. SQLite is there already, and gives what is
-needed here: orders and position change together or not at all, an index answers which orders are
+needed here: assets and position change together or not at all, an index answers which assets are
 active by name, and a file is one partition, which is all that a server ever gives up.
 """
 
@@ -17,46 +17,49 @@ from threading import Lock, local
 
 import msgspec
 
-from stores.base import Change, Order
+from stores.base import Asset, Change
+from stores.transformation import Transformation
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the transformation or the columns change: older files are read anew from the log."""
 STALE_S = 6 * 86_400.0
 """A file that was not written for so long may lack tombstones that the log has lost since."""
 
 _SCHEMA = """
 PRAGMA journal_mode = WAL;
-CREATE TABLE orders (
+CREATE TABLE assets (
     name TEXT PRIMARY KEY, version TEXT NOT NULL, active INTEGER NOT NULL,
     purged_at INTEGER, value BLOB
 ) WITHOUT ROWID;
-CREATE INDEX active_orders ON orders (name) WHERE active;
-CREATE INDEX purged_orders ON orders (purged_at) WHERE purged_at IS NOT NULL;
+CREATE INDEX active_assets ON assets (name) WHERE active;
+CREATE INDEX purged_assets ON assets (purged_at) WHERE purged_at IS NOT NULL;
 CREATE TABLE place (position INTEGER NOT NULL, active INTEGER NOT NULL);
 INSERT INTO place VALUES (0, 0);
 """
 _UPSERT = """
-INSERT INTO orders VALUES (?, ?, ?, ?, ?)
+INSERT INTO assets VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET version = excluded.version, active = excluded.active,
     purged_at = excluded.purged_at, value = excluded.value
 """
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Order).decode
+_encode = msgspec.json.Encoder().encode
 
 
 class DiskTable:
-    """Orders in files of a folder. Safe to share: each thread has connections of its own."""
+    """Assets of a scenario in files of a folder. Safe to share: each thread has connections of its
+    own."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, kept: Transformation) -> None:
+        self._folder, self._name = folder, kept.scenario
+        self._decode = msgspec.json.Decoder(kept.kept).decode
         self._lock = Lock()
         self._level: set[int] = set()
+        self._as_of: dict[int, int] = {}
         self._connections = local()
         self._opened: list[sqlite3.Connection] = []
         folder.mkdir(parents=True, exist_ok=True)
-        for file in folder.glob("orders-*.sqlite3"):
-            if not _usable(file):
-                _delete(file)
+        for partition in self._partitions():
+            if not _usable(self._file(partition)):
+                _delete(self._file(partition))
 
     def apply(
         self,
@@ -89,22 +92,22 @@ class DiskTable:
             with self._transaction(partition) as connection:
                 connection.execute("UPDATE place SET position = ?", (position,))
 
-    def get(self, partition: int, key: str) -> Order | None:
-        """Return an order."""
-        found = self._rows(partition, "SELECT value FROM orders WHERE name = ?", key)
-        return _decode(found[0][0]) if found and found[0][0] is not None else None
+    def get(self, partition: int, key: str) -> Asset | None:
+        """Return an asset."""
+        rows = self._rows(partition, "SELECT value FROM assets WHERE name = ?", key)
+        return self._decode(rows[0][0]) if rows and rows[0][0] is not None else None
 
-    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Order]:
-        """Return the first `limit` active orders past `after`, by name."""
-        wanted = "SELECT value FROM orders WHERE active AND name > ? ORDER BY name LIMIT ?"
-        shares = [
-            [_decode(value) for (value,) in self._rows(at, wanted, after, limit)]
+    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Asset]:
+        """Return the first `limit` active assets past `after`, by name."""
+        wanted = "SELECT value FROM assets WHERE active AND name > ? ORDER BY name LIMIT ?"
+        shares: list[list[Asset]] = [
+            [self._decode(value) for (value,) in self._rows(at, wanted, after, limit)]
             for at in partitions
         ]
-        return list(heapq.merge(*shares, key=lambda order: order.order))[:limit]
+        return list(heapq.merge(*shares, key=lambda asset: asset.name))[:limit]
 
     def count(self, partitions: Collection[int]) -> int:
-        """Return how many orders of these partitions are active."""
+        """Return how many assets of these partitions are active."""
         return sum(n for at in partitions for (n,) in self._rows(at, "SELECT active FROM place"))
 
     def positions(self) -> dict[int, int]:
@@ -125,18 +128,30 @@ class DiskTable:
         with self._lock:
             (self._level.add if reached else self._level.discard)(partition)
 
+    def as_of(self) -> dict[int, int]:
+        """Return when each partition had all that the log had, Unix ms, where that is known."""
+        with self._lock:
+            return dict(self._as_of)
+
+    def set_as_of(self, partitions: Collection[int], at: int) -> None:
+        """Note that these partitions have all that the log had at a time (Unix ms)."""
+        with self._lock:
+            self._as_of |= dict.fromkeys(partitions, at)
+
     def drop(self, partition: int) -> None:
         """Forget a partition."""
         self.set_level(partition, False)
+        with self._lock:
+            self._as_of.pop(partition, None)
         with self._transaction(partition) as connection:
-            connection.execute("DELETE FROM orders")
+            connection.execute("DELETE FROM assets")
             connection.execute("DELETE FROM place")
 
     def prune(self, before: int) -> None:
-        """Forget orders that were purged before this time (Unix ms)."""
+        """Forget assets that were purged before this time (Unix ms)."""
         for partition in self._partitions():
             with self._transaction(partition) as connection:
-                connection.execute("DELETE FROM orders WHERE purged_at < ?", (before,))
+                connection.execute("DELETE FROM assets WHERE purged_at < ?", (before,))
 
     def close(self) -> None:
         """Close the connections of all threads, none of which asks any more."""
@@ -146,8 +161,9 @@ class DiskTable:
             self._opened.clear()
 
     def _partitions(self) -> list[int]:
-        files = self._folder.glob("orders-*.sqlite3")
-        return sorted(int(file.stem.removeprefix("orders-")) for file in files)
+        files = self._folder.glob(f"{self._name}-*.sqlite3")
+        numbers = [file.stem.removeprefix(f"{self._name}-") for file in files]
+        return sorted(int(number) for number in numbers if number.isdecimal())
 
     def _rows(self, partition: int, question: str, *values: object) -> list[tuple]:
         if not self._file(partition).exists():
@@ -180,7 +196,7 @@ class DiskTable:
         return known[partition]
 
     def _file(self, partition: int) -> Path:
-        return self._folder / f"orders-{partition}.sqlite3"
+        return self._folder / f"{self._name}-{partition}.sqlite3"
 
 
 def _create(file: Path) -> None:
@@ -214,16 +230,16 @@ def _delete(file: Path) -> None:
 
 
 def _kept(connection: sqlite3.Connection, names: list[str]) -> dict[str, tuple[str, int]]:
-    """Return version and activity of those of these orders that are known."""
+    """Return version and activity of those of these assets that are known."""
     question = (
-        "SELECT name, version, active FROM orders WHERE name IN (SELECT value FROM json_each(?))"
+        "SELECT name, version, active FROM assets WHERE name IN (SELECT value FROM json_each(?))"
     )
     rows = connection.execute(question, (msgspec.json.encode(names).decode(),))
     return {name: (version, active) for name, version, active in rows}
 
 
 def _row(change: Change) -> tuple[str, str, int, int | None, bytes | None]:
-    order = change.order
-    if order is None:
+    asset = change.asset
+    if asset is None:
         return (change.key, change.version, 0, change.at, None)
-    return (change.key, change.version, int(order.active), None, _encode(order))
+    return (change.key, change.version, int(asset.active), None, _encode(asset))

@@ -3,77 +3,131 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
-from stores.base import Many, One, Order
+from stores.base import Asset, Many, One, Order, Record, now_ms
+from stores.transformation import Transformation
 
 
-class OrderAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One order. version, age_ms: of its state record, since its cause; took_ms: until the answer
-    was there; complete: whether the instance answers for that order."""
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One asset. version, age_ms: of its state record, since its cause; took_ms: until the answer
+    was there; as_of: when the instance last had all that the log had, Unix ms, None where it cannot
+    tell; complete: whether it answers for that asset, and is not behind."""
 
     via: str
     instance: str
     version: str | None
     age_ms: int | None
     took_ms: float
+    as_of: int | None = None
     complete: bool
-    order: Order | None
+    asset: Any
 
 
-class OrdersAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Active orders by name. version: by partition, the next offset that is not in them; age_ms: of
-    the newest of them; count: how many are active in all; following: the name to go on after."""
+class OrderAnswer(Answer, frozen=True, kw_only=True):
+    """One order."""
+
+    asset: Order | None = msgspec.field(name="order")
+
+
+class RecordAnswer(Answer, frozen=True, kw_only=True):
+    """One asset of another scenario."""
+
+    asset: Record | None
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """Active assets by name. version: by partition, the next offset that is not in them; age_ms: of
+    the newest of them; as_of: as in `Answer`; count: how many are active in all; following: the
+    name to go on after."""
 
     via: str
     instance: str
     version: str
     age_ms: int | None
     took_ms: float
+    as_of: int | None = None
     complete: bool
     count: int
     following: str | None = msgspec.field(name="next")
-    orders: list[Order] = msgspec.field(name="items")
+    assets: Any = msgspec.field(name="items")
 
 
-def answer_one(via: str, ask: Callable[[], One]) -> OrderAnswer:
+class OrdersAnswer(Answers, frozen=True, kw_only=True):
+    """Orders."""
+
+    assets: list[Order] = msgspec.field(name="items")
+
+
+class RecordsAnswer(Answers, frozen=True, kw_only=True):
+    """Assets of another scenario."""
+
+    assets: list[Record] = msgspec.field(name="items")
+
+
+class Envelopes(msgspec.Struct, frozen=True):
+    """The envelopes of what a transformation makes: of one, of many."""
+
+    one: type[Answer]
+    many: type[Answers]
+
+
+_ENVELOPES = {
+    Order: Envelopes(OrderAnswer, OrdersAnswer),
+    Record: Envelopes(RecordAnswer, RecordsAnswer),
+}
+
+
+def envelopes_of(kept: Transformation) -> Envelopes:
+    """Return the envelopes in which the stores of a scenario answer."""
+    return _ENVELOPES[kept.kept]
+
+
+def answer_one(kept: Transformation, via: str, ask: Callable[[], One]) -> Answer:
     """Return what `ask` answers, in its envelope. Raises what `ask` raises."""
     begun = time.perf_counter()
     one = ask()
-    order = one.order
-    return OrderAnswer(
+    asset = one.asset
+    return envelopes_of(kept).one(
         via=via,
         instance=one.instance,
-        version=order.version if order else None,
-        age_ms=_age_ms([order] if order else []),
+        version=asset.version if asset else None,
+        age_ms=_age_ms([asset] if asset else []),
         took_ms=_since_ms(begun),
+        as_of=one.as_of,
         complete=one.complete,
-        order=order,
+        asset=asset,
     )
 
 
-def answer_many(via: str, limit: int, ask: Callable[[], Many]) -> OrdersAnswer:
+def answer_many(kept: Transformation, via: str, limit: int, ask: Callable[[], Many]) -> Answers:
     """Return what `ask` answers for a page of `limit`, in its envelope. Raises what it raises."""
     begun = time.perf_counter()
     many = ask()
-    return OrdersAnswer(
+    return envelopes_of(kept).many(
         via=via,
         instance=many.instance,
         version=" ".join(f"{at}:{position}" for at, position in sorted(many.positions.items())),
-        age_ms=_age_ms(many.orders),
+        age_ms=_age_ms(many.assets),
         took_ms=_since_ms(begun),
+        as_of=many.as_of,
         complete=many.complete,
         count=many.total,
-        following=many.orders[-1].order if len(many.orders) == limit else None,
-        orders=many.orders,
+        following=many.assets[-1].name if 0 < limit == len(many.assets) else None,
+        assets=_listed(many.assets),
     )
 
 
-def _age_ms(orders: list[Order]) -> int | None:
-    newest = max((order.changed_at for order in orders), default=None)
-    return None if newest is None else max(0, time.time_ns() // 1_000_000 - newest)
+def _listed(assets: Sequence[Asset]) -> list[Asset]:
+    return assets if isinstance(assets, list) else list(assets)
+
+
+def _age_ms(assets: Iterable[Asset]) -> int | None:
+    newest = max((asset.changed_at for asset in assets), default=None)
+    return None if newest is None else max(0, now_ms() - newest)
 
 
 def _since_ms(begun: float) -> float:

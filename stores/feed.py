@@ -1,4 +1,4 @@
-"""What keeps a table in step with `orders.states`.
+"""What keeps a table in step with the states of a scenario.
 
 The topic is its own changelog: a table that has lost everything reads it from the beginning,
 through the same transformation as before.
@@ -13,8 +13,8 @@ from threading import Event, Lock
 import structlog
 
 from bus.base import Bus, BusError, Message, Reader, Unavailable
-from stores.base import Change, Displaced, StoreProblem, Table
-from stores.transformation import change_of
+from stores.base import Change, Displaced, StoreProblem, Table, now_ms
+from stores.transformation import Transformation
 
 log = structlog.get_logger(__name__)
 
@@ -28,23 +28,30 @@ LOOK_S = 1.0
 PRUNE_S = 60.0
 """How often old purges are forgotten."""
 KEPT_MS = 6 * 86_400_000
-"""How long a purged order's version is kept: the topic keeps its tombstone for a day longer."""
+"""How long a purged asset's version is kept: the topic keeps its tombstone for a day longer."""
 
 
 class Feed:
     """Reads partitions of a topic into a table. `run` is for one thread; the rest for any."""
 
     def __init__(
-        self, bus: Bus, topic: str, table: Table, *, partitions: Collection[int] | None = None
+        self,
+        bus: Bus,
+        topic: str,
+        table: Table,
+        kept: Transformation,
+        *,
+        partitions: Collection[int] | None = None,
     ) -> None:
         """partitions: those that are read; None: all."""
-        self._bus, self._topic, self.table = bus, topic, table
+        self._bus, self._topic, self.table, self._kept = bus, topic, table, kept
         self._lock = Lock()
         self._wanted = None if partitions is None else frozenset(partitions)
         self._reader: Reader | None = None
         self._at: dict[int, int] = {}
         self._targets: dict[int, int] = {}
         self._ends: dict[int, int] = {}
+        self._ahead: dict[int, tuple[int, int]] = {}
         self._next_look = self._next_prune = 0.0
         self._faults = 0
         self.unreadable = 0
@@ -112,14 +119,15 @@ class Feed:
             messages = self._reader.poll(WAIT_S, BATCH)
             self._mend(self._reader)
             self._apply(messages, self._reader)
+            self._reach()
             self._care(time.monotonic())
         return len(messages)
 
     def _open(self) -> Reader:
-        edges = {at: edge for (_, at), edge in self._bus.offsets([self._topic]).items()}
+        self._ahead.clear()
+        edges = self._look()
         if not edges:
             raise Unavailable(f"there is no topic {self._topic} yet")
-        self._ends = {at: end for at, (_, end) in edges.items()}
         wanted = edges.keys() if self._wanted is None else self._wanted & edges.keys()
         known = self.table.positions()
         for partition in wanted:
@@ -134,6 +142,29 @@ class Feed:
         self._targets = {at: end for at, end in self._ends.items() if at in wanted}
         starts = {(self._topic, at): start for at, start in self._at.items()}
         return self._bus.reader(starts, gather_s=GATHER_S)
+
+    def _look(self) -> dict[int, tuple[int, int]]:
+        """Return the first and next offset of each partition. Raises BusError.
+
+        Once the table has reached an end, it has all that the log had before that was asked for. An
+        end that it has not reached yet stays: else one that runs a little behind would reach none.
+        """
+        asked_at = now_ms()
+        edges = {at: edge for (_, at), edge in self._bus.offsets([self._topic]).items()}
+        self._ends = {at: end for at, (_, end) in edges.items()}
+        self._ahead = {at: (end, asked_at) for at, end in self._ends.items()} | self._ahead
+        return edges
+
+    def _reach(self) -> None:
+        """Note which partitions have reached the ends that were seen."""
+        by_time: dict[int, list[int]] = {}
+        for at, (end, asked_at) in self._ahead.items():
+            if self._at.get(at, -1) >= end:
+                by_time.setdefault(asked_at, []).append(at)
+        for asked_at, partitions in by_time.items():
+            self.table.set_as_of(partitions, asked_at)
+            for at in partitions:
+                del self._ahead[at]
 
     def _mend(self, reader: Reader) -> None:
         """Begin a partition again of which the log no longer holds what was to be read next."""
@@ -162,7 +193,7 @@ class Feed:
 
     def _read(self, message: Message) -> Change | None:
         try:
-            return change_of(message)
+            return self._kept.change(message)
         except ValueError as error:
             self.unreadable += 1
             where = f"{message.topic}/{message.partition}/{message.offset}"
@@ -172,8 +203,7 @@ class Feed:
     def _care(self, now: float) -> None:
         if now >= self._next_look:
             self._next_look = now + LOOK_S
-            edges = self._bus.offsets([self._topic])
-            self._ends = {at: end for (_, at), (_, end) in edges.items()}
+            self._look()
         if now >= self._next_prune:
             self._next_prune = now + PRUNE_S
             self.table.prune(time.time_ns() // 1_000_000 - KEPT_MS)

@@ -1,4 +1,4 @@
-"""A full copy of all orders in each process that asks: the global store."""
+"""A full copy of a scenario's assets in each process that asks: the global store."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ from collections.abc import Collection
 from threading import Event, Thread
 
 from bus.base import Bus
-from stores.base import Health, Many, NotReady, NotRun, One
+from stores.base import Health, Many, NotReady, NotRun, One, current, oldest
 from stores.feed import Feed
 from stores.memory_table import MemoryTable
+from stores.transformation import Transformation
 from wire.partitioner import partition_of
 
 
 class GlobalStore:
-    """All partitions in memory. It answers only once it has been level with the whole log."""
+    """All partitions in memory. It answers only once it has been level with the whole log, and says
+    of each answer whether it is behind since."""
 
-    def __init__(self, bus: Bus, topic: str, instance: str) -> None:
-        self.instance = instance
-        self.feed = Feed(bus, topic, MemoryTable())
+    def __init__(self, bus: Bus, topic: str, instance: str, kept: Transformation) -> None:
+        self.instance, self._scenario = instance, kept.scenario
+        self.feed = Feed(bus, topic, MemoryTable(), kept)
         self._stop = Event()
         self._thread: Thread | None = None
 
     def start(self) -> None:
         """Read in a thread of its own."""
-        self._thread = Thread(target=self.feed.run, args=(self._stop,), name="orders", daemon=True)
+        self._thread = Thread(
+            target=self.feed.run, args=(self._stop,), name=f"copy-{self._scenario}", daemon=True
+        )
         self._thread.start()
 
     def stop(self, timeout_s: float = 3) -> None:
@@ -33,18 +37,21 @@ class GlobalStore:
             self._thread.join(timeout_s)
 
     def get(self, key: str) -> One:
-        """Return an order. Raises NotReady."""
+        """Return an asset. Raises NotReady."""
         partition = partition_of(key.encode(), len(self._level()))
-        return One(self.feed.table.get(partition, key), self.instance)
+        as_of = oldest(self.feed.table.as_of(), [partition])  # before it is read: it moves on
+        asset = self.feed.table.get(partition, key)
+        return One(asset, self.instance, current(as_of), as_of)
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first active orders past `after`. Raises NotReady."""
+        """Return the first active assets past `after`. Raises NotReady."""
         level, table = self._level(), self.feed.table
-        orders = table.active(level, after, limit)
-        return Many(orders, table.count(level), table.positions(), self.instance)
+        as_of, positions = oldest(table.as_of(), level), table.positions()
+        assets, total = table.active(level, after, limit), table.count(level)
+        return Many(assets, total, positions, self.instance, current(as_of), as_of)
 
     def count(self) -> int:
-        """Return how many orders are active. Raises NotReady."""
+        """Return how many assets are active. Raises NotReady."""
         return self.feed.table.count(self._level())
 
     def health(self) -> Health:
@@ -57,7 +64,9 @@ class GlobalStore:
     def _level(self) -> Collection[int]:
         """Return all partitions, all of which are level. Raises NotReady."""
         if not self.feed.ready():
-            raise NotReady("This process has not read all orders yet: try again in a moment.")
+            raise NotReady(
+                f"This process has not read all {self._scenario} yet: try again in a moment."
+            )
         return range(self.feed.partitions())
 
 

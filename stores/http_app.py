@@ -4,8 +4,8 @@ sent here, each with a ticket; signed for who asks with a number of their own.""
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -15,9 +15,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from domain.names import MAX_NAME, name_ok
-from stores.base import Many, NotRun, One, StoreProblem
+from stores.base import Many, NotRun, One, StoreProblem, now_ms
 from stores.envelopes import answer_many, answer_one
-from stores.owner_store import MISDIRECTED
+from stores.owner_store import HEALTH, MISDIRECTED
 from stores.proofs import FORWARDED, NONCE, SIGNATURE, TICKET, signature
 from stores.server import NotOwner, StoreServer
 from stores.tickets import opens
@@ -37,17 +37,19 @@ class Refusal(Exception):
 
 
 class StoreApp:
-    """The operations of one server."""
+    """The operations of one process: a server for each of some scenarios, at one address."""
 
-    def __init__(self, server: StoreServer, secret: str) -> None:
-        self._server, self._secret = server, secret
+    def __init__(self, servers: Mapping[str, StoreServer], address: str, secret: str) -> None:
+        """servers: by scenario."""
+        self._servers, self._address, self._secret = servers, address, secret
+        self._refusals: Counter[str] = Counter()
 
     def application(self) -> Starlette:
         """Return them as an ASGI application, each in a thread: they read files and ask others."""
         routes = {
-            "/orders/{order:path}": self._order,
-            "/orders": self._orders,
-            "/health": self._health,
+            f"{HEALTH}/{{scenario}}": self._health,
+            "/{scenario}/{asset:path}": self._one,
+            "/{scenario}": self._many,
         }
         return Starlette(
             routes=[Route(path, self._safe(do)) for path, do in routes.items()],
@@ -56,9 +58,10 @@ class StoreApp:
 
     @asynccontextmanager
     async def _lifespan(self, _application: Starlette) -> AsyncIterator[None]:
-        """Leave the group once no request is answered any more."""
+        """Leave the groups once no request is answered any more."""
         yield
-        await asyncio.to_thread(self._server.stop)
+        for server in self._servers.values():
+            await asyncio.to_thread(server.stop)
 
     def _safe(self, operation: Callable[[Request], Response]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
@@ -82,68 +85,80 @@ class StoreApp:
     def _admit(self, request: Request) -> None:
         """Raise Refusal for who has no ticket for this question."""
         target, ticket = _target(request)
-        if not opens(ticket, self._secret, self._server.address, target, _now_ms()):
+        if not opens(ticket, self._secret, self._address, target, now_ms()):
             raise Refusal(401, "not-authenticated", "a ticket in force for this path and query")
 
     def _signed(self, request: Request, answer: Response) -> Response:
         """Return an answer with its signature for who has sent a nonce."""
-        nonce, address = request.headers.get(NONCE, ""), self._server.address
+        nonce = request.headers.get(NONCE, "")
         if nonce:
             parts = (nonce, _target(request)[0], answer.status_code, bytes(answer.body))
-            answer.headers[SIGNATURE] = signature(self._secret, address, *parts)
+            answer.headers[SIGNATURE] = signature(self._secret, self._address, *parts)
         return answer
 
     def _refused(self, status: int, reason: str, detail: str) -> Response:
-        self._server.refused[reason] += 1
+        self._refusals[reason] += 1
         headers = {"Retry-After": str(RETRY_S)} if status == 503 else None
         return _json({"status": status, "reason": reason, "detail": detail}, status, headers)
 
-    def _order(self, request: Request) -> Response:
-        """Answer for one order: `?local=1` naively, `?redirect=1` with where its owner is."""
-        key, flags = request.path_params["order"], request.query_params
+    def _server(self, request: Request) -> StoreServer:
+        """Return the server of the scenario that the path names. Raises NotRun."""
+        name = request.path_params["scenario"]
+        if name not in self._servers:
+            raise NotRun(
+                f"This server keeps {', '.join(self._servers)}: "
+                f"set its TALLYBOARD_STORES_SCENARIOS to keep {name[:MAX_NAME]}."
+            )
+        return self._servers[name]
+
+    def _one(self, request: Request) -> Response:
+        """Answer for one asset: `?local=1` naively, `?redirect=1` with where its owner is."""
+        server, key = self._server(request), request.path_params["asset"]
         if not name_ok(key):
-            raise Refusal(422, "invalid", "order: 1 to 255 characters, no control character")
-        if flags.get("redirect") == "1" and not self._is_own(key):
-            return RedirectResponse(self._server.others.redirection(key), 307)
-        local = flags.get("local") == "1"
-        ask = self._server.local_get if local else self._asker(request)
-        return _json(answer_one(VIA, lambda: ask(key)))
+            raise Refusal(422, "invalid", "name: 1 to 255 characters, no control character")
+        if request.query_params.get("redirect") == "1" and not _is_own(server, key):
+            return RedirectResponse(server.others.redirection(key), 307)
+        local = request.query_params.get("local") == "1"
+        ask = server.local_get if local else _asker(server, request)
+        return _json(answer_one(server.kept, VIA, lambda: ask(key)))
 
-    def _asker(self, request: Request) -> Callable[[str], One]:
-        """Return what answers: this server; where it is not the owner, the owner, asked once."""
-        if FORWARDED in request.headers:
-            return self._server.get
-
-        def ask(key: str) -> One:
-            try:
-                return self._server.get(key)
-            except StoreProblem:
-                return self._server.others.get(key)
-
-        return ask
-
-    def _is_own(self, key: str) -> bool:
-        try:
-            self._server.get(key)
-        except StoreProblem:
-            return False
-        return True
-
-    def _orders(self, request: Request) -> Response:
-        """Answer for active orders: of all servers, of some partitions, or `?local=1` naively."""
-        after, limit = _page(request)
+    def _many(self, request: Request) -> Response:
+        """Answer for active assets: of all servers, of some partitions, or `?local=1` naively."""
+        server, (after, limit) = self._server(request), _page(request)
 
         def ask() -> Many:
             if request.query_params.get("local") == "1":
-                return self._server.local_all(after, limit)
+                return server.local_all(after, limit)
             if "partitions" in request.query_params:
-                return self._server.all(_numbers(request), after, limit)
-            return self._server.others.all(after, limit)
+                return server.all(_numbers(request), after, limit)
+            return server.others.all(after, limit)
 
-        return _json(answer_many(VIA, limit, ask))
+        return _json(answer_many(server.kept, VIA, limit, ask))
 
-    def _health(self, _request: Request) -> Response:
-        return _json(self._server.health())
+    def _health(self, request: Request) -> Response:
+        return _json(self._server(request).health(self._refusals))
+
+
+def _asker(server: StoreServer, request: Request) -> Callable[[str], One]:
+    """Return what answers: this server; where it is not the owner, the owner, asked once."""
+    if FORWARDED in request.headers:
+        return server.get
+
+    def ask(key: str) -> One:
+        try:
+            return server.get(key)
+        except StoreProblem:
+            return server.others.get(key)
+
+    return ask
+
+
+def _is_own(server: StoreServer, key: str) -> bool:
+    try:
+        server.get(key)
+    except StoreProblem:
+        return False
+    return True
 
 
 def _target(request: Request) -> tuple[str, str]:
@@ -175,7 +190,3 @@ def _numbers(request: Request) -> list[int]:
 
 def _json(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(body), status, headers, "application/json")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -10,23 +10,25 @@ from threading import Lock
 
 from sortedcontainers import SortedSet
 
-from stores.base import Change, Order
+from stores.base import Asset, Change
 
 
 @dataclass(slots=True)
 class _Share:
-    """The orders of one partition. purged: the time of each purge, Unix ms; active: names."""
+    """The assets of one partition. purged: the time of each purge, Unix ms; active: names; as_of:
+    when it had all that the log had, Unix ms."""
 
     position: int = 0
     level: bool = False
+    as_of: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
-    orders: dict[str, Order] = field(default_factory=dict)
+    assets: dict[str, Asset] = field(default_factory=dict)
     purged: dict[str, int] = field(default_factory=dict)
     active: SortedSet[str] = field(default_factory=SortedSet)
 
 
 class MemoryTable:
-    """Orders in dictionaries. Safe to share among threads."""
+    """Assets in dictionaries. Safe to share among threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -52,21 +54,21 @@ class MemoryTable:
         with self._lock:
             self._shares.setdefault(partition, _Share(position))
 
-    def get(self, partition: int, key: str) -> Order | None:
-        """Return an order."""
+    def get(self, partition: int, key: str) -> Asset | None:
+        """Return an asset."""
         with self._lock:
             share = self._shares.get(partition)
-            return share.orders.get(key) if share else None
+            return share.assets.get(key) if share else None
 
-    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Order]:
-        """Return the first `limit` active orders past `after`, by name."""
+    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Asset]:
+        """Return the first `limit` active assets past `after`, by name."""
         with self._lock:
             shares = [share for at, share in self._shares.items() if at in partitions]
             later = [_past(share, after) for share in shares]
-            return list(islice(merge(*later, key=lambda order: order.order), limit))
+            return list(islice(merge(*later, key=lambda asset: asset.name), limit))
 
     def count(self, partitions: Collection[int]) -> int:
-        """Return how many orders of these partitions are active."""
+        """Return how many assets of these partitions are active."""
         with self._lock:
             return sum(len(each.active) for at, each in self._shares.items() if at in partitions)
 
@@ -86,13 +88,24 @@ class MemoryTable:
             if partition in self._shares:
                 self._shares[partition].level = reached
 
+    def as_of(self) -> dict[int, int]:
+        """Return when each partition had all that the log had, Unix ms, where that is known."""
+        with self._lock:
+            return {at: each.as_of for at, each in self._shares.items() if each.as_of is not None}
+
+    def set_as_of(self, partitions: Collection[int], at: int) -> None:
+        """Note that these partitions have all that the log had at a time (Unix ms)."""
+        with self._lock:
+            for partition in self._shares.keys() & set(partitions):
+                self._shares[partition].as_of = at
+
     def drop(self, partition: int) -> None:
         """Forget a partition."""
         with self._lock:
             self._shares.pop(partition, None)
 
     def prune(self, before: int) -> None:
-        """Forget orders that were purged before this time (Unix ms)."""
+        """Forget assets that were purged before this time (Unix ms)."""
         with self._lock:
             for share in self._shares.values():
                 for key in [key for key, at in share.purged.items() if at < before]:
@@ -107,17 +120,17 @@ class MemoryTable:
 def _apply(share: _Share, change: Change) -> None:
     share.versions[change.key] = change.version
     share.purged.pop(change.key, None)
-    if change.order is None:
-        share.orders.pop(change.key, None)
+    if change.asset is None:
+        share.assets.pop(change.key, None)
         share.purged[change.key] = change.at
     else:
-        share.orders[change.key] = change.order
-    if change.order is not None and change.order.active:
+        share.assets[change.key] = change.asset
+    if change.asset is not None and change.asset.active:
         share.active.add(change.key)
     else:
         share.active.discard(change.key)
 
 
-def _past(share: _Share, after: str) -> Iterator[Order]:
-    """Return a partition's active orders past `after`, by name."""
-    return (share.orders[key] for key in share.active.irange(after, inclusive=(False, True)))
+def _past(share: _Share, after: str) -> Iterator[Asset]:
+    """Return a partition's active assets past `after`, by name."""
+    return (share.assets[key] for key in share.active.irange(after, inclusive=(False, True)))

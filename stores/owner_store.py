@@ -1,4 +1,4 @@
-"""Asks the store servers: the owner of a key, or all of them for all orders.
+"""Asks the store servers: the owner of a key, or all of them for all assets.
 
 The servers speak HTTP: a redirect then means the same to a client, a browser and another server.
 A question carries a ticket for itself alone, and no secret; an answer that is not signed for the
@@ -20,12 +20,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from stores.base import Health, Many, NotReady, NotRun, One, StoreProblem, Unreachable
+from stores.base import Health, Many, NotReady, NotRun, One, StoreProblem, Unreachable, now_ms
 from stores.directory import Directory, Unlisted
-from stores.envelopes import OrderAnswer, OrdersAnswer
+from stores.envelopes import Answer, Answers, Envelopes, envelopes_of
 from stores.http_client import HttpClient
 from stores.proofs import FORWARDED, NONCE, SIGNATURE, TICKET, signature
 from stores.tickets import ticket
+from stores.transformation import Transformation
 from wire.partitioner import partition_of
 
 PATIENCE_S = 3.0
@@ -35,7 +36,10 @@ TIMEOUT_S = 2.0
 ANSWER_S = 5.0
 """So long an answer may take in all; each step of it `TIMEOUT_S`."""
 MAX_ANSWER = 16 << 20
-"""So many bytes of an answer are read: a thousand orders with long names are a third of that."""
+"""So many bytes of an answer are read: a thousand orders with long names are a third of that, and
+so are a thousand records with a dozen votes each."""
+HEALTH = "/_health"
+"""Where a server says how it fares, by scenario: no scenario's name begins so."""
 MISDIRECTED = 421
 """What a server answers that does not own what it was asked for."""
 
@@ -43,10 +47,11 @@ R = TypeVar("R")
 
 
 class ServerHealth(msgspec.Struct, frozen=True):
-    """What a server says of itself. partitions: those that it answers for; standby: those that it
-    keeps warm for others; ready: it answers for all that it is assigned; records: active orders of
-    its partitions; lag: records that it has not read of them."""
+    """What a server says of its share of a scenario. partitions: those that it answers for;
+    standby: those that it keeps warm for others; ready: it answers for all that it is assigned;
+    records: active assets of its partitions; lag: records that it has not read of them."""
 
+    scenario: str
     instance: str
     address: str
     partitions: list[int]
@@ -67,34 +72,37 @@ class Asked(Protocol):
 
 
 class OwnerStore:
-    """The store servers as one store. Safe to share among threads."""
+    """The store servers of a scenario as one store. Safe to share among threads."""
 
     def __init__(
-        self, directory: Directory, secret: str, *, patience_s: float = PATIENCE_S
+        self,
+        directory: Directory,
+        secret: str,
+        kept: Transformation,
+        *,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.directory, self._secret, self._patience_s = directory, secret, patience_s
+        self._paths, self._envelopes = Paths(kept.scenario), envelopes_of(kept)
         self._http = HttpClient(TIMEOUT_S, ANSWER_S, MAX_ANSWER)
         self._pool = ThreadPoolExecutor(8, "stores")
 
     def get(self, key: str) -> One:
-        """Return an order, from its owner. Raises StoreProblem."""
-        path = f"/orders/{quote(key, safe='')}"
-
-        def ask() -> One:
-            answer = self._asked(self.owner(key), path, OrderAnswer)
-            return One(answer.order, answer.instance, answer.complete)
-
-        return self._patiently(ask)
+        """Return an asset, from its owner. Raises StoreProblem."""
+        path = self._paths.one(key)
+        return self._patiently(
+            lambda: _one(self._asked(self.owner(key), path, self._envelopes.one))
+        )
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first active orders past `after`, from all owners. Raises StoreProblem."""
+        """Return the first active assets past `after`, from all owners. Raises StoreProblem."""
         missing = set(range(self.directory.partitions()))
-        answers: list[OrdersAnswer] = []
+        answers: list[Answers] = []
 
         def ask() -> None:
             problem: StoreProblem | None = None
             for partitions, answer in self._scattered(frozenset(missing), after, limit):
-                if isinstance(answer, OrdersAnswer):
+                if isinstance(answer, Answers):
                     answers.append(answer)
                     missing.difference_update(partitions)
                 else:
@@ -106,7 +114,7 @@ class OwnerStore:
         return _gathered(answers, limit)
 
     def count(self) -> int:
-        """Return how many orders are active. Raises StoreProblem."""
+        """Return how many assets are active. Raises StoreProblem."""
         return self.all(limit=1).total
 
     def health(self) -> Health:
@@ -143,11 +151,11 @@ class OwnerStore:
 
         def ask() -> str:
             owner = self.owner(key)
-            self._asked(owner, "/health", ServerHealth)
+            self._asked(owner, self._paths.health, ServerHealth)
             return owner
 
-        address, path = self._patiently(ask), f"/orders/{quote(key, safe='')}"
-        return f"http://{address}{path}?ticket={ticket(self._secret, address, path, _now_ms())}"
+        address, path = self._patiently(ask), self._paths.one(key)
+        return f"http://{address}{path}?ticket={ticket(self._secret, address, path, now_ms())}"
 
     # ---- single servers ----
 
@@ -163,7 +171,8 @@ class OwnerStore:
         known = [each.address for each in self.directory.servers()]
         if not known or (address and address not in known):
             raise NotRun(f"No store server answers at {address}." if address else "None runs.")
-        return LocalStore(address or random.choice(known), self._asked)
+        one = address or random.choice(known)
+        return LocalStore(one, self._asked, self._paths, self._envelopes)
 
     def close(self) -> None:
         """Close the connections to servers."""
@@ -171,13 +180,13 @@ class OwnerStore:
 
     def _health(self, address: str) -> ServerHealth | Unreachable:
         try:
-            return self._asked(address, "/health", ServerHealth)
+            return self._asked(address, self._paths.health, ServerHealth)
         except StoreProblem as problem:
             return Unreachable(f"{address}: {problem}")
 
     def _scattered(
         self, partitions: Collection[int], after: str, limit: int
-    ) -> list[tuple[list[int], OrdersAnswer | StoreProblem]]:
+    ) -> list[tuple[list[int], Answers | StoreProblem]]:
         """Return what the owners of these partitions answer, or why they answer nothing."""
         by_owner: dict[str, list[int]] = {}
         for partition, address in self.directory.owners().items():
@@ -189,17 +198,17 @@ class OwnerStore:
 
     def _share(
         self, address: str, partitions: list[int], after: str, limit: int
-    ) -> OrdersAnswer | StoreProblem:
+    ) -> Answers | StoreProblem:
         wanted = ",".join(map(str, sorted(partitions)))
-        path = f"/orders?partitions={wanted}&limit={limit}&after={quote(after, safe='')}"
+        path = self._paths.many(f"partitions={wanted}", after, limit)
         try:
-            return self._asked(address, path, OrdersAnswer)
+            return self._asked(address, path, self._envelopes.many)
         except (NotReady, Unreachable) as problem:
             return problem
 
     def _asked(self, address: str, path: str, expected: type[R]) -> R:
         """Return what a server answers. Raises NotReady, Unreachable."""
-        opening, nonce = ticket(self._secret, address, path, _now_ms()), secrets.token_hex(16)
+        opening, nonce = ticket(self._secret, address, path, now_ms()), secrets.token_hex(16)
         headers = {TICKET: f"Ticket {opening}", NONCE: nonce, FORWARDED: "1"}
         status, answered, body = self._http.get(address, path, headers)
         wanted = signature(self._secret, address, nonce, path, status, body)
@@ -237,38 +246,54 @@ class OwnerStore:
 class LocalStore:
     """One server alone: what a client sees that knows of no others."""
 
-    def __init__(self, address: str, asked: Asked) -> None:
+    def __init__(self, address: str, asked: Asked, paths: Paths, envelopes: Envelopes) -> None:
         self.address, self._asked = address, asked
+        self._paths, self._envelopes = paths, envelopes
 
     def get(self, key: str) -> One:
-        """Return an order as this server alone knows it. Raises StoreProblem."""
-        path = f"/orders/{quote(key, safe='')}?local=1"
-        answer = self._asked(self.address, path, OrderAnswer)
-        return One(answer.order, answer.instance, answer.complete)
+        """Return an asset as this server alone knows it. Raises StoreProblem."""
+        path = f"{self._paths.one(key)}?local=1"
+        return _one(self._asked(self.address, path, self._envelopes.one))
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first active orders past `after` that this server alone has."""
-        path = f"/orders?local=1&limit={limit}&after={quote(after, safe='')}"
-        answer = self._asked(self.address, path, OrdersAnswer)
-        return _gathered([answer], limit)
+        """Return the first active assets past `after` that this server alone has."""
+        path = self._paths.many("local=1", after, limit)
+        return _gathered([self._asked(self.address, path, self._envelopes.many)], limit)
 
 
-def _gathered(answers: list[OrdersAnswer], limit: int) -> Many:
-    lists = (answer.orders for answer in answers)
-    orders = list(heapq.merge(*lists, key=lambda order: order.order))[:limit]
+class Paths:
+    """Under which paths a server answers for a scenario."""
+
+    def __init__(self, scenario: str) -> None:
+        self._scenario, self.health = scenario, f"{HEALTH}/{scenario}"
+
+    def one(self, key: str) -> str:
+        """Return the path of an asset."""
+        return f"/{self._scenario}/{quote(key, safe='')}"
+
+    def many(self, whose: str, after: str, limit: int) -> str:
+        """Return the path of a page of assets. whose: the parameter that says of which share."""
+        return f"/{self._scenario}?{whose}&limit={limit}&after={quote(after, safe='')}"
+
+
+def _one(answer: Answer) -> One:
+    return One(answer.asset, answer.instance, answer.complete, answer.as_of)
+
+
+def _gathered(answers: list[Answers], limit: int) -> Many:
+    lists = (answer.assets for answer in answers)
+    assets = list(heapq.merge(*lists, key=lambda asset: asset.name))[:limit]
+    times = [answer.as_of for answer in answers if answer.as_of is not None]
     pairs = (pair.split(":") for answer in answers for pair in answer.version.split())
     return Many(
-        orders,
+        assets,
         sum(answer.count for answer in answers),
         {int(partition): int(position) for partition, position in pairs},
         ", ".join(sorted({answer.instance for answer in answers})),
         all(answer.complete for answer in answers),
+        min(times) if times and len(times) == len(answers) else None,
     )
 
 
 def _named(partitions: Collection[int]) -> str:
     return f"partition {', '.join(map(str, sorted(partitions)))}"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

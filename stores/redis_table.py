@@ -1,6 +1,6 @@
 """A table in Redis: the cache that everybody shares, or a store server's share outside its process.
 
-What belongs together changes in one script, on the side of Redis: an order is replaced by a higher
+What belongs together changes in one script, on the side of Redis: an asset is replaced by a higher
 version alone, and the position moves with what was read, from where it was and nowhere else. So two
 writers do no harm, and a Redis that has lost everything is filled again from the beginning.
 """
@@ -15,7 +15,8 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 import redis
 
-from stores.base import Change, Displaced, Order, Unreachable
+from stores.base import Asset, Change, Displaced, Unreachable
+from stores.transformation import Transformation
 
 FORMAT = 1
 """Raised when the transformation or the keys change: the older keys are left to run out."""
@@ -26,7 +27,7 @@ PORTION = 1_000
 _VERSION = 40
 """Characters of a sortable version, with which each value begins."""
 
-# KEYS: values, names of active orders, times of purges, place. ARGV: the position before and after,
+# KEYS: values, names of active assets, times of purges, place. ARGV: the position before and after,
 # seconds to keep, then four for each change: name, value (its version first), active, purged at.
 _APPLY = f"""
 if redis.call('HGET', KEYS[4], 'position') ~= ARGV[1] then return 0 end
@@ -66,7 +67,6 @@ end
 return #names
 """
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Order).decode
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,14 +91,16 @@ def _reaching(method: Callable[P, R]) -> Callable[P, R]:
 
 
 class RedisTable:
-    """Orders under a prefix of Redis. Each method raises Unreachable. Safe to share."""
+    """Assets of a scenario under a prefix of Redis. Each method raises Unreachable. Safe to
+    share."""
 
-    def __init__(self, url: str, prefix: str, partitions: int) -> None:
+    def __init__(self, url: str, prefix: str, partitions: int, kept: Transformation) -> None:
         """partitions: how many there are; url: as `redis://host:port/number`."""
         options: dict[str, Any] = {"socket_timeout": 2, "socket_connect_timeout": 2}
         with _reached():
             self._redis = redis.Redis.from_url(url, **options)
-        self._prefix, self._partitions = f"{prefix}orders.{FORMAT}", partitions
+        self._prefix, self._partitions = f"{prefix}{kept.scenario}.{FORMAT}", partitions
+        self._decode = msgspec.json.Decoder(kept.kept).decode
         self._apply = self._redis.register_script(_APPLY)
         self._begin = self._redis.register_script(_BEGIN)
         self._prune = self._redis.register_script(_PRUNE)
@@ -129,36 +131,37 @@ class RedisTable:
         self._begin(keys=self._keys(partition), args=[position])
 
     @_reaching
-    def get(self, partition: int, key: str) -> Order | None:
-        """Return an order."""
-        return _order(self._redis.hget(self._keys(partition)[0], key))
+    def get(self, partition: int, key: str) -> Asset | None:
+        """Return an asset."""
+        return self._asset(self._redis.hget(self._keys(partition)[0], key))
 
     @_reaching
-    def read(self, partition: int, key: str) -> tuple[bool, Order | None]:
-        """Return whether the order's partition is level with the log, and the order."""
+    def read(self, partition: int, key: str) -> tuple[bool, Asset | None, int | None]:
+        """Return whether the asset's partition is level with the log, the asset, and when the
+        partition had all that the log had, Unix ms."""
         values, _, _, place = self._keys(partition)
         with self._redis.pipeline() as pipeline:
-            pipeline.hget(place, "level")
+            pipeline.hmget(place, "level", "as_of")
             pipeline.hget(values, key)
-            level, value = pipeline.execute()
-        return level == b"1", _order(value)
+            (level, as_of), value = pipeline.execute()
+        return level == b"1", self._asset(value), None if as_of is None else int(as_of)
 
     @_reaching
-    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Order]:
-        """Return the first `limit` active orders past `after`, by name."""
+    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Asset]:
+        """Return the first `limit` active assets past `after`, by name."""
         shares = [self._share(partition, after, limit) for partition in partitions]
-        return list(heapq.merge(*shares, key=lambda order: order.order))[:limit]
+        return list(heapq.merge(*shares, key=lambda asset: asset.name))[:limit]
 
-    def _share(self, partition: int, after: str, limit: int) -> list[Order]:
+    def _share(self, partition: int, after: str, limit: int) -> list[Asset]:
         values, active, *_ = self._keys(partition)
         start = f"({after}" if after else "-"
         names: Any = self._redis.zrangebylex(active, start, "+", 0, limit)
         found: Any = self._redis.hmget(values, names) if names else []
-        return [order for value in found if (order := _order(value))]
+        return [asset for value in found if (asset := self._asset(value))]
 
     @_reaching
     def count(self, partitions: Collection[int]) -> int:
-        """Return how many orders of these partitions are active."""
+        """Return how many assets of these partitions are active."""
         with self._redis.pipeline(transaction=False) as pipeline:
             for partition in partitions:
                 pipeline.zcard(self._keys(partition)[1])
@@ -181,13 +184,26 @@ class RedisTable:
         self._redis.hset(self._keys(partition)[3], "level", int(reached))
 
     @_reaching
+    def as_of(self) -> dict[int, int]:
+        """Return when each partition had all that the log had, Unix ms, where that is known."""
+        return {at: int(value) for at, value in self._places("as_of").items()}
+
+    @_reaching
+    def set_as_of(self, partitions: Collection[int], at: int) -> None:
+        """Note that these partitions have all that the log had at a time (Unix ms)."""
+        with self._redis.pipeline(transaction=False) as pipeline:
+            for partition in partitions:
+                pipeline.hset(self._keys(partition)[3], "as_of", at)
+            pipeline.execute()
+
+    @_reaching
     def drop(self, partition: int) -> None:
         """Forget a partition."""
         self._redis.delete(*self._keys(partition))
 
     @_reaching
     def prune(self, before: int) -> None:
-        """Forget orders that were purged before this time (Unix ms); renew what is kept."""
+        """Forget assets that were purged before this time (Unix ms); renew what is kept."""
         for partition in range(self._partitions):
             keys = self._keys(partition)
             while self._prune(keys=keys, args=[before]) == 5000:
@@ -205,19 +221,18 @@ class RedisTable:
             values = pipeline.execute()
         return {at: value for at, value in enumerate(values) if value is not None}
 
+    def _asset(self, value: Any) -> Asset | None:
+        return self._decode(value[_VERSION:]) if value and len(value) > _VERSION else None
+
     def _keys(self, partition: int) -> list[str]:
         """Return the keys of a partition, which a cluster of Redis keeps in one place."""
         own = f"{{{self._prefix}.{partition}}}"
         return [f"{own}.values", f"{own}.active", f"{own}.purged", f"{own}.place"]
 
 
-def _order(value: Any) -> Order | None:
-    return _decode(value[_VERSION:]) if value and len(value) > _VERSION else None
-
-
 def _arguments(change: Change) -> tuple[str, bytes, str, str]:
-    order = change.order
-    if order is None:
+    asset = change.asset
+    if asset is None:
         return (change.key, change.version.encode(), "0", str(change.at))
-    value = change.version.encode() + _encode(order)
-    return (change.key, value, "1" if order.active else "0", "")
+    value = change.version.encode() + _encode(asset)
+    return (change.key, value, "1" if asset.active else "0", "")

@@ -1,22 +1,22 @@
-"""A store server: its place in the group, its share of the orders, what it answers."""
+"""A store server: its place in the group, its share of a scenario's assets, what it answers."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from threading import Event, Thread
 
 import structlog
 
 from bus.base import BusError, GroupBus, Member, TopicPartition
-from stores.base import Many, NotReady, One, StoreProblem, Table
+from stores.base import Many, NotReady, One, StoreProblem, Table, current, oldest
 from stores.directory import Directory, standby_for
 from stores.feed import Feed
 from stores.owner_store import OwnerStore, ServerHealth
 from stores.ownership import Ownership, boot_clock
+from stores.transformation import Transformation
 from wire.partitioner import partition_of
 
 log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ class Taken(Exception):
 
 
 class StoreServer:
-    """One server of the group. `address`: where it answers, unique among them."""
+    """One server of a scenario's group. `address`: where it answers, unique among them."""
 
     def __init__(
         self,
@@ -52,20 +52,20 @@ class StoreServer:
         table: Table,
         address: str,
         others: OwnerStore,
+        kept: Transformation,
         *,
         keeps: str,
         session_s: float = SESSION_S,
         standbys: int = STANDBYS,
     ) -> None:
         """others: asks the owners of what this server does not own; keeps: kind of table."""
-        self.address, self.others = address, others
+        self.address, self.others, self.kept = address, others, kept
         self._name = directory.announcement(address)
         self.instance = f"{address} ({socket.gethostname()}, process {os.getpid()})"
-        self.refused: Counter[str] = Counter()
         self._bus, self._directory, self._table = bus, directory, table
         self._keeps, self._session_s, self._standbys = keeps, session_s, standbys
         self.ownership = Ownership(session_s)
-        self.feed = Feed(bus, directory.topic, table, partitions=())
+        self.feed = Feed(bus, directory.topic, table, kept, partitions=())
         self._standby: frozenset[int] = frozenset()
         self._stop = Event()
         self._threads: list[Thread] = []
@@ -88,33 +88,38 @@ class StoreServer:
     # ---- answers ----
 
     def get(self, key: str) -> One:
-        """Return an order of this server's. Raises NotOwner, NotReady."""
+        """Return an asset of this server's. Raises NotOwner, NotReady."""
         partition = self._partition_of(key)
-        order = self._table.get(partition, key)
+        as_of = oldest(self._table.as_of(), [partition])
+        asset = self._table.get(partition, key)
         self._check([partition])  # after it was read, see `stores.ownership`
-        return One(order, self.address)
+        return One(asset, self.address, current(as_of), as_of)
 
     def all(self, partitions: Collection[int], after: str, limit: int) -> Many:
-        """Return the first active orders of these partitions. Raises NotOwner, NotReady."""
+        """Return the first active assets of these partitions. Raises NotOwner, NotReady."""
         many = self._many(partitions, after, limit)
         self._check(partitions)
         return many
 
     def local_get(self, key: str) -> One:
-        """Return an order as this server alone knows it: naively. Raises NotReady."""
+        """Return an asset as this server alone knows it: naively. Raises NotReady."""
         partition, own = self._partition_of(key), self._own()
-        order = self._table.get(partition, key) if partition in own else None
-        return One(order, self.address, complete=partition in own)
+        if partition not in own:
+            return One(None, self.address, complete=False)
+        as_of = oldest(self._table.as_of(), [partition])
+        return One(self._table.get(partition, key), self.address, current(as_of), as_of)
 
     def local_all(self, after: str, limit: int) -> Many:
         """Return what this server alone has: naively. Raises NotReady."""
         own, everything = self._own(), self.feed.partitions()
-        return self._many(own, after, limit)._replace(complete=len(own) == everything > 0)
+        many = self._many(own, after, limit)
+        return many._replace(complete=many.complete and len(own) == everything > 0)
 
-    def health(self) -> ServerHealth:
-        """Return how this server fares."""
+    def health(self, refused: Mapping[str, int]) -> ServerHealth:
+        """Return how this server fares. refused: requests at its address, by reason."""
         own = self._own()
         return ServerHealth(
+            scenario=self.kept.scenario,
             instance=self.instance,
             address=self.address,
             partitions=sorted(own),
@@ -123,16 +128,18 @@ class StoreServer:
             records=self._table.count(own),
             lag=self.feed.lag(own),
             keeps=self._keeps,
-            refused=dict(self.refused),
+            refused=dict(refused),
         )
 
     def _many(self, partitions: Collection[int], after: str, limit: int) -> Many:
-        positions = self._table.positions()
+        as_of, positions = oldest(self._table.as_of(), partitions), self._table.positions()
         return Many(
             self._table.active(partitions, after, limit),
             self._table.count(partitions),
             {at: positions[at] for at in partitions if at in positions},
             self.address,
+            current(as_of),
+            as_of,
         )
 
     def _partition_of(self, key: str) -> int:

@@ -1,4 +1,4 @@
-"""From a record of `orders.states` to an order's place: the one way into every table.
+"""From a record of a scenario's states to what its stores keep: the one way into every table.
 
 A copy that is built again goes through it as a live one does. Kafka's global store does not
 (KAFKA-7663): it restores the topic's records as they are, past the processor that transforms them.
@@ -6,23 +6,43 @@ A copy that is built again goes through it as a live one does. Kafka's global st
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
 
 from bus.base import Message
 from domain.version import Version
-from stores.base import DELIVERED, Change, Order
-from wire.sink import StateValue, TombstoneValue, VoteValue, read_state
+from stores.base import DELIVERED, SCENARIO, Asset, Change, Order, Record
+from wire.sink import StateValue, TombstoneValue, VoteValue, read_state, state_value
 
 
-def change_of(message: Message) -> Change:
-    """Return what a record of `orders.states` makes of its order. Raises ValueError."""
-    read = read_state(message.key, message.value, message.headers)
-    version = Version.parse(read.version).sortable()
-    order = None if isinstance(read, TombstoneValue) else order_of(read)
-    return Change(read.asset, version, read.cause.time, order)
+class Transformation(NamedTuple):
+    """What the stores of a scenario keep of each record.
+
+    kept: its type, as tables and servers write it; of: makes one, of a record and its JSON; ended:
+    the states in which an asset is no longer active.
+    """
+
+    scenario: str
+    kept: type[Order | Record]
+    of: Callable[[StateValue, bytes], Asset]
+    ended: frozenset[str] = frozenset()
+
+    def change(self, message: Message) -> Change:
+        """Return what a record of the states makes of its asset. Raises ValueError."""
+        read = read_state(message.key, message.value, message.headers)
+        version = Version.parse(read.version).sortable()
+        asset = None if isinstance(read, TombstoneValue) else self.of(read, message.value or b"")
+        return Change(read.asset, version, read.cause.time, asset)
+
+    def asset(self, record: str) -> Asset:
+        """Return what is kept of a record, given its JSON. Raises ValueError."""
+        return self.of(state_value(record), record.encode())
 
 
-def order_of(read: StateValue) -> Order:
+def order_of(read: StateValue, _record: bytes = b"") -> Order:
     """Return the order that a state record is about. Raises ValueError for a detail that is no
     object."""
     latest = max(read.votes, key=_place, default=None)
@@ -35,6 +55,11 @@ def order_of(read: StateValue) -> Order:
         read.version,
         read.cause.time,
     )
+
+
+def record_of(read: StateValue, record: bytes) -> Record:
+    """Return a state record whole: no vote and no doubt of it is left out."""
+    return Record(read.asset, read.version, read.cause.time, msgspec.Raw(record))
 
 
 def _place(vote: VoteValue) -> tuple[int, int]:
@@ -50,3 +75,16 @@ def _location(vote: VoteValue) -> str | None:
 def _kept(text: str) -> str:
     """Return the one copy of a text that a million orders share."""
     return text
+
+
+ORDERS = Transformation(SCENARIO, Order, order_of, frozenset([DELIVERED]))
+
+
+def whole(scenario: str) -> Transformation:
+    """Return the transformation that leaves every record as it is."""
+    return Transformation(scenario, Record, record_of)
+
+
+def transformation_of(scenario: str) -> Transformation:
+    """Return what the stores of a scenario keep: of orders where they are, of others all."""
+    return ORDERS if scenario == SCENARIO else whole(scenario)

@@ -63,16 +63,17 @@ class Impostor:
         return there.status_code, kept, there.content
 
     def _claim(self, target: str) -> object:
-        if target.startswith("/health"):
+        if target.startswith("/_health/"):
             return ServerHealth(
-                "it", self.address, PARTITIONS, [], True, 1, lag=0, keeps="memory", refused={}
-            )
+                "orders", "it", self.address, PARTITIONS, [], True, 1, lag=0,
+                keeps="memory", refused={},
+            )  # fmt: skip
         head: dict[str, Any] = {
             "via": "owner", "instance": "it", "age_ms": 0, "took_ms": 0.0, "complete": True,
         }  # fmt: skip
         if target.startswith("/orders?"):
-            return OrdersAnswer(**head, version="0:9", count=1, following=None, orders=[FORGED])
-        return OrderAnswer(**head, version="9.9.9", order=FORGED)
+            return OrdersAnswer(**head, version="0:9", count=1, following=None, assets=[FORGED])
+        return OrderAnswer(**head, version="9.9.9", asset=FORGED)
 
 
 @contextmanager

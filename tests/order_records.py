@@ -1,11 +1,11 @@
-"""Records of `orders.states`, appended as the job appends them."""
+"""Records of states, of orders mostly, appended as the job appends them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from bus.base import Bus, Delivered
-from domain.records import Cause, StateRecord, Tombstone, Vote
+from domain.records import Cause, Doubt, Flap, Pending, StateRecord, Tombstone, Vote
 from domain.version import Version
 from wire.sink import encode_headers, encode_state
 
@@ -26,6 +26,25 @@ def state_record(
             Vote("gate", "received", at - 9, at - 9, 0, None, 1, '{"location": "the gate"}'),
             Vote(station, state, at, at, offset, None, 1, detail),
         ),
+    )  # fmt: skip
+
+
+def doubted_record(asset: str, offset: int) -> StateRecord:
+    """Return a record of a site with everything in it that speaks against its state: a silent vote,
+    one in doubt, one that goes to and fro, an agent in doubt, a dispute, a pending tally."""
+    at = NOW + offset
+    return StateRecord(
+        asset=asset, state="clear", previous="suspicious", since=at, unconfirmed=True,
+        version=Version(1, offset, 0), cause=Cause("report", 0, offset, at, agent="waf-1"),
+        votes=(
+            Vote("waf-1", "clear", at, at, offset, at + 9, 1, '{"rps": 1.50}', order=at),
+            Vote("waf-2", "clear", at, at, 1, at + 9, 1, silent=at + 5, order=at),
+            Vote("waf-3", "suspicious", at, at, 2, at + 9, 2, doubt="future", order=at,
+                 flap=Flap("under-attack", at, at + 60_000, True)),
+        ),
+        pending=Pending("clear", at, at + 9), unconfirmed_reason="one voter of two",
+        disputed="under-attack",
+        doubts=(Doubt("waf-4", "unknown-state", "burning", at, 3, at + 9, 1),),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from stores.directory import Directory
 from stores.owner_store import OwnerStore, ServerHealth
 from stores.proofs import TICKET
 from stores.tickets import ticket
+from stores.transformation import ORDERS
 from wire.topics import Topics
 
 SECRET = "a secret of the tests alone, 0123456789"
@@ -57,7 +58,7 @@ class StoreServers:
         topics, self.bus = Topics(prefix), KafkaBus({"bootstrap.servers": bootstrap})
         self.topic = topics.states("orders")
         self.directory = Directory(self.bus, topics.store_group("orders"), self.topic, SECRET)
-        self.store = OwnerStore(self.directory, SECRET, patience_s=10)
+        self.store = OwnerStore(self.directory, SECRET, ORDERS, patience_s=10)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, port: int | None = None) -> str:
@@ -70,6 +71,7 @@ class StoreServers:
             "TALLYBOARD_KAFKA_BOOTSTRAP": self.bootstrap,
             "TALLYBOARD_TOPIC_PREFIX": self.prefix,
             "TALLYBOARD_STORES_SECRET": SECRET,
+            "TALLYBOARD_STORES_SCENARIOS": "orders",
             "TALLYBOARD_REDIS_URL": self.redis,
         }
         command = [sys.executable, "-m", "stores", "--store", self.keeps, "--port", str(port)]

@@ -31,10 +31,10 @@ from dashboard.labels.models import Label
 from dashboard.maintenance.models import Window
 from dashboard.materialiser.writer import count, count_doubts
 from dashboard.notifications import models as notifications
-from dashboard.orders import ways
 from dashboard.states.models import AssetState
 from dashboard.states.queries import NOTHING, stored
 from dashboard.states.record_rows import COLUMNS, row_of, seen_of
+from dashboard.stores import ways
 from dashboard.topic_views.copies import copies
 from domain.notifications.rule_parser import plain_rule, rule_from_plain
 from domain.records import Cause, Command, StateRecord
@@ -58,10 +58,10 @@ def memory_bus(scenarios: dict[str, Scenario]) -> Iterator[Gateway]:
 
 
 @contextmanager
-def copied_orders() -> Iterator[GlobalStore]:
-    """Have this process's copy of all orders level with the bus's log."""
+def copied(scenario: str = "orders") -> Iterator[GlobalStore]:
+    """Have this process's copy of a scenario level with the bus's log."""
     ways.forget()
-    copy = ways.global_store()
+    copy = ways.global_store(scenario)
     while not copy.health().ready:
         copy.feed.step()
     yield copy

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from django.forms.models import model_to_dict
@@ -33,6 +34,14 @@ from dashboard.api.schemas import (
     ReportsOut,
     ScenarioOut,
 )
+from dashboard.api.store_answers import (
+    VIA_OF_ASSETS,
+    RecordAnswerOut,
+    RecordsAnswerOut,
+    filtered_by_database,
+    many_by,
+    one_by,
+)
 from dashboard.audit.log import Actor
 from dashboard.commands.models import Command as Row
 from dashboard.commands.status import phase_of, phase_of_outcome
@@ -49,6 +58,7 @@ from dashboard.labels.queries import labels_of
 from dashboard.live.typed_filter import with_states
 from dashboard.states.models import Answer, AssetState
 from dashboard.states.queries import counts, doubt_counts
+from dashboard.stores.ways import Via
 from domain.names import MAX_NAME, MAX_STATE, name_ok
 from domain.records import Command, Kind
 from domain.scenario import Scenario
@@ -95,7 +105,9 @@ def list_scenarios(request: ApiRequest) -> Any:
     return [_scenario_out(scenario) for scenario in scenarios().values()]
 
 
-@router.operation("GET scenarios/{scenario}/assets", AssetsOut, "read", *READ)
+@router.operation(
+    "GET scenarios/{scenario}/assets", AssetsOut | RecordsAnswerOut, "read", *READ, 503
+)
 def list_assets(
     request: ApiRequest,
     scenario: str,
@@ -112,26 +124,50 @@ def list_assets(
         "", max_length=MAX_NAME, pattern=NO_NUL, description="Only names past this one."
     ),
     limit: int = Query(100, ge=1, le=MAX_PAGE),
+    via: Via | None = Query(
+        None, description=f"{VIA_OF_ASSETS} Only the database takes state, doubt and q."
+    ),
 ) -> Any:
     """Assets on the board, by name, a page at a time.
 
     A page may hold fewer than `limit`, even none, and more follow: `next` alone says so.
     """
     known, now = known_scenario(scenario), now_ms()
+    filtered = bool(state or doubt or q)
+    if via is not None and not filtered:
+        return many_by(via, known, after, limit)
+    if via not in (None, "database"):
+        raise invalid("via", "database beside state, doubt or q: other stores find names alone")
     try:
         wanted = with_states(known, state, q, now)
     except FilterError as error:
         raise invalid("q", f"{error} (characters {error.start} to {error.end})") from error
     wanted = Filter((*wanted.terms, *map(doubt_term, doubt)))
-    records, more = by_name(known, wanted, now, after=after, limit=limit)
+    find = partial(by_name, known, wanted, now, after=after, limit=limit)
+    if via == "database":
+        return filtered_by_database(known, find)
+    records, more = find()
     labels = labels_of(known.name, [asset for asset, _ in records])
     items = [{**json.loads(record), "labels": labels.get(asset, {})} for asset, record in records]
     return {"items": items, "next": more}
 
 
-@router.operation("GET scenarios/{scenario}/assets/{asset:asset}", AssetOut, "read", *READ)
-def get_asset(request: ApiRequest, scenario: str, asset: str) -> Any:
+@router.operation(
+    "GET scenarios/{scenario}/assets/{asset:asset}",
+    AssetOut | RecordAnswerOut,
+    "read",
+    *READ,
+    503,
+)
+def get_asset(
+    request: ApiRequest,
+    scenario: str,
+    asset: str,
+    via: Via | None = Query(None, description=VIA_OF_ASSETS),
+) -> Any:
     """One asset's state record."""
+    if via is not None:
+        return one_by(via, known_scenario(scenario), asset)
     row = _shown(known_scenario(scenario), asset)
     return {**json.loads(row.record), "labels": labels_of(scenario, [asset]).get(asset, {})}
 

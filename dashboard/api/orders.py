@@ -10,21 +10,21 @@ from typing import Any
 import msgspec
 from django.http import HttpResponse
 from ninja import Query, Schema
-from pydantic import Field
 
 from dashboard.api.auth import ApiRequest
 from dashboard.api.problems import Problem, invalid
 from dashboard.api.router import OperationRouter, check_asset, known_scenario
 from dashboard.api.schemas import NO_NUL
+from dashboard.api.store_answers import VIA, AnswerOut, AnswersOut, unavailable
 from dashboard.core.roles import OPERATORS
-from dashboard.orders.ways import Via, owner_store, store
+from dashboard.stores.ways import Via, owner_store, store
 from domain.names import MAX_NAME
-from stores.base import SCENARIO, NotRun, OrderStore, StoreProblem
+from stores.base import SCENARIO, AssetStore, NotRun, StoreProblem
 from stores.envelopes import answer_many, answer_one
 from stores.owner_store import LocalStore, ServerHealth
+from stores.transformation import ORDERS
 
 MAX_PAGE = 1000
-RETRY_S = 1
 
 router = OperationRouter()
 
@@ -42,39 +42,25 @@ class OrderOut(Schema):
     changed_at: int
 
 
-class OrderAnswerOut(Schema):
-    """An order by one way. version, age_ms: of its record; took_ms: until the store had answered;
-    complete: whether the instance answers for this order."""
+class OrderAnswerOut(AnswerOut):
+    """An order by one way."""
 
-    via: Via
-    instance: str
-    version: str | None
-    age_ms: int | None
-    took_ms: float
-    complete: bool
     order: OrderOut | None
 
 
-class OrdersAnswerOut(Schema):
-    """Active orders by one way, by name. version: by partition, the next offset that is not in
-    them; age_ms: of the newest of them; count: how many are active in all."""
+class OrdersAnswerOut(AnswersOut):
+    """Active orders by one way, by name. count: how many are active in all."""
 
-    via: Via
-    instance: str
-    version: str
-    age_ms: int | None
-    took_ms: float
-    complete: bool
     count: int
     items: list[OrderOut]
-    following: str | None = Field(alias="next")
 
 
 class StoreOut(Schema):
-    """A store server. partitions: those that it answers for; standby: those that it keeps warm for
-    others; records: active orders of its partitions; lag: records that it has not read of them;
-    refused: requests by reason."""
+    """A store server's share of a scenario. partitions: those that it answers for; standby: those
+    that it keeps warm for others; records: active assets of its partitions; lag: records that it
+    has not read of them; refused: requests at its address, by reason."""
 
+    scenario: str
     instance: str
     address: str
     partitions: list[int]
@@ -92,7 +78,7 @@ ORDER_OUT = {200: OrderAnswerOut, 307: None}
 @router.operation("GET orders", OrdersAnswerOut, "read", 404, 422, 503)
 def list_orders(
     request: ApiRequest,
-    via: Via = Query("database", description="Which way is asked."),
+    via: Via = Query("database", description=VIA),
     after: str = Query(
         "", max_length=MAX_NAME, pattern=NO_NUL, description="Only names past this one."
     ),
@@ -103,9 +89,9 @@ def list_orders(
     known_scenario(SCENARIO)
     try:
         chosen = _chosen(via, local)
-        answer = answer_many(via, limit, lambda: chosen.all(after, limit))
+        answer = answer_many(ORDERS, via, limit, lambda: chosen.all(after, limit))
     except StoreProblem as problem:
-        raise _unavailable(problem) from problem
+        raise unavailable(problem) from problem
     return msgspec.to_builtins(answer)
 
 
@@ -113,7 +99,7 @@ def list_orders(
 def get_order(
     request: ApiRequest,
     order: str,
-    via: Via = Query("database", description="Which way is asked."),
+    via: Via = Query("database", description=VIA),
     local: bool = Query(False, description="Ask one store server alone: naively."),
     redirect: bool = Query(False, description="Answer where its owner answers, for 10 s."),
 ) -> Any:
@@ -123,43 +109,40 @@ def get_order(
     try:
         chosen = _chosen(via, local or redirect)
         if redirect:
-            return _redirection(owner_store().redirection(order))
-        answer = answer_one(via, lambda: chosen.get(order))
+            return _redirection(owner_store(SCENARIO).redirection(order))
+        answer = answer_one(ORDERS, via, lambda: chosen.get(order))
     except StoreProblem as problem:
-        raise _unavailable(problem) from problem
-    if answer.order is None and answer.complete:
+        raise unavailable(problem) from problem
+    if answer.asset is None and answer.complete:
         raise Problem(404, "unknown-order", f"{answer.instance} knows no order {order!r}.")
     return msgspec.to_builtins(answer)
 
 
 @router.operation("GET stores", list[StoreOut], "read", 404, 503, among=OPERATORS)
-def list_stores(request: ApiRequest) -> Any:
+def list_stores(
+    request: ApiRequest,
+    scenario: str = Query(SCENARIO, description="Whose assets they share."),
+) -> Any:
     """The store servers: where each answers, what it owns, and what it keeps warm for others."""
-    known_scenario(SCENARIO)
+    known_scenario(scenario)
     try:
-        known = owner_store().servers()
+        known = owner_store(scenario).servers()
     except NotRun:
         return []
     except StoreProblem as problem:
-        raise _unavailable(problem) from problem
+        raise unavailable(problem) from problem
     return [msgspec.to_builtins(each) for each in known if isinstance(each, ServerHealth)]
 
 
-def _chosen(via: Via, of_servers: bool) -> OrderStore | LocalStore:
+def _chosen(via: Via, of_servers: bool) -> AssetStore | LocalStore:
     """Return who is asked. Raises Problem 422 for what store servers alone can do."""
     if not of_servers:
-        return store(via)
+        return store(via, SCENARIO)
     if via != "owner":
         raise invalid("via", "owner, with local or redirect")
-    return owner_store().alone()
+    return owner_store(SCENARIO).alone()
 
 
 def _redirection(url: str) -> HttpResponse:
     """Return a 307: the same request, there."""
     return HttpResponse(status=307, headers={"Location": url})
-
-
-def _unavailable(problem: StoreProblem) -> Problem:
-    if isinstance(problem, NotRun):
-        return Problem(404, problem.reason, str(problem))
-    return Problem(503, problem.reason, str(problem), headers={"Retry-After": str(RETRY_S)})

@@ -108,8 +108,8 @@ class DoubtOut(Schema):
     weight: int
 
 
-class AssetOut(Schema):
-    """An asset's state record as it stands on the states topic, and labels. Times in Unix ms.
+class RecordOut(Schema):
+    """An asset's state record as it stands on the states topic. Times in Unix ms.
 
     `unconfirmed_reason`: why it is unconfirmed, in words, null where it is confirmed; `disputed`:
     the worst that a vote or an agent in doubt says, live or silent, where that is worse than
@@ -132,6 +132,11 @@ class AssetOut(Schema):
     doubts: list[DoubtOut] = []
     tasks: list[dict[str, Any]] = []
     answer: dict[str, str] | None = None
+
+
+class AssetOut(RecordOut):
+    """An asset's state record, and its labels."""
+
     labels: dict[str, str] = {}
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from dashboard.core.tables import Column, Table
-from dashboard.orders.ways import VIAS, Via, owner_store, store
-from stores.base import Many, One, Order, StoreProblem, Unreachable
-from stores.envelopes import OrderAnswer, OrdersAnswer, answer_many, answer_one
+from dashboard.stores.ways import VIAS, Via, owner_store, store
+from stores.base import SCENARIO, Asset, Many, One, StoreProblem, Unreachable
+from stores.envelopes import Answer, Answers, answer_many, answer_one
 from stores.owner_store import ServerHealth
+from stores.transformation import ORDERS
 
 LOOKED_AT = 1000
 """So many of the first active orders are compared, by name."""
@@ -62,7 +63,7 @@ class Answered(NamedTuple):
     """What a way answers; problem: why it answers nothing."""
 
     title: str
-    answer: OrderAnswer | OrdersAnswer | None
+    answer: Answer | Answers | None
     problem: str = ""
 
 
@@ -80,21 +81,23 @@ class Alone(NamedTuple):
 
 def one_by_each(order: str) -> list[Answered]:
     """Return what each way answers for an order; then a single server, which may not own it."""
-    ways = [_one(TITLES[via], via, partial(store(via).get, order)) for via in VIAS]
-    return [*ways, _one(ALONE, "owner", lambda: owner_store().alone().get(order))]
+    ways = [_one(TITLES[via], via, partial(store(via, SCENARIO).get, order)) for via in VIAS]
+    return [*ways, _one(ALONE, "owner", lambda: owner_store(SCENARIO).alone().get(order))]
 
 
 def all_by_each() -> list[Answered]:
     """Return what each way answers for all active orders; then a single server."""
-    ways = [_all(TITLES[via], via, partial(store(via).all, limit=LOOKED_AT)) for via in VIAS]
-    return [*ways, _all(ALONE, "owner", lambda: owner_store().alone().all(limit=LOOKED_AT))]
+    ways = [
+        _all(TITLES[via], via, partial(store(via, SCENARIO).all, limit=LOOKED_AT)) for via in VIAS
+    ]
+    return [*ways, _all(ALONE, "owner", lambda: owner_store(SCENARIO).alone().all(limit=LOOKED_AT))]
 
 
 def servers_alone() -> list[Alone]:
     """Return the store servers, each with what it alone would leave out; none where none runs."""
     try:
-        known = owner_store().servers()
-        everything = _names(owner_store().all(limit=LOOKED_AT).orders)
+        known = owner_store(SCENARIO).servers()
+        everything = _names(owner_store(SCENARIO).all(limit=LOOKED_AT).assets)
     except StoreProblem:
         return []
     return [_alone(each, everything) for each in known]
@@ -103,7 +106,7 @@ def servers_alone() -> list[Alone]:
 def unproved() -> tuple[str, ...]:
     """Return the members of the servers' group that prove no server, as last read."""
     try:
-        return owner_store().directory.unproved()
+        return owner_store(SCENARIO).directory.unproved()
     except StoreProblem:
         return ()
 
@@ -112,7 +115,7 @@ def _alone(server: ServerHealth | Unreachable, everything: list[str]) -> Alone:
     if isinstance(server, Unreachable):
         return Alone(None, problem=str(server))
     try:
-        orders = owner_store().alone(server.address).all(limit=LOOKED_AT).orders
+        orders = owner_store(SCENARIO).alone(server.address).all(limit=LOOKED_AT).assets
     except StoreProblem as problem:
         return Alone(server, problem=str(problem))
     own = set(_names(orders))
@@ -120,19 +123,19 @@ def _alone(server: ServerHealth | Unreachable, everything: list[str]) -> Alone:
     return Alone(server, len(missing), tuple(missing[:NAMED]))
 
 
-def _names(orders: list[Order]) -> list[str]:
-    return [order.order for order in orders]
+def _names(orders: Sequence[Asset]) -> list[str]:
+    return [order.name for order in orders]
 
 
 def _one(title: str, via: Via, ask: Callable[[], One]) -> Answered:
     try:
-        return Answered(title, answer_one(via, ask))
+        return Answered(title, answer_one(ORDERS, via, ask))
     except StoreProblem as problem:
         return Answered(title, None, str(problem))
 
 
 def _all(title: str, via: Via, ask: Callable[[], Many]) -> Answered:
     try:
-        return Answered(title, answer_many(via, LOOKED_AT, ask))
+        return Answered(title, answer_many(ORDERS, via, LOOKED_AT, ask))
     except StoreProblem as problem:
         return Answered(title, None, str(problem))

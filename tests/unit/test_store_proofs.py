@@ -21,6 +21,7 @@ from stores.envelopes import OrderAnswer
 from stores.owner_store import MAX_ANSWER, OwnerStore
 from stores.proofs import NONCE, SIGNATURE, TICKET, Announced, announced, announcement, signature
 from stores.tickets import LASTS_MS, opens, ticket
+from stores.transformation import ORDERS
 
 SECRET = "a secret of the tests alone, 0123456789"
 GROUP, TOPIC, HERE, THERE = "orders.stores", "orders.states", "10.0.0.1:9001", "10.0.0.2:9001"
@@ -104,7 +105,7 @@ def test_a_flood_of_members_is_logged_a_few_times_and_shown_short(capsys):
 def test_kafka_that_does_not_answer_is_not_waited_for_by_each_question():
     bus = Group()
     bus.faults = 1_000
-    store = OwnerStore(Directory(bus, GROUP, TOPIC, SECRET), SECRET, patience_s=60)
+    store = OwnerStore(Directory(bus, GROUP, TOPIC, SECRET), SECRET, ORDERS, patience_s=60)
     for ask in (lambda: store.get("a"), store.all, store.servers, lambda: store.redirection("a")):
         with pytest.raises(Unlisted, match="_TIMED_OUT"):
             ask()
@@ -146,7 +147,7 @@ def liar() -> Iterator[Impostor]:
 def store_at(address: str) -> OwnerStore:
     """The store of which the server at an address owns everything."""
     name = announcement(SECRET, GROUP, address, NOW)
-    return OwnerStore(directory((name, PARTITIONS)), SECRET, patience_s=0)
+    return OwnerStore(directory((name, PARTITIONS)), SECRET, ORDERS, patience_s=0)
 
 
 @pytest.fixture
@@ -170,7 +171,7 @@ def signed(address: str, *, secret: str = SECRET, nonce: str = "", target: str =
 
 def test_an_answer_that_is_signed_for_the_question_is_believed(liar: Impostor, store: OwnerStore):
     liar.sign = signed(liar.address)
-    assert store.get("order-1").order == FORGED
+    assert store.get("order-1").asset == FORGED
     assert store.redirection("order-1").startswith(f"http://{liar.address}/orders/")
 
 
@@ -269,11 +270,11 @@ def dripping(line: bytes) -> Iterator[str]:
 def test_a_forgery_is_of_the_right_form(liar: Impostor):
     """Else the tests above would not show that the signature is what is missing."""
     _, _, body = liar.answer(Question("/orders/order-1", {}))
-    assert msgspec.json.decode(body, type=OrderAnswer).order == FORGED
+    assert msgspec.json.decode(body, type=OrderAnswer).asset == FORGED
 
 
 def test_without_a_proved_server_nobody_is_asked(liar: Impostor):
-    store = OwnerStore(directory((liar.address, PARTITIONS)), SECRET, patience_s=0)
+    store = OwnerStore(directory((liar.address, PARTITIONS)), SECRET, ORDERS, patience_s=0)
     asks = (lambda: store.get("a"), lambda: store.redirection("a"), store.all, store.alone)
     for ask in asks:
         with pytest.raises(NotRun):

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from order_records import NOW, OrderLog, lives, purge_record, state_record
+from order_records import NOW, OrderLog, doubted_record, lives, purge_record, state_record
 
 from bus.base import BusError, GroupMember, TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
+from ops.checks import UpProblem, check_files
 from ops.processes import processes
-from stores.base import Change, Order, Table, Unreachable
+from stack import wait_until
+from stores.base import (
+    BEHIND_MS,
+    Change,
+    Order,
+    Record,
+    Table,
+    Unreachable,
+    current,
+    now_ms,
+    oldest,
+)
 from stores.directory import Directory, Server, standby_for
 from stores.disk_table import STALE_S, DiskTable
 from stores.feed import Feed
@@ -22,6 +37,8 @@ from stores.global_store import GlobalStore
 from stores.memory_table import MemoryTable
 from stores.ownership import MARGIN_S, Ownership
 from stores.proofs import announcement
+from stores.transformation import ORDERS, transformation_of
+from wire.sink import encode_state, state_of_json
 
 SECRET = "a secret of the tests alone"
 
@@ -112,12 +129,12 @@ def test_each_server_keeps_the_one_before_it_warm():
 
 
 def test_a_file_goes_on_where_it_was(tmp_path: Path):
-    with closing(DiskTable(tmp_path)) as table:
+    with closing(DiskTable(tmp_path, ORDERS)) as table:
         table.begin(2, 5)
         table.apply(2, [change("A", 1), change("A", 3), change("B", 2, active=False)], 5, 9)
-    with closing(DiskTable(tmp_path)) as again:
+    with closing(DiskTable(tmp_path, ORDERS)) as again:
         assert again.positions() == {2: 9}
-        assert again.get(2, "A") == change("A", 3).order
+        assert again.get(2, "A") == change("A", 3).asset
         assert again.count([2]) == 1
         assert again.level() == set(), "what has come since is not known yet"
         again.begin(2, 0)
@@ -142,18 +159,26 @@ def no_database(file: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [aged, of_another_format, no_database])
 def test_a_file_that_cannot_be_gone_on_with_is_read_anew(tmp_path: Path, spoil):
-    with closing(DiskTable(tmp_path)) as table:
+    with closing(DiskTable(tmp_path, ORDERS)) as table:
         table.begin(0, 0)
         table.apply(0, [change("A", 1)], 0, 1)
     spoil(tmp_path / "orders-0.sqlite3")
-    with closing(DiskTable(tmp_path)) as again:
+    with closing(DiskTable(tmp_path, ORDERS)) as again:
         assert again.positions() == {}
         assert again.get(0, "A") is None
 
 
 @pytest.fixture(params=["memory", "disk"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
-    return MemoryTable() if request.param == "memory" else DiskTable(tmp_path)
+def table_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Table]:
+    """Makes the table of a scenario."""
+    if request.param == "memory":
+        return lambda _scenario: MemoryTable()
+    return lambda scenario: DiskTable(tmp_path, transformation_of(scenario))
+
+
+@pytest.fixture
+def table(table_of: Callable[[str], Table]) -> Table:
+    return table_of("orders")
 
 
 def test_a_purged_order_is_remembered_for_a_while(table: Table):
@@ -191,7 +216,7 @@ def memory_log(partitions: int = 1) -> tuple[MemoryBus, OrderLog]:
 
 
 def level(bus: MemoryBus, table: Table) -> Feed:
-    feed = Feed(bus, "orders.states", table)
+    feed = Feed(bus, "orders.states", table, ORDERS)
     while not feed.ready():
         feed.step()
     return feed
@@ -226,12 +251,143 @@ def test_a_log_that_was_cut_off_is_read_from_where_it_begins(table: Table):
 def test_a_copy_never_shows_a_partition_that_it_has_not_read():
     bus, log = memory_log(4)
     log.append(state_record("A-1", "picking", 1))
-    store = GlobalStore(bus, "orders.states", "here:1")
+    store = GlobalStore(bus, "orders.states", "here:1", ORDERS)
     assert not store.health().ready
     assert store.health().detail
     while not store.feed.ready():
         store.feed.step()
-    assert store.get("A-1").order is not None
+    assert store.get("A-1").asset is not None
+
+
+# ---- behind -------------------------------------------------------------------------------------
+
+
+class StillBus(MemoryBus):
+    """A bus that says nothing of the ends of its logs while it stands still."""
+
+    stands_still = False
+
+    def offsets(self, topics: Iterable[str], timeout_s: float = 10) -> Any:
+        if self.stands_still:
+            raise BusError("it stands still")
+        return super().offsets(topics, timeout_s)
+
+
+def test_a_copy_that_has_not_seen_the_end_of_its_log_for_a_while_says_since_when(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    bus = StillBus(lambda: NOW)
+    bus.ensure_topics([TopicSpec("orders.states", 1, {})])
+    OrderLog(bus).append(state_record("A-1", "picking", 1))
+    store = GlobalStore(bus, "orders.states", "here:1", ORDERS)
+    begun = now_ms()
+    while not store.feed.ready():
+        store.feed.step()
+    one = store.get("A-1")
+    assert one.complete
+    assert one.as_of is not None
+    assert begun <= one.as_of <= now_ms()
+    bus.stands_still = True
+    OrderLog(bus).append(state_record("A-1", "shipped", 2))
+    later = now_ms() + BEHIND_MS + 1_000
+    monkeypatch.setattr("stores.base.now_ms", lambda: later)
+    for answer in (store.get("A-1"), store.all(), store.get("nobody's")):
+        assert (answer.complete, answer.as_of) == (False, one.as_of)
+
+
+def test_a_copy_that_reads_on_is_not_behind(table: Table):
+    bus, log = memory_log(2)
+    feed = level(bus, table)
+    before = table.as_of()
+    log.append(state_record("A-1", "picking", 1))
+    wait_until(lambda: [feed.step(), table.as_of()[0] > before[0]][1], 20, "no later time")
+    assert table.as_of().keys() == {0, 1}
+    assert table.count([0, 1]) == 1
+
+
+def test_a_copy_that_always_runs_a_little_behind_knows_by_how_much(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("stores.feed.BATCH", 1)
+    monkeypatch.setattr("stores.feed.LOOK_S", 0.0)
+    bus, log = memory_log()
+    for offset in range(4):
+        log.append(state_record("A-1", "picking", offset))
+    feed = Feed(bus, "orders.states", MemoryTable(), ORDERS)
+    times = set()
+    for offset in range(4, 40):
+        feed.step()
+        log.append(state_record("A-1", "picking", offset))
+        times |= set(feed.table.as_of().values())
+        assert feed.lag() == 3 or offset < 6
+        time.sleep(0.002)  # so that two looks differ in their time
+    assert len(times) > 5
+
+
+def test_a_partition_of_which_nothing_is_known_leaves_the_whole_without_a_time():
+    assert oldest({0: 7, 1: 5}, [0, 1]) == 5
+    assert oldest({0: 7}, [0, 1]) is None
+    assert oldest({0: 7}, []) is None
+    assert not current(None)
+
+
+# ---- other scenarios ----------------------------------------------------------------------------
+
+
+def test_the_record_of_any_other_scenario_is_kept_whole(table_of: Callable[[str], Table]):
+    bus = MemoryBus(lambda: NOW)
+    bus.ensure_topics([TopicSpec("attack.states", 1, {})])
+    doubted = doubted_record("shop", 7)
+    OrderLog(bus, "attack.states").append(doubted)
+    table = table_of("attack")
+    feed = Feed(bus, "attack.states", table, transformation_of("attack"))
+    while not feed.ready():
+        feed.step()
+    kept = table.get(0, "shop")
+    assert isinstance(kept, Record)
+    assert (kept.name, kept.active, kept.version) == ("shop", True, "1.7.0")
+    assert bytes(kept.record) == encode_state(doubted)
+    assert state_of_json(bytes(kept.record)) == doubted
+    assert table.active([0], "", 10) == [kept]
+
+
+def test_files_of_two_scenarios_share_a_folder(tmp_path: Path):
+    for scenario, position in (("orders", 3), ("orders-2", 5)):
+        with closing(DiskTable(tmp_path, transformation_of(scenario))) as table:
+            table.begin(0, position)
+    with closing(DiskTable(tmp_path, ORDERS)) as table:
+        assert table.positions() == {0: 3}
+
+
+# ---- settings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (None, ["orders", "attack"]),
+        ("attack , clients", ["attack", "clients"]),
+        ("all", ["attack", "clients", "orders"]),
+        ("none", []),
+    ],
+)
+def test_the_stores_keep_the_scenarios_that_are_named(given: str | None, stored: list[str]):
+    settings = Settings(_env_file=None, stores_scenarios=given)  # type: ignore[call-arg]
+    assert settings.stored(["attack", "clients", "orders"]) == stored
+
+
+@pytest.mark.parametrize("given", ["orders,atack", "", "orders,"])
+def test_an_unknown_scenario_is_refused_with_those_that_are_known(given: str):
+    settings = Settings(_env_file=None, stores_scenarios=given)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match=r"TALLYBOARD_STORES_SCENARIOS.*attack, orders") as refused:
+        settings.stored(["attack", "orders"])
+    assert repr(given.rsplit(",", maxsplit=1)[-1]) in str(refused.value)
+
+
+def test_an_unknown_scenario_is_refused_before_anything_starts():
+    settings = Settings(_env_file=None, stores_scenarios="orders,atack")  # type: ignore[call-arg]
+    with pytest.raises(UpProblem, match="TALLYBOARD_STORES_SCENARIOS names 'atack'"):
+        check_files(settings)
 
 
 def test_as_many_servers_are_supervised_as_are_asked_for():

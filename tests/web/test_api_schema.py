@@ -18,7 +18,7 @@ from selection import examples
 from web_fixtures import (
     INCIDENT,
     bearer,
-    copied_orders,
+    copied,
     known_incident,
     known_notifications,
     known_view,
@@ -58,7 +58,7 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     known_window()
     known_notifications()
     known_view((b"order-1", b"{}"), (b"order-2", b"\xff"))
-    with memory_bus(scenarios()), copied_orders():
+    with memory_bus(scenarios()), copied():
         told()
         yield bearer(make_user("operator"))
 
@@ -134,7 +134,6 @@ OPERATIONS = (
 )
 WITHOUT_INPUT = (
     OPERATIONS[0],
-    "GET /api/v1/stores",
     "GET /api/v1/invoices/today",
     "GET /api/v1/notifications/rules",
     "GET /api/v1/notifications/rotas",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from pydantic import SecretStr
-from web_fixtures import bearer, copied_orders, logged_in_as, make_user
+from web_fixtures import bearer, copied, logged_in_as, make_user
 from world import World
 
 from bus.base import GroupMember
@@ -42,7 +42,7 @@ def got(path: str, status: int = 200) -> Any:
 
 @pytest.mark.parametrize("via", ["database", "global"])
 def test_an_order_is_told_with_where_it_is(orders: World, via: str):
-    with copied_orders():
+    with copied():
         answer = got(f"orders/A-1?via={via}")
     assert answer["order"] | {"changed_at": 0, "version": ""} == {
         "order": "A-1", "state": "picking", "station": "dock-1", "location": "bay 7",
@@ -57,7 +57,7 @@ def test_an_order_is_told_with_where_it_is(orders: World, via: str):
 
 @pytest.mark.parametrize("via", ["database", "global"])
 def test_active_orders_are_listed_and_counted(orders: World, via: str):
-    with copied_orders():
+    with copied():
         answer = got(f"orders?via={via}&limit=1")
         assert [order["order"] for order in answer["items"]] == ["A-1"]
         assert (answer["count"], answer["next"]) == (2, "A-1")
@@ -80,7 +80,7 @@ def test_active_orders_are_listed_and_counted(orders: World, via: str):
     ],
 )
 def test_what_cannot_be_answered_says_why(orders: World, path: str, status: int, reason: str):
-    with copied_orders() as copy:
+    with copied() as copy:
         if "global" in path:
             copy.feed.table.set_level(0, False)
         assert got(path, status)["reason"] == reason
@@ -101,7 +101,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def where() -> str:
     """The page, for an order."""
-    with copied_orders():
+    with copied():
         return logged_in_as("manager").get("/orders/where/?order=A-1").content.decode()
 
 
@@ -116,7 +116,7 @@ def test_a_member_without_a_proof_is_named_and_asked_nothing(
     page, operator = where(), bearer(make_user("operator"))
     assert "<strong>1 in the servers' group, unproved</strong>" in page
     assert "<bdi>10.0.0.1:9001</bdi>" in page
-    with copied_orders():
+    with copied():
         for path in PATHS:
             refused = Client().get(f"/api/v1/{path}", headers=operator)
             assert (refused.status_code, refused.json()["reason"]) == (404, "store-not-run")
@@ -141,7 +141,7 @@ def test_no_store_server_is_an_empty_list(orders: World):
 
 
 def test_the_page_shows_each_way(orders: World):
-    with copied_orders():
+    with copied():
         page = logged_in_as("manager").get("/orders/where/?order=A-1").content.decode()
     for title in comparison.TITLES.values():
         assert title in page
@@ -151,7 +151,7 @@ def test_the_page_shows_each_way(orders: World):
 
 
 def test_the_page_says_that_an_order_is_unknown(orders: World):
-    with copied_orders():
+    with copied():
         page = logged_in_as("manager").get("/orders/where/?order=nobody").content.decode()
     assert page.count("No such order.") == 2
 

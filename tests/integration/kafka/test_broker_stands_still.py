@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 from bus_contract import made
+from order_records import OrderLog, state_record
 
 from bus.kafka import KafkaBus
 from stack import ROOT, EmbeddedBroker, wait_until
-from stores.base import NotRun, Unreachable
+from stores.base import BEHIND_MS, NotRun, Unreachable, now_ms
 from stores.directory import Directory
+from stores.global_store import GlobalStore
 from stores.owner_store import OwnerStore
+from stores.transformation import ORDERS
 
 SOON_S = 20.0
 """So soon after it goes on everybody must be answered: librdkafka's own pauses are shorter."""
@@ -98,7 +101,7 @@ def test_a_page_waits_once_for_a_broker_that_stands_still(own_broker: EmbeddedBr
     bus = KafkaBus({"bootstrap.servers": own_broker.bootstrap})
     directory = Directory(bus, "orders.stores", made(bus, "orders.states"), "a secret")
     directory.wait(30)
-    store = OwnerStore(directory, "a secret")
+    store = OwnerStore(directory, "a secret", ORDERS)
     own_broker.stand_still()
     directory.expire()
     begun = time.monotonic()
@@ -110,6 +113,29 @@ def test_a_page_waits_once_for_a_broker_that_stands_still(own_broker: EmbeddedBr
     directory.wait(SOON_S)
     with pytest.raises(NotRun):
         store.get("a")
+
+
+@pytest.mark.slow
+def test_a_copy_says_since_when_it_hears_nothing(own_broker: EmbeddedBroker) -> None:
+    bus = KafkaBus({"bootstrap.servers": own_broker.bootstrap})
+    topic = made(bus, "orders.states")
+    log = OrderLog(bus, topic)
+    log.append(state_record("A-1", "picking", 1))
+    log.close()
+    store = GlobalStore(bus, topic, "here:1", ORDERS)
+    store.start()
+    wait_until(lambda: store.health().ready and store.get("A-1").complete, 60, "it is not level")
+    stood_still = now_ms()
+    own_broker.stand_still()
+    wait_until(lambda: not store.get("A-1").complete, 30, "it takes itself for complete")
+    one, nobody = store.get("A-1"), store.get("nobody's")
+    assert one.asset is not None
+    assert one.as_of is not None
+    assert stood_still - BEHIND_MS < one.as_of <= stood_still + 1_000
+    assert (nobody.asset, nobody.complete) == (None, False)
+    own_broker.go_on()
+    wait_until(lambda: store.get("A-1").complete, 2 * SOON_S, "it stays behind")
+    store.stop()
 
 
 @pytest.mark.long

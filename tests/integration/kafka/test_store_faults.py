@@ -69,11 +69,11 @@ class Client:
             return
         self.counted["answers"] += 1
         self.instances.add(one.instance)
-        version = Version.parse(one.order.version) if one.order else None
+        version = Version.parse(one.asset.version) if one.asset else None
         if version is None or version < self._seen.get(order, version):
             self.wrong.append(f"{order} {version} of {one.instance} after {self._seen.get(order)}")
-        elif one.order is not None and one.order.order != order:
-            self.wrong.append(f"{one.order} for {order}")
+        elif one.asset is not None and one.asset.name != order:
+            self.wrong.append(f"{one.asset} for {order}")
         else:
             self._seen[order] = version
 
@@ -208,6 +208,7 @@ def test_a_server_sends_its_client_to_the_owner_and_lets_nobody_else_in(
     assert httpx.get(f"{url}?ticket=1.2").status_code == 401
     assert httpx.get(url, headers=opening(second, path)).status_code == 401
     assert httpx.get(url, headers=opening(first, "/orders")).status_code == 401
+    wait_until(lambda: asked(first, path).status_code == 200, 20, asked(first, path).text)
     forwarded = asked(first, path).json()
     assert (forwarded["order"]["order"], forwarded["instance"]) == (order, second)
     sent = asked(first, f"{path}?redirect=1")
@@ -221,7 +222,7 @@ def test_a_server_sends_its_client_to_the_owner_and_lets_nobody_else_in(
     assert (naive["order"], naive["complete"]) == (None, False)
     alone = servers.store.alone(first).all(limit=1000)
     assert not alone.complete
-    assert {each.order for each in alone.orders} == {
+    assert {each.name for each in alone.assets} == {
         name for name, owner in owners.items() if owner == first
     }
     final = asked(first, path, {"Tallyboard-Forwarded": "1"})

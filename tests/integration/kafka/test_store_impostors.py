@@ -16,12 +16,13 @@ from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from dashboard.core.scenarios import scenarios
 from stack import EmbeddedBroker, wait_until
-from stores.base import NotReady, NotRun, StoreProblem, Unreachable
+from stores.base import NotReady, NotRun, Order, StoreProblem, Unreachable
 from stores.owner_store import OwnerStore
 from stores.proofs import TICKET
+from stores.transformation import ORDERS
 from wire.topics import Topics
 
-ORDERS = [f"order-{number}" for number in range(30)]
+NAMES = [f"order-{number}" for number in range(30)]
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def servers(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[StoreServers]:
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs([scenarios()["orders"]]))
     servers = StoreServers(broker.bootstrap, topics.prefix, tmp_path)
     log = OrderLog(bus, servers.topic)
-    for order in ORDERS:
+    for order in NAMES:
         log.append(state_record(order, "picking", 1))
     log.close()
     yield servers
@@ -48,7 +49,7 @@ def liar() -> Iterator[Impostor]:
 @pytest.fixture
 def store(servers: StoreServers) -> Iterator[OwnerStore]:
     """A store that asks once."""
-    made = OwnerStore(servers.directory, SECRET, patience_s=0)
+    made = OwnerStore(servers.directory, SECRET, ORDERS, patience_s=0)
     yield made
     made.close()
 
@@ -107,11 +108,11 @@ def owned(servers: StoreServers) -> set[str]:
 def outcomes(store: OwnerStore) -> set[str]:
     """Who answers for the orders, and where a client is sent, or why neither is so."""
     met = set[str]()
-    for order in ORDERS:
+    for order in NAMES:
         try:
             one = store.get(order)
-            assert one.order is not None
-            assert one.order.state == "picking"
+            assert isinstance(one.asset, Order)
+            assert one.asset.state == "picking"
             met |= {one.instance, httpx.URL(store.redirection(order)).netloc.decode()}
         except StoreProblem as problem:
             met.add(problem.reason)
@@ -143,10 +144,10 @@ def test_who_answers_at_the_address_of_a_server_that_has_gone_learns_and_forges_
     caught = {TICKET: question.headers[TICKET]}
     other = servers.start()
     servers.wait(1)
-    for target in (question.target, "/orders", "/health", "/orders/order-2"):
+    for target in (question.target, "/orders", "/_health/orders", "/orders/order-2"):
         assert httpx.get(f"http://{other}{target}", headers=caught).status_code == 401
-    answer = store.get("order-1").order
-    assert answer is not None
+    answer = store.get("order-1").asset
+    assert isinstance(answer, Order)
     assert answer.state != FORGED.state
 
 

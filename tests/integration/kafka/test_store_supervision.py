@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from order_records import OrderLog, lives
+from order_records import OrderLog, doubted_record, lives, purge_record
 from store_servers import redis_server
 
 from bus.base import BusError
@@ -18,6 +18,13 @@ from stack import Stack, wait_until
 
 ACTIVE = 32
 """How many orders are active after sixty lives."""
+SITES = [f"site-{number:02d}" for number in range(20)]
+"""Sites with doubts in their records; the last of them is purged."""
+VIAS = ("global", "owner", "cache", "database")
+FIELDS = [
+    "asset", "state", "previous", "since", "unconfirmed", "unconfirmed_reason", "disputed",
+    "version", "cause", "votes", "pending", "override", "doubts", "tasks", "answer",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +41,13 @@ def stack(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         for record in lives(60):
             log.append(record)
         log.close()
+        sites = OrderLog(bus, "attack.states")
+        for number, name in enumerate(SITES):
+            sites.append(doubted_record(name, 5))
+            sites.append(doubted_record(name, 10 + number))
+            sites.append(doubted_record(name, 5))  # a replay
+        sites.append(purge_record(SITES[-1], 100))
+        sites.close()
         yield stack
         stack.stop()
 
@@ -76,7 +90,7 @@ def answer(rest: httpx.Client, path: str) -> Any:
     return response.json() if response.status_code == 200 else None
 
 
-@pytest.mark.parametrize("via", ["global", "owner", "cache", "database"])
+@pytest.mark.parametrize("via", VIAS)
 def test_each_way_answers_the_same(rest: httpx.Client, via: str):
     def counted() -> bool:
         listed = answer(rest, f"/orders?via={via}&limit=1000")
@@ -89,6 +103,38 @@ def test_each_way_answers_the_same(rest: httpx.Client, via: str):
     assert listed["complete"]
     one = answer(rest, f"/orders/order-0001?via={via}")
     assert (one["order"]["location"], one["version"]) == ("bay 7", "1.11.0")
+
+
+@pytest.mark.parametrize("via", VIAS)
+def test_each_way_answers_with_every_field_of_a_sites_record(rest: httpx.Client, via: str):
+    path = "/scenarios/attack/assets"
+
+    def level() -> bool:
+        known = answer(rest, f"{path}?via={via}&limit=1000")
+        return known is not None and known["complete"] and known["count"] == len(SITES) - 1
+
+    wait_until(level, 60, f"{via}: {rest.get(f'{path}?via={via}&limit=1').text}")
+    wait_until(lambda: len(board(rest)) == len(SITES) - 1, 60, "the database has not all")
+    listed = answer(rest, f"{path}?via={via}&limit=1000")
+    assert listed["items"] == board(rest)
+    for number, record in enumerate(listed["items"]):
+        assert list(record) == FIELDS
+        assert record["version"] == f"1.{10 + number}.0"
+        one = answer(rest, f"{path}/{record['asset']}?via={via}")
+        assert (one["asset"], one["complete"]) == (record, True)
+        assert record["disputed"] == "under-attack"
+        assert [doubt["agent"] for doubt in record["doubts"]] == ["waf-4"]
+        assert [vote["silent"] is None for vote in record["votes"]] == [True, False, True]
+        assert record["votes"][2]["doubt"] == "future"
+        assert record["votes"][2]["flapping"]["state"] == "under-attack"
+    purged = rest.get(f"{path}/{SITES[-1]}?via={via}")
+    assert (purged.status_code, purged.json()["reason"]) == (404, "unknown-asset")
+
+
+def board(rest: httpx.Client) -> list[Any]:
+    """The sites as the board's own list has them, without the labels, which are in no record."""
+    items = answer(rest, "/scenarios/attack/assets?limit=1000")["items"]
+    return [{name: value for name, value in each.items() if name != "labels"} for each in items]
 
 
 def test_a_killed_server_comes_back_and_its_orders_are_never_wrong(
@@ -126,5 +172,6 @@ def test_a_redirect_leads_to_the_owner(rest: httpx.Client):
 def test_the_cache_is_rebuilt_by_a_command(stack: Stack, rest: httpx.Client):
     done = stack.manage("cache", "rebuild")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{ACTIVE} active orders, in ")
+    assert f"orders: {ACTIVE} active, in " in done.stdout
+    assert f"attack: {len(SITES) - 1} active, in " in done.stdout
     assert answer(rest, "/orders?via=cache")["count"] == ACTIVE

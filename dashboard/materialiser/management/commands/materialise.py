@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from bus.kafka import KafkaBus
 from config.logs import configure_logs
@@ -17,9 +17,8 @@ from dashboard.core.sql import register_adapters
 from dashboard.core.times import now_ms
 from dashboard.invoices.reader import InvoiceReader
 from dashboard.materialiser.worker import Materialiser, enlarge_memory, relax_collector
-from dashboard.orders import cache
-from dashboard.orders.cache import CacheKeeper
 from dashboard.product_views.milestones import MilestoneReader
+from dashboard.stores.cache import CacheKeeper, configured
 
 
 class Command(BaseCommand):
@@ -28,7 +27,8 @@ class Command(BaseCommand):
     help = "Write the sink topics into the database until stopped."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Run until SIGTERM or SIGINT."""
+        """Run until SIGTERM or SIGINT. Raises CommandError where the stores are to keep an unknown
+        scenario."""
         tallyboard = settings.TALLYBOARD
         configure_logs(tallyboard.log_level, "materialiser")
         enlarge_memory()
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         worker = Materialiser(
             bus, topics(), scenarios(), now_ms, replication=tallyboard.replication
         )
-        keeper = CacheKeeper(bus) if cache.configured() else None
+        keeper = _cache_keeper(bus)
         if keeper is not None:
             keeper.start()
         readers = [kind(bus, topics(), now_ms) for kind in (InvoiceReader, MilestoneReader)]
@@ -52,3 +52,11 @@ class Command(BaseCommand):
             reader.stop()
         if keeper is not None:
             keeper.stop()
+
+
+def _cache_keeper(bus: KafkaBus) -> CacheKeeper | None:
+    """Return what keeps the cache, where one is configured. Raises CommandError."""
+    try:
+        return CacheKeeper(bus) if configured() else None
+    except ValueError as error:
+        raise CommandError(str(error)) from None

@@ -15,8 +15,9 @@ from dashboard.core.scenarios import scenarios, topics
 from dashboard.live import database_threads
 from dashboard.live.shared_live_view import live_view
 from dashboard.live.tailer import Tailer
-from dashboard.orders import ways
 from dashboard.server.limits import TooFew, bounds_of, raise_limit
+from dashboard.stores import ways
+from dashboard.stores.scenarios import stored
 from dashboard.topic_views import copies
 from dashboard.topic_views.declaration import ViewError
 from dashboard.topic_views.tailer import ViewTailer
@@ -35,8 +36,8 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Serve until SIGTERM or SIGINT.
 
-        Raises CommandError when the address, or files for all connections, are not to be had, or
-        where the file of views declares none.
+        Raises CommandError when the address, or files for all connections, are not to be had,
+        where the file of views declares none, or the stores are to keep an unknown scenario.
         """
         from bus.kafka import KafkaBus
         from dashboard.server.daphne import serve  # installs an event loop
@@ -45,7 +46,8 @@ class Command(BaseCommand):
         configure_logs(tallyboard.log_level, "web")
         try:
             raise_limit(tallyboard.http_connections + tallyboard.sockets)
-        except TooFew as error:
+            stored()
+        except (TooFew, ValueError) as error:
             raise CommandError(str(error)) from None
         from dashboard.asgi import application  # lists the static files
 

@@ -1,4 +1,4 @@
-"""`manage.py cache rebuild`: the cache of orders, built again from the log."""
+"""`manage.py cache rebuild`: the cache of states, built again from the log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from bus.base import BusError
 from dashboard.core.kafka_gateway import gateway
-from dashboard.orders.cache import configured, rebuild
+from dashboard.stores.cache import configured, rebuild
+from dashboard.stores.scenarios import stored
 from stores.base import StoreProblem
 
 
 class Command(BaseCommand):
-    """The command that builds the cache of orders again."""
+    """The command that builds the cache of states again."""
 
-    help = "Empties the cache of orders, and reads the whole log into it."
+    help = "Empties the cache of each scenario's states, and reads the whole log into it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add what is to be done."""
@@ -25,8 +26,9 @@ class Command(BaseCommand):
         """Rebuild. Raises CommandError where there is no cache, or something does not answer."""
         if not configured():
             raise CommandError("No cache is configured: set TALLYBOARD_REDIS_URL.")
-        try:
-            rebuilt = rebuild(gateway().bus)
-        except (BusError, StoreProblem) as problem:
-            raise CommandError(f"Not rebuilt: {problem}") from None
-        self.stdout.write(f"{rebuilt.orders:,} active orders, in {rebuilt.took_s:.1f} s")
+        for name in stored():
+            try:
+                rebuilt = rebuild(gateway().bus, name)
+            except (BusError, StoreProblem) as problem:
+                raise CommandError(f"{name}: not rebuilt: {problem}") from None
+            self.stdout.write(f"{name}: {rebuilt.assets:,} active, in {rebuilt.took_s:.1f} s")

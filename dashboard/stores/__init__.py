@@ -1,0 +1,1 @@
+"""The ways to ask for states in this process, by scenario."""
