@@ -103,6 +103,8 @@ named when it begins."""
 
 
 BROWSE = ("browser", "trials")
+CACHES = ("kafka", "trials")
+"""Stages with tests of the cache in Redis."""
 WITHOUT_JAVA = ("unit", "web")
 """Stages without real processes: units first, then every page, call and socket message."""
 
@@ -114,10 +116,14 @@ class Count:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    why_skipped: tuple[str, ...] = ()
 
     def __add__(self, other: Count) -> Count:
         return Count(
-            self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+            tuple(sorted({*self.why_skipped, *other.why_skipped})),
         )
 
     def __str__(self) -> str:
@@ -131,7 +137,9 @@ def read_count(report: Path, returncode: int) -> Count:
         for suite in ET.parse(report).getroot().iter("testsuite"):  # noqa: S314
             numbers = {key: int(suite.get(key, "0")) for key in ("tests", "failures", "errors")}
             failed, skipped = numbers["failures"] + numbers["errors"], int(suite.get("skipped", 0))
-            count += Count(max(0, numbers["tests"] - failed - skipped), failed, skipped)
+            why = {each.get("message", "") for each in suite.iter("skipped")}
+            passed = max(0, numbers["tests"] - failed - skipped)
+            count += Count(passed, failed, skipped, tuple(sorted(why)))
     broken = returncode not in (0, NO_TESTS) and not count.failed
     return count + Count(failed=1) if broken else count
 
@@ -148,7 +156,8 @@ def run_stage(stage: Stage, extra: Sequence[str], *, whole: bool) -> Count:
     print(f"== {stage.name}: {' '.join(command[1:])}", flush=True)
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     count = read_count(report, done.returncode)
-    print(f"== {stage.name}: {count} in {time.monotonic() - begun:.0f} s", flush=True)
+    took, expected = time.monotonic() - begun, stage.seconds(whole=whole)
+    print(f"== {stage.name}: {count} in {took:.0f} s, of {expected} s expected", flush=True)
     return count
 
 
@@ -157,15 +166,18 @@ def find_browser() -> str | None:
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-def ensure_browser() -> bool:
-    """Install Debian's chromium when there is none and this user may; whether there is one now."""
-    if find_browser():
+def ensure_package(package: str, programs: Sequence[str]) -> bool:
+    """Install Debian's package where none of its programs is there and this user may.
+
+    Returns whether there is one now.
+    """
+    if any(map(shutil.which, programs)):
         return True
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        print("== browser: installing Debian's package chromium", flush=True)
-        for command in (["apt-get", "-q", "update"], ["apt-get", "-qy", *INSTALL, "chromium"]):
+        print(f"== installing Debian's package {package}", flush=True)
+        for command in (["apt-get", "-q", "update"], ["apt-get", "-qy", *INSTALL, package]):
             subprocess.run(command, env={**os.environ, **QUIET_APT}, check=False)
-    return find_browser() is not None
+    return any(map(shutil.which, programs))
 
 
 INSTALL = ("install", "--no-install-recommends")
@@ -174,7 +186,9 @@ QUIET_APT = {"DEBIAN_FRONTEND": "noninteractive"}
 
 def ensure_needs(stage: Stage) -> str | None:
     """Get what a stage needs beyond Python; returns a message when that is not to be had."""
-    if stage.name in BROWSE and not ensure_browser():
+    if stage.name in CACHES:  # without it, its tests are skipped, and the last lines say so
+        ensure_package("redis-server", ["redis-server"])
+    if stage.name in BROWSE and not ensure_package("chromium", BROWSERS):
         return "no Chromium: install the package chromium, then run make test again"
     if stage.name not in WITHOUT_JAVA:
         try:
@@ -220,7 +234,10 @@ def main(arguments: list[str]) -> int:
         if problem:
             print(f"== {stage.name}: {problem}", flush=True)
         total += Count(failed=1) if problem else run_stage(stage, extra, whole=whole)
-    print(f"\n== all stages: {time.monotonic() - begun:.0f} s\n{total}")
+    print(f"\n== all stages: {time.monotonic() - begun:.0f} s")
+    for why in total.why_skipped:
+        print(f"== skipped: {why}")
+    print(total)
     return 1 if total.failed else 0
 
 

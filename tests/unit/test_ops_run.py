@@ -254,13 +254,16 @@ def test_flapping_process_is_told_now_and_then() -> None:
     assert scene.look("BACKOFF", 0) == 2
 
 
-REPORT = '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="1"/></testsuites>'
+REPORT = (
+    '<testsuites><testsuite tests="9" failures="1" errors="2" skipped="1">'
+    '<testcase><skipped message="no Redis"/></testcase></testsuite></testsuites>'
+)
 
 
 def test_count_of_a_stage(tmp_path: Path) -> None:
     report = tmp_path / "r.xml"
     report.write_text(REPORT)
-    assert read_count(report, 1) == Count(passed=5, failed=3, skipped=1)
+    assert read_count(report, 1) == Count(5, 3, 1, ("no Redis",))
 
 
 @pytest.mark.parametrize(("returncode", "failed"), [(0, 0), (5, 0), (2, 1), (-9, 1)])
@@ -271,11 +274,13 @@ def test_stage_without_report(tmp_path: Path, returncode: int, failed: int) -> N
 def test_sum_is_the_last_line_and_decides(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    counts = {stage.name: Count(passed=2) for stage in staged.STAGES} | {"spark": Count(1, 1, 1)}
+    counts = {stage.name: Count(passed=2) for stage in staged.STAGES}
+    counts |= {"spark": Count(1, 1, 1, ("no Redis",)), "kafka": Count(2, why_skipped=("no Redis",))}
     monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
     monkeypatch.setattr(staged, "run_stage", lambda stage, _extra, whole: counts[stage.name])
     assert staged.main([]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "11 passed, 1 failed, 1 skipped"
+    last = capsys.readouterr().out.splitlines()[-2:]
+    assert last == ["== skipped: no Redis", "11 passed, 1 failed, 1 skipped"]
     assert staged.main(["unit"]) == 0
 
 
