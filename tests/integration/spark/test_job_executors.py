@@ -1,7 +1,11 @@
-"""The job on several executors: each has a part of the buckets, and the states are the fold's."""
+"""The job on several executors, and beside another: each has its part, and the states are the
+fold's."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +13,15 @@ import pytest
 from jobs import SCENARIOS, Job, Load
 from judge import assert_equal_to_fold
 
+from domain.records import Report
 from stack import EmbeddedBroker, wait_until
 from wire.job import decode_heartbeat
+from wire.source import encode_report
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+
+
+SITES, ORDERS = SCENARIOS.split("\n\n")
 
 
 @pytest.fixture
@@ -22,6 +31,17 @@ def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
     made.configure(SCENARIOS)
     yield made
     made.clean_up()
+
+
+@pytest.fixture
+def apart(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[list[Job]]:
+    """A job for each of two scenarios, on one broker, not yet started."""
+    jobs = [Job(broker, tmp_path / name, f"{name}.", batch_s=5) for name in ("sites", "orders")]
+    for each, text in zip(jobs, (SITES, ORDERS), strict=True):
+        each.configure(text)
+    yield jobs
+    for each in jobs:
+        each.clean_up()
 
 
 def owners(job: Job) -> dict[str, str]:
@@ -49,3 +69,30 @@ def test_the_working_copy_of_the_state_lies_in_the_directory_that_is_set(job: Jo
     checkpoint = job.data_dir / "checkpoint"
     wait_until(lambda: list(checkpoint.rglob("*.zip")), 60, "no state was committed")
     assert list((job.data_dir / "spark").rglob("*")), "nothing of Spark's lies there"
+
+
+def report(job: Job, scenario: str, asset: str, state: str) -> None:
+    """Send a report to a job's own topic."""
+    value = encode_report(Report(asset, "w1", state))
+    job.bus.producer().send_and_wait(job.topics.reports(scenario), asset.encode(), value)
+
+
+def shown(job: Job, scenario: str) -> dict[str, str]:
+    """Return the newest state of each asset that the job has written."""
+    records = job.read([job.topics.states(scenario)])
+    states = {m.key: json.loads(m.value)["state"] for m in records if m.key and m.value}
+    return {asset.decode(): state for asset, state in states.items()}
+
+
+def test_a_scenario_with_a_job_of_its_own_goes_on_without_the_other(apart: list[Job]) -> None:
+    sites, orders = apart
+    process = sites.start()
+    orders.start()
+    report(sites, "sites", "shop", "attack")
+    report(orders, "orders", "order-1", "received")
+    wait_until(lambda: shown(sites, "sites") == {"shop": "attack"}, 120, f"see {sites.log}")
+    wait_until(lambda: shown(orders, "orders") == {"order-1": "received"}, 120, f"see {orders.log}")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    report(orders, "orders", "order-2", "received")
+    wait_until(lambda: "order-2" in shown(orders, "orders"), 30, "the other job stands still")
