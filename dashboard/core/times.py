@@ -116,6 +116,9 @@ def exact_span(ms: int) -> str:
 
 # ---- marks of a page ------------------------------------------------------------------------
 
+PAST_MS = 5_000
+"""So long after its time nobody knows any more when something will be."""
+
 
 def moment(at: int, now: int) -> SafeString:
     """Return a mark of a time: its time of day, with the date unless that is today's at `now`."""
@@ -126,20 +129,21 @@ def moment(at: int, now: int) -> SafeString:
 
 def since(at: int, now: int) -> SafeString:
     """Return a mark of how long ago a time was."""
-    return _ticking("since", at, now - at)
+    return _ticking("since", at, duration(now - at))
 
 
 def until(at: int, now: int) -> SafeString:
-    """Return a mark of how long it is until a time."""
-    return _ticking("until", at, at - now)
+    """Return a mark of how long it is until a time: a dash where that has passed, and nothing says
+    that it came, as while the job is silent."""
+    return _ticking("until", at, duration(at - now) if at - now >= -PAST_MS else "–")
 
 
-def _ticking(kind: str, at: int, ms: int) -> SafeString:
+def _ticking(kind: str, at: int, text: str) -> SafeString:
     return format_html(
         '<time data-{}="{}" datetime="{}" title="{}">{}</time>',
         kind,
         at,
         iso_second(at),
         utc(at),
-        duration(ms),
+        text,
     )

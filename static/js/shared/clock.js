@@ -38,6 +38,17 @@ export function duration(ms) {
   return s >= 60 ? `${Math.floor(s / 60)} m ${two(s % 60)} s` : `${s} s`;
 }
 
+const PAST_MS = 5000;
+
+/**
+ * How long it is until something: `42 s`; `–` where its time has passed, and nothing says that it
+ * came, as while the job is silent.
+ *
+ * @param {number} ms
+ * @returns {string}
+ */
+export const within = (ms) => (ms < -PAST_MS ? "–" : duration(ms));
+
 const iso = (at) => new Date(at).toISOString();
 
 /**
@@ -160,7 +171,7 @@ export function ticking(kind, at) {
   time.dataset.local = "";
   time.setAttribute("datetime", `${iso(at).slice(0, 19)}Z`);
   time.title = both(at);
-  time.textContent = duration(kind === "since" ? now() - at : at - now());
+  time.textContent = kind === "since" ? duration(now() - at) : within(at - now());
   return time;
 }
 
@@ -182,7 +193,7 @@ function tick() {
   if (frozen) return;
   for (const time of select("time[data-since], time[data-until]")) {
     const { since, until } = time.dataset;
-    const text = duration(since === undefined ? Number(until) - at : at - Number(since));
+    const text = since === undefined ? within(Number(until) - at) : duration(at - Number(since));
     if (time.textContent !== text) time.textContent = text;
   }
 }
