@@ -55,7 +55,7 @@ from dashboard.filter_language.parser import MAX_TEXT, FilterError
 from dashboard.filter_language.terms import Filter, doubt_term
 from dashboard.filters.search import by_name
 from dashboard.labels.queries import labels_of
-from dashboard.live.typed_filter import with_states
+from dashboard.live.typed_filter import unknown_states, with_states
 from dashboard.states.models import Answer, AssetState
 from dashboard.states.queries import counts, doubt_counts
 from dashboard.stores.ways import Via
@@ -138,6 +138,8 @@ def list_assets(
         return many_by(via, known, after, limit)
     if via not in (None, "database"):
         raise invalid("via", "database beside state, doubt or q: other stores find names alone")
+    if unknown_states(known, state):
+        raise invalid("state", f"one of {', '.join(spec.name for spec in known.states)}")
     try:
         wanted = with_states(known, state, q, now)
     except FilterError as error:

@@ -27,7 +27,7 @@ from dashboard.live.merge import Merged
 from dashboard.live.page_filter import LIMIT, Filter, order_of_token
 from dashboard.live.shared_live_view import live_view
 from dashboard.live.snapshots import Read, read
-from dashboard.live.typed_filter import named, shown
+from dashboard.live.typed_filter import named, shown, unknown_states
 from dashboard.pipelines.reporters import reporter_of
 from dashboard.states.caveats import NAMED
 from dashboard.states.newest import record_of
@@ -77,10 +77,13 @@ def _beginning(request: HttpRequest, begins: SavedFilter) -> HttpResponse:
 
 def _wanted(request: HttpRequest, known: Scenario, text: str) -> tuple[Filter, str]:
     """Return the filter asked for, without its text if that is no filter, and why it is none."""
-    states = named(known, request.GET.getlist("state")[:50])
+    given = request.GET.getlist("state")[:50]
+    unknown = unknown_states(known, given)
+    states = named(known, (state for state in given if state not in unknown))
     after = order_of_token(request.GET.get("after", ""))
+    problem = f"No state is called {', '.join(unknown)}" if unknown else ""
     try:
-        return shown(known, states, text, now_ms(), after=after), ""
+        return shown(known, states, text, now_ms(), after=after), problem
     except FilterError as error:
         return Filter(states, after=after), str(error)
 

@@ -31,6 +31,16 @@ def named(scenario: Scenario, states: Iterable[str]) -> frozenset[str]:
     return readable(state_of(state, scenario) or state for state in states)
 
 
+def unknown_states(scenario: Scenario, states: Iterable[str]) -> list[str]:
+    """Return which of these name no state: a board of them would be empty, as if all were well.
+
+    An open vocabulary has any state.
+    """
+    if scenario.open_vocabulary:
+        return []
+    return [state for state in states if state_of(state, scenario) is None]
+
+
 def with_states(scenario: Scenario, states: Iterable[str], text: str, now: int) -> Filter:
     """Return the filter of a text within these states (none: all). Raises FilterError."""
     wanted = parse(text, scenario, now, _keys(scenario))

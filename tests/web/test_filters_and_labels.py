@@ -62,6 +62,19 @@ def test_the_board_and_rest_find_the_same(
     assert answer["next"] is None
 
 
+def test_a_state_that_there_is_not_is_said_and_shows_no_empty_board(
+    board: World, client: Client
+) -> None:
+    page = client.get("/?scenario=attack&state=bogus").content.decode()
+    assert "No state is called bogus. What is shown is without it." in page
+    assert 'data-asset="' in page
+    refused = client.get("/api/v1/scenarios/attack/assets?state=clear&state=bogus")
+    assert refused.status_code == 422
+    (error,) = refused.json()["errors"]
+    assert error == {"field": "state", "expected": "one of under-attack, suspicious, clear"}
+    assert client.get("/api/v1/scenarios/orders/assets?state=lost").status_code == 200, "open"
+
+
 def test_a_text_that_is_no_filter_is_said_and_kept(board: World, client: Client) -> None:
     page = client.get("/", {"scenario": "attack", "q": "sate:clear"}).content.decode()
     assert "there is no key sate; did you mean state:?" in page
