@@ -167,8 +167,8 @@ def sentence(found: Summary) -> str:
     if found.empty:
         return f"No asset was on the board in this time.{_part_observed(found)}"
     parts = (
-        _available(now, before, before_name(found)) + _part_observed(found),
         _incidents(found),
+        _available(now, before, before_name(found)) + _part_observed(found),
         *_targets(found),
     )
     return " ".join(parts)
@@ -219,7 +219,8 @@ def _available(now: Figures, before: Figures, name: str) -> str:
 def _incidents(found: Summary) -> str:
     now, before = found.whole.now, found.whole.before
     if not now.incidents:
-        after = f", after {before.incidents:,} before" if before.incidents else ""
+        then = before_name(found)
+        after = f", after {before.incidents:,} {then}" if before.incidents else ""
         return f"There was no incident{after}."
     words = f"There {'was' if now.incidents == 1 else 'were'} {count(now.incidents, 'incident')}"
     words = f"{words} on {count(now.assets, 'asset')}{_by_scenario(found)}"
@@ -227,8 +228,9 @@ def _incidents(found: Summary) -> str:
         return f"{words}."
     difference = now.incidents - before.incidents
     if not difference:
-        return f"{words}, as many as before."
-    return f"{words}, {abs(difference):,} {'more' if difference > 0 else 'fewer'} than before."
+        return f"{words}, as many as {before_name(found)}."
+    more = f"{abs(difference):,} {'more' if difference > 0 else 'fewer'}"
+    return f"{words}, {more} than {before_name(found)}."
 
 
 def _by_scenario(found: Summary) -> str:

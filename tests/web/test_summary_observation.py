@@ -121,9 +121,9 @@ def test_a_product_of_twelve_minutes_says_that_no_more_was_observed(new: None, c
     context = client.get("/summary/").context
     assert context["title"] == "Week 10 of 2026"
     assert context["sentence"] == (
-        "Assets were in a good state for 87.5 % of the time; there is nothing of the week before "
-        "to compare with. 12 m 00 s of 2 d 12 h were observed. There was 1 incident on 1 asset "
-        "(Attacks 1, Connectivity not observed). Attacks: the target of 50 % is met in the 12 m "
+        "There was 1 incident on 1 asset (Attacks 1, Connectivity not observed). Assets were in a "
+        "good state for 87.5 % of the time; there is nothing of the week before to compare with. "
+        "12 m 00 s of 2 d 12 h were observed. Attacks: the target of 50 % is met in the 12 m "
         "00 s that were observed, with 75 % of the error budget left."
     )
     assert [cell.level for cell in cells(context)] == [-1, -1, 4, -1, -1, -1, -1]
@@ -219,9 +219,9 @@ def test_hours_without_the_job_count_neither_as_good_nor_as_bad(
     assert now.times == (2 * seen - 80 * MINUTE_MS, 80 * MINUTE_MS, 0, 0)
     assert now.observed == (seen, DAY_MS, True)
     assert context["sentence"] == (
-        "Assets were in a good state for 96.875 % of the time, 3.125 points worse than the day "
-        "before. 21 h 20 m of 1 d 00 h were observed. There was 1 incident on 1 asset, 1 more "
-        "than before. The target of 97 % is missed in the 21 h 20 m that were observed: 3 m 12 s "
+        "There was 1 incident on 1 asset, 1 more than the day before. Assets were in a good state "
+        "for 96.875 % of the time, 3.125 points worse than the day before. 21 h 20 m of 1 d 00 h "
+        "were observed. The target of 97 % is missed in the 21 h 20 m that were observed: 3 m 12 s "
         "more than the error budget was spent."
     )
     assert tile(context, "availability").note == "target 97 %, judged over 21 h 20 m of 1 d 00 h"
