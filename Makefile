@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 # Ten processes start together: without it each would compile all that it imports, at every start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment setup run test test-all test-fast lint types lock jars-lock sbom audit target-stop target-start status pictures \
+.PHONY: help environment setup run test test-all test-fast lint types lock jars-lock sbom audit agents-wheel target-stop target-start status pictures \
 	bench bench-drain bench-recovery bench-live bench-pauses bench-materialise bench-summary bench-seed bench-scale bench-emission bench-sessions bench-stores bench-standby bench-peers bench-growth bench-quick clean
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make bench-quick   the main ratios to the peers, in under five minutes"
 	@echo "make lock          pin the Python packages anew (jars-lock: the Java archives)"
 	@echo "make sbom          write down every part of the product (CycloneDX)"
+	@echo "make agents-wheel  build the package with which other programs report and log"
 	@echo "make audit ADVISORIES=PATH  look the parts up in a copy of known vulnerabilities"
 	@echo "make setup clean"
 
@@ -84,6 +85,9 @@ audit: environment
 	@$(PYTHON) -m ops.jars
 	@$(PYTHON) -m ops.vulnerability_audit $(ADVISORIES)
 
+agents-wheel: environment
+	@$(PYTHON) -m ops.agents_wheel
+
 target-stop:
 	@$(PYTHON) -m ops.control stop target
 
@@ -110,4 +114,4 @@ bench-quick: setup
 	@$(PYTHON) -m bench.peers --quick $(OPTIONS)
 
 clean:
-	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis test-results
+	rm -rf .venv .jars dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis test-results

@@ -3,5 +3,13 @@
 from agents.log_handler import KafkaHandler
 from agents.reporter import Reporter, ReportRefused
 from agents.spool import SpoolFull, SpoolInUse
+from bus.kafka_client import KafkaClient
 
-__all__ = ["KafkaHandler", "ReportRefused", "Reporter", "SpoolFull", "SpoolInUse"]
+__all__ = [
+    "KafkaClient",
+    "KafkaHandler",
+    "ReportRefused",
+    "Reporter",
+    "SpoolFull",
+    "SpoolInUse",
+]

@@ -21,8 +21,16 @@ from itertools import count
 from typing import Any, Literal, get_args
 
 from agents.log_records import check_fields, encode
-from bus.base import BusError, Delivered, OnDelivery, QueueFull, Refused, TooLarge
-from bus.kafka import KafkaBus
+from bus.base import (
+    BusError,
+    Delivered,
+    OnDelivery,
+    QueueFull,
+    Refused,
+    TooLarge,
+    Unavailable,
+)
+from bus.kafka_client import KafkaClient
 from bus.kafka_producer import KafkaProducer
 from wire.topics import REPORTS
 
@@ -73,7 +81,8 @@ class KafkaHandler(logging.Handler):
 
     `sent` counts the records that were taken, `delivered` those that Kafka confirmed, `truncated`
     those that were cut to 64 KiB, `dropped` the lost ones by reason: buffer-full, undelivered,
-    too-large, refused, partition, closed, failed. A child process counts its own.
+    too-large, refused, partition, closed, failed. `unconfirmed` counts those that were given up
+    without Kafka's word: they may be in the topic or not. A child process counts its own.
     """
 
     flushOnClose = False  # noqa: N815 - logging's own name; close waits itself
@@ -119,7 +128,7 @@ class KafkaHandler(logging.Handler):
         """Begin, also as a forked child, in which the parent's producer has no threads."""
         self._pid, self._ended = os.getpid(), threading.Event()
         self._count_lock = threading.Lock()
-        self.sent = self.delivered = self.truncated = 0
+        self.sent = self.delivered = self.unconfirmed = self.truncated = 0
         self.dropped: Counter[str] = Counter()
         self._own = threading.local()
         self._room, self._away = threading.Event(), False
@@ -242,6 +251,10 @@ class KafkaHandler(logging.Handler):
             self._away = False
             with self._count_lock:
                 self.delivered += 1
+        elif isinstance(outcome, Unavailable):
+            # Also one that still waits to be sent may have been sent before, to a slow broker.
+            with self._count_lock:
+                self.unconfirmed += 1
         else:
             self._drop(_reason(outcome))
 
@@ -267,7 +280,7 @@ class KafkaHandler(logging.Handler):
             self._own.busy = False
 
     def close(self) -> None:
-        """Flush, and drop what Kafka does not have by then. A parent's records are its own."""
+        """Flush, and give up what is not confirmed by then. A parent's records are its own."""
         if self._pid == os.getpid() and not self._ended.is_set():
             self.flush()
             self._ended.set()
@@ -283,10 +296,10 @@ class KafkaHandler(logging.Handler):
     def _run(self) -> None:
         self._own.busy = True
         look_at = 0.0
-        bus = KafkaBus(self._config)
+        client = KafkaClient(self._config)
         while not self._ended.is_set():
             if time.monotonic() >= look_at:
-                self._count_partitions(bus)
+                self._count_partitions(client)
                 look_at = time.monotonic() + self._next_look_s()
             self._producer.poll(_POLL_S)
 
@@ -295,10 +308,10 @@ class KafkaHandler(logging.Handler):
             return RETRY_S
         return REFRESH_S if self._partition else math.inf
 
-    def _count_partitions(self, bus: KafkaBus) -> None:
+    def _count_partitions(self, client: KafkaClient) -> None:
         """Look whether the topic is there: a record before it would have some brokers make it."""
         try:
-            partitions = bus.partitions(self._topic)
+            partitions = client.partitions(self._topic)
         except BusError as error:
             self._note(error)
             return

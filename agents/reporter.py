@@ -1,6 +1,6 @@
 """A client library for whoever reports what it sees.
 
-    with Reporter(KafkaBus(options), "attack.reports", Path("spool")) as reporter:
+    with Reporter(KafkaClient(options), "attack.reports", Path("spool")) as reporter:
         reporter.report("shop.example", "waf-7", "under-attack")
 
 A report is accepted once `report` has returned. From then on it survives a kill of the process, an
@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from agents.courier import Courier, OnConfirmed
 from agents.spool import Spool, SpoolFull
-from bus.base import Bus
+from bus.base import Producers
 from domain.records import Leave, Record, Report
 from wire.source import MAX_TIME, decode_source, detail_text, encode_leave, encode_report
 
@@ -77,7 +77,7 @@ class Reporter:
 
     def __init__(
         self,
-        bus: Bus,
+        bus: Producers,
         topic: str,
         spool_dir: Path,
         clock: Callable[[], int] = wall_clock,

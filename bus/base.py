@@ -200,11 +200,15 @@ class Batches(Protocol):
         """
 
 
-class Bus(Protocol):
-    """One Kafka cluster."""
+class Producers(Protocol):
+    """One Kafka cluster to write to."""
 
     def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> Producer:
         """Return a producer that gives a record up `message_timeout_s` after it was sent."""
+
+
+class Bus(Producers, Protocol):
+    """One Kafka cluster."""
 
     def reader(self, starts: Mapping[TopicPartition, int], *, gather_s: float = 0) -> Reader:
         """Return a reader of these partitions; an offset out of range goes to the earliest.

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import confluent_kafka as ck
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -25,75 +20,31 @@ from bus.base import (
     GroupMember,
     LoginRefused,
     MemberEvents,
-    NotPermitted,
     TopicMismatch,
     TopicPartition,
     TopicSpec,
     Unavailable,
 )
 from bus.kafka_batches import KafkaBatches
-from bus.kafka_errors import Login, bus_error, log, raised, result
+from bus.kafka_client import KafkaClient, watched
+from bus.kafka_errors import bus_error, raised
 from bus.kafka_groups import Coordinator
 from bus.kafka_member import KafkaMember
-from bus.kafka_producer import IDEMPOTENT, KafkaProducer
 from bus.kafka_reader import KafkaReader
 
-_COMMON = {"reconnect.backoff.max.ms": "1000", "log_level": "2"}
 _BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 2.0
 _PATIENCE_S = 3.0
-# A client is replaced whose requests of one kind have failed for so long, and only failed: those
-# begun while a broker stands still for a minute may keep librdkafka from ever asking it again.
-_RENEW_S = 10.0
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
-def _watched(
-    request: Callable[Concatenate[KafkaBus, P], R],
-) -> Callable[Concatenate[KafkaBus, P], R]:
-    """Have the bus renew its client where requests of this kind do nothing but fail."""
-
-    @wraps(request)
-    def asked(bus: KafkaBus, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        begun = time.monotonic()
-        try:
-            answer = request(bus, *args, **kwargs)
-        except Unavailable:
-            bus.failed(request.__name__, begun)
-            raise
-        bus.answered(request.__name__)
-        return answer
-
-    return asked
-
-
-class KafkaBus:
+class KafkaBus(KafkaClient):
     """A Kafka cluster. `options`: librdkafka's names, `bootstrap.servers` at least."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = {**_COMMON, **options}
-        self._lock = threading.Lock()
-        self._login = Login()
-        self._admin: AdminClient | None = None
-        self._former: AdminClient | None = None
-        self._made_at = 0.0
-        self._failing: dict[str, float] = {}
-
-    def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> KafkaProducer:
-        """Return a producer that gives a record up `message_timeout_s` after it was sent."""
-        timing = {
-            "linger.ms": f"{linger_ms:g}",
-            "delivery.timeout.ms": str(max(int(message_timeout_s * 1000), int(linger_ms) + 1)),
-        }
-        return KafkaProducer({**self._options, **IDEMPOTENT, **timing})
 
     def reader(self, starts: Mapping[TopicPartition, int], *, gather_s: float = 0) -> KafkaReader:
         """Return a reader of these partitions; an offset out of range goes to the earliest."""
         return KafkaReader(self._options, starts, self.batches, gather_s)
 
-    @_watched
+    @watched
     def batches(self, place: TopicPartition, timeout_s: float = 10) -> KafkaBatches:
         """Open the log of a partition, to be read batch by batch. Raises BusError."""
         try:
@@ -109,7 +60,7 @@ class KafkaBus:
             raise Unavailable(f"{place[0]}/{place[1]} has no leader")
         return KafkaBatches((leader.host, leader.port), place, self._options, timeout_s)
 
-    @_watched
+    @watched
     def alter(self, topic: str, settings: Mapping[str, str], timeout_s: float = 10) -> None:
         """Change these of a topic's settings, and no others. Raises BusError."""
         kind, change = ConfigResource.Type.TOPIC, AlterConfigOpType.SET
@@ -120,13 +71,6 @@ class KafkaBus:
         futures = self._client().incremental_alter_configs([resource], request_timeout=timeout_s)
         for future in futures.values():
             self._result(future, timeout_s, topic, "ALTER_CONFIGS")
-
-    def partitions(self, topic: str, timeout_s: float = 10) -> int:
-        """Return how many partitions the topic has, 0 where it is missing.
-
-        Raises Unavailable and NotPermitted.
-        """
-        return self._present([topic], timeout_s).get(topic, 0)
 
     def offsets(
         self, topics: Iterable[str], timeout_s: float = 10
@@ -163,7 +107,7 @@ class KafkaBus:
         begin, end = (self._edges(places, edge, timeout_s) for edge in ("earliest", "latest"))
         return {place: (begin[place], end[place]) for place in begin}
 
-    @_watched
+    @watched
     def _edges(
         self, places: list[ck.TopicPartition], edge: str, timeout_s: float
     ) -> dict[TopicPartition, int]:
@@ -182,7 +126,7 @@ class KafkaBus:
                 raise Unavailable(f"no broker knows the offsets of {topic}/{partition} yet")
         return offsets
 
-    @_watched
+    @watched
     def topic_ids(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, str]:
         """Return each topic's id; a missing topic is left out. Raises BusError."""
         topics = list(topics)
@@ -209,7 +153,7 @@ class KafkaBus:
         _until(timeout_s, ask)
         return settings
 
-    @_watched
+    @watched
     def _settings(self, topics: Iterable[str], timeout_s: float) -> dict[str, dict[str, str]]:
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         if not resources:
@@ -234,7 +178,7 @@ class KafkaBus:
         wanted = {spec.name: spec for spec in specs}
         _until(timeout_s, lambda left: self._create(wanted, replication, left))
 
-    @_watched
+    @watched
     def _create(self, wanted: Mapping[str, TopicSpec], replication: int, left_s: float) -> bool:
         """Try once to create them; return whether every topic has a leader for each partition."""
         counts = self._counts(left_s)
@@ -265,61 +209,6 @@ class KafkaBus:
     def wait(self, timeout_s: float) -> None:
         """Return once a broker answers. Raises Unavailable."""
         _until(timeout_s, lambda left: self._counts(left) is not None)
-
-    @_watched
-    def _counts(self, timeout_s: float) -> dict[str, int]:
-        """Return the partition counts of the topics of which each partition has a leader."""
-        try:
-            cluster = self._client().list_topics(timeout=max(0.1, min(timeout_s, 10)))
-        except ck.KafkaException as error:
-            raise self._cause(raised(error)) from error
-        self._login.taken()
-        return {
-            name: len(topic.partitions)
-            for name, topic in cluster.topics.items()
-            if topic.error is None and all(p.leader >= 0 for p in topic.partitions.values())
-        }
-
-    def _present(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
-        """Return the partition counts of those topics that are there, and perhaps of others.
-
-        Raises NotPermitted where Kafka hides one from this user: its list of all topics has only
-        those that the user may describe.
-        """
-        wanted, counts = set(topics), self._counts(timeout_s)
-        if absent := sorted(wanted - counts.keys()):
-            self._check_visible(absent, timeout_s)
-        return counts
-
-    def _check_visible(self, topics: list[str], timeout_s: float) -> None:
-        """Raise NotPermitted where Kafka does not say whether these are there."""
-        asked = ck.TopicCollection(topics)
-        futures = self._client().describe_topics(asked, request_timeout=timeout_s)
-        hidden = []
-        for name, future in futures.items():
-            try:
-                self._result(future, timeout_s)
-            except NotPermitted:
-                hidden.append(name)
-            except BusError:
-                continue  # it is not there, or not yet
-        if hidden:
-            error = ck.KafkaError(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED)
-            raise bus_error(error, ", ".join(hidden), "DESCRIBE")
-
-    def _cause(self, error: BusError) -> BusError:
-        """Return the refused login where one is behind an error, else the error."""
-        self._client().poll(0)  # has librdkafka call back
-        return self._login.cause(error)
-
-    def _result(self, future: Future[Any], timeout_s: float, on: str = "", right: str = "") -> Any:
-        """Return what a request answered. on, right: what it needs, and where. Raises BusError."""
-        try:
-            answer = result(future, timeout_s, on, right)
-        except Unavailable as error:
-            raise self._cause(error) from error
-        self._login.taken()
-        return answer
 
     def member(
         self,
@@ -367,33 +256,6 @@ class KafkaBus:
 
         _until(timeout_s, ask)
         return bool(dead)
-
-    # ---- the client of all other requests ----
-
-    def _client(self) -> AdminClient:
-        with self._lock:
-            if self._admin is None:
-                hooks: dict[str, Any] = {"error_cb": self._login.heard}
-                self._admin = AdminClient({**self._options, "log_level": "0", **hooks})
-                self._made_at = time.monotonic()
-            return self._admin
-
-    def answered(self, kind: str) -> None:
-        """Note that a request of this kind was answered. For `_watched`."""
-        with self._lock:
-            self._failing.pop(kind, None)
-
-    def failed(self, kind: str, begun: float) -> None:
-        """Note that nobody answered a request of this kind, and replace a client of which all have
-        failed for `_RENEW_S`. For `_watched`."""
-        with self._lock:
-            since = self._failing.setdefault(kind, max(begun, self._made_at))
-            if self._admin is None or time.monotonic() - since < _RENEW_S:
-                return
-            log.debug("kafka: nothing answers; the client for requests is made anew")
-            # Others may still wait for what they have asked of it: it ends with the next one.
-            self._former, self._admin = self._admin, None
-            self._failing.clear()
 
 
 def _until(timeout_s: float, attempt: Callable[[float], bool]) -> None:

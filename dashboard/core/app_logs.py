@@ -38,9 +38,10 @@ def stop() -> None:
 
 
 def outcomes() -> Iterable[tuple[tuple[str], int]]:
-    """Return how many records Kafka has, and how many were dropped, by reason."""
+    """Return how many records became what: delivered, unconfirmed, or dropped for a reason."""
     if handler := _handler():
-        for outcome, n in {"delivered": handler.delivered, **handler.dropped}.items():
+        known = {"delivered": handler.delivered, "unconfirmed": handler.unconfirmed}
+        for outcome, n in {**known, **handler.dropped}.items():
             yield (outcome,), n
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from bus import kafka
+from bus import kafka_client
 from bus.base import BusError, Unavailable
-from bus.kafka import _RENEW_S, KafkaBus
+from bus.kafka import KafkaBus
+from bus.kafka_client import _RENEW_S
 
 
 class Cluster:
@@ -20,8 +21,8 @@ class Cluster:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.made = 1000.0, list[Client]()
-        monkeypatch.setattr(kafka, "AdminClient", lambda _options: self.client())
-        monkeypatch.setattr(kafka.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(kafka_client, "AdminClient", lambda _options: self.client())
+        monkeypatch.setattr(kafka_client.time, "monotonic", lambda: self.now)
 
     def client(self) -> Client:
         self.made.append(Client(self))

@@ -16,7 +16,15 @@ import pytest
 import agents.log_handler
 from agents import KafkaHandler
 from bus import memory
-from bus.base import Message, TopicSpec
+from bus.base import (
+    BusError,
+    LoginRefused,
+    Message,
+    NotPermitted,
+    TooLarge,
+    TopicSpec,
+    Unavailable,
+)
 from bus.memory import MemoryBus
 from stack import wait_until
 from wire.partitioner import partition_of
@@ -34,7 +42,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> MemoryBus:
     """A bus in memory, in place of the Kafka that handlers send to."""
     bus = MemoryBus(lambda: NOW)
     bus.ensure_topics([TopicSpec(TOPIC, PARTITIONS, {})])
-    monkeypatch.setattr(agents.log_handler, "KafkaBus", lambda _options: bus)
+    monkeypatch.setattr(agents.log_handler, "KafkaClient", lambda _options: bus)
     monkeypatch.setattr(agents.log_handler, "KafkaProducer", lambda _options: bus.producer())
     return bus
 
@@ -295,6 +303,34 @@ def test_close_ends_within_its_bound_and_counts_what_is_lost(
     handler.close()
     assert time.monotonic() - begun < 2
     assert handler.dropped == {"undelivered": 3}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "dropped", "unconfirmed"),
+    [
+        (Unavailable("no answer in time"), {}, 1),
+        (LoginRefused("as the password has changed meanwhile"), {}, 1),
+        (NotPermitted("the topic"), {"refused": 1}, 0),
+        (TooLarge("for the topic"), {"too-large": 1}, 0),
+        (BusError("INVALID_RECORD"), {"undelivered": 1}, 0),
+    ],
+)
+def test_what_nobody_knows_is_not_counted_as_lost(
+    bus: MemoryBus,
+    handle: Open,
+    logger: logging.Logger,
+    monkeypatch: pytest.MonkeyPatch,
+    outcome: BusError,
+    dropped: dict[str, int],
+    unconfirmed: int,
+) -> None:
+    handler = handle()
+    monkeypatch.setattr(bus, "append", lambda _sent: outcome)
+    logger.info("x")
+    handler.flush()
+    wait_until(lambda: handler.unconfirmed + handler.dropped.total() == 1, 10, "not counted")
+    assert (handler.sent, handler.delivered) == (1, 0)
+    assert (handler.dropped, handler.unconfirmed) == (dropped, unconfirmed)
 
 
 def test_a_huge_record_is_cut_and_counted(

@@ -1,11 +1,18 @@
-"""A real PostgreSQL server for the tests of a module."""
+"""What the tests of this stage share: a PostgreSQL server, and a program's own environment."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from postgresql import postgresql_server
+
+from ops.agents_wheel import build
 
 
 @pytest.fixture(scope="module")
@@ -13,3 +20,28 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a PostgreSQL server; each test makes its database."""
     with postgresql_server(tmp_path_factory.mktemp("postgresql")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def agents_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh environment: `tallyboard-agents`, and the packages it names.
+
+    Those two are links to the ones that the lock file pins, so that nothing is fetched.
+    """
+    folder = tmp_path_factory.mktemp("agents-environment")
+    python = folder / "venv" / "bin" / "python"
+    _uv("venv", "--no-config", "--python", sys.executable, python.parents[1])
+    [packages] = python.parents[1].glob("lib/*/site-packages")
+    for part in ("confluent_kafka", "msgspec"):
+        for path in Path(sysconfig.get_path("platlib")).glob(f"{part}*"):
+            if path.suffix == ".dist-info":
+                shutil.copytree(path, packages / path.name)  # uv follows no link to one
+            else:
+                (packages / path.name).symlink_to(path)
+    _uv("pip", "install", "--offline", "--no-deps", "--python", python, build(folder))
+    _uv("pip", "check", "--python", python)
+    return python
+
+
+def _uv(*words: object) -> None:
+    subprocess.run([sys.executable, "-m", "uv", *map(str, words)], check=True, timeout=120)

@@ -111,6 +111,27 @@ def test_broker_killed_under_reports_and_brought_back(
     assert sorted(numbers) == list(range(400 - 21, 400))
 
 
+def test_what_a_slow_broker_took_stays_unconfirmed_until_it_is_sent_again(
+    own_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """It stands still while the program ends, and writes what it was sent once it goes on."""
+    bus = bus_of(own_broker)
+    reporter = Reporter(bus, TOPIC, tmp_path / "spool")
+    reporter.report("site", "waf-1", "clear")
+    assert reporter.flush(20) == 0
+    own_broker.stand_still()
+    for n in range(100):
+        reporter.report(f"site-{n}", "waf-1", "clear")
+    reporter.close(2)
+    assert (reporter.confirmed, reporter.unconfirmed, reporter.rejected) == (1, 100, 0)
+    own_broker.go_on()
+    wait_until(lambda: len(log_of(bus)) > 1, 30, "the broker took nothing of what it was sent")
+    with Reporter(bus, TOPIC, tmp_path / "spool") as again:
+        assert again.flush(30) == 0
+        assert (again.confirmed, again.unconfirmed) == (100, 0)
+    assert len(votes(log_of(bus))) == 101
+
+
 REPORTING = """
 import sys, time
 from pathlib import Path
