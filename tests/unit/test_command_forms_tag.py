@@ -51,7 +51,7 @@ def test_operators_and_admins_get_a_form_for_each_command(role: str):
 def test_a_manager_is_told_that_commands_are_for_others():
     shown = page("manager")
     assert "<form" not in shown
-    assert "commands are for operators and admins" in shown
+    assert "Commands are for operators and admins" in shown
 
 
 def test_without_a_role_there_is_nothing_to_see():
