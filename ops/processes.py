@@ -13,7 +13,7 @@ BROKER = "broker"
 CELERY = ("-m", "celery", "-A", "dashboard")
 ALONE = ("--concurrency", "1", "--without-gossip", "--without-mingle", "--loglevel", "info")
 """Options of Celery's workers: they need not know of each other."""
-OF_INVOICES = {"invoices", "invoice-archive", "invoice-lines", "loyalty"}
+OF_INVOICES = {"invoices", "invoice-archive", "invoice-lines", "loyalty", "price-differences"}
 """Pipelines that read what the demo's tills send, or what others make of it."""
 
 

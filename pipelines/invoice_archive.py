@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from streaming.pipelines.declaration import Pipeline, Source, Table, Trigger
+from streaming.pipelines.declaration import Parallelism, Pipeline, Source, Table, Trigger
 
 # A line as `invoice-lines` has it: masked. `at`: Unix ms; `price` and `amount`: cents.
 LINE = """
@@ -34,4 +34,6 @@ PIPELINE = Pipeline(
     table=Table("invoices_table", keys=("invoice", "line")),
     transform=invoice_archive,
     trigger=Trigger(every_ms=20_000, max_records=50_000),
+    # So many tasks write the files of a batch, on a cluster each in an executor.
+    parallelism=Parallelism(slots=2),
 )

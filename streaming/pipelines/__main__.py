@@ -92,7 +92,10 @@ def _list(settings: Settings) -> None:
             "name": pipeline.name,
             "title": pipeline.title,
             "on": pipeline.name in on,
-            "reads": [source.topic for source in pipeline.sources.values()],
+            "reads": [
+                *(source.topic for source in pipeline.sources.values()),
+                *(table.topic for table in pipeline.global_tables.values()),
+            ],
             "writes": queries.outputs(settings, pipeline),
         }
         sys.stdout.write(json.dumps(line) + "\n")

@@ -41,7 +41,8 @@ def _expect(right: bool, what: str, expected: str, got: object) -> None:
 
 @dataclass(frozen=True)
 class Emission:
-    """How long a sink gathers updates of a key, ms, and how many bytes; 0 turns both off."""
+    """How long a table's sink gathers updates of a key, ms, and how many bytes all tasks of the
+    pipeline may hold; 0 turns both off."""
 
     every_ms: int = 100
     max_bytes: int = 10 << 20
@@ -54,6 +55,9 @@ class Emission:
     def on(self) -> bool:
         """Return whether updates are gathered."""
         return bool(self.every_ms and self.max_bytes)
+
+
+AT_ONCE = Emission(every_ms=0)
 
 
 @dataclass(frozen=True)
@@ -144,10 +148,35 @@ class Source:
 
 
 @dataclass(frozen=True)
+class GlobalTable:
+    """A topic that a pipeline follows as a table: the newest record of each key is its row, and one
+    without a value deletes it. Each batch has the table as it is when it begins.
+
+    topic: without the prefix; schema: Spark's DDL of the value as JSON; None: it stays bytes. A row
+    whose newest record does not fit is left out.
+    """
+
+    topic: str
+    schema: str | None = None
+
+    def __post_init__(self) -> None:
+        plain = bool(TOPIC.fullmatch(self.topic)) and not set(self.topic) & set("*?")
+        _expect(plain, "GlobalTable.topic", "the name of one topic", self.topic)
+        _expect(
+            self.schema is None or bool(self.schema.strip()),
+            "GlobalTable.schema",
+            "the columns of the value, or None",
+            self.schema,
+        )
+
+
+@dataclass(frozen=True)
 class Sink:
     """A topic that a pipeline writes, without the prefix; created where it is missing.
 
-    keep_ms: how long it keeps records; compacted: only the newest of each key stays.
+    keep_ms: how long it keeps records; compacted: it is a table, of which only the newest record of
+    each key stays. emit: how a table gathers updates of a key; a stream gathers none, as its
+    readers want each record.
     partitioner: makes a whole number of the transform's rows, of which those with the same one,
     modulo the partitions, go to the same partition; null, and None: Kafka's own, by the key.
     """
@@ -156,7 +185,7 @@ class Sink:
     partitions: int = 2
     compacted: bool = False
     keep_ms: int = 7 * 86_400_000
-    emit: Emission = Emission()
+    emit: Emission | None = None
     partitioner: Callable[[DataFrame], Column] | None = None
 
     def __post_init__(self) -> None:
@@ -172,6 +201,12 @@ class Sink:
             "a function or None",
             self.partitioner,
         )
+
+    @property
+    def emission(self) -> Emission:
+        """Return how updates of a key are gathered: by default for 100 ms in a table, and not at
+        all in a stream."""
+        return self.emit or (Emission() if self.compacted else AT_ONCE)
 
 
 @dataclass(frozen=True)
@@ -218,12 +253,14 @@ class Table:
 class Pipeline:
     """A pipeline: what it reads, what it makes of it, what it writes.
 
-    transform: takes a DataFrame for each source, by its name, then the parameters, and returns one
-    with the columns `key`, `value` and `id`, and `topic` where there is more than one sink. `id`
-    names the output record, and is the same whenever the same input is read again.
+    transform: takes a DataFrame for each source and global table, by its name, then the parameters,
+    and returns one with the columns `key`, `value` and `id`, and `topic` where there is more than
+    one sink. `id` names the output record, and is the same whenever the same input is read again.
+    global_tables: topics that are followed as tables, by name; the transform joins with them.
     parameters: fields of the settings that the transform takes.
     prints: whether what goes to the sinks is printed too.
     table: where the rows go in place of topics; the result has the table's columns then.
+    stores: what its state per key consists of, by name, as the graph shows it; empty: one store.
     co_partitioned: names of sources whose topics must have equally many partitions.
     late: a source whose records the transform drops where they come too late: how many is in the
     result's column `late`, and a row without id is there for that alone.
@@ -236,12 +273,14 @@ class Pipeline:
     sources: Mapping[str, Source]
     sinks: tuple[Sink, ...]
     transform: Callable[..., DataFrame]
+    global_tables: Mapping[str, GlobalTable] = field(default_factory=dict)
     parameters: tuple[str, ...] = ()
     prints: Print | None = None
     table: Table | None = None
     trigger: Trigger = Trigger()
     parallelism: Parallelism = Parallelism()
     state: StateBackend = "rocksdb"
+    stores: tuple[str, ...] = ()
     mode: OutputMode = "update"
     co_partitioned: tuple[str, ...] = ()
     late: str = ""
@@ -259,6 +298,7 @@ class Pipeline:
         here = f"{self.name}: "
         _expect(bool(self.sources), f"{here}sources", "at least one", dict(self.sources))
         self._check_sinks(here)
+        self._check_tables(here)
         _expect(
             self.state in get_args(StateBackend), f"{here}state", _one_of(StateBackend), self.state
         )
@@ -277,7 +317,14 @@ class Pipeline:
     def _check_sinks(self, here: str) -> None:
         topics = [sink.topic for sink in self.sinks]
         _expect(len(set(topics)) == len(topics), f"{here}sinks", "different topics", topics)
-        gathers = [sink.topic for sink in self.sinks if sink.emit.on]
+        for sink in self.sinks:
+            _expect(
+                sink.compacted or not sink.emission.every_ms,
+                f"{here}sink {sink.topic}: emit",
+                "none, or compacted=True where it is a table: a stream that gathers loses records",
+                sink.emit,
+            )
+        gathers = [sink.topic for sink in self.gathering]
         _expect(
             not gathers or not any(sink.partitioner for sink in self.sinks),
             f"{here}sinks",
@@ -292,6 +339,16 @@ class Pipeline:
         refusing = [name for name, source in self.sources.items() if source.dead_letters]
         _expect(
             not refusing, f"{here}sources", "dead_letters=False, as a table takes none", refusing
+        )
+
+    def _check_tables(self, here: str) -> None:
+        twice = sorted(set(self.sources) & set(self.global_tables))
+        _expect(not twice, f"{here}global_tables", "other names than those of sources", twice)
+        _expect(
+            not self.global_tables or bool(self.trigger.tick_ms),
+            f"{here}trigger",
+            "tick_ms, as only batches read a global table",
+            self.trigger.tick_ms,
         )
 
     def _check_transform(self, here: str) -> None:
@@ -315,7 +372,28 @@ class Pipeline:
     @property
     def arguments(self) -> list[str]:
         """Return the names of what the transform takes, in order."""
-        return [*self.sources, *self.parameters]
+        return [*self.sources, *self.global_tables, *self.parameters]
+
+    @property
+    def gathering(self) -> tuple[Sink, ...]:
+        """Return the sinks that gather updates."""
+        return tuple(sink for sink in self.sinks if sink.emission.on)
+
+    @property
+    def budget(self) -> int:
+        """Return what may wait in all sinks of all tasks, bytes; 0 where nothing waits."""
+        return max((sink.emission.max_bytes for sink in self.gathering), default=0)
+
+    @property
+    def tasks(self) -> int:
+        """Return how many tasks may write at once."""
+        read = self.parallelism.slots * len(self.sources)
+        return max(read, self.parallelism.state_partitions)
+
+    @property
+    def share(self) -> int:
+        """Return what may wait in the sinks of one task, bytes."""
+        return self.budget // self.tasks
 
     @property
     def folder(self) -> str:

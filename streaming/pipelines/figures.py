@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from bus.base import TopicPartition
+from streaming.pipelines.global_table import FOLLOWED, MISFITS
 from streaming.pipelines.records import OBSERVED
 from streaming.pipelines.timestamps import LATE, REASONS
 from wire.pipeline import Assignment, Invalid
@@ -19,13 +20,16 @@ from wire.pipeline import Assignment, Invalid
 class Totals(msgspec.Struct):
     """What is counted since the last reset; batch: the last one that is in it.
 
-    invalid: by reason and topic, as `ahead@orders.reports`.
+    invalid: by reason and topic, as `ahead@orders.reports`; given, sent: updates that the tables
+    were given, and records that they sent, those of a batch that is done again too.
     """
 
     epoch: int = 0
     batch: int = -1
     records: int = 0
     dead_letters: int = 0
+    given: int = 0
+    sent: int = 0
     invalid: dict[str, int] = {}
 
 
@@ -40,7 +44,10 @@ class Figures:
         self.newest = 0
         self.tasks: dict[TopicPartition, int] = {}
         self.reached: dict[TopicPartition, int] = {}
+        self.followed: set[str] = set()  # the topics of global tables
+        self.misfits: dict[str, int] = {}
         self.last: Mapping[str, Any] = {}
+        self._gathered = (0, 0)
 
     def begin(self, epoch: int) -> None:
         """Count from nothing where the epoch is another one."""
@@ -48,6 +55,16 @@ class Figures:
             self.totals = Totals(epoch)
             self._save()
         self.newest, self.tasks, self.reached, self.last = 0, {}, {}, {}
+        self.misfits = {}
+        self._gathered = (0, 0)
+
+    def add_gathered(self, given: int, sent: int) -> None:
+        """Add what the tables were given and have sent; both: since the query started."""
+        before, self._gathered = self._gathered, (given, sent)
+        if before != self._gathered:
+            self.totals.given += given - before[0]
+            self.totals.sent += sent - before[1]
+            self._save()
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """Add a batch, by Spark's progress of it."""
@@ -55,9 +72,10 @@ class Figures:
         for source in progress.get("sources", ()):
             offsets = _offsets(source.get("endOffset"))
             self.reached |= {at: next_ for at, next_ in offsets.items() if at[0] != self._ticks}
+        self._take_tables(progress)
         totals, fresh = self.totals, progress["batchId"] > self.totals.batch
         invalid = Counter(totals.invalid)
-        for observed in _observed(progress):
+        for observed in _observed(progress, OBSERVED).values():
             self._take_tasks(observed.get("tasks", ()))
             self.newest = max(self.newest, int(observed.get("newest") or 0))
             if fresh:
@@ -69,10 +87,36 @@ class Figures:
         if fresh:
             self._save()
 
+    @property
+    def batch_records(self) -> int:
+        """Return how many records the last batch read. Spark's own figure counts them once for each
+        time that its plan reads a source."""
+        observed = _observed(self.last, OBSERVED).values()
+        return sum(int(each.get("records") or 0) for each in observed)
+
+    @property
+    def rate(self) -> float:
+        """Return how many records the last batch read in a second."""
+        took_ms = int(self.last.get("batchDuration") or 0)
+        return self.batch_records * 1000 / took_ms if took_ms else 0.0
+
+    def _take_tables(self, progress: Mapping[str, Any]) -> None:
+        for row in _observed(progress, FOLLOWED).values():
+            self._take_tasks(row.pop("tasks", ()))
+            self.reached |= {_place(place): next_ for place, next_ in row.items() if next_}
+            self.followed |= {_place(place)[0] for place in row}
+        rows = _observed(progress, MISFITS).items()
+        self.misfits |= {name: int(row.get("rows") or 0) for name, row in rows}
+
+    def skip_to(self, begins: Mapping[TopicPartition, int]) -> None:
+        """Note where logs begin: what is before that is behind nobody."""
+        for place, begin in begins.items():
+            self.reached[place] = max(begin, self.reached.get(place, 0))
+
     def _take_tasks(self, places: list[str]) -> None:
         for place in places:
-            topic, partition, task = place.rsplit("@", 2)
-            self.tasks[topic, int(partition)] = int(task)
+            at, _, task = place.rpartition("@")
+            self.tasks[_place(at)] = int(task)
 
     def assignments(self, ends: Mapping[TopicPartition, int]) -> tuple[Assignment, ...]:
         """Return each partition's task and how far it is behind. ends: the logs' next offsets."""
@@ -99,9 +143,19 @@ class Figures:
         draft.replace(self._path)
 
 
-def _observed(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _observed(progress: Mapping[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
+    """Return what was observed under names that begin with a prefix, by the rest of the name."""
     metrics = progress.get("observedMetrics") or {}
-    return [row for name, row in metrics.items() if name.startswith(OBSERVED)]
+    return {
+        name.removeprefix(prefix): dict(row)
+        for name, row in metrics.items()
+        if name.startswith(prefix)
+    }
+
+
+def _place(text: str) -> TopicPartition:
+    topic, _, partition = text.rpartition("@")
+    return topic, int(partition)
 
 
 def _counts_fault(key: str) -> bool:

@@ -8,6 +8,7 @@ from streaming.pipelines.declaration import Pipeline, Sink
 from streaming.pipelines.query import Built, Places
 from wire.pipeline import Node
 
+PER_KEY = "state per key"
 # Spark's operators, and our words for them; others are named as Spark names them.
 WORDS = {
     "Project": "columns",
@@ -18,11 +19,11 @@ WORDS = {
     "EventTimeWatermark": "watermark",
     "Deduplicate": "deduplicate",
     "DeduplicateWithinWatermark": "deduplicate within the watermark",
-    "TransformWithState": "state per key",
-    "TransformWithStateInPandas": "state per key",
-    "TransformWithStateInPySpark": "state per key",
-    "FlatMapGroupsWithState": "state per key",
-    "FlatMapGroupsInPandasWithState": "state per key",
+    "TransformWithState": PER_KEY,
+    "TransformWithStateInPandas": PER_KEY,
+    "TransformWithStateInPySpark": PER_KEY,
+    "FlatMapGroupsWithState": PER_KEY,
+    "FlatMapGroupsInPandasWithState": PER_KEY,
     "MapInPandas": "Python over rows",
     "PythonMapInArrow": "Python over rows",
     "Generate": "explode",
@@ -46,11 +47,15 @@ def graph_of(pipeline: Pipeline, built: Built, places: Places) -> tuple[Node, ..
         Node(f"source-{name}", "source", ", ".join(places.sources[name]), detail=name)
         for name in pipeline.sources
     ]
+    nodes += [
+        Node(f"source-{name}", "source", ", ".join(topics), detail=f"{name}, global table")
+        for name, topics in places.tables.items()
+    ]
     walk = _Walk(pipeline, {_plan(frame): f"source-{name}" for name, frame in built.frames.items()})
     last = walk.visit(built.result._jdf.queryExecution().logical())  # noqa: SLF001
     nodes += walk.nodes[:MOST_OPERATORS]
     nodes += [
-        Node(f"sink-{sink.topic}", "sink", sink.topic, _partitioner(sink), inputs=last)
+        Node(f"sink-{sink.topic}", "sink", sink.topic, _sink_detail(sink), inputs=last)
         for sink in pipeline.sinks
     ]
     if pipeline.prints is not None:
@@ -60,7 +65,9 @@ def graph_of(pipeline: Pipeline, built: Built, places: Places) -> tuple[Node, ..
     return tuple(nodes)
 
 
-def _partitioner(sink: Sink) -> str:
+def _sink_detail(sink: Sink) -> str:
+    if sink.emission.on:
+        return f"table, gathers {sink.emission.every_ms} ms"
     return f"partition {sink.partitioner.__name__}" if sink.partitioner else ""
 
 
@@ -109,12 +116,19 @@ class _Walk:
             )
         )
         if stateful:
-            store = Node(
-                f"store-{len(self.nodes)}",
-                "store",
-                self._pipeline.state,
-                detail=f"state partitions: {self._pipeline.parallelism.state_partitions}",
-                inputs=(id_,),
-            )
-            self.nodes.append(store)
+            named = self._pipeline.stores if WORDS.get(name) == PER_KEY else ()
+            for store in named or ("",):
+                self.nodes.append(self._store(store, id_))
         return (id_,)
+
+    def _store(self, name: str, operator: str) -> Node:
+        """Return a store of an operator; name: empty for its only one."""
+        partitions = f"state partitions: {self._pipeline.parallelism.state_partitions}"
+        backend = self._pipeline.state
+        return Node(
+            f"store-{len(self.nodes)}",
+            "store",
+            name or backend,
+            detail=f"{backend}, {partitions}" if name else partitions,
+            inputs=(operator,),
+        )

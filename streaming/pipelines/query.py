@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import reduce
 from pathlib import Path
@@ -13,7 +13,8 @@ from pyspark.sql.types import IntegralType
 
 from bus.base import Bus, BusError, TopicSpec
 from streaming.pipelines.declaration import DeclarationError, Pipeline, Sink, Table
-from streaming.pipelines.emitter import Emitter
+from streaming.pipelines.emitter import Counts, Emitter
+from streaming.pipelines.global_table import follow
 from streaming.pipelines.printer import printing
 from streaming.pipelines.records import OBSERVED, decode, header
 from streaming.pipelines.table_writer import TableWriter
@@ -50,14 +51,20 @@ class NotCoPartitioned(BusError):
 
 
 class Places(NamedTuple):
-    """The topics of a pipeline as they are: by source, how many partitions each topic has."""
+    """The topics of a pipeline as they are: how many partitions each topic has, by source and by
+    global table."""
 
     sources: Mapping[str, Mapping[str, int]]
+    tables: Mapping[str, Mapping[str, int]]
 
     @property
     def topics(self) -> list[str]:
         """Return all topics that are read."""
-        return sorted({topic for topics in self.sources.values() for topic in topics})
+        return sorted({topic for topics in self._all() for topic in topics})
+
+    def _all(self) -> Iterator[Mapping[str, int]]:
+        yield from self.sources.values()
+        yield from self.tables.values()
 
 
 def locate(pipeline: Pipeline, bus: Bus, prefix: str, known: Sequence[str]) -> Places:
@@ -78,7 +85,16 @@ def locate(pipeline: Pipeline, bus: Bus, prefix: str, known: Sequence[str]) -> P
             raise SourceTopicMissing(f"{name}: there is no topic {prefix}{source.topic}")
         sources[name] = there
     _check_partitions(pipeline, sources)
-    return Places(sources)
+    return Places(sources, _locate_tables(pipeline, bus, prefix))
+
+
+def _locate_tables(pipeline: Pipeline, bus: Bus, prefix: str) -> dict[str, dict[str, int]]:
+    tables = {name: prefix + table.topic for name, table in pipeline.global_tables.items()}
+    counts = {name: {topic: bus.partitions(topic)} for name, topic in tables.items()}
+    for name, topic in tables.items():
+        if not counts[name][topic]:
+            raise SourceTopicMissing(f"{name}: there is no topic {topic}")
+    return counts
 
 
 def _check_reports(pipeline: Pipeline, bus: Bus, prefix: str) -> None:
@@ -149,6 +165,9 @@ def build(
         frames[name] = decoded.rows
         if decoded.dead is not None:
             dead.append(decoded.dead.withColumn("topic", sql.lit(dead_letters)))
+    options = {**settings.spark_kafka_options(), **SOURCE}
+    for name, table in pipeline.global_tables.items():
+        frames[name] = follow(spark, options, name, table, places.tables[name])
     given = {name: getattr(settings, name) for name in pipeline.parameters}
     result = pipeline.transform(**frames, **given)
     written = _without_late(pipeline, result, places) if pipeline.late else result
@@ -238,15 +257,22 @@ def _partition(pipeline: Pipeline, result: DataFrame, topic: Column) -> list[Col
     return [] if chosen is None else [chosen.alias("partition")]
 
 
-def start(settings: Settings, pipeline: Pipeline, built: Built, checkpoint: Path) -> StreamingQuery:
-    """Start a pipeline's query on a checkpoint."""
+def start(
+    settings: Settings, pipeline: Pipeline, built: Built, checkpoint: Path, counts: Counts
+) -> StreamingQuery:
+    """Start a pipeline's query on a checkpoint. counts: of what its tables gather."""
     writer = built.output.writeStream.queryName(pipeline.name).outputMode(pipeline.mode)
     if pipeline.table is not None:
         url = table_url(settings, pipeline, pipeline.table)
-        writer = writer.foreachBatch(TableWriter(url, pipeline.table, now_ms).write)
-    elif any(sink.emit.on for sink in pipeline.sinks):
-        emits = {settings.topic_prefix + sink.topic: sink.emit for sink in pipeline.sinks}
-        writer = writer.foreach(Emitter(settings.kafka_options(), emits))
+        tasks = pipeline.parallelism.slots
+        writer = writer.foreachBatch(TableWriter(url, pipeline.table, now_ms, tasks).write)
+    elif pipeline.gathering:
+        waits = {
+            settings.topic_prefix + sink.topic: sink.emission.every_ms
+            for sink in pipeline.gathering
+        }
+        emitter = Emitter(settings.kafka_options(), waits, pipeline.share, counts)
+        writer = writer.foreach(emitter)
     else:
         writer = writer.format("kafka").options(**{**settings.spark_kafka_options(), **SINK})
     writer = writer.option("checkpointLocation", str(checkpoint))

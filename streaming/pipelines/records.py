@@ -40,27 +40,29 @@ def decode(
     Columns: key, value (a struct by the schema, else bytes), topic (without the prefix), partition,
     offset, timestamp, headers. topics: those that are read, with the prefix.
     """
-    parsed = _parsed(raw, source)
-    timed = with_time(parsed.withColumn("task", sql.spark_partition_id()), source)
+    read = parsed(raw, source.schema)
+    timed = with_time(read.withColumn("task", sql.spark_partition_id()), source)
     observed = timed.observe(OBSERVED + name, *_observations(topics))
     good = observed.where(~sql.col("unreadable")).drop("raw", "unreadable", "task")
     rows = settled(good, source).withColumn("topic", sql.substring("topic", len(prefix) + 1, 250))
     refuses = source.schema is not None and source.dead_letters
-    dead = _dead(parsed.where("unreadable")) if refuses else None
+    dead = _dead(read.where("unreadable")) if refuses else None
     return Decoded(rows.drop("timestampType"), dead)
 
 
-def _parsed(raw: DataFrame, source: Source) -> DataFrame:
+def parsed(raw: DataFrame, schema: str | None) -> DataFrame:
+    """Return records with their value by the schema; as it was: `raw`; whether it does not fit:
+    `unreadable`."""
     rows = raw.withColumn("raw", sql.col("value"))
-    if source.schema is None:
+    if schema is None:
         return rows.withColumn("unreadable", sql.lit(False))
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     text = sql.col("value").cast("string")
-    value = sql.from_json(text, f"{source.schema}, {CORRUPT} string", options)
+    value = sql.from_json(text, f"{schema}, {CORRUPT} string", options)
     return (
         rows.withColumn("key", sql.col("key").cast("string"))
         .withColumn("value", value)
-        .withColumn("unreadable", _unreadable(source.schema))
+        .withColumn("unreadable", _unreadable(schema))
         .withColumn("value", sql.col("value").dropFields(CORRUPT))
     )
 

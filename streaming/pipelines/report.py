@@ -11,7 +11,7 @@ from bus.base import Bus, BusError, TopicPartition
 from streaming.pipelines.declaration import Pipeline
 from streaming.pipelines.figures import Figures
 from wire.job import MAX_ERROR, Answer, Status, Stopped
-from wire.pipeline import Node, PipelineProgress, encode_pipeline
+from wire.pipeline import Gathering, Node, PipelineProgress, encode_pipeline
 
 log = logging.getLogger("streaming.pipelines.report")
 
@@ -67,7 +67,8 @@ class PipelineReporter:
         pipeline, figures = self._pipeline, self._figures
         totals, last = figures.totals, figures.last
         assignments = figures.assignments(self.ends)
-        behind = sum(one.behind for one in assignments)
+        # A table that nobody asks is not read: that holds up no record.
+        behind = sum(one.behind for one in assignments if one.topic not in figures.followed)
         states = last.get("stateOperators") or ()
         return PipelineProgress(
             name=pipeline.name,
@@ -75,7 +76,7 @@ class PipelineReporter:
             status=self._status,
             title=pipeline.title,
             since=self._since,
-            message=self._message,
+            message=self._message or self._misfits(),
             error=self._error,
             restarts=self.restarts,
             epoch=self.epoch,
@@ -87,14 +88,31 @@ class PipelineReporter:
             invalid=figures.invalid(),
             records=totals.records,
             dead_letters=totals.dead_letters,
-            rate=float(last.get("processedRowsPerSecond") or 0),
+            rate=figures.rate,
             behind=behind,
             behind_ms=max(0, self._clock() - figures.newest) if behind and figures.newest else 0,
             batch=int(last.get("batchId", -1)),
             batch_ms=int(last.get("batchDuration", 0)),
+            batch_records=figures.batch_records,
+            batch_limit=pipeline.trigger.max_records,
             state_rows=sum(int(state.get("numRowsTotal", 0)) for state in states),
             state_bytes=sum(int(state.get("memoryUsedBytes", 0)) for state in states),
+            gathering=self._gathering(),
             stopped=self.stopped,
+        )
+
+    def _gathering(self) -> Gathering | None:
+        pipeline, totals = self._pipeline, self._figures.totals
+        if not pipeline.gathering:
+            return None
+        return Gathering(totals.given, totals.sent, budget=pipeline.budget, share=pipeline.share)
+
+    def _misfits(self) -> str:
+        """Return of which global tables rows are left out, in words."""
+        return "; ".join(
+            f"{name}: rows of the global table that do not fit its schema: {rows:,}"
+            for name, rows in sorted(self._figures.misfits.items())
+            if rows and self.running
         )
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ from streaming.checkpoint import (
 from streaming.jvm import EXIT_S, JvmLost, jvm_process
 from streaming.pipelines import query as queries
 from streaming.pipelines.declaration import DeclarationError, Pipeline
+from streaming.pipelines.emitter import Counts
 from streaming.pipelines.figures import Figures
 from streaming.pipelines.graph import graph_of
 from streaming.pipelines.report import PipelineReporter
@@ -133,15 +134,17 @@ class Supervisor:
         built = queries.build(session, self._settings, self._pipeline, places, letters)
         self._report.graph = graph_of(self._pipeline, built, places)
         self._report.epoch, self._batch = epoch.number, -1
-        query = queries.start(self._settings, self._pipeline, built, epoch.path)
+        counts = Counts.begin(self._spark.sparkContext)
+        query = queries.start(self._settings, self._pipeline, built, epoch.path, counts)
         self._report.stopped = None
         self._report.status("running", "; ".join(lost))
         self._queue.settle("done")
         try:
             with self._ticking():
-                self._watch(query, places.topics)
+                self._watch(query, places.topics, counts)
         finally:
             self._end(query)
+            self._figures.add_gathered(counts.given.value, counts.sent.value)
 
     @contextmanager
     def _ticking(self) -> Iterator[None]:
@@ -157,7 +160,7 @@ class Supervisor:
             if every_ms:
                 ticker.stop()
 
-    def _watch(self, query: StreamingQuery, topics: Sequence[str]) -> None:
+    def _watch(self, query: StreamingQuery, topics: Sequence[str], counts: Counts) -> None:
         """Return when the query is due to end or has ended; raises what ended it."""
         next_report, end = 0.0, end_of(query)
         while not self._due_to_end():
@@ -166,6 +169,7 @@ class Supervisor:
                 return
             if time.monotonic() >= next_report:
                 next_report = time.monotonic() + REPORT_S
+                self._figures.add_gathered(counts.given.value, counts.sent.value)
                 self._look(query, topics)
 
     def _look(self, query: StreamingQuery, topics: Sequence[str]) -> None:
@@ -175,6 +179,7 @@ class Supervisor:
         with suppress(BusError):  # the figures are those of before, then
             edges = self._bus.offsets(topics)
             self._report.ends = {place: end for place, (_, end) in edges.items()}
+            self._figures.skip_to({place: begin for place, (begin, _) in edges.items()})
         self._report.publish()
 
     def _ended(self, query: StreamingQuery) -> list[Any]:

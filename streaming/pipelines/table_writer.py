@@ -1,25 +1,33 @@
 """The sink of a pipeline that writes a Delta table: batches of rows, each row once.
 
-A commit of Delta shows all files of a batch or none, so no reader sees half of one, whatever was
+Spark's tasks write the files of a batch (`table_files.py`), and the driver commits their names. A
+commit of Delta shows all files of a batch or none, so no reader sees half of one, whatever was
 killed when; what a killed writer left behind belongs to no commit, and is deleted after a while. A
 row that is there by its keys is not written again: so a batch that is done again, a source record
-that came twice, and a reset that reads the whole log again all leave the table as it was.
+that came twice, and a reset that reads the whole log again all leave the table as it was. Which
+rows are there is read from the newest commit, and a batch is committed onto that one or not at all.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+from pyspark.sql import functions as sql
 
 from streaming.pipelines.declaration import Table
+from streaming.pipelines.table_files import FILE, WRITTEN, Span, reading, unseen_files, writing
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame
+    from deltalake import DeltaTable, Schema
+    from deltalake.transaction import AddAction
+    from pyspark.sql import DataFrame, Row
+    from pyspark.sql.types import StructField, StructType
 
 log = logging.getLogger("streaming.pipelines.table_writer")
 
@@ -38,62 +46,124 @@ class TableProblem(Exception):
     """A table that could not be written; the message names it."""
 
 
+class Extent(NamedTuple):
+    """What a batch holds: how many rows, of which days, of which times."""
+
+    rows: int
+    days: Sequence[str]
+    span: Span
+
+
 class TableWriter:
     """Writes the batches of one query."""
 
-    def __init__(self, url: str, table: Table, clock: Callable[[], int]) -> None:
-        """clock: returns Unix ms."""
-        self._url, self._declared, self._clock = url, table, clock
+    def __init__(self, url: str, table: Table, clock: Callable[[], int], tasks: int = 1) -> None:
+        """clock: returns Unix ms; tasks: how many write the files of a batch."""
+        self._url, self._declared, self._clock, self._tasks = url, table, clock, tasks
+        self._identity = [table.day, *table.keys]
         self._tidied_at: int | None = None
 
     def write(self, batch: DataFrame, _number: int) -> None:
-        """Add a batch. Raises TableProblem."""
-        self.add(batch.dropDuplicates(list(self._declared.keys)).toArrow())
+        """Add the rows of a batch that the table does not have yet, and put small files together.
 
-    def add(self, rows: pa.Table) -> None:
-        """Add the rows that the table does not have yet, and put small files together.
-
-        rows: each of them once. Raises TableProblem.
+        Raises TableProblem.
         """
+        rows = batch.repartition(self._tasks, *self._identity).dropDuplicates(self._identity)
+        kept = rows.persist()  # else its records were read from the log, and counted, twice
         try:
-            if rows.num_rows:
-                self._merge(rows)
+            extent = self._extent(kept)  # what fails in here is not the table's fault
+            self._add(kept, extent)
+        finally:
+            kept.unpersist()
+
+    def _add(self, rows: DataFrame, extent: Extent) -> None:
+        try:
+            if extent.rows:
+                self._commit(rows, extent)
             self._tidy()
         except Exception as error:  # Delta's own are of no common class
             raise TableProblem(f"TableProblem: {self._url}: {error}") from error
 
-    def _open(self, rows: pa.Table | None = None) -> DeltaTable:
-        # Takes a while to load, and few pipelines write tables.
-        from deltalake import DeltaTable, Schema
+    def _extent(self, rows: DataFrame) -> Extent:
+        day, time = self._declared.day, self._declared.time
+        columns = sql.count("*"), sql.collect_set(day), sql.min(time), sql.max(time)
+        number, days, first, last = rows.agg(*columns).collect()[0]
+        return Extent(number, days, Span(time, first, last))
 
-        if rows is None or DeltaTable.is_deltatable(self._url):
-            return DeltaTable(self._url)
-        return DeltaTable.create(
-            self._url,
-            schema=Schema.from_arrow(rows.schema),
-            mode="ignore",
-            partition_by=[self._declared.day],
-        )
+    def _commit(self, rows: DataFrame, extent: Extent) -> None:
+        from deltalake import CommitProperties
 
-    def _merge(self, rows: pa.Table) -> None:
-        there = self._predicate(rows)
-        merge = self._open(rows).merge(
-            rows, there, source_alias="new", target_alias="old", merge_schema=True
-        )
-        done = merge.when_not_matched_insert_all().execute()
-        if known := rows.num_rows - done["num_target_rows_inserted"]:
+        table = self._open(rows.schema)
+        fresh = self._without_known(table, _typed_as(table, rows), extent)
+        files = self._written(table, fresh)
+        if files:
+            table.create_write_transaction(
+                [self._action(file) for file in files],
+                mode="append",
+                schema=table.schema(),
+                partition_by=[self._declared.day],
+                # A commit of somebody else's may have these rows too: then all is done again.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        if known := extent.rows - sum(file["rows"] for file in files):
             log.info("%s: %d rows were there already", self._url, known)
 
-    def _predicate(self, rows: pa.Table) -> str:
-        """Return when a new row is one that is there. The bounds spare reading other files."""
-        import pyarrow.compute as pc
+    def _written(self, table: DeltaTable, rows: DataFrame) -> list[Row]:
+        """Have Spark's tasks write rows; return their files. Raises TableProblem where the driver
+        does not see them."""
+        write = writing(table.table_uri, self._declared.day, self._declared.time)
+        files = rows.mapInArrow(write, WRITTEN).collect()
+        sizes = [(file["path"], file["bytes"]) for file in files]
+        if unseen := unseen_files(table.table_uri, sizes):
+            raise TableProblem(
+                f"{unseen[0]}: expected a place that the driver and all executors share"
+            )
+        return files
 
-        day, time = self._declared.day, self._declared.time
-        days = ", ".join(_quoted(each) for each in sorted(pc.unique(rows[day]).to_pylist()))
-        edges = pc.min_max(rows[time]).as_py()
-        same = [f"old.{name} = new.{name}" for name in (day, *self._declared.keys)]
-        bounds = f"old.{time} >= {edges['min']} and old.{time} <= {edges['max']}"
-        return " and ".join([f"old.{day} in ({days})", bounds, *same])
+    def _open(self, schema: StructType) -> DeltaTable:
+        """Return the table with all columns of a schema; it is made where it is missing."""
+        # Takes a while to load, and few pipelines write tables.
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(self._url):
+            days = [self._declared.day]
+            fields = _delta_schema(list(schema))
+            return DeltaTable.create(self._url, fields, mode="ignore", partition_by=days)
+        table = DeltaTable(self._url)
+        there = {field.name for field in table.schema().fields}
+        if new := [field for field in schema if field.name not in there]:
+            table.alter.add_columns(_delta_schema(new).fields)
+        return table
+
+    def _without_known(self, table: DeltaTable, rows: DataFrame, extent: Extent) -> DataFrame:
+        """Return the rows that no file has, by day and keys."""
+        files = self._files_within(table, extent)
+        if not files:
+            return rows
+        columns = rows.select(*self._identity).schema
+        read = reading(table.table_uri, columns, self._declared.day, extent.span)
+        listed = rows.sparkSession.createDataFrame(files, FILE).repartition(self._tasks)
+        known = listed.mapInArrow(read, columns)
+        return rows.join(known.hint("merge"), self._identity, "left_anti")
+
+    def _files_within(self, table: DeltaTable, extent: Extent) -> list[tuple[str, str]]:
+        """Return path and day of each file that may have a row of the extent."""
+        files, (column, first, last) = table.get_add_actions(flatten=True), extent.span
+        names = "path", f"partition.{self._declared.day}", f"min.{column}", f"max.{column}"
+        columns = [files[name].to_pylist() for name in names]
+        return [
+            (unquote(path), day)
+            for path, day, least, most in zip(*columns, strict=True)
+            if day in extent.days and (least is None or (least <= last and most >= first))
+        ]
+
+    def _action(self, file: Row) -> AddAction:
+        from deltalake.transaction import AddAction
+
+        day = {self._declared.day: file["day"]}
+        return AddAction(
+            file["path"], file["bytes"], day, self._clock(), data_change=True, stats=file["stats"]
+        )
 
     # ---- files ----------------------------------------------------------------------------------
 
@@ -103,7 +173,7 @@ class TableWriter:
 
         if not DeltaTable.is_deltatable(self._url):
             return
-        now, table = self._clock(), self._open()
+        now, table = self._clock(), DeltaTable(self._url)
         due = self._tidied_at is None or now - self._tidied_at >= TIDY_EVERY_MS
         for day, number in self._small_files(table).items():
             if number > MOST_SMALL or (due and number > 1 and day < day_of(now)):
@@ -133,6 +203,23 @@ class TableWriter:
 def day_of(time: int) -> str:
     """Return the UTC day of a time, Unix ms, as 2026-11-23."""
     return (datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=time)).strftime("%Y-%m-%d")
+
+
+def _delta_schema(fields: Sequence[StructField]) -> Schema:
+    """Return Spark's columns as Delta's, any of which may be empty."""
+    from deltalake import Schema
+    from pyspark.sql.types import StructField, StructType
+
+    return Schema.from_json(StructType([StructField(f.name, f.dataType) for f in fields]).json())
+
+
+def _typed_as(table: DeltaTable, rows: DataFrame) -> DataFrame:
+    """Return rows with the table's types. Raises Spark's errors where they have no such values."""
+    from pyspark.sql.types import StructType
+
+    there = StructType.fromJson(json.loads(table.schema().to_json()))
+    own = [field for field in there if field.name in rows.columns]
+    return rows.select(*[rows[field.name].cast(field.dataType) for field in own])
 
 
 def _quoted(text: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +23,7 @@ from pipeline_process import PipelineProcess
 
 from agents.tills import Fleet, Invoice
 from bus.base import TopicSpec
-from stack import EmbeddedBroker, wait_until
+from stack import ROOT, EmbeddedBroker, wait_until
 from streaming.pipelines.table_writer import day_of
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
@@ -141,6 +144,77 @@ def test_each_line_is_in_the_archive_once_through_kills_and_a_reset(
     wait_until(lambda: process.written("invoice-lines") == again, 60, "not all came again")
     wait_until(lambda: process.last("invoice-archive").records == again, 90, "not all was read")
     assert archive.lines() == sold.lines()
+
+
+class EventLog:
+    """What Spark logs of the tasks of its executors."""
+
+    def __init__(self, folder: Path) -> None:
+        self._events = folder / "events"
+        self._events.mkdir()
+        (folder / "spark-defaults.conf").write_text(
+            f"spark.eventLog.enabled true\nspark.eventLog.dir {self._events.as_uri()}\n"
+            "spark.eventLog.rolling.enabled false\nspark.eventLog.compress false\n"
+        )
+        self.variables = {"SPARK_CONF_DIR": str(folder)}
+
+    def writers(self) -> set[str]:
+        """The executors whose tasks have written files, in any of the processes.
+
+        The last step of a batch writes them, in Python, and returns their names.
+        """
+        lines = [line for path in self._events.iterdir() for line in whole_lines(path)]
+        tasks = [json.loads(line) for line in lines if "SparkListenerTaskEnd" in line]
+        return {
+            task["Task Info"]["Executor ID"]
+            for task in tasks
+            if task["Task Type"] == "ResultTask"
+            and any(
+                each["Name"] == "data returned from Python workers" and int(each["Update"])
+                for each in task["Task Info"]["Accumulables"]
+            )
+        }
+
+
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a file that may end in the middle of one."""
+    return path.read_text().rpartition("\n")[0].splitlines()
+
+
+@pytest.mark.extensive
+def test_two_executors_write_the_files_through_a_kill_and_the_trends_read_them(
+    process: PipelineProcess, tmp_path: Path
+) -> None:
+    folder = tmp_path / "spark"
+    folder.mkdir()
+    events = EventLog(folder)
+    master = {"TALLYBOARD_PIPELINES_MASTER": "local-cluster[2,1,1024]"}
+    process.variables = master | events.variables
+    process.bus.ensure_topics([TopicSpec(*process.topics.invoices())])
+    sold, archive = Sold(process), Archive(process)
+    sold.send(1_500)
+    process.start()
+    wait_until(archive.in_mid_batch, 180, f"no batch began, see {process.log}")
+    kill(process)
+    sold.send(300)
+    process.start()
+    wait_until(archive.rows, 180, f"the archive is empty, see {process.log}")
+    kill(process)
+    archive.check_whole()
+    sold.send(300)
+    process.start()
+    wait_until(lambda: archive.lines() == sold.lines(), 180, f"lines differ, see {process.log}")
+    archive.check_whole()
+    assert events.writers() == {"0", "1"}
+    kill(process)
+    done = subprocess.run(
+        [sys.executable, "manage.py", "invoice-trends", "--days", "3", "--json"],
+        cwd=ROOT, env=os.environ | process.environment(),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    sums = json.loads(done.stdout)
+    assert {day["day"]: day["revenue"] for day in sums["days"]} == sold.revenue()
 
 
 def sum_by_day(archive: Archive) -> Counter[str]:

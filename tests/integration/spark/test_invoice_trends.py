@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from agents.tills import Fleet, Invoice
 from config.settings import Settings
@@ -36,19 +37,26 @@ def sales(now: int) -> list[Invoice]:
     ]
 
 
-def write(folder: Path, invoices: list[Invoice], now: int) -> None:
+def write(spark: SparkSession, folder: Path, invoices: list[Invoice], now: int) -> None:
     rows = [
-        {"invoice": each.invoice, "store": each.store, "customer_type": each.customer_type,
-         "delivery": each.delivery, "at": each.at, "day": day_of(each.at), "line": number,
+        {"invoice": each.invoice, "store": each.store,
+         "customer_type": written(each, each.customer_type),
+         "delivery": written(each, each.delivery),
+         "at": each.at, "day": day_of(each.at), "line": number,
          "product": line.product, "title": line.title, "quantity": line.quantity,
          "amount": line.quantity * line.price}
         for each in {one.invoice: one for one in invoices}.values()
         for number, line in enumerate(each.lines, 1)
     ]  # fmt: skip
     assert PIPELINE.table is not None
-    writer = TableWriter(str(folder), PIPELINE.table, lambda: now)
+    writer = TableWriter(str(folder), PIPELINE.table, lambda: now, tasks=2)
     for begin in range(0, len(rows), 500):
-        writer.add(pa.Table.from_pylist(rows[begin : begin + 500]))
+        writer.write(spark.createDataFrame(pa.Table.from_pylist(rows[begin : begin + 500])), 0)
+
+
+def written(invoice: Invoice, word: str) -> str:
+    """A word as the till of the store writes it: of one in small letters."""
+    return word.lower() if invoice.store == "store-1" else word
 
 
 def manage(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -62,12 +70,12 @@ def manage(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_the_sums_are_those_of_the_invoices(tmp_path: Path) -> None:
+def test_the_sums_are_those_of_the_invoices(spark: SparkSession, tmp_path: Path) -> None:
     now = int(datetime.now(UTC).timestamp() * 1000)
     sold = sales(now)
     once = {each.invoice: each for each in sold}.values()
     assert len(once) < len(sold)
-    write(tmp_path / "of invoices", sold, now)
+    write(spark, tmp_path / "of invoices", sold, now)
     done = manage(tmp_path, "--days", "5", "--json")
     assert done.returncode == 0, done.stderr
     sums = json.loads(done.stdout)
@@ -81,7 +89,12 @@ def test_the_sums_are_those_of_the_invoices(tmp_path: Path) -> None:
     assert best == sorted(products.items(), key=lambda one: (-one[1], one[0]))[:10]
     prime = sum(each.customer_type == "PRIME" for each in once) / len(once)
     assert sums["total"]["prime_share"] == pytest.approx(prime, abs=0.0001)
+    purchases = [each for each in once if each.kind == "sale"]
+    assert 0 < len(purchases) < len(once)
+    delivered = sum(each.delivery == "HOME-DELIVERY" for each in purchases) / len(purchases)
+    assert sums["total"]["delivered_share"] == pytest.approx(delivered, abs=0.0001)
     today = manage(tmp_path, "--days", "1")
+    assert today.returncode == 0, today.stderr
     lines = today.stdout.splitlines()
     assert lines[0].split() == ["day", "invoices", "lines", "revenue", "PRIME", "delivered"]
     assert lines[1].startswith(day_of(now))
@@ -100,14 +113,14 @@ def by(invoices: Any, name: Any) -> dict[str, tuple[int, int]]:
     return {each: (number[each], revenue[each]) for each in number}
 
 
-def test_an_archive_without_invoices_is_said_so(tmp_path: Path) -> None:
+def test_an_archive_without_invoices_is_said_so(spark: SparkSession, tmp_path: Path) -> None:
     done = manage(tmp_path)
     assert done.returncode == 1
     assert "There is no archive at" in done.stderr
     assert "invoice-archive" in done.stderr
     assert manage(tmp_path, "--days", "0").stderr.strip().endswith("expected 1 to 3,650, got 0")
     now = int(datetime.now(UTC).timestamp() * 1000)
-    write(tmp_path / "of invoices", sales(now)[:5], now)
+    write(spark, tmp_path / "of invoices", sales(now)[:5], now)
     assert "has no invoice of" in manage(tmp_path, "--days", "2").stderr
 
 

@@ -16,11 +16,14 @@ from bus.base import BusError
 from dashboard.core.times import now_ms
 from dashboard.topic_views.copies import why_not
 from dashboard.topic_views.declaration import View, ViewError, declared_views
+from dashboard.topic_views.expressions import BadExpression, expression
 from dashboard.topic_views.filters import MAX_PATTERN, Wanted
 from dashboard.topic_views.table import Change, Row, ViewTable
 from dashboard.topic_views.tailer import ViewTailer
 from dashboard.topic_views.values import printed
 
+LOGIN_WINDOWS = "login-windows"
+"""The name of what is no topic's table: the windows of the login guard."""
 PAUSE_S = 0.5
 PAGE = 1_000
 
@@ -30,14 +33,16 @@ class Command(BaseCommand):
 
     help = (
         "Prints a view's rows: key, tab, value. With --follow, then its changes: + a new row, "
-        "~ a row with another value, - a key whose row is gone."
+        "~ a row with another value, - a key whose row is gone. login-windows is the login "
+        "guard's view: client, begin, length and actions of each window that is over."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Add the name, --follow, --key, --not-empty and --timeout."""
-        parser.add_argument("name", help="the view, as views.toml names it")
+        """Add the name, --follow, --key, --matches, --not-empty and --timeout."""
+        parser.add_argument("name", help="as views.toml names it, or login-windows")
         parser.add_argument("--follow", action="store_true", help="print changes until Ctrl-C")
         parser.add_argument("--key", default="", help="a pattern of keys: 'order-1*'")
+        parser.add_argument("--matches", default="", help="a regular expression of keys, by RE2")
         parser.add_argument("--not-empty", action="store_true", help="leave empty values out")
         parser.add_argument("--timeout", type=float, default=60, help="seconds to catch up in (60)")
 
@@ -47,11 +52,14 @@ class Command(BaseCommand):
 
         if len(options["key"]) > MAX_PATTERN:
             raise CommandError(f"--key: expected at most {MAX_PATTERN} characters")
+        wanted = Wanted(options["key"], options["not_empty"], _expression(options["matches"]))
         stop = Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
+        if options["name"] == LOGIN_WINDOWS:
+            self._print_windows(wanted, stop, options)
+            return
         table = ViewTable(_declared(options["name"]))
-        wanted = Wanted(options["key"], options["not_empty"])
         printout = Printout(table, wanted, self.stdout.write, self.stderr.write)
         bus = KafkaBus(settings.TALLYBOARD.kafka_options())
         tailer = ViewTailer(bus, [table], now_ms, printout.print_changes)
@@ -67,6 +75,29 @@ class Command(BaseCommand):
                 return
             if not printout.whole and (time.monotonic() > end or printout.hopeless):
                 raise CommandError(why_not(table, table.state()))
+
+    def _print_windows(self, wanted: Wanted, stop: Event, options: dict[str, Any]) -> None:
+        from bus.kafka import KafkaBus
+        from dashboard.login_guard.window_printout import NoWindows, WindowPrintout
+
+        config, passes = settings.TALLYBOARD, wanted.test()
+        printout = WindowPrintout(
+            lambda client: passes(Row(client.encode(), b"", 0, 0, 0)),
+            self._write_at_once,
+            self.stderr.write,
+            now_ms,
+        )
+        follow, within_s = options["follow"], options["timeout"]
+        try:
+            bus = KafkaBus(config.kafka_options())
+            printout.run(config, bus, stop, follow=follow, within_s=within_s)
+        except (NoWindows, BusError) as error:
+            raise CommandError(str(error)) from None
+
+    def _write_at_once(self, line: str) -> None:
+        """Print at once, also into a pipe."""
+        self.stdout.write(line)
+        self.stdout.flush()
 
 
 class Printout:
@@ -124,6 +155,15 @@ class Printout:
 
 def _line(row: Row) -> str:
     return f"{printed(row.key)}\t{printed(row.value)}"
+
+
+def _expression(text: str) -> str:
+    """Return a regular expression that is one. Raises CommandError."""
+    try:
+        expression(text)
+    except BadExpression as error:
+        raise CommandError(f"--matches: expected {error}") from None
+    return text
 
 
 def _declared(name: str) -> View:
