@@ -36,7 +36,10 @@ FIRST_MS = 1_767_225_600_000
 # Of so many invoices one is sent again, at most this much later.
 RESENT_ONE_IN = 100
 RESENT_WITHIN_MS = 60_000
-PRIME_SHARE, DELIVERED_SHARE = 0.5, 0.3
+PRIME_SHARE, DELIVERED_SHARE, CONSENT_SHARE = 0.5, 0.3, 0.1
+# Of so many invoices one is a return, of a sale at most so many sales ago.
+RETURNED_ONE_IN = 30
+RETURNED_WITHIN = 600
 # How long an invoice waits for Kafka before it is given up.
 PATIENCE_S = 3_600
 
@@ -65,10 +68,12 @@ class Customer(msgspec.Struct, frozen=True):
     phone: str
     customer_type: Literal["PRIME", "NON-PRIME"]
     address: Address
+    email: str
+    email_consent: bool
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One product of an invoice; price: of one piece, cents."""
+    """One product of an invoice; quantity: below zero in a return; price: of one piece, cents."""
 
     product: str
     title: str
@@ -77,14 +82,18 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Invoice(msgspec.Struct, frozen=True):
-    """What a till sends of a sale; at: Unix ms; amount: cents."""
+    """What a till sends of a sale, or of a return; at: Unix ms; amount: cents, below zero in a
+    return; email_consent: whether the customer wants mails about points."""
 
     invoice: str
+    kind: Literal["sale", "return"]
     store: str
     customer: str
     card: str
     name: str
     phone: str
+    email: str
+    email_consent: bool
     customer_type: str
     delivery: Literal["HOME-DELIVERY", "TAKE-AWAY"]
     address: Address
@@ -104,6 +113,8 @@ def customer(seed: int, number: int) -> Customer:
         phone=f"+493023125{number:03}",
         customer_type="PRIME" if random.random() < PRIME_SHARE else "NON-PRIME",
         address=Address(f"{random.choice(STREETS)} {random.randint(1, 99)}", city, postcode),
+        email=f"customer-{number:04}@demo.invalid",
+        email_consent=random.random() < CONSENT_SHARE,
     )
 
 
@@ -124,7 +135,7 @@ def prices() -> Iterator[tuple[bytes, bytes]]:
 
 
 class Fleet:
-    """The sales of all stores, one each `gap_ms`; the same for the same seed at the same time."""
+    """The sales and returns of all stores, one each `gap_ms`; the same for a seed at a time."""
 
     def __init__(self, seed: int, gap_ms: int) -> None:
         self._seed, self._gap_ms = seed, gap_ms
@@ -140,7 +151,7 @@ class Fleet:
             while again and again[0][0] <= at:
                 due, _, sale = heapq.heappop(again)
                 yield due, sale
-            sale = self.sale(at)
+            sale = self.refund(at) if self._takes_back(at) else self.sale(at)
             yield at, sale
             if spread(self._seed, "again", at, over=RESENT_ONE_IN) == 0:
                 due = at + 1 + spread(self._seed, "delay", at, over=RESENT_WITHIN_MS)
@@ -154,12 +165,15 @@ class Fleet:
         chosen = random.sample(range(1, PRODUCTS + 1), random.randint(1, 5))
         lines = tuple(line(product, random.randint(1, 4)) for product in chosen)
         return Invoice(
-            invoice=f"inv-{at - FIRST_MS:07}",
+            invoice=number(at),
+            kind="sale",
             store=random.choice(STORES),
             customer=who.customer,
             card=who.card,
             name=who.name,
             phone=who.phone,
+            email=who.email,
+            email_consent=who.email_consent,
             customer_type=who.customer_type,
             delivery="HOME-DELIVERY" if random.random() < DELIVERED_SHARE else "TAKE-AWAY",
             address=who.address,
@@ -167,6 +181,35 @@ class Fleet:
             amount=sum(each.quantity * each.price for each in lines),
             lines=lines,
         )
+
+    def refund(self, at: int) -> Invoice:
+        """Return the invoice of a return at a time (Unix ms): some lines of an earlier sale, taken
+        back at any store."""
+        random = Random(f"{self._seed}/returns/{at}")
+        sold_at = at - self._gap_ms * random.randint(1, RETURNED_WITHIN)
+        while self._takes_back(sold_at):
+            sold_at -= self._gap_ms
+        sale = self.sale(sold_at)
+        back = random.sample(sale.lines, random.randint(1, len(sale.lines)))
+        lines = tuple(msgspec.structs.replace(each, quantity=-each.quantity) for each in back)
+        return msgspec.structs.replace(
+            sale,
+            invoice=number(at),
+            kind="return",
+            store=random.choice(STORES),
+            delivery="TAKE-AWAY",
+            at=at,
+            amount=sum(each.quantity * each.price for each in lines),
+            lines=lines,
+        )
+
+    def _takes_back(self, at: int) -> bool:
+        return spread(self._seed, "return", at, over=RETURNED_ONE_IN) == 0
+
+
+def number(at: int) -> str:
+    """Return the number of an invoice that is made out at a time (Unix ms)."""
+    return f"inv-{at - FIRST_MS:07}"
 
 
 class Sender:

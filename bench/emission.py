@@ -107,7 +107,7 @@ def measure_one(copy: Product, wait_ms: int, options: argparse.Namespace) -> Tri
         producer.close()
         seen = reader.finish()
     updates = sum(map(len, sent.values()))
-    records = coalesced.records - 1
+    records = coalesced.records[topic] - 1
     return Trial(wait_ms, updates, records, 1e6 * cpu / updates, delays_of(sent, seen))
 
 

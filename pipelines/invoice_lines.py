@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from pipelines.invoices import INVOICE
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from pipelines.invoices import INVOICE, RETURN, SALE, is_return, is_unsigned
+from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 
 # How long after it first came an invoice is known, by the clock of the batches. Tills send again
 # within a minute; who keeps lines for longer has a key of his own: the invoice and the line.
@@ -16,7 +16,7 @@ HIDDEN = "***"
 LEAST_CARD, LEAST_PHONE = 12, 7
 MASKED = ("card", "name", "phone")
 PLAIN = (
-    "invoice", "store", "customer", "customer_type", "delivery", "at", "lines", "line",
+    "invoice", "kind", "store", "customer", "customer_type", "delivery", "at", "lines", "line",
     "product", "title", "quantity", "price", "amount",
 )  # fmt: skip
 
@@ -62,10 +62,15 @@ def once(pos: DataFrame) -> DataFrame:
 
 
 def lines(pos: DataFrame) -> DataFrame:
-    """Return a masked record of each line: key (the invoice), value (JSON) and id."""
+    """Return a masked record of each line: key (the invoice), value (JSON) and id.
+
+    Each says whether the invoice is a sale or a return; what is taken back has a negative quantity
+    and a negative amount, however the till writes it.
+    """
     sold = pos.select("value.*").select("*", sql.posexplode("lines").alias("position", "sold"))
     flat = sold.select(
         "invoice", "store", "customer", "customer_type", "delivery", "at",
+        sql.when(is_return(), RETURN).otherwise(SALE).alias("kind"),
         mask_card(sql.col("card")).alias("card"),
         mask_name(sql.col("name")).alias("name"),
         mask_phone(sql.col("phone")).alias("phone"),
@@ -73,12 +78,24 @@ def lines(pos: DataFrame) -> DataFrame:
         "address.city", "address.postcode",
         sql.size("lines").alias("lines"),
         (sql.col("position") + 1).alias("line"),
-        "sold.*",
-        (sql.col("sold.quantity") * sql.col("sold.price")).alias("amount"),
+        "sold.product", "sold.title", *_signed(),
     )  # fmt: skip
     value = sql.to_json(sql.struct(*PLAIN, *MASKED, "street", "city", "postcode"))
     identity = sql.concat_ws("/", "invoice", "line")
     return flat.select(sql.col("invoice").alias("key"), value.alias("value"), identity.alias("id"))
+
+
+def _signed() -> tuple[Column, Column, Column]:
+    """Return quantity, price and amount of a line; of one that is taken back, quantity and amount
+    are negative."""
+    quantity, price = sql.col("sold.quantity"), sql.col("sold.price")
+    amount = quantity * price
+    back = is_return() & ((amount < 0) | is_unsigned())
+    return (
+        sql.when(back, -sql.abs(quantity)).otherwise(quantity).alias("quantity"),
+        sql.when(back, sql.abs(price)).otherwise(price).alias("price"),
+        sql.when(back, -sql.abs(amount)).otherwise(amount).alias("amount"),
+    )
 
 
 def invoice_lines(pos: DataFrame) -> DataFrame:
@@ -91,8 +108,7 @@ PIPELINE = Pipeline(
     title="Masked lines of invoices",
     # What does not fit is a dead letter of `invoices`; here it is only counted.
     sources={"pos": Source("pos", schema=INVOICE, invalid_time="wall-clock", dead_letters=False)},
-    # The lines of an invoice have its key, and each is to stay: nothing is gathered.
-    sinks=(Sink("invoice-lines", partitions=3, emit=Emission(every_ms=0)),),
+    sinks=(Sink("invoice-lines", partitions=3),),
     transform=invoice_lines,
     trigger=Trigger(every_ms=2_000),
 )

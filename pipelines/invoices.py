@@ -1,4 +1,7 @@
-"""Invoices of tills: home deliveries become shipments, points of PRIME customers go by customer."""
+"""Invoices of tills: home deliveries become shipments, points of PRIME customers go by customer.
+
+A return is an invoice too: it takes points back, and nothing is delivered.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from pyspark.sql import functions as sql
 
 from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
 
-# An invoice as a till sends it, keyed by its store. `at`: Unix ms; `amount`, `price`: euro cents.
-# One without `delivery` is taken away, one without `customer_type` earns nothing.
+# An invoice as a till sends it, keyed by its store. `at`: Unix ms; `amount`, `price`: euro cents;
+# `kind`: sale or return. One without `delivery` is taken away, one without `customer_type` earns
+# nothing, one without `email_consent` tells nobody by mail.
 INVOICE = """
 invoice string not null, store string not null, customer string not null, card string not null,
-name string, phone string, customer_type string, delivery string,
+name string, phone string, email string, email_consent boolean, customer_type string,
+delivery string, kind string,
 address struct<street: string, city: string, postcode: string>,
 at long not null, amount int not null,
 lines array<struct<product: string, title: string, quantity: int, price: long>>
@@ -32,12 +37,16 @@ STORES = (
 )
 STORE = "store string, city string, region string"
 
+PRIME, HOME_DELIVERY, SALE, RETURN = "PRIME", "HOME-DELIVERY", "sale", "return"
+# An address that is longer, or looks like none, is passed over: its points count all the same.
+MAIL, LONGEST_MAIL = r"^[^@\s\x00]+@[^@\s\x00]+$", 254
 SHIPMENTS, POINTS = "shipments", "loyalty-by-customer"
 MONTH_MS = 30 * 86_400_000
 
 
 def invoices(pos: DataFrame, loyalty_rate: Decimal) -> DataFrame:
-    """Return shipments of home deliveries, and the points of PRIME customers, rounded down.
+    """Return shipments of home deliveries, and the points of PRIME customers, rounded down; a
+    return has negative ones.
 
     loyalty_rate: points for each cent. Columns: topic, key, value (JSON), id (the invoice) and
     customer. What a till sends again makes the same records again.
@@ -54,15 +63,44 @@ def _shipment() -> Column:
     value = sql.struct(
         "invoice", "store", "city", "region", "customer", "name", "phone", "address", "at"
     )
-    return sql.when(
-        sql.col("delivery") == "HOME-DELIVERY", record(SHIPMENTS, sql.col("invoice"), value)
-    )
+    delivered = same(sql.col("delivery"), HOME_DELIVERY) & ~is_return()
+    return sql.when(delivered, record(SHIPMENTS, sql.col("invoice"), value))
 
 
 def _points(rate: Decimal) -> Column:
-    earned = sql.floor(sql.col("amount") * sql.lit(rate)).cast("int").alias("earned")
-    value = sql.struct("card", "customer", "invoice", earned, "at")
-    return sql.when(sql.col("customer_type") == "PRIME", record(POINTS, sql.col("card"), value))
+    """Return the record of an invoice's points. A return takes back what its sale earned: both are
+    rounded towards none."""
+    amount, none = sql.col("amount"), sql.lit(0)
+    back = sql.when(is_unsigned(), -sql.abs(amount)).otherwise(sql.least(amount, none))
+    amount = sql.when(is_return(), back).otherwise(amount)
+    share = sql.floor(sql.abs(amount) * sql.lit(rate)).cast("int")
+    earned = sql.when(amount < 0, -share).otherwise(share).alias("earned")
+    value = sql.struct("card", "customer", "invoice", earned, _email(), "at")
+    prime = same(sql.col("customer_type"), PRIME)
+    return sql.when(prime, record(POINTS, sql.col("card"), value))
+
+
+def _email() -> Column:
+    """Return the address at which the customer wants to be told of points; null without consent."""
+    email = sql.trim("email")
+    usable = email.rlike(MAIL) & (sql.length(email) <= LONGEST_MAIL)
+    return sql.when(sql.col("email_consent") & usable, email).alias("email")
+
+
+def same(text: Column, word: str) -> Column:
+    """Return whether a text is this word, in capitals or not; false for null."""
+    return sql.coalesce(sql.lower(sql.trim(text)) == word.lower(), sql.lit(False))
+
+
+def is_return() -> Column:
+    """Return whether an invoice takes goods back: it says so, or its amount is negative."""
+    return (sql.col("amount") < 0) | same(sql.col("kind"), RETURN)
+
+
+def is_unsigned() -> Column:
+    """Return whether no line is negative: a return that is written so takes all of them back."""
+    negative = sql.exists("lines", lambda line: line["quantity"] * line["price"] < 0)
+    return ~sql.coalesce(negative, sql.lit(False))
 
 
 def record(topic: str, key: Column, value: Column) -> Column:
@@ -91,7 +129,6 @@ PIPELINE = Pipeline(
             POINTS,
             partitions=3,
             keep_ms=MONTH_MS,
-            emit=Emission(every_ms=0),
             partitioner=by_customer,
         ),
     ),

@@ -1,4 +1,5 @@
-"""Running totals of points by card, and the customer's tier, which goes on the board.
+"""Running totals of points by card, as a stream, and by customer as a table, and the customer's
+tier, which goes on the board.
 
 Each invoice counts once for its card, however often it comes: a till sends it again within a
 minute, and `invoices` after a kill or a reset, for as long as the log of the tills has it.
@@ -13,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from pipelines.invoices import POINTS, record
+from pipelines.invoices import MONTH_MS, POINTS, record
 from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
 
 if TYPE_CHECKING:
@@ -21,21 +22,26 @@ if TYPE_CHECKING:
 
 EARNED = """
 card string not null, customer string not null, invoice string not null, earned int not null,
-at long not null
+email string, at long not null
 """
-TOTAL = "card string, customer string, invoice string, earned int, total long, at long, time long"
+TOTAL = """
+card string, customer string, invoice string, earned long, total long, email string, at long,
+time long
+"""
 
 # Points from which on a customer has a tier; with fewer it is bronze.
 SILVER, GOLD = 500, 2_000
 # How long an invoice is remembered: the tills' log keeps one for a week and a day at most, and a
 # day is left for the broker to delete it.
 REMEMBERED_MS = 9 * 86_400_000
-LOYALTY, CUSTOMERS = "loyalty", "customers.reports"
+LOYALTY, CUSTOMERS, TABLE = "loyalty", "customers.reports", "customer-points"
+# How long the table keeps a customer who buys nothing, as long as the points that it comes from.
+TABLE_KEPT_MS = MONTH_MS
 
 
 def loyalty(earned: DataFrame) -> DataFrame:
-    """Return a record for each invoice that counts, with the card's total, and a report on its
-    customer.
+    """Return for each invoice that counts a record with the card's total, a report on its customer,
+    and the customer's row of a table.
 
     Columns: topic, key, value (JSON) and id.
     """
@@ -43,16 +49,20 @@ def loyalty(earned: DataFrame) -> DataFrame:
     totals = rows.groupBy("card").transformWithState(
         Account(), TOTAL, outputMode="Update", timeMode="ProcessingTime"
     )
-    records = sql.array(_total(), _report())
+    records = sql.array(_total(), _report(), _row())
     return totals.select(sql.explode(records).alias("record")).select("record.*")
 
 
 class Account(StatefulProcessor):
-    """The points of one card, and the invoices that they come from."""
+    """The points of one card, and the invoices that they come from.
+
+    A return may come before its sale, as they are of two stores, so the balance of all invoices may
+    be below zero; the total never is. What an invoice has earned is what it did to the total.
+    """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
-        self._total = handle.getValueState("total", "total long, time long")
+        self._balance = handle.getValueState("total", "total long, time long")
         self._counted = handle.getMapState(
             "counted", "invoice string", "at long", ttlDurationMs=REMEMBERED_MS
         )
@@ -64,44 +74,55 @@ class Account(StatefulProcessor):
         timerValues: TimerValues,  # noqa: ARG002, N803, Spark's own name
     ) -> Iterator[Row]:
         """Yield a row for each invoice that counts; times rise, so that the board takes each."""
-        total, time = self._total.get() or (0, 0)
+        balance, time = self._balance.get() or (0, 0)
         for row in sorted(rows, key=lambda row: (row.partition, row.offset)):
             if self._counted.containsKey((row.invoice,)):
                 continue
             self._counted.updateValue((row.invoice,), (row.at,))
-            total, time = total + row.earned, max(row.ms, time + 1)
+            before, balance, time = balance, balance + row.earned, max(row.ms, time + 1)
+            total = max(0, balance)
             yield Row(
                 card=row.card,
                 customer=row.customer,
                 invoice=row.invoice,
-                earned=row.earned,
+                earned=total - max(0, before),
                 total=total,
+                email=row.email,
                 at=row.at,
                 time=time,
             )
-        self._total.update((total, time))
+        self._balance.update((balance, time))
 
     def close(self) -> None:
         """Nothing is to be closed."""
 
 
 def _total() -> Column:
-    value = sql.struct("card", "customer", "invoice", "earned", "total", "at")
+    value = sql.struct("card", "customer", "invoice", "earned", "total", "email", "at")
     return record(LOYALTY, sql.col("card"), value)
 
 
 def _report() -> Column:
     """Return the report on the customer, as `wire.source.encode_report` makes it."""
-    total = sql.col("total")
-    tier = sql.when(total >= GOLD, "gold").when(total >= SILVER, "silver").otherwise("bronze")
     value = sql.struct(
         sql.lit("report").alias("type"),
         sql.lit("loyalty").alias("agent"),
-        tier.alias("state"),
+        _tier().alias("state"),
         sql.col("time").alias("reported_at"),
-        sql.struct(total.alias("points")).alias("detail"),
+        sql.struct(sql.col("total").alias("points")).alias("detail"),
     )
     return record(CUSTOMERS, sql.col("customer"), value)
+
+
+def _row() -> Column:
+    """Return the customer's row of the table, which names no card."""
+    value = sql.struct("customer", sql.col("total").alias("points"), _tier().alias("tier"), "at")
+    return record(TABLE, sql.col("customer"), value)
+
+
+def _tier() -> Column:
+    total = sql.col("total")
+    return sql.when(total >= GOLD, "gold").when(total >= SILVER, "silver").otherwise("bronze")
 
 
 PIPELINE = Pipeline(
@@ -109,8 +130,11 @@ PIPELINE = Pipeline(
     title="Points by card, and tiers of customers",
     sources={"earned": Source(POINTS, schema=EARNED, invalid_time="wall-clock")},
     sinks=(
-        Sink(LOYALTY, partitions=3, emit=Emission(every_ms=0)),
-        Sink(CUSTOMERS, emit=Emission(every_ms=0)),
+        Sink(LOYALTY, partitions=3),
+        Sink(CUSTOMERS),
+        # Who reads the table wants a customer's points as they are: of several invoices in a batch
+        # the last one's row is enough.
+        Sink(TABLE, compacted=True, keep_ms=TABLE_KEPT_MS, emit=Emission(every_ms=100)),
     ),
     transform=loyalty,
     trigger=Trigger(every_ms=2_000),

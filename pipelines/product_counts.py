@@ -139,8 +139,9 @@ PIPELINE = Pipeline(
     title="Views of each product",
     sources={"views": Source("product-views", schema=VIEW, time=viewed_at)},
     sinks=(
+        # A batch has one count of a product: there is nothing to gather.
         Sink(COUNTS, compacted=True, emit=Emission(every_ms=0)),
-        Sink(MILESTONES, partitions=1, emit=Emission(every_ms=0)),
+        Sink(MILESTONES, partitions=1),
     ),
     transform=product_counts,
     parameters=("product_counts",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 
 
 def station_visits(reports: DataFrame) -> DataFrame:
@@ -35,7 +35,7 @@ PIPELINE = Pipeline(
             dead_letters=False,
         )
     },
-    sinks=(Sink("pipelines.station-visits", partitions=8, emit=Emission(every_ms=0)),),
+    sinks=(Sink("pipelines.station-visits", partitions=8),),
     transform=station_visits,
     trigger=Trigger(every_ms=200),
 )

@@ -7,6 +7,7 @@ lost with the process, because what was not committed is read again.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition, Thread
 
@@ -22,9 +23,10 @@ def monotonic_ms() -> float:
 
 
 class CoalescedProducer:
-    """The sinks of a process, which share a producer and a budget of bytes.
+    """The sinks of a task, which share a producer and a budget of bytes.
 
-    A thread sends what is due. Safe to share among threads.
+    A thread sends what is due. Safe to share among threads. updates, records: how many it was given
+    and has sent, by topic.
     """
 
     def __init__(
@@ -44,7 +46,8 @@ class CoalescedProducer:
         self._changed = Condition()
         self._failure: BusError | None = None
         self._closed = False
-        self.updates, self.records = 0, 0
+        self.updates: Counter[str] = Counter()
+        self.records: Counter[str] = Counter()
         self._thread = Thread(target=self._run, name="coalesced-producer", daemon=True)
         self._thread.start()
 
@@ -63,7 +66,7 @@ class CoalescedProducer:
         """
         with self._changed:
             sink, now = self._sinks.get(topic), self._clock()
-            self.updates += 1
+            self.updates[topic] += 1
             if sink is None or key is None:
                 self._send(topic, key, value, headers)
                 self._producer.poll()
@@ -129,7 +132,7 @@ class CoalescedProducer:
             except BusError as error:
                 self._delivered(error)
             else:
-                self.records += 1
+                self.records[topic] += 1
             return
 
     def _delivered(self, outcome: Delivered | BusError) -> None:

@@ -32,12 +32,17 @@ SLOTS = 2
 NICE = 10
 # Of these the figures are printed; there may be thousands.
 TOP_PRODUCTS = 10
-# An invoice is counted by its first line; a share is of invoices.
+# An invoice is counted by its first line, which is below zero in a return. What is delivered is a
+# share of sales, PRIME one of invoices.
 FIGURES = """
 count_if(line = 1) as invoices, count(*) as lines, sum(quantity) as pieces,
 sum(amount) as revenue,
-round(count_if(line = 1 and customer_type = 'PRIME') / count_if(line = 1), 4) as prime_share,
-round(count_if(line = 1 and delivery = 'HOME-DELIVERY') / count_if(line = 1), 4) as delivered_share
+round(count_if(line = 1 and lower(trim(customer_type)) = 'prime') / count_if(line = 1), 4)
+as prime_share,
+round(
+  count_if(line = 1 and lower(trim(delivery)) = 'home-delivery' and amount >= 0)
+  / greatest(count_if(line = 1 and amount >= 0), 1), 4
+) as delivered_share
 """
 # The names are our own.
 # ruff: noqa: S608

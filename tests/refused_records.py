@@ -63,6 +63,7 @@ OUTCOMES: dict[str, tuple[Became, ...]] = {
     "*.reports": (
         Letter("not-json"),  # and more, see `of_reports`
         Counted(OF_PIPELINE, "report-rates"),
+        Counted(OF_PIPELINE, "recent-reports"),
     ),
     "orders.reports": (
         Counted(OF_PIPELINE, "station-visits"),
@@ -72,6 +73,8 @@ OUTCOMES: dict[str, tuple[Became, ...]] = {
     "job.control": (Letter("bad-signature"), Logged("job", "is passed over")),
     "*.states": (Counted(PASSED_OVER), Counted(OF_WEB)),
     "orders.states": (Logged("store-1", "a store passes over a record"),),
+    "attack.states": (Logged("store-1", "a store passes over a record"),),
+    "connectivity.states": (Logged("store-1", "a store passes over a record"),),
     "job.buckets": (Counted(PASSED_OVER),),
     "job.progress": (Counted(PASSED_OVER),),
     "job.results": (Counted(PASSED_OVER),),
@@ -83,13 +86,20 @@ OUTCOMES: dict[str, tuple[Became, ...]] = {
     "pipelines.station-visits": (Letter(SCHEMA_MISMATCH),),
     # Clients of any kind write logs: what is none of a login is none of the guard's.
     "app-logs": (Counted(OF_PIPELINE, "login-guard"),),
-    "invoice-lines": (Counted(OF_PIPELINE, "invoice-archive"), Counted(PASSED_OVER)),
+    "invoice-lines": (
+        Counted(OF_PIPELINE, "invoice-archive"),
+        Counted(OF_PIPELINE, "price-differences"),
+        Counted(PASSED_OVER),
+    ),
+    "customer-points": (Taken("a view shows the bytes that a key has"),),
+    "price-differences": (Taken("nobody of the product reads it"),),
     "loyalty": (Counted(PASSED_OVER),),
     "product-milestones": (Counted(PASSED_OVER),),
     "product-counts": (Taken("a view shows the bytes that a key has"),),
     "prices": (Taken("a view shows the bytes that a key has"),),
     "shipments": (Taken("nobody of the product reads it"),),
     "pipelines.report-rates": (Taken("nobody of the product reads it"),),
+    "pipelines.recent-reports": (Taken("nobody of the product reads it"),),
     "pipelines.station-places": (Taken("nobody of the product reads it"),),
     "pipelines.station-places-direct": (Taken("nobody of the product reads it"),),
     "pipelines.*.ticks": (Taken("it begins a batch, whatever it is"),),

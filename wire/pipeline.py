@@ -46,12 +46,24 @@ class Invalid(msgspec.Struct, frozen=True):
     records: Count
 
 
+class Gathering(msgspec.Struct, frozen=True):
+    """What the tables of a pipeline gather. given: updates of their keys; sent: the records that
+    these became; budget: what may wait in all tasks, bytes; share: in each."""
+
+    given: Count
+    sent: Count
+    budget: Count
+    share: Count
+
+
 class PipelineProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a pipeline fares. Times in Unix ms, sizes in bytes.
 
     records, dead_letters: read and refused since the last reset; rate: read in a second, by the
     last batch; behind_ms: how old the newest record was that the last batch read, 0 where nothing
-    waits; answer: to a request, and then nothing else has changed.
+    waits; batch_records: what the last batch read; batch_limit: what it reads at most of a source:
+    what is more waits in the log; gathering: None where no sink gathers; answer: to a request, and
+    then nothing else has changed.
     """
 
     name: Id
@@ -76,8 +88,11 @@ class PipelineProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     behind_ms: Count = 0
     batch: Number = -1
     batch_ms: Count = 0
+    batch_records: Count = 0
+    batch_limit: Count = 0
     state_rows: Count = 0
     state_bytes: Count = 0
+    gathering: Gathering | None = None
     stopped: Stopped | None = None
     answer: Answer | None = None
 

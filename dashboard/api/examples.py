@@ -27,6 +27,7 @@ PARAMETERS: dict[str, Any] = {
     "view": "orders",
     "key": "order-1",
     "key_form": "text",
+    "matches": "order-(1|2)[0-9]*",
     "not_empty": True,
     "Idempotency-Key": "6f1d7a9e-0000-4000-8000-000000000002",
 }
@@ -35,7 +36,12 @@ PARAMETERS: dict[str, Any] = {
 OF_OPERATION: dict[str, dict[str, Any]] = {
     "list_orders": {"via": "database", "after": "order-10000", "local": "false"},
     "get_order": {"via": "database", "local": "false", "redirect": "false"},
-    "list_assets": {"state": ["under-attack", "suspicious"], "doubt": ["disputed"]},
+    "list_assets": {
+        "state": ["under-attack", "suspicious"],
+        "doubt": ["disputed"],
+        "via": "database",
+    },
+    "get_asset": {"via": "database"},
     "list_incidents": {
         "status": "open",
         "worst": "under-attack",

@@ -19,14 +19,16 @@ router = OperationRouter()
 
 
 class SalesOut(Schema):
-    """Sums of invoices. prime, delivered: how many are of PRIME customers, and are delivered;
-    revenue: in cents."""
+    """Sums of invoices. prime, delivered, returns: how many are of PRIME customers, are delivered,
+    and take goods back; revenue: in cents, less what is given back; returned: that, in cents."""
 
     invoices: int
     lines: int
     revenue: int
     prime: int
     delivered: int
+    returns: int
+    returned: int
 
 
 class StoreSalesOut(SalesOut):

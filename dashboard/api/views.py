@@ -16,6 +16,7 @@ from dashboard.api.problems import Problem, invalid
 from dashboard.api.router import READ, OperationRouter
 from dashboard.core.roles import OPERATORS
 from dashboard.topic_views.copies import copies, why_not
+from dashboard.topic_views.expressions import MAX_EXPRESSION, BadExpression
 from dashboard.topic_views.filters import MAX_PATTERN, Wanted
 from dashboard.topic_views.table import Refusal, Row, State, Status, ViewTable
 from dashboard.topic_views.values import Form, shown
@@ -90,6 +91,9 @@ def get_view(
     request: ApiRequest,
     view: str,
     key: str = Query("", max_length=MAX_PATTERN, description="A pattern of keys: order-1*"),
+    matches: str = Query(
+        "", max_length=MAX_EXPRESSION, description="A regular expression of keys: order-(1|2)."
+    ),
     not_empty: bool = Query(False, description="Without rows of which the value is empty."),
     after: str = Query("", max_length=LONGEST_AFTER, description="`next` of the page before."),
     limit: int = Query(100, ge=1, le=1000),
@@ -98,8 +102,12 @@ def get_view(
     table = _known(view)
     state = _ready(table)
     place = _bytes_of(after, "after", "`next` of a page") if after else None
-    wanted = Wanted(key, not_empty)
-    page = table.page(wanted.test(), limit, place, MOST_BYTES, wanted.prefix())
+    wanted = Wanted(key, not_empty, matches)
+    try:
+        test = wanted.test()
+    except BadExpression as error:
+        raise invalid("matches", str(error)) from None
+    page = table.page(test, limit, place, MOST_BYTES, wanted.prefix())
     following = None if page.following is None else urlsafe_b64encode(page.following).decode()
     return {"items": list(map(_row, page.rows)), "next": following, "as_of": state.as_of}
 

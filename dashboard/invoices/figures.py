@@ -17,11 +17,12 @@ TOP = 10
 """Products that the page lists."""
 CURRENCY = "EUR"
 """Of all amounts: records have no other."""
-SUMS = ("invoices", "lines", "revenue", "prime", "delivered")
+SUMS = ("invoices", "lines", "revenue", "prime", "delivered", "returns", "returned")
 STORES = Table(
     "stores", "Store", Column.number("Invoices"), Column.number("Lines"), Column.number("Revenue"),
     Column.number("PRIME", "invoices of PRIME customers"),
-    Column.number("Delivered", "invoices that are delivered to the customer’s home"), narrow=True,
+    Column.number("Delivered", "sales that are delivered to the customer’s home"),
+    Column.number("Returns", "invoices that take goods back"), narrow=True,
 )  # fmt: skip
 PRODUCTS = Table(
     "products", "Product", "Title", Column.number("Pieces"), Column.number("Revenue"), narrow=True
@@ -30,13 +31,16 @@ PRODUCTS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Sales:
-    """Sums of invoices. prime, delivered: how many are of PRIME customers, and are delivered."""
+    """Sums of invoices. prime, delivered, returns: how many are of PRIME customers, are delivered,
+    and take goods back; revenue: less what is given back; returned: that."""
 
     invoices: int = 0
     lines: int = 0
     revenue: int = 0
     prime: int = 0
     delivered: int = 0
+    returns: int = 0
+    returned: int = 0
 
     @property
     def prime_share(self) -> float | None:
@@ -45,8 +49,9 @@ class Sales:
 
     @property
     def delivered_share(self) -> float | None:
-        """Return the share of invoices that are delivered, None without any invoice."""
-        return self.delivered / self.invoices if self.invoices else None
+        """Return the share of sales that are delivered, None without any sale."""
+        sales = self.invoices - self.returns
+        return self.delivered / sales if sales else None
 
 
 @dataclass(frozen=True, slots=True)

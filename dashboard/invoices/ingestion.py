@@ -40,14 +40,17 @@ STORE_HOURS, PRODUCT_DAYS, POINTS_HOURS = (
     for model in (StoreHour, ProductDay, PointsHour)
 )
 _ADD_HOUR = f"""\
-INSERT INTO {STORE_HOURS} (begin, store, invoices, lines, revenue, prime, delivered)
-VALUES (%s, %s, %s, %s, %s, %s, %s)
+INSERT INTO {STORE_HOURS}
+  (begin, store, invoices, lines, revenue, prime, delivered, returns, returned)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (begin, store) DO UPDATE SET
   invoices = {STORE_HOURS}.invoices + excluded.invoices,
   lines = {STORE_HOURS}.lines + excluded.lines,
   revenue = {STORE_HOURS}.revenue + excluded.revenue,
   prime = {STORE_HOURS}.prime + excluded.prime,
-  delivered = {STORE_HOURS}.delivered + excluded.delivered"""  # noqa: S608 - our own names
+  delivered = {STORE_HOURS}.delivered + excluded.delivered,
+  returns = {STORE_HOURS}.returns + excluded.returns,
+  returned = {STORE_HOURS}.returned + excluded.returned"""  # noqa: S608 - our own names
 _ADD_PRODUCT = f"""\
 INSERT INTO {PRODUCT_DAYS} (begin, product, title, pieces, revenue) VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (begin, product) DO UPDATE SET
@@ -75,6 +78,8 @@ class Sale(NamedTuple):
     revenue: int = 0
     prime: int = 0
     delivered: int = 0
+    returns: int = 0
+    returned: int = 0
 
     def plus(self, line: InvoiceLine) -> Sale:
         """Return the sums with a line."""
@@ -84,6 +89,8 @@ class Sale(NamedTuple):
             self.revenue + line.amount,
             self.prime + (line.first and line.prime),
             self.delivered + (line.first and line.delivered),
+            self.returns + (line.first and line.returned),
+            self.returned - (min(0, line.amount) if line.returned else 0),
         )
 
 

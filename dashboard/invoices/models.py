@@ -28,8 +28,9 @@ class CountedRecord(models.Model):
 
 
 class StoreHour(models.Model):
-    """What a store sold in an hour. prime, delivered: of its invoices, those of PRIME customers,
-    and those that are delivered."""
+    """What a store sold in an hour. prime, delivered, returns: of its invoices, those of PRIME
+    customers, those that are delivered, and those that take goods back; revenue: less what is given
+    back; returned: that."""
 
     begin = models.BigIntegerField()
     store = models.CharField(max_length=MAX_NAME)
@@ -38,6 +39,8 @@ class StoreHour(models.Model):
     revenue = models.BigIntegerField()
     prime = models.IntegerField()
     delivered = models.IntegerField()
+    returns = models.IntegerField(default=0)
+    returned = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = (UniqueConstraint(fields=["begin", "store"], name="one_hour_per_store"),)
@@ -63,7 +66,7 @@ class ProductDay(models.Model):
 
 
 class PointsHour(models.Model):
-    """The points that invoices of an hour have earned."""
+    """The points that invoices of an hour have earned, less those that returns took back."""
 
     begin = models.BigIntegerField(primary_key=True)
     points = models.BigIntegerField()

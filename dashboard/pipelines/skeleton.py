@@ -45,6 +45,7 @@ PIPELINE = Pipeline(
             dead_letters=False,
         )
     },
+    # A stream: each report goes out. A table, Sink(..., compacted=True), gathers updates of a key.
     sinks=(Sink("pipelines.$name"),),
     transform=$function,
     prints=Print("$name"),
@@ -65,17 +66,18 @@ SCHEMA = """key string, value struct<type string, agent string, state string>,
 topic string, partition int, offset long"""
 
 
-def test_reports_are_passed_on_and_ticks_are_not(spark: SparkSession) -> None:
+def test_each_report_is_passed_on_and_ticks_are_not(spark: SparkSession) -> None:
     report = Row(type="report", agent="station-1", state="received")
     tick = Row(type="tick", agent=None, state=None)
     place = {"topic": "orders.reports", "partition": 0}
     rows = [
         Row(key="order-7", value=report, **place, offset=3),
         Row(key=None, value=tick, **place, offset=4),
+        Row(key="order-7", value=report, **place, offset=5),
     ]
     result = $function(spark.createDataFrame(rows, SCHEMA))
     value = '{"type":"report","agent":"station-1","state":"received"}'
-    wanted = [Row(key="order-7", value=value, id="orders.reports/0/3")]
+    wanted = [Row(key="order-7", value=value, id=f"orders.reports/0/{offset}") for offset in (3, 5)]
     assertDataFrameEqual(result, spark.createDataFrame(wanted))
 ''')
 

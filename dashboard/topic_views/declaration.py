@@ -9,6 +9,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from dashboard.topic_views.expressions import BadExpression, expression
 from domain.config_values import PlainError, Table, read_toml
 
 DEFAULT = Path("views.toml")
@@ -29,8 +30,9 @@ class ViewError(ValueError):
 @dataclass(frozen=True, slots=True)
 class View:
     """A named table of a topic. max_records, max_bytes: what a copy of it may hold, no more; keys:
-    a pattern that keys have to match; drops_empty: whether a record with an empty
-    value deletes the row of its key, as one without a value does."""
+    a pattern that keys have to match; matches: a regular expression that they have to match, empty
+    for none; drops_empty: whether a record with an empty value deletes the row of its key, as one
+    without a value does."""
 
     name: str
     topic: str
@@ -38,6 +40,7 @@ class View:
     max_records: int = MAX_RECORDS
     max_bytes: int = MAX_BYTES
     keys: str = ANY
+    matches: str = ""
     drops_empty: bool = False
 
 
@@ -79,7 +82,19 @@ def _view(name: str, table: Table, prefix: str) -> View:
         max_records=table.integer("max_records", MAX_RECORDS, 1, 10_000_000),
         max_bytes=table.integer("max_bytes", MAX_BYTES, 1 << 10, 16 << 30),
         keys=table.text("keys", ANY),
+        matches=_expression(table),
         drops_empty=table.choice("empty", ("keep", "drop"), "keep") == "drop",
     )
     table.no_more()
     return view
+
+
+def _expression(table: Table) -> str:
+    if table.get("matches") is None:
+        return ""
+    text = table.text("matches")
+    try:
+        expression(text)
+    except BadExpression as error:
+        raise PlainError(f"{table.path}.matches", str(error), text) from None
+    return text

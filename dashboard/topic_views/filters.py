@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from dashboard.topic_views.expressions import expression
 from dashboard.topic_views.table import Row
 from dashboard.topic_views.values import is_empty, matcher
 
@@ -14,18 +15,19 @@ MAX_PATTERN = 255
 
 
 class Wanted(NamedTuple):
-    """A pattern of whole keys, as file names have them (`*`, `?`, `[ab]`), empty for all; and
-    whether rows of which the value is empty are left out."""
+    """A pattern of whole keys, as file names have them (`*`, `?`, `[ab]`), empty for all; whether
+    rows of which the value is empty are left out; and a regular expression of whole keys, empty for
+    all."""
 
     keys: str = ""
     not_empty: bool = False
+    matches: str = ""
 
     def test(self) -> Callable[[Row], bool]:
-        """Return a function that says whether a row is wanted."""
-        if not self.keys:
-            return self._has_value
-        matches = matcher(self.keys)
-        return lambda row: matches(row.key) and self._has_value(row)
+        """Return a function that says whether a row is wanted. Raises BadExpression."""
+        tests = [matcher(self.keys)] if self.keys else []
+        tests += [expression(self.matches)] if self.matches else []
+        return lambda row: all(passes(row.key) for passes in tests) and self._has_value(row)
 
     def prefix(self) -> bytes:
         """Return what the keys of all wanted rows begin with."""

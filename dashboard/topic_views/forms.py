@@ -5,6 +5,7 @@ from __future__ import annotations
 from django import forms
 
 from dashboard.core.filter_forms import FilterForm
+from dashboard.topic_views.expressions import MAX_EXPRESSION, BadExpression, expression
 from dashboard.topic_views.filters import MAX_PATTERN, Wanted
 
 
@@ -19,6 +20,14 @@ class RowFilter(FilterForm):
         widget=forms.TextInput(attrs={"placeholder": "name-1*", "autocomplete": "off"}),
         help_text="A whole key; * stands for anything, ? for one character.",
     )
+    matches = forms.CharField(
+        required=False,
+        max_length=MAX_EXPRESSION,
+        label="Regular expression",
+        strip=False,
+        widget=forms.TextInput(attrs={"placeholder": "name-(1|2)[0-9]+", "autocomplete": "off"}),
+        help_text="Of a whole key, as RE2 has them.",
+    )
     not_empty = forms.BooleanField(required=False, label="Without empty values")
     after = forms.CharField(required=False, max_length=100_000, widget=forms.HiddenInput)
 
@@ -26,7 +35,17 @@ class RowFilter(FilterForm):
 
     def wanted(self) -> Wanted:
         """Return which rows are asked for. The form must be valid."""
-        return Wanted(self.cleaned_data["key"], self.cleaned_data["not_empty"])
+        data = self.cleaned_data
+        return Wanted(data["key"], data["not_empty"], data["matches"])
+
+    def clean_matches(self) -> str:
+        """Return the expression. Raises ValidationError."""
+        text: str = self.cleaned_data["matches"]
+        try:
+            expression(text)
+        except BadExpression as error:
+            raise forms.ValidationError(f"Expected {error}.") from None
+        return text
 
     def clean_after(self) -> bytes | None:
         """Return the key after which the page begins. Raises ValidationError."""

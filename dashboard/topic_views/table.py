@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from bus.base import Message
 from dashboard.topic_views.declaration import ANY, View
+from dashboard.topic_views.expressions import expression
 from dashboard.topic_views.values import is_empty, matcher
 
 Status = Literal["not-followed", "catching-up", "ready", "topic-absent", "too-large"]
@@ -107,7 +108,8 @@ class ViewTable:
         self._size, self._restarts = 0, 0
         self._as_of: int | None = None
         self._awaited: _Moment | None = None
-        self._matches = None if view.keys == ANY else matcher(view.keys)
+        self._tests = [] if view.keys == ANY else [matcher(view.keys)]
+        self._tests += [expression(view.matches)] if view.matches else []
         self._refused: dict[Refusal, int] = {"no-key": 0, "other-key": 0}
 
     # ---- what the tailer tells ----
@@ -158,7 +160,7 @@ class ViewTable:
                 if message.key is None:
                     self._refused["no-key"] += 1
                     continue
-                if self._matches is not None and not self._matches(message.key):
+                if not all(passes(message.key) for passes in self._tests):
                     self._refused["other-key"] += 1
                     continue
                 if change := self._put(message.key, message.partition, self._row_of(message)):

@@ -46,7 +46,8 @@ def test_two_a_second_by_all_stores_and_amounts_are_the_sums(
     assert len(invoices) == 7_200
     assert {sale.store for sale in invoices.values()} == set(STORES)
     for sale in invoices.values():
-        assert sale.amount == sum(line.quantity * line.price for line in sale.lines) > 0
+        assert sale.amount == sum(line.quantity * line.price for line in sale.lines)
+        assert (sale.amount > 0) is (sale.kind == "sale")
     cards = {(sale.customer, sale.card, sale.customer_type) for sale in invoices.values()}
     assert len(cards) == len({customer for customer, *_ in cards}) == 120
     prime = sum(type_ == "PRIME" for *_, type_ in cards)
@@ -66,6 +67,23 @@ def test_one_in_a_hundred_comes_again_unchanged_within_a_minute(
     for at, sale in hour:
         assert 0 <= at - sale.at <= RESENT_WITHIN_MS
     assert len({msgspec.json.encode(sale) for _, sale in hour}) == len(numbers)
+
+
+def test_one_in_thirty_takes_back_what_an_earlier_invoice_of_the_customer_sold(
+    hour: list[tuple[int, Invoice]],
+) -> None:
+    invoices = {sale.invoice: sale for _, sale in hour}.values()
+    sold: dict[str, Counter[str]] = {}
+    for each in invoices:
+        if each.kind == "sale":
+            products = sold.setdefault(each.customer, Counter())
+            products.update({line.product: line.quantity for line in each.lines})
+    back = [each for each in invoices if each.kind == "return"]
+    assert 170 < len(back) < 310
+    for each in back[len(back) // 2 :]:  # what the first ones take back was sold before the hour
+        assert each.delivery == "TAKE-AWAY"
+        for line in each.lines:
+            assert -sold[each.customer][line.product] <= line.quantity < 0 < line.price
 
 
 def test_prices_are_those_of_the_invoices(hour: list[tuple[int, Invoice]]) -> None:

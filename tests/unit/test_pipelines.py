@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from streaming.pipelines import emitter
 from streaming.pipelines.declaration import (
     DeclarationError,
     Emission,
+    GlobalTable,
     Parallelism,
     Pipeline,
     Print,
@@ -30,7 +32,7 @@ from streaming.pipelines.declaration import (
     Table,
     Trigger,
 )
-from streaming.pipelines.emitter import Emitter
+from streaming.pipelines.emitter import Counts, Emitter
 from streaming.pipelines.figures import Figures
 from streaming.pipelines.printer import line
 from streaming.pipelines.query import (
@@ -42,10 +44,11 @@ from streaming.pipelines.query import (
     sink_specs,
 )
 from streaming.pipelines.registry import chosen, declared
-from wire.pipeline import Assignment, Invalid, Node, PipelineProgress
+from wire.pipeline import Assignment, Gathering, Invalid, Node, PipelineProgress
 
 SOURCES = {"reports": Source("a.reports")}
 SINKS = (Sink("out"),)
+TICKS = Trigger(tick_ms=1_000)
 TABLE = Table("invoices_table", ("invoice", "line"))
 
 
@@ -80,8 +83,12 @@ def pipeline(**changes: Any) -> Pipeline:
             "p: transform: expected the parameters reports, loyalty_rate, as",
         ),
         (
-            lambda: pipeline(sinks=(Sink("a", partitioner=passed_on), Sink("b"))),
-            r"p: sinks: expected Emission\(every_ms=0\) for each, .* partitioner, got \['a', 'b'\]",
+            lambda: pipeline(sinks=(Sink("a", partitioner=passed_on), Sink("b", compacted=True))),
+            r"p: sinks: expected Emission\(every_ms=0\) for each, .* partitioner, got \['b'\]",
+        ),
+        (
+            lambda: pipeline(sinks=(Sink("a"), Sink("b", emit=Emission(every_ms=100)))),
+            r"p: sink b: emit: expected none, or compacted=True .* got Emission\(every_ms=100,",
         ),
         (lambda: pipeline(checkpoint="../x"), "p: checkpoint: expected the name of a folder"),
         (
@@ -111,6 +118,20 @@ def pipeline(**changes: Any) -> Pipeline:
         (lambda: Source("a b"), "Source.topic: expected a topic or a pattern"),
         (lambda: Source("a", schema=" "), "Source.schema: expected the columns of the value"),
         (lambda: Source("a", invalid_time="later"), "Source.invalid_time: .*log-and-skip, fail"),  # type: ignore[arg-type]
+        (lambda: GlobalTable("a*"), "GlobalTable.topic: expected the name of one topic"),
+        (lambda: GlobalTable("a", schema=" "), "GlobalTable.schema: expected the columns of the"),
+        (
+            lambda: pipeline(global_tables={"prices": GlobalTable("a")}),
+            "p: trigger: expected tick_ms, as only batches read a global table, got 0",
+        ),
+        (
+            lambda: pipeline(global_tables={"reports": GlobalTable("a")}, trigger=TICKS),
+            "p: global_tables: expected other names than those of sources, got .*reports",
+        ),
+        (
+            lambda: pipeline(global_tables={"prices": GlobalTable("a")}, trigger=TICKS),
+            "p: transform: expected the parameters reports, prices, as",
+        ),
         (lambda: Sink("a*"), "Sink.topic: expected the name of one topic"),
         (lambda: Sink("a", partitions=0), "Sink.partitions: expected 1 to 256, got 0"),
         (lambda: Sink("a", keep_ms=1), "Sink.keep_ms: expected a minute or more"),
@@ -233,6 +254,22 @@ def test_sources_are_located_and_co_partitioning_is_checked() -> None:
         locate(both, bus, "t.", known)
 
 
+def test_the_topic_of_a_global_table_is_located_and_must_be_there() -> None:
+    bus = MemoryBus(now_ms)
+    bus.ensure_topics([TopicSpec("t.a.reports", 2, {})])
+    joined = pipeline(
+        global_tables={"prices": GlobalTable("prices")},
+        trigger=TICKS,
+        transform=lambda reports, prices: reports,
+    )
+    with pytest.raises(SourceTopicMissing, match=r"prices: there is no topic t.prices"):
+        locate(joined, bus, "t.", [])
+    bus.ensure_topics([TopicSpec("t.prices", 3, {})])
+    places = locate(joined, bus, "t.", [])
+    assert places.tables == {"prices": {"t.prices": 3}}
+    assert places.topics == ["t.a.reports", "t.prices"]
+
+
 def test_topics_of_reports_are_the_jobs_and_must_be_there() -> None:
     from bus.base import TopicSpec
 
@@ -289,28 +326,84 @@ def test_a_batch_that_is_done_again_is_counted_once(tmp_path: Path) -> None:
     assert again.totals.records == 0
 
 
+def test_a_global_table_is_behind_by_what_no_batch_has_read(tmp_path: Path) -> None:
+    figures = Figures(tmp_path / "totals.json")
+    figures.begin(1)
+    read = {"tasks": ["p@0@2"], "p@0": 40, "p@1": None}
+    observed = {"table:prices": read, "misfits:prices": {"rows": 3}}
+    figures.add({"batchId": 1, "sources": [], "observedMetrics": observed})
+    figures.skip_to({("p", 0): 5, ("p", 1): 9})  # retention has deleted all of the second
+    ends = {("p", 0): 42, ("p", 1): 9}
+    assert figures.assignments(ends) == (Assignment("p", 0, 2, 2), Assignment("p", 1, -1, 0))
+    assert (figures.followed, figures.misfits) == ({"p"}, {"prices": 3})
+    assert figures.totals.records == 0
+
+
 # ---- the sink -----------------------------------------------------------------------------------
 
 
-def emitted(monkeypatch: pytest.MonkeyPatch, every_ms: int) -> list[bytes | None]:
-    bus = MemoryBus(now_ms)
+def test_a_table_gathers_unless_told_otherwise_and_a_stream_never_does() -> None:
+    assert Sink("a", compacted=True).emission == Emission(every_ms=100, max_bytes=10 << 20)
+    assert Sink("a").emission.every_ms == 0
+    shipped = [sink for one in declared().values() for sink in one.gathering]
+    assert "customer-points" in {sink.topic for sink in shipped}
+    assert all(sink.compacted for sink in shipped)
+    assert not declared()["station-lookup"].gathering
+
+
+def test_the_budget_is_the_pipelines_and_its_tasks_have_equal_shares() -> None:
+    sinks = (Sink("a", compacted=True), Sink("b"))
+    assert pipeline(sinks=sinks).share == 10 << 20
+    eight = pipeline(sinks=sinks, parallelism=Parallelism(slots=2, state_partitions=8))
+    assert (eight.budget, eight.tasks, eight.share) == (10 << 20, 8, (10 << 20) // 8)
+    assert pipeline().budget == 0
+
+
+def test_what_tables_were_given_and_sent_goes_on_through_a_restart(tmp_path: Path) -> None:
+    figures = Figures(tmp_path / "totals.json")
+    figures.begin(1)
+    figures.add_gathered(7, 1)
+    figures.add_gathered(9, 2)
+    again = Figures(tmp_path / "totals.json")
+    again.begin(1)  # the query's own counts begin anew
+    again.add_gathered(5, 4)
+    assert (again.totals.given, again.totals.sent) == (14, 6)
+    again.begin(2)
+    assert (again.totals.given, again.totals.sent) == (0, 0)
+
+
+class Added(list[int]):
+    """What an accumulator of Spark was given."""
+
+    def add(self, number: int) -> None:
+        """Add a number."""
+        self.append(number)
+
+
+def emitted(monkeypatch: pytest.MonkeyPatch, waits: dict[str, int]) -> list[bytes | None]:
+    bus, given, sent = MemoryBus(now_ms), Added(), Added()
     bus.ensure_topics([TopicSpec("out", 1, {})])
     monkeypatch.setattr(emitter, "KafkaBus", lambda _options: bus)
-    sink = Emitter({}, {"out": Emission(every_ms)})
+    counts: Any = Counts(given, sent)  # type: ignore[arg-type]
+    sink = Emitter({}, waits, 10 << 20, counts)
     assert sink.open(0, 0)
     for number in range(7):
         value = str(number).encode()
         sink.process({"key": b"k", "value": value, "headers": [], "topic": "out"})
     sink.process({"key": None, "value": b"alone", "headers": [], "topic": "out"})
     sink.close(None)
-    return [one.value for one in bus.reader({("out", 0): 0}).poll(1, 100)]
+    read = [one.value for one in bus.reader({("out", 0): 0}).poll(1, 100)]
+    assert (sum(given), sum(sent)) == ((8, len(read)) if waits else (0, 0))
+    return read
 
 
 def test_seven_updates_of_a_key_are_one_record_or_with_0_seven(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert emitted(monkeypatch, 60_000) == [b"alone", b"6"]
-    assert emitted(monkeypatch, 0) == [b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"alone"]
+    assert emitted(monkeypatch, {"out": 60_000}) == [b"alone", b"6"]
+    each = [b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"alone"]
+    assert emitted(monkeypatch, {"out": 0}) == each
+    assert emitted(monkeypatch, {}) == each  # a stream beside a table
 
 
 # ---- settings, process, command -----------------------------------------------------------------
@@ -349,7 +442,13 @@ def test_the_command_lists_and_describes() -> None:
     take_in(
         [
             PipelineProgress(
-                "report-rates", now_ms(), "running", "T", graph=nodes, assignments=assigned
+                "report-rates",
+                now_ms(),
+                "running",
+                "T",
+                graph=nodes,
+                assignments=assigned,
+                gathering=Gathering(7_000, 1_200, budget=10 << 20, share=5 << 20),
             )
         ]
     )
@@ -359,10 +458,19 @@ def test_the_command_lists_and_describes() -> None:
     assert "operator  filter\ufffd[2J (stateless)  <- orders.reports (source)" in text
     assert "orders.reports/2 -> task 1, 12 behind" in text
     assert "orders.reports/3 -> not read yet" in text
+    assert "7,000 updates gathered into 1,200 records; 10,485,760 bytes may wait, 5,242,880" in text
     with pytest.raises(CommandError, match="station-visits has not run yet"):
         command("describe", "station-visits")
     with pytest.raises(CommandError, match=r"expected one of .*report-rates.*, got 'nobody'"):
         command("describe", "nobody")
+
+
+def test_a_new_pipeline_passes_each_report_on_and_says_what_would_gather(tmp_path: Path) -> None:
+    module, _ = write_skeleton(tmp_path, "try-out")
+    assert not run_path(str(module))["PIPELINE"].gathering
+    assert "A stream: each report goes out. A table, Sink(..., compacted=True)" in (
+        module.read_text()
+    )
 
 
 def test_a_new_pipeline_replaces_nothing_and_has_a_proper_name(tmp_path: Path) -> None:

@@ -43,13 +43,15 @@ class Trial:
         monkeypatch.setattr(supervising, "FIRST_PAUSE_S", 0.05)
         monkeypatch.setattr(supervising, "LOOK_S", 0.02)
         settings = Settings(data_dir=folder, _env_file=None)  # type: ignore[call-arg]
-        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=lambda _: None))
+        count = SimpleNamespace(value=0)
+        context = SimpleNamespace(setLogLevel=lambda _: None, accumulator=lambda _: count)
+        spark: Any = SimpleNamespace(sparkContext=context)
         self.stop = threading.Event()
         own = Supervisor(settings, PIPELINE, self.bus, spark, self.stop, self.home, [], None)
         self.thread = threading.Thread(target=own.run)
         self.thread.start()
 
-    def _start(self, _settings: Any, _pipeline: Any, _built: Any, path: Path) -> Query:
+    def _start(self, _settings: Any, _plain: Any, _built: Any, path: Path, _counts: Any) -> Query:
         assert not any(query.isActive for query in self.queries), "two at once"
         path.mkdir(parents=True, exist_ok=True)
         self.queries.append(Query())

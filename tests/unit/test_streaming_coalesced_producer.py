@@ -54,7 +54,7 @@ def test_what_waits_leaves_by_itself_as_one_record(bus: MemoryBus):
         wait_until(lambda: in_log(bus, "orders"), 10, "nothing was emitted")
         (record,) = in_log(bus, "orders")
         assert (record.value, record.headers) == (b"6", (("id", b"6"),))
-        assert (coalesced.updates, coalesced.records) == (7, 1)
+        assert (coalesced.updates["orders"], coalesced.records["orders"]) == (7, 1)
 
 
 def test_without_a_wait_each_update_is_a_record_at_once(bus: MemoryBus):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +18,7 @@ from bus.base import Message, TopicSpec, Unavailable
 from bus.memory import MemoryBus
 from dashboard.topic_views import tailer as module
 from dashboard.topic_views.declaration import MOST_VIEWS, View, ViewError, load_views
+from dashboard.topic_views.expressions import BadExpression, expression
 from dashboard.topic_views.filters import Wanted
 from dashboard.topic_views.management.commands.view import Printout
 from dashboard.topic_views.table import Row, ViewTable
@@ -173,10 +177,21 @@ def test_keys_that_do_not_match_stand_in_no_table_and_are_counted(bus):
     assert table.state().refused == {"no-key": 0, "other-key": 2}
 
 
+def test_keys_that_match_no_regular_expression_stand_in_no_table_and_are_counted(bus):
+    make(bus)
+    view = View("prices", TOPIC, "Prices", keys="*product*", matches="(a-)?product-[0-9]+")
+    table, tailer = follow(bus, view)
+    send(bus, (b"product-1", b"1"), (b"a-product-1", b"1"), (b"product-", b"1"))
+    send(bus, (b"product-\xff", b"1"), (b"product-12\n", b"1"), (b"product-12", b"1"))
+    step(tailer)
+    assert set(rows(table)) == {b"product-1", b"a-product-1", b"product-12"}
+    assert table.state().refused == {"no-key": 0, "other-key": 3}
+
+
 def test_the_view_of_prices_has_each_product_with_a_price(bus):
     make(bus)
     send(bus, *prices())
-    table, tailer = follow(bus, PRICES)
+    table, tailer = follow(bus, replace(load_views(ROOT / "views.toml")["prices"], topic=TOPIC))
     step(tailer)
     assert set(rows(table)) == {f"product-{number}".encode() for number in range(1, 41)}
 
@@ -340,6 +355,11 @@ def test_a_thread_follows_until_it_is_stopped(bus):
         (Wanted("ORDER*"), []),
         (Wanted(not_empty=True), ["order-10", "order-2"]),
         (Wanted("order-1*", not_empty=True), ["order-10"]),
+        (Wanted(matches="order-(1|2)"), ["order-1", "order-2"]),
+        (Wanted(matches="order-[0-9]+", not_empty=True), ["order-10", "order-2"]),
+        (Wanted("*0", matches="order-.*"), ["order-10"]),
+        (Wanted(matches="order"), []),
+        (Wanted(matches="(?i)ORDER-1"), ["order-1"]),
     ],
 )
 def test_rows_by_pattern_of_their_key_and_by_value(bus, wanted, keys):
@@ -354,6 +374,37 @@ def test_rows_by_pattern_of_their_key_and_by_value(bus, wanted, keys):
 @given(st.text(max_size=12, alphabet="[]!-*?az\\^{}"), st.binary(max_size=6))
 def test_any_pattern_is_taken(pattern, key):
     assert Wanted(pattern).test()(Row(key, b"", 0, 0, 0)) in (True, False)
+
+
+@given(st.text(max_size=12, alphabet="a(|)[]{}^$*+?.\\d-é"), st.binary(max_size=6))
+def test_any_expression_is_taken_or_refused(pattern, key):
+    with suppress(BadExpression):
+        assert Wanted(matches=pattern).test()(Row(key, b"", 0, 0, 0)) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(a", r"as RE2 has them: missing \)"),
+        (r"(a)\1", "invalid escape sequence"),
+        ("(?=a)", "invalid perl operator"),
+        ("x" * 256, "at most 255 characters"),
+        ("a\ud800", "a text in UTF-8"),
+        ("(.{0,30}){30}", r"at most 2,000 steps, it has 8,\d+: use fewer repetitions"),
+    ],
+)
+def test_an_expression_that_is_not_taken_is_refused_in_words(pattern, why):
+    with pytest.raises(BadExpression, match=why):
+        expression(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a?){150}a{150}b", "(.*a){40}b"])
+def test_no_expression_holds_a_process_up(pattern):
+    """Python's own would try for longer than anybody waits."""
+    passes, key = expression(pattern), b"a" * 10_000
+    begun = time.process_time()
+    assert not passes(key)
+    assert time.process_time() - begun < 5
 
 
 @given(
@@ -465,6 +516,11 @@ def test_the_table_is_printed_and_then_its_changes(bus):
     assert (lines[5:], len(remarks)) == (["order-9\t9"], 1)
 
 
+def test_the_command_refuses_what_is_no_regular_expression():
+    with pytest.raises(CommandError, match=r"--matches: expected a regular expression .*: missing"):
+        call_command("view", "orders", "--matches", "(a")
+
+
 # ---- views.toml -------------------------------------------------------------------------------
 
 
@@ -472,7 +528,7 @@ def test_the_shipped_views_load_with_the_prefix():
     views = load_views(ROOT / "views.toml", "test.")
     assert views["orders"] == View("orders", "test.orders.states", "Orders")
     assert views["prices"] == View(
-        "prices", "test.prices", "Prices", keys="product-*", drops_empty=True
+        "prices", "test.prices", "Prices", matches="product-[0-9]+", drops_empty=True
     )
 
 
@@ -486,6 +542,10 @@ def test_the_shipped_views_load_with_the_prefix():
         ("[o]\ntopic = 'a'\nmax_bytes = '1 MiB'", r"o\.max_bytes: expected an integer from 1024"),
         ("[o]\ntopic = 'a'\nkey = 1", r"o\.key: expected a known key"),
         ("[o]\ntopic = 'a'\nkeys = ''", r"o\.keys: expected a text of 1-255 characters"),
+        (
+            "[o]\ntopic = 'a'\nmatches = '(a'",
+            r"o\.matches: expected a regular .*: missing \): \(a",
+        ),
         ("[o]\ntopic = 'a'\nempty = 'no'", r"o\.empty: expected one of keep, drop, got 'no'"),
         ("o = 1", "o: expected a table, got 1"),
         ("[o", "expected TOML"),

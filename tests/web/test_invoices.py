@@ -151,7 +151,7 @@ def test_a_restart_goes_on_from_the_offsets_of_the_database(log: Log):
         ({"store": "a\0b"}, "unreadable"),
         ({"store": "x" * 61}, "unreadable"),
         ({"amount": 2**60}, "unreadable"),
-        ({"quantity": -1}, "unreadable"),
+        ({"quantity": 2**31}, "unreadable"),
         ({"at": NOON_MS - 2 * DAY_MS}, "out of time"),
         ({"at": NOON_MS + HOUR_MS}, "out of time"),
     ],
@@ -165,6 +165,36 @@ def test_what_cannot_be_counted_is_passed_over_and_noted(log: Log, record: Any, 
     log.read()
     assert sums() == (1, 1, 7)
     assert Counted.objects.get(name=what, topic=TOPICS.invoice_lines).n == 1
+
+
+def test_a_return_is_counted_apart_and_lowers_the_revenue(log: Log):
+    log.sell(1, 998, 299, kind="sale")
+    log.sell(2, -998, kind="return", quantity=-2, delivery="HOME-DELIVERY")
+    log.sell(3, -100, 40, kind="Return", quantity=-1)
+    log.sell(4, -7, quantity=-1)  # of before there were kinds
+    log.sell(5, 0, kind="return")
+    log.read()
+    total = figures.today(NOON_MS).total
+    assert (total.invoices, total.lines, total.revenue) == (5, 7, 232)
+    assert (total.returns, total.returned) == (4, 1_105)
+    assert (total.delivered, total.delivered_share) == (0, 0)
+    assert ProductDay.objects.get(product="product-1").pieces == 0
+
+
+@pytest.mark.parametrize("type_", ["PRIME", "prime", " Prime "])
+@pytest.mark.parametrize("delivery", ["HOME-DELIVERY", "home-delivery", "Home-Delivery"])
+def test_type_and_delivery_count_alike_in_any_capitals(log: Log, type_: str, delivery: str):
+    log.sell(1, 5, customer_type=type_, delivery=delivery)
+    log.read()
+    total = figures.today(NOON_MS).total
+    assert (total.prime, total.delivered) == (1, 1)
+
+
+def test_points_that_are_taken_back_lower_todays(log: Log):
+    log.earn(1, 25)
+    log.earn(2, -9, total=16)
+    log.read()
+    assert figures.today(NOON_MS).points == 16
 
 
 def test_more_stores_and_products_than_are_kept_are_added_up_under_no_name(
@@ -260,12 +290,26 @@ def test_the_charts_get_an_hour_each_of_the_last_day(today: Log):
     assert client.get("/invoices/hourly/?span=year").status_code == 404
 
 
+def test_the_page_and_rest_tell_returns_apart(log: Log):
+    log.now = now_ms()
+    log.sell(1, 123_456, at=log.now)
+    log.sell(2, -23_456, at=log.now, kind="return", quantity=-1)
+    log.read()
+    page = logged_in_as("operator").get("/invoices/").content.decode()
+    assert "<dt>Returns</dt><dd>1 <small>234.56 EUR given back</small></dd>" in page
+    assert "<dt>Revenue</dt><dd>1,000.00 EUR</dd>" in page
+    headers = bearer(make_user("manager"))
+    total = Client().get("/api/v1/invoices/today", headers=headers).json()["total"]
+    assert (total["returns"], total["returned"], total["revenue"]) == (1, 23_456, 100_000)
+
+
 @pytest.mark.usefixtures("today")
 def test_rest_tells_the_same():
     response = Client().get("/api/v1/invoices/today", headers=bearer(make_user("manager")))
     told = response.json()
     assert told["total"] == {
-        "invoices": 4, "lines": 7, "revenue": 370_618, "prime": 3, "delivered": 1,
+        "invoices": 4, "lines": 7, "revenue": 370_618, "prime": 3, "delivered": 1, "returns": 0,
+        "returned": 0,
     }  # fmt: skip
     assert told["points"] == 25
     assert [each["store"] for each in told["stores"]] == ["store-1", "store-2"]
@@ -327,6 +371,42 @@ def test_a_notice_goes_out_once_however_often_its_record_comes(
     assert "card ending in 0042 now has 310" in text
     assert "6104" not in text
     assert mails.recipients == ["customers@example.org"]
+
+
+def test_a_notice_says_what_a_return_took_back(log: Log, channel: Channel):
+    log.earn(1, -1_025, total=0)
+    log.earn(2, -1, total=7)
+    log.read()
+    first, second = Message.objects.order_by("dedupe")
+    assert (first.subject, second.subject) == ("1,025 points taken back", "1 point taken back")
+    assert first.text == (
+        "1,025 points were taken back for your return, invoice inv-1. "
+        "Your card ending in 0042 now has 0."
+    )
+    assert second.text.startswith("1 point was taken back")
+
+
+def test_a_notice_goes_to_the_customers_own_address_and_else_to_the_channel(
+    log: Log, channel: Channel, mails: MailServer
+):
+    log.earn(1, email="ada@example.net")
+    log.earn(2)
+    log.earn(3, email="no address")
+    log.read()
+    deliver(lambda: NOON_MS)
+    own, *others = Message.objects.order_by("dedupe")
+    assert (own.means, own.recipient, own.channel, own.status) == (
+        "mail", "ada@example.net", None, SENT,
+    )  # fmt: skip
+    assert {each.recipient for each in others} == {"customers@example.org"}
+    assert {each.channel for each in others} == {channel}
+    assert sorted(mails.recipients) == ["ada@example.net", *["customers@example.org"] * 2]
+
+
+def test_own_addresses_are_told_nothing_without_a_channel(log: Log):
+    log.earn(1, email="ada@example.net")
+    log.read()
+    assert not Message.objects.exists()
 
 
 def test_what_goes_beyond_the_channels_limit_is_told_in_one(

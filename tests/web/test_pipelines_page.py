@@ -19,7 +19,7 @@ from dashboard.materialiser.batch import sort_out
 from dashboard.pipelines.ingestion import MOST_PIPELINES, take_in
 from dashboard.pipelines.models import PipelineStatus
 from wire.job import Answer
-from wire.pipeline import Assignment, Invalid, Node, PipelineProgress, encode_pipeline
+from wire.pipeline import Assignment, Gathering, Invalid, Node, PipelineProgress, encode_pipeline
 from wire.topics import Topics
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
@@ -42,6 +42,20 @@ def body(client: Client) -> str:
     return client.get("/job/").content.decode()
 
 
+def test_a_table_shows_what_it_gathers_and_its_budget() -> None:
+    report(gathering=Gathering(given=7_000, sent=1_234, budget=10 << 20, share=5 << 20))
+    operator = logged_in_as("operator")
+    page = body(operator)
+    for words in (
+        "<dd>7,000</dd>",
+        "1,234 <small>after gathering",
+        "10.5 MB <small>5.2 MB in each",
+    ):
+        assert words in page, words
+    report()
+    assert "after gathering" not in body(operator)
+
+
 def test_without_a_pipeline_the_page_names_the_setting() -> None:
     assert "TALLYBOARD_PIPELINES" in body(logged_in_as("operator"))
 
@@ -55,10 +69,13 @@ def test_figures_graph_tasks_and_invalid_times() -> None:
         behind_ms=1_250,
         dead_letters=9,
         restarts=2,
+        batch_records=1_999,
+        batch_limit=2_000,
     )
     page = body(logged_in_as("operator"))
     for words in ("report-rates", "4,711", "1,250 ms", "pipelines.report-rates", "stateful",
-                  "after attack.reports (source)", "ahead", "23", "rocksdb"):  # fmt: skip
+                  "after attack.reports (source)", "ahead", "23", "rocksdb",
+                  "1,999", "at most 2,000 from a source"):  # fmt: skip
         assert words in page, words
 
 

@@ -101,8 +101,8 @@ def test_one_sentence_says_how_the_week_went(history: None, client: Client):
     sentence = client.get(WEEK).context["sentence"]
     assert sentence == (
         "There were 3 incidents on 2 assets, 2 more than the week before. Assets were in a good "
-        "state for 99.49 % of the time, 0.384 points better than the week before. The target of 99 % is "
-        "met, with 49 % of the error budget left."
+        "state for 99.49 % of the time, 0.384 points better than the week before. The target of "
+        "99 % is met, with 49 % of the error budget left."
     )
 
 

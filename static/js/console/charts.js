@@ -180,7 +180,7 @@ function options(chart, wide) {
       { ...axis, space: 70, values: (_, ticks) => ticks.map((at) => moment(at * 1000, ticks)) },
       { ...axis, size: 64, values: (_, ticks) => ticks.map(chart.unit) },
     ],
-    scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
+    scales: { y: { range: (_, least, most) => [Math.min(0, least * 1.1), most > 0 ? most * 1.1 : 1] } },
   };
 }
 

@@ -27,25 +27,25 @@ class Shop:
         bus.ensure_topics([TopicSpec(name, 3, {}) for name in names])
         self._producer = bus.producer()
 
-    def sell(self, number: int, store: str) -> None:
-        """Send an invoice of two lines and 12 points, at the present time."""
+    def sell(self, number: int, store: str, sign: int = 1) -> None:
+        """Send an invoice of two lines and 12 points, at the present time; -1: a return."""
         name, at = f"inv-browser-{number}", time.time_ns() // 1_000_000
         for line in (1, 2):
             record = {
                 "invoice": name, "store": store, "at": at, "line": line, "lines": 2,
-                "product": f"product-{line}", "title": "Tea, large", "quantity": 1,
-                "amount": 50_000, "customer_type": "PRIME", "delivery": "TAKE-AWAY",
+                "product": f"product-{line}", "title": "Tea, large", "quantity": sign,
+                "amount": sign * 50_000, "customer_type": "PRIME", "delivery": "TAKE-AWAY",
             }  # fmt: skip
             self._send(TOPICS.invoice_lines, name, record)
         points = {"card": "6104 0000 0000 0042", "customer": "customer-0042", "invoice": name,
-                  "earned": 12, "total": 12, "at": at}  # fmt: skip
+                  "earned": sign * 12, "total": 12, "at": at}  # fmt: skip
         self._send(TOPICS.loyalty, name, points)
 
     def _send(self, topic: str, key: str, record: object) -> None:
         self._producer.send_and_wait(topic, key.encode(), json.dumps(record).encode())
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_todays_sales_come_and_renew_themselves(product: Stack, open_as: Open) -> None:
     shop = Shop(product)
     shop.sell(1, "store-browser")
@@ -60,4 +60,10 @@ def test_todays_sales_come_and_renew_themselves(product: Stack, open_as: Open) -
     assert too_wide_in(page) == []
     shop.sell(2, "store-browser")
     expect(row.locator("td").first).to_have_text("2", timeout=RENEWED_MS)
+    shop.sell(3, "store-browser", sign=-1)
+    expect(page.locator("#invoices dl")).to_contain_text(
+        "1,000.00 EUR given back", timeout=RENEWED_MS
+    )
+    expect(row.locator("td").last).to_have_text("1")
+    assert too_wide_in(page) == []
     expect(page.locator(".chart canvas")).to_have_count(3)

@@ -22,7 +22,7 @@ from config.settings import Settings
 from domain.records import Report
 from pipelines import invoices as invoicing
 from pipelines.invoices import POINTS, SHIPMENTS, STORES, by_customer, invoices
-from pipelines.loyalty import CUSTOMERS, LOYALTY, loyalty
+from pipelines.loyalty import CUSTOMERS, LOYALTY, TABLE, loyalty
 from streaming.pipelines.declaration import DeclarationError, Emission, Pipeline, Sink, Source
 from streaming.pipelines.query import _rows
 from streaming.pipelines.records import Decoded, decode
@@ -96,7 +96,8 @@ def test_each_executor_holds_the_table_of_stores(spark: SparkSession) -> None:
         (2**31 - 1, "0.000001", 2_147),
         (700, "1", 700),
         (700, "0", 0),
-        (-75, "0.02", -2),
+        (-75, "0.02", -1),
+        (-12_345, "0.02", -246),
     ],
 )
 def test_points_are_the_share_of_the_amount_rounded_down(
@@ -108,6 +109,63 @@ def test_points_are_the_share_of_the_amount_rounded_down(
     assert (key, id_) == (prime["card"], prime["invoice"])
     wanted = {name: prime[name] for name in ("card", "customer", "invoice", "at")}
     assert value == {**wanted, "earned": earned}
+
+
+EXCHANGE = [
+    {"product": f"product-{quantity}", "quantity": quantity, "price": 500} for quantity in (-1, 2)
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "earned", "shipped"),
+    [
+        ({"kind": "return", "amount": -500}, -10, 0),
+        ({"kind": "Return", "amount": 500}, -10, 0),
+        ({"kind": "return", "amount": 500, "lines": EXCHANGE}, 0, 0),
+        ({"kind": "return", "amount": 500, "lines": None}, -10, 0),
+        ({"kind": None, "amount": -500}, -10, 0),
+        ({"kind": "sale", "amount": -500}, -10, 0),
+        ({"kind": None, "amount": 500}, 10, 1),
+        ({"kind": "exchange", "amount": 500}, 10, 1),
+    ],
+)
+def test_a_return_is_not_shipped_and_never_earns(
+    spark: SparkSession, changes: dict[str, Any], earned: int, shipped: int
+) -> None:
+    rows = invoices(decoded(spark, sale(**changes)).rows, RATE).collect()
+    assert len(records(rows, SHIPMENTS)) == shipped
+    [(_, value, _)] = records(rows, POINTS)
+    assert value["earned"] == earned
+
+
+@pytest.mark.parametrize("type_", ["prime", "Prime", "PRIME "])
+def test_type_and_delivery_count_alike_in_any_capitals(spark: SparkSession, type_: str) -> None:
+    alike = sale(customer_type=type_, delivery="Home-Delivery")
+    rows = invoices(decoded(spark, alike).rows, RATE).collect()
+    assert sorted(row["topic"] for row in rows) == [POINTS, SHIPMENTS]
+
+
+@pytest.mark.parametrize(
+    ("email", "consent", "passed"),
+    [
+        ("ada@example.net", True, "ada@example.net"),
+        (" ada@example.net ", True, "ada@example.net"),
+        ("ada@example.net", False, None),
+        ("ada@example.net", None, None),
+        (None, True, None),
+        ("ada", True, None),
+        ("a@b\r\nBcc: c@d", True, None),
+        (f"{'a' * 250}@b.de", True, None),
+    ],
+)
+def test_an_address_goes_on_with_points_by_consent_alone(
+    spark: SparkSession, email: str | None, consent: bool | None, passed: str | None
+) -> None:
+    rows = invoices(decoded(spark, sale(email=email, email_consent=consent)).rows, RATE).collect()
+    [(_, value, _)] = records(rows, POINTS)
+    assert value.get("email") == passed
+    [(_, shipment, _)] = records(rows, SHIPMENTS)
+    assert "email" not in shipment
 
 
 def test_an_invoice_sent_again_makes_the_same_records_again(spark: SparkSession) -> None:
@@ -223,13 +281,13 @@ class Earned:
     def run(self, *points: tuple[str, str, int], at: int = NOON_MS) -> list[Row]:
         """Give the operator a batch of (card, invoice, earned); return what it made of it."""
         rows = [
-            ((card, f"customer-{card}", invoice, earned, at), 0, next(self._offsets),
+            ((card, f"customer-{card}", invoice, earned, None, at), 0, next(self._offsets),
              datetime.fromtimestamp(at / 1000, UTC))
             for card, invoice, earned in points
         ]  # fmt: skip
         schema = (
-            "value struct<card: string, customer: string, invoice: string, earned: int, at: long>,"
-            "partition int, offset long, timestamp timestamp"
+            "value struct<card: string, customer: string, invoice: string, earned: int, "
+            "email: string, at: long>, partition int, offset long, timestamp timestamp"
         )
         frame = self.spark.createDataFrame(rows, schema)
         frame.coalesce(1).write.mode("append").parquet(str(self.folder / "log"))
@@ -261,6 +319,31 @@ def test_each_invoice_counts_once_for_its_card_in_a_batch_and_over_batches(earne
         "card": "a", "customer": "customer-a", "invoice": "i-4", "earned": 0, "total": 550,
         "at": NOON_MS,
     }  # fmt: skip
+
+
+def test_a_return_takes_points_back_and_the_total_never_falls_below_zero(earned: Earned) -> None:
+    """Whatever came first: the sale of the return, or the return, which another store sent."""
+    first = earned.run(("a", "i-1", 300), ("a", "r-1", -120), ("b", "r-2", -40), ("b", "r-3", -1))
+    second = earned.run(("b", "i-2", 100), ("a", "r-4", -500), ("a", "r-4", -500), ("a", "i-5", 9))
+    told = [
+        (value["invoice"], value["earned"], value["total"])
+        for _, value, _ in [*records(first, LOYALTY), *records(second, LOYALTY)]
+    ]
+    assert [each for each in told if each[0] in ("i-1", "r-1", "r-4", "i-5")] == [
+        ("i-1", 300, 300), ("r-1", -120, 180), ("r-4", -180, 0), ("i-5", 0, 0),
+    ]  # fmt: skip
+    assert [each for each in told if each[0] in ("r-2", "r-3", "i-2")] == [
+        ("r-2", 0, 0), ("r-3", 0, 0), ("i-2", 59, 59),
+    ]  # fmt: skip
+
+
+def test_the_table_has_each_customers_points_and_no_card(earned: Earned) -> None:
+    rows = earned.run(("a", "i-1", 499), ("a", "i-2", 1), ("a", "r-1", -700))
+    table = [(key, value) for key, value, _ in records(rows, TABLE)]
+    assert table == [
+        ("customer-a", {"customer": "customer-a", "points": points, "tier": tier, "at": NOON_MS})
+        for points, tier in ((499, "bronze"), (500, "silver"), (0, "bronze"))
+    ]
 
 
 def test_reports_on_customers_are_as_every_reporter_makes_them(earned: Earned) -> None:

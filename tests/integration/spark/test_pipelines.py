@@ -95,6 +95,18 @@ def test_totals_stay_right_from_one_slot_to_three_and_through_kills(
     wait_until(lambda: process.last("totals").behind == 0, 30, "it stays behind")
 
 
+def test_a_batch_takes_no_more_of_a_backlog_than_it_may(process: PipelineProcess) -> None:
+    process.pipelines = "totals"
+    process.make(numbers=3)
+    numbers = Numbers(process)
+    numbers.send(9_000)
+    process.start()
+    wait_until(lambda: numbers.totals() == dict(numbers.sums), 150, "the totals are not right")
+    wait_until(lambda: process.last("totals").records == 9_000, 30, "it stays behind")
+    read = [report.batch_records for report in process.reports("totals")]
+    assert 0 < max(read) <= process.last("totals").batch_limit == 2_000
+
+
 def executors(process: PipelineProcess) -> list[int]:
     """The executors of the newest process."""
     below = descendants(process.started[-1].pid)

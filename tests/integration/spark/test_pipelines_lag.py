@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
 RATE = 100
 MEASURED_S = 30
+# So many reports of an order follow each other: a stage that gathered updates would lose some.
+REPEATS = 5
 # Reports, two seconds apart, by which the lag is judged: Java is slow until it is warm.
 IN_A_ROW = 5
 # The stages share two cores with whatever else runs. In one stage the lag grows past any bound.
@@ -37,7 +39,7 @@ def process(
 
 
 class Orders(threading.Thread):
-    """Sends a hundred reports of orders a second until it is ended."""
+    """Sends a hundred reports a second, several of each order, until it is ended."""
 
     def __init__(self, process: PipelineProcess) -> None:
         super().__init__(daemon=True)
@@ -49,8 +51,9 @@ class Orders(threading.Thread):
         for number in itertools.count():
             if self.ended.wait(1 / RATE):
                 break
-            report = encode_report(Report(f"order-{number}", f"station-{number % 9}", "received"))
-            self._producer.send(self._topic, f"order-{number}".encode(), report)
+            order = f"order-{number // REPEATS}"
+            report = encode_report(Report(order, f"station-{number % 9}", "received"))
+            self._producer.send(self._topic, order.encode(), report)
             self._producer.poll(0)
             self.sent += 1
         assert self._producer.flush(20) == 0

@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from dashboard.core.times import now_ms, utc
 from dashboard.pipelines.skeleton import NoSkeleton, write_skeleton
 from dashboard.pipelines.status import Shown, pipeline, pipelines
+from wire.pipeline import PipelineProgress
 
 CATALOGUE_S = 60
 """How long the list of declared pipelines may take."""
@@ -102,6 +103,7 @@ def described(shown: Shown) -> list[str]:
         f"{shown.state} since {utc(one.since)}{f': {shown.why}' if shown.why else ''}",
         f"epoch {one.epoch}, {one.slots} slots, every {one.trigger}, state in {one.store}",
         figures,
+        *gathered(one),
         "",
         "graph",
     ]
@@ -117,6 +119,14 @@ def described(shown: Shown) -> list[str]:
         lines += ["", "records left out for their time"]
         lines += [f"  {each.topic}: {each.reason}: {each.records:,}" for each in one.invalid]
     return lines
+
+
+def gathered(record: PipelineProgress) -> list[str]:
+    """Return a line on what the pipeline's tables gather, none where they gather nothing."""
+    if (one := record.gathering) is None:
+        return []
+    counts = f"{one.given:,} updates gathered into {one.sent:,} records"
+    return [f"tables: {counts}; {one.budget:,} bytes may wait, {one.share:,} in each task"]
 
 
 def _printable(line: str) -> str:

@@ -1,0 +1,182 @@
+"""The last reports of each asset, how many came in the last minute, and which came twice: three
+stores of one operator, as a stream processor keeps them.
+
+A report that is sent again, as by an agent that got no answer, is the same report: its agent says
+the same state at the same time of its own. It counts once within a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+LAST = 10
+WINDOW_MS, SECOND_MS = 60_000, 1_000
+# Of an asset without reports for so long nothing is remembered.
+REMEMBERED_MS = 3_600_000
+RECENT, ROLLING, SEEN = "recent", "rolling", "seen"
+REPORT = "type string, agent string, state string, reported_at long"
+VALID = "value.type = 'report' AND key || value.agent || value.state IS NOT NULL"
+OF_ASSET = """
+key string, scenario string, recent array<struct<agent: string, state: string, at: long>>,
+in_minute long, repeated long, at long, place string
+"""
+
+
+class Report(NamedTuple):
+    """A report of an asset. at: when it was appended, Unix ms."""
+
+    agent: str
+    state: str
+    at: int
+
+
+@dataclass
+class Recent:
+    """What is remembered of an asset.
+
+    recent: its last reports, oldest first; rolling: how many counted in each second, Unix s; seen:
+    when each report's id was met first, Unix ms. The last two reach back a minute from `at`.
+    """
+
+    recent: list[Report] = field(default_factory=list)
+    rolling: dict[int, int] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+    at: int = 0
+    repeated: int = 0
+
+    def add(self, report: Report, id_: str) -> None:
+        """Take a report in, unless it has been met within the last minute."""
+        self.at = max(self.at, report.at)
+        self._forget()
+        if id_ in self.seen:
+            self.repeated += 1
+            return
+        self.seen[id_] = report.at
+        second = report.at // SECOND_MS
+        self.rolling[second] = self.rolling.get(second, 0) + 1
+        self.recent = [*self.recent, report][-LAST:]
+
+    @property
+    def in_minute(self) -> int:
+        """Return how many reports count in the minute before `at`."""
+        return sum(self.rolling.values())
+
+    def _forget(self) -> None:
+        begin = self.at - WINDOW_MS
+        self.seen = {id_: at for id_, at in self.seen.items() if at > begin}
+        self.rolling = {at: n for at, n in self.rolling.items() if at * SECOND_MS > begin}
+
+
+def recent_reports(reports: DataFrame) -> DataFrame:
+    """Return a record for each asset of which a batch has reports: key, value (JSON) and id.
+
+    `in_minute` counts to the second, up to the asset's latest report; `repeated` is how many of the
+    batch had come before.
+    """
+    rows = reports.where(VALID).select(
+        sql.regexp_extract("topic", r"(.+)\.reports$", 1).alias("scenario"),
+        "key",
+        "value.*",
+        sql.unix_millis("timestamp").alias("at"),
+        "partition",
+        "offset",
+    )
+    states = rows.groupBy("scenario", "key").transformWithState(
+        Asset(), OF_ASSET, outputMode="Update", timeMode="ProcessingTime"
+    )
+    asset = sql.col("key").alias("asset")
+    value = sql.struct("scenario", asset, "in_minute", "repeated", "at", "recent")
+    return states.select(
+        sql.concat_ws("/", "scenario", "key").alias("key"),
+        sql.to_json(value).alias("value"),
+        sql.concat_ws("/", "scenario", "key", "place").alias("id"),
+    )
+
+
+class Asset(StatefulProcessor):
+    """Remembers one asset, in a list and two maps, each a store of its own."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the stores."""
+        report = "agent string, state string, at long"
+        self._recent = handle.getListState(RECENT, report, ttlDurationMs=REMEMBERED_MS)
+        self._rolling = handle.getMapState(ROLLING, "second long", "n long", REMEMBERED_MS)
+        self._seen = handle.getMapState(SEEN, "id string", "at long", REMEMBERED_MS)
+
+    def handleInputRows(  # noqa: N802, Spark's own name
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: TimerValues,  # noqa: ARG002, N803, Spark's own name
+    ) -> Iterator[Row]:
+        """Yield what is known of the asset once the batch's reports of it are taken in."""
+        rolling, seen = _content(self._rolling), _content(self._seen)
+        asset = Recent([Report(*row) for row in self._recent.get()], dict(rolling), dict(seen))
+        asset.at = max((report.at for report in asset.recent), default=0)
+        for row in sorted(rows, key=lambda one: (one.partition, one.offset)):
+            asset.add(Report(row.agent, row.state, row.at), _id(row))
+        self._recent.put([tuple(report) for report in asset.recent])
+        _change(self._rolling, rolling, asset.rolling)
+        _change(self._seen, seen, asset.seen)
+        scenario, name = key
+        yield Row(
+            key=name,
+            scenario=scenario,
+            recent=[tuple(report) for report in asset.recent],
+            in_minute=asset.in_minute,
+            repeated=asset.repeated,
+            at=asset.at,
+            place=f"{row.partition}/{row.offset}",
+        )
+
+    def close(self) -> None:
+        """Nothing is to be closed."""
+
+
+def _id(row: Row) -> str:
+    """Return what names a report; where it has no time of its own, its place in the log."""
+    if row.reported_at is None:
+        return f"{row.partition}/{row.offset}"
+    return f"{row.agent}/{row.state}/{row.reported_at}"
+
+
+def _content(state: Any) -> dict[Any, int]:
+    return {key: value for (key,), (value,) in state.iterator()}
+
+
+def _change(state: Any, before: Mapping[Any, int], after: Mapping[Any, int]) -> None:
+    """Write what differs, so that Spark's changelog of the store holds no more than that."""
+    for key in before.keys() - after.keys():
+        state.removeKey((key,))
+    for key, value in after.items():
+        if before.get(key) != value:
+            state.updateValue((key,), (value,))
+
+
+PIPELINE = Pipeline(
+    name="recent-reports",
+    title="The last reports of each asset, counted over a minute",
+    sources={"reports": Source("*.reports", schema=REPORT, dead_letters=False)},
+    sinks=(
+        Sink(
+            "pipelines.recent-reports",
+            compacted=True,
+            keep_ms=86_400_000,
+            emit=Emission(every_ms=0),
+        ),
+    ),
+    transform=recent_reports,
+    trigger=Trigger(every_ms=5_000),
+    stores=(RECENT, ROLLING, SEEN),
+)
