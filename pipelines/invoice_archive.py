@@ -11,7 +11,7 @@ from streaming.pipelines.declaration import Parallelism, Pipeline, Source, Table
 LINE = """
 invoice string not null, store string, customer string, customer_type string, delivery string,
 at long not null, lines int, line int not null, product string, title string, quantity int,
-price long, amount long,
+price long, amount long, kind string,
 card string, name string, phone string, street string, city string, postcode string
 """
 

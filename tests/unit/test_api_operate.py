@@ -17,6 +17,7 @@ from dashboard.checkpoints.models import Divergence, FoldSnapshot, SinkOffset
 from dashboard.core import metrics as names
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.core.times import now_ms
+from dashboard.dead_letters.models import DeadLetter
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.materialiser.worker import Materialiser
 
@@ -231,6 +232,21 @@ def test_metrics_tell_what_the_materialiser_counts(bus, headers):
     assert found[key("tallyboard_materialiser_unreadable_records_total", **of)] == 2
     assert found[key("tallyboard_materialiser_batches_total")] == 1
     assert 0 < found[key("tallyboard_materialiser_batch_seconds_total")] < 60
+
+
+def test_metrics_count_the_open_dead_letters_by_reason_and_alarms_begin_at_0(bus, headers):
+    now = now_ms()
+    for offset, reason in enumerate(("bad-time", "bad-time", "not-json")):
+        DeadLetter.objects.create(
+            topic="attack.reports", partition=0, offset=offset, reason=reason, appended_at=now,
+            size=1, dead_partition=0, dead_offset=offset, told_offset=offset, noted_at=now,
+        )  # fmt: skip
+    figures = scrape(headers)
+    assert figures[key("tallyboard_dead_letters", fate="open", reason="bad-time")] == 2
+    assert figures[key("tallyboard_sink_gaps_total", topic="attack.states")] == 0
+    assert figures[key("tallyboard_lower_epoch_records_total", scenario="attack")] == 0
+    bucket = {"scenario": "attack", "partition": "0"}
+    assert figures[key("tallyboard_late_reports_total", **bucket, kind="refused")] == 0
 
 
 def test_metrics_tell_of_the_workers_runs_and_of_snapshots(bus, headers):

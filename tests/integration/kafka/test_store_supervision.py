@@ -162,6 +162,15 @@ def shared(rest: httpx.Client) -> int:
     return sum(bool(each["partitions"]) for each in known) if owned == [0, 1, 2, 3] else 0
 
 
+def test_the_servers_are_listed_with_where_they_are_and_what_they_hold(rest: httpx.Client):
+    listed = answer(rest, "/stores")
+    assert len(listed) == 2
+    for server in listed:
+        assert {"instance", "address", "partitions", "records", "lag", "standby"} <= server.keys()
+    assert sum(server["records"] for server in listed) > 0
+    assert len({server["address"] for server in listed}) == 2
+
+
 def test_a_redirect_leads_to_the_owner(rest: httpx.Client):
     sent = rest.get("/orders/order-0001?via=owner&redirect=1")
     assert sent.status_code == 307

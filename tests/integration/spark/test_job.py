@@ -187,7 +187,7 @@ def test_a_lost_broker_is_waited_for(tmp_path: Path, jars_dir: Path) -> None:
         load.send(200)
         load.finish()
         broker.kill()
-        time.sleep(25)  # longer than every time-out of the query's clients
+        time.sleep(35)  # longer than every time-out of the query's clients
         assert process.poll() is None
         broker.start()
         Load(job, 4).send(200)

@@ -68,7 +68,8 @@ def test_the_working_copy_of_the_state_lies_in_the_directory_that_is_set(job: Jo
     load.finish()
     checkpoint = job.data_dir / "checkpoint"
     wait_until(lambda: list(checkpoint.rglob("*.zip")), 60, "no state was committed")
-    assert list((job.data_dir / "spark").rglob("*")), "nothing of Spark's lies there"
+    spark = job.data_dir / "spark"
+    wait_until(lambda: list(spark.rglob("*.sst")), 60, "no table of RocksDB lies there")
 
 
 def report(job: Job, scenario: str, asset: str, state: str) -> None:

@@ -105,6 +105,10 @@ def test_a_batch_takes_no_more_of_a_backlog_than_it_may(process: PipelineProcess
     wait_until(lambda: process.last("totals").records == 9_000, 30, "it stays behind")
     read = [report.batch_records for report in process.reports("totals")]
     assert 0 < max(read) <= process.last("totals").batch_limit == 2_000
+    running = process.started[-1]
+    running.terminate()
+    assert running.wait(20) == 0
+    assert process.last("totals").status == "stopped"
 
 
 def executors(process: PipelineProcess) -> list[int]:

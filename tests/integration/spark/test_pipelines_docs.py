@@ -46,8 +46,8 @@ def examples() -> list[Example]:
 
 
 OPERATORS = (
-    "branch", "map", "flatMap", "peek", "groupBy", "aggregate", "reduce", "through",
-    "repartition", "suppress", "punctuate",
+    "branch", "filter", "map", "flatMap", "peek", "foreach", "to", "groupBy", "count", "aggregate",
+    "reduce", "through", "repartition", "suppress", "punctuate",
 )  # fmt: skip
 PHRASES = (
     "tumbling window", "hopping window", "sliding window", "session window", "inner join",
