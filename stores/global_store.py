@@ -61,6 +61,17 @@ class GlobalStore:
         records = table.count(table.positions().keys())
         return Health(self.instance, ready, records, self.feed.lag(), detail)
 
+    def behind(self) -> str:
+        """Return why the copy does not have all, in words; empty where it does, or is not kept."""
+        if self._thread is None:
+            return ""
+        if not self.feed.ready():
+            return "it has not read the whole log yet"
+        as_of = oldest(self.feed.table.as_of(), range(self.feed.partitions()))
+        if current(as_of):
+            return ""
+        return "behind its log" if as_of is None else f"behind its log since {as_of} (Unix ms)"
+
     def _level(self) -> Collection[int]:
         """Return all partitions, all of which are level. Raises NotReady."""
         if not self.feed.ready():

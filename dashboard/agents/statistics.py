@@ -119,9 +119,12 @@ class Row(NamedTuple):
         return f"{quote(self.scenario.name, safe='')}/{quote(self.agent, safe='')}/"
 
     @property
-    def differing(self) -> float:
-        """Return the share of its live votes that differ, in percent."""
-        return 100 * self.against / self.votes if self.votes else 0.0
+    def differing(self) -> float | None:
+        """Return the share of its live votes that differ, in percent; None without any, and of a
+        life cycle: each step but the newest differs there, and is right."""
+        if not self.votes or self.scenario.life_cycle:
+            return None
+        return 100 * self.against / self.votes
 
 
 class Caused(NamedTuple):

@@ -21,6 +21,7 @@ from dashboard.job.liveness import process_signs
 from dashboard.job.models import BucketStatus, JobProgress
 from dashboard.job.status import clocks_behind, last_told, stopped
 from dashboard.states.queries import sink_offsets
+from dashboard.stores.ways import missing_copies
 from dashboard.topic_views.copies import missing_views
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, ClockBehind, bucket_name
@@ -86,12 +87,12 @@ def _missing_states() -> tuple[list[str], dict[str, int]]:
             return [*failed, *buckets.values()], {}
         stops = {progress.query: progress.at for progress in stopped()}
         if not buckets and not stops:
-            return missing_changes(wanted, gateway()) + missing_views(), {}
+            return [*missing_changes(wanted, gateway()), *missing_views(), *missing_copies()], {}
         words = [f"query {name}: was stopped, see the job's page" for name in stops]
         words += buckets.values()
         if not stops or not buckets.keys() <= _carried_by(stops, buckets):
             return words, {}
-        behind = missing_changes(wanted, gateway()) + missing_views()
+        behind = [*missing_changes(wanted, gateway()), *missing_views(), *missing_copies()]
         return words + behind, {} if behind else stops
     except DatabaseError:
         log.exception("readiness: the database does not answer")

@@ -90,6 +90,12 @@ def stop() -> None:
         global_store(scenario).stop()
 
 
+def missing_copies() -> list[str]:
+    """Return which of this process's copies do not have all of their topics, in words."""
+    whys = ((scenario, global_store(scenario).behind()) for scenario in stored())
+    return [f"copy of {scenario}: {why}" for scenario, why in whys if why]
+
+
 def store(via: Via, scenario: str) -> AssetStore:
     """Return the store that is asked this way."""
     try:

@@ -45,7 +45,11 @@ class SummaryForm(FilterForm):
     date = DayField("With the day")
     first = DayField("From")
     last = DayField("Until, included")
-    scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
+    scenario = forms.MultipleChoiceField(
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="None ticked: all of them.",
+    )
     label = forms.ChoiceField(required=False, label="By label")
     hours = forms.ChoiceField(required=False)
 

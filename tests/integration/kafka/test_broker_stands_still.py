@@ -123,6 +123,7 @@ def test_a_copy_says_since_when_it_hears_nothing(own_broker: EmbeddedBroker) -> 
     log.append(state_record("A-1", "picking", 1))
     log.close()
     store = GlobalStore(bus, topic, "here:1", ORDERS)
+    assert store.behind() == ""
     store.start()
     wait_until(lambda: store.health().ready and store.get("A-1").complete, 60, "it is not level")
     stood_still = now_ms()
@@ -133,8 +134,10 @@ def test_a_copy_says_since_when_it_hears_nothing(own_broker: EmbeddedBroker) -> 
     assert one.as_of is not None
     assert stood_still - BEHIND_MS < one.as_of <= stood_still + 1_000
     assert (nobody.asset, nobody.complete) == (None, False)
+    assert store.behind() == f"behind its log since {store.get('A-1').as_of} (Unix ms)"
     own_broker.go_on()
     wait_until(lambda: store.get("A-1").complete, 2 * SOON_S, "it stays behind")
+    assert store.behind() == ""
     store.stop()
 
 
@@ -144,3 +147,38 @@ def test_after_a_minute_and_a_half_too(own_broker: EmbeddedBroker, tmp_path: Pat
     with askers(own_broker, tmp_path, {}, {}, IMPATIENT, IMPATIENT) as asking:
         stands_still(own_broker, asking, 90)
         stands_still(own_broker, asking, 70)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seconds", [90, 340])
+def test_the_stores_answer_before_while_and_after(own_broker: EmbeddedBroker, seconds: int) -> None:
+    bus = KafkaBus({"bootstrap.servers": own_broker.bootstrap})
+    topic = made(bus, "orders.states")
+    log = OrderLog(bus, topic)
+    log.append(state_record("A-1", "picking", 1))
+    copy = GlobalStore(bus, topic, "here:1", ORDERS)
+    copy.start()
+    directory = Directory(bus, "orders.stores", topic, "a secret")
+    owners = OwnerStore(directory, "a secret", ORDERS)
+    wait_until(lambda: copy.health().ready and copy.get("A-1").complete, 60, "it is not level")
+    directory.wait(30)
+    own_broker.stand_still()
+    give_up = time.monotonic() + seconds
+    while time.monotonic() < give_up:
+        assert copy.get("A-1").asset is not None
+        with pytest.raises((Unreachable, NotRun)):
+            owners.get("A-1")
+        time.sleep(1)
+    assert not copy.get("A-1").complete
+    own_broker.go_on()
+    log.append(state_record("A-1", "shipped", 2))
+    wait_until(lambda: copy.get("A-1").complete, 2 * SOON_S, "the copy stays behind")
+    one = copy.get("A-1").asset
+    assert one is not None
+    assert one.version == "1.2.0"
+    directory.wait(SOON_S)
+    with pytest.raises(NotRun):
+        owners.get("A-1")
+    copy.stop()
+    log.close()
