@@ -16,9 +16,11 @@ from world import World
 
 from bus.base import BusError
 from bus.memory import MemoryBus
+from dashboard.api import health
 from dashboard.core.times import now_ms
 from dashboard.stores import ways
 from dashboard.stores.database_store import Ends
+from dashboard.stores.ways import missing_copies
 from domain.records import Report
 from stores.base import BEHIND_MS
 
@@ -203,3 +205,14 @@ def test_the_document_tells_the_ways_and_the_default(client: Client):
         [via] = [each for each in parameters if each["name"] == "via"]
         assert "By default the database answers" in via["description"]
         assert {"global", "owner", "cache", "database"} <= set(str(via["schema"]).split("'"))
+
+
+def test_a_copy_that_does_not_have_all_is_a_reason_not_to_be_ready(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    fare = {"attack": "behind its log since 7 (Unix ms)", "orders": ""}
+    behind = {name: SimpleNamespace(behind=lambda why=why: why) for name, why in fare.items()}
+    monkeypatch.setattr(ways, "stored", lambda: ["attack", "orders"])
+    monkeypatch.setattr(ways, "global_store", behind.__getitem__)
+    assert missing_copies() == ["copy of attack: behind its log since 7 (Unix ms)"]
+    assert health.missing_copies is missing_copies
