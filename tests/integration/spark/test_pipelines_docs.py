@@ -120,7 +120,10 @@ def test_the_table_of_shipped_pipelines_is_right() -> None:
     assert sorted(rows) == sorted(
         (
             listed([name]),
-            listed(source.topic for source in pipeline.sources.values()),
+            listed(
+                read.topic
+                for read in (*pipeline.sources.values(), *pipeline.global_tables.values())
+            ),
             "a Delta table" if pipeline.table else listed(sink.topic for sink in pipeline.sinks),
         )
         for name, pipeline in declared().items()
