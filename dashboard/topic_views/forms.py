@@ -20,7 +20,8 @@ class RowFilter(FilterForm):
         widget=forms.TextInput(attrs={"placeholder": "name-1*", "autocomplete": "off"}),
         help_text="A whole key; * stands for anything, ? for one character.",
     )
-    matches = forms.CharField(
+    # A field `matches` would hide the form's own method in the browser.
+    expression = forms.CharField(
         required=False,
         max_length=MAX_EXPRESSION,
         label="Regular expression",
@@ -36,11 +37,11 @@ class RowFilter(FilterForm):
     def wanted(self) -> Wanted:
         """Return which rows are asked for. The form must be valid."""
         data = self.cleaned_data
-        return Wanted(data["key"], data["not_empty"], data["matches"])
+        return Wanted(data["key"], data["not_empty"], data["expression"])
 
-    def clean_matches(self) -> str:
+    def clean_expression(self) -> str:
         """Return the expression. Raises ValidationError."""
-        text: str = self.cleaned_data["matches"]
+        text: str = self.cleaned_data["expression"]
         try:
             expression(text)
         except BadExpression as error:

@@ -121,8 +121,10 @@ def test_the_table_of_shipped_pipelines_is_right() -> None:
         (
             listed([name]),
             listed(
-                read.topic
-                for read in (*pipeline.sources.values(), *pipeline.global_tables.values())
+                [
+                    *(source.topic for source in pipeline.sources.values()),
+                    *(table.topic for table in pipeline.global_tables.values()),
+                ]
             ),
             "a Delta table" if pipeline.table else listed(sink.topic for sink in pipeline.sinks),
         )
