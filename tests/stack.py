@@ -9,8 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -153,19 +153,21 @@ class Stack:
         found: dict[str, str] = json.loads((self.data_dir / "demo-logins.json").read_text())
         return found
 
-    def logged_in(self, role: str) -> httpx.Client:
-        """A client that is logged in as a demo user; the caller closes it."""
-        client = httpx.Client(base_url=self.url, follow_redirects=True, timeout=60)
-        token = client.get("/account/login/").text.partition('name="csrfmiddlewaretoken" value="')
-        fields = {
-            "csrfmiddlewaretoken": token[2].partition('"')[0],
-            "login": role,
-            "password": self.logins[role],
-        }
-        answer = client.post("/account/login/", data=fields, headers={"Referer": self.url})
-        assert answer.status_code == 200
-        assert "/account/login/" not in str(answer.url), answer.text
-        return client
+    @contextmanager
+    def logged_in(self, role: str) -> Iterator[httpx.Client]:
+        """Yield a client that is logged in as a demo user."""
+        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=60) as client:
+            page = client.get("/account/login/").text
+            _, _, token = page.partition('name="csrfmiddlewaretoken" value="')
+            fields = {
+                "csrfmiddlewaretoken": token.partition('"')[0],
+                "login": role,
+                "password": self.logins[role],
+            }
+            answer = client.post("/account/login/", data=fields, headers={"Referer": self.url})
+            assert answer.status_code == 200
+            assert "/account/login/" not in str(answer.url), answer.text
+            yield client
 
     def environment(self) -> dict[str, str]:
         """The environment of a process of this copy."""
