@@ -30,7 +30,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[
     folder = tmp_path_factory.mktemp("ports") / "data"
     own = Stack(folder, only, jars_dir=jars_dir, batch_s=BATCH_S)
     try:
-        yield own.start(180)
+        yield own.start(300)
     finally:
         own.stop()
 

@@ -75,7 +75,7 @@ def test_what_is_sold_reaches_page_archive_view_and_mail(stack: Stack) -> None:
     assert {tuple(sorted(row["value"])) for row in rows} == {("at", "customer", "points", "tier")}
 
     def archived() -> bool:
-        done = stack.manage("invoice-trends", "--json")
+        done = stack.manage("invoice-trends", "--json", timeout_s=300)
         return done.returncode == 0 and json.loads(done.stdout)["total"]["invoices"] > 0
 
     wait_until(archived, 120, "the archive stays empty")
