@@ -39,7 +39,7 @@ def _tabled(page: Page) -> None:
 def _opened(page: Page) -> None:
     """Open the first of a table."""
     page.locator(".data tbody tr a").first.click()
-    page.locator("iframe").wait_for()
+    page.frame_locator("iframe").get_by_role("heading").first.wait_for()
 
 
 def _nothing(_page: Page) -> None:
