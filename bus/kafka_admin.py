@@ -112,7 +112,9 @@ class KafkaAdmin:
         give_up = monotonic() + self._timeout_s
         while not (brokers := self._metadata().brokers):
             if monotonic() > give_up:
-                raise Unavailable(f"no broker is in the cluster for {self._timeout_s:g} s: retry")
+                raise Unavailable(
+                    f"the cluster has had no broker for {self._timeout_s:g} s; try again"
+                )
             sleep(_ASK_AGAIN_S)
         return len(brokers)
 

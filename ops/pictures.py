@@ -18,7 +18,8 @@ from wire.topics import Topics
 
 MISSING = (
     "Not taken, as their pages lack what they show: {}. Pictures of pipelines need "
-    "TALLYBOARD_PIPELINES=all TALLYBOARD_STORES=2 make run."
+    "TALLYBOARD_PIPELINES=all TALLYBOARD_STORES=2 make run; the first mail comes some minutes "
+    "after the start."
 )
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 

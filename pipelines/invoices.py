@@ -10,7 +10,7 @@ from decimal import Decimal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.declaration import AT_ONCE, Pipeline, Sink, Source, Trigger
 
 # An invoice as a till sends it, keyed by its store. `at`: Unix ms; `amount`, `price`: euro cents;
 # `kind`: sale or return. One without `delivery` is taken away, one without `customer_type` earns
@@ -124,7 +124,7 @@ PIPELINE = Pipeline(
     # A till with a wrong clock loses no invoice.
     sources={"pos": Source("pos", schema=INVOICE, invalid_time="wall-clock")},
     sinks=(
-        Sink(SHIPMENTS, compacted=True, emit=Emission(every_ms=0)),
+        Sink(SHIPMENTS, compacted=True, emit=AT_ONCE),
         Sink(
             POINTS,
             partitions=3,

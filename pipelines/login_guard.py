@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from domain.login_windows import Client, ClientReport
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
@@ -185,7 +185,7 @@ PIPELINE = Pipeline(
     sources={
         "logs": Source("app-logs", schema=RECORD, time=acted_at, dead_letters=False),
     },
-    sinks=(Sink("clients.reports", emit=Emission(every_ms=0)),),
+    sinks=(Sink("clients.reports"),),
     transform=login_guard,
     # A tick keeps Python's worker from ending too, which would make the next report late.
     trigger=Trigger(every_ms=500, tick_ms=30_000),

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pipelines.invoices import MONTH_MS, POINTS, record
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
@@ -134,7 +134,7 @@ PIPELINE = Pipeline(
         Sink(CUSTOMERS),
         # Who reads the table wants a customer's points as they are: of several invoices in a batch
         # the last one's row is enough.
-        Sink(TABLE, compacted=True, keep_ms=TABLE_KEPT_MS, emit=Emission(every_ms=100)),
+        Sink(TABLE, compacted=True, keep_ms=TABLE_KEPT_MS),
     ),
     transform=loyalty,
     trigger=Trigger(every_ms=2_000),

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from streaming.pipelines.declaration import Emission, Pipeline, Print, Sink, Source, Trigger
+from streaming.pipelines.declaration import AT_ONCE, Pipeline, Print, Sink, Source, Trigger
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
@@ -140,7 +140,7 @@ PIPELINE = Pipeline(
     sources={"views": Source("product-views", schema=VIEW, time=viewed_at)},
     sinks=(
         # A batch has one count of a product: there is nothing to gather.
-        Sink(COUNTS, compacted=True, emit=Emission(every_ms=0)),
+        Sink(COUNTS, compacted=True, emit=AT_ONCE),
         Sink(MILESTONES, partitions=1),
     ),
     transform=product_counts,

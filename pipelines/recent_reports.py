@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.declaration import AT_ONCE, Pipeline, Sink, Source, Trigger
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
@@ -173,7 +173,7 @@ PIPELINE = Pipeline(
             "pipelines.recent-reports",
             compacted=True,
             keep_ms=86_400_000,
-            emit=Emission(every_ms=0),
+            emit=AT_ONCE,
         ),
     ),
     transform=recent_reports,

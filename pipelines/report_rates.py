@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.declaration import AT_ONCE, Pipeline, Sink, Source, Trigger
 
 DAY_MS = 86_400_000
 
@@ -45,7 +45,7 @@ PIPELINE = Pipeline(
             "pipelines.report-rates",
             compacted=True,
             keep_ms=DAY_MS,
-            emit=Emission(every_ms=0),
+            emit=AT_ONCE,
         ),
     ),
     transform=report_rates,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from threading import Event, Thread
 
 from bus.base import Bus
-from stores.base import Health, Many, NotReady, NotRun, One, current, oldest
+from stores.base import Health, Many, NotReady, NotRun, One, current, now_ms, oldest
 from stores.feed import Feed
 from stores.memory_table import MemoryTable
 from stores.transformation import Transformation
@@ -68,9 +68,9 @@ class GlobalStore:
         if not self.feed.ready():
             return "it has not read the whole log yet"
         as_of = oldest(self.feed.table.as_of(), range(self.feed.partitions()))
-        if current(as_of):
-            return ""
-        return "behind its log" if as_of is None else f"behind its log since {as_of} (Unix ms)"
+        if as_of is None:
+            return "behind its log"
+        return "" if current(as_of) else f"{(now_ms() - as_of) // 1000} s behind its log"
 
     def _level(self) -> Collection[int]:
         """Return all partitions, all of which are level. Raises NotReady."""

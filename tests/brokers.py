@@ -1,4 +1,4 @@
-"""A second broker beside the embedded one, for what one broker alone cannot show."""
+"""What a broker holds, and a second one beside the embedded one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from bus.base import Message
+from bus.kafka import KafkaBus
 from config.java import find_java
 from ops.broker import JVM, LOGGING
 from stack import EmbeddedBroker, free_port, wait_until
@@ -24,6 +26,26 @@ controller.listener.names=CONTROLLER
 log.dirs={log}
 replica.fetch.wait.max.ms=100
 """
+
+
+def bus_of(broker: EmbeddedBroker) -> KafkaBus:
+    """A client of a broker."""
+    return KafkaBus({"bootstrap.servers": broker.bootstrap})
+
+
+def log_of(broker: EmbeddedBroker, topic: str, records: int) -> list[Message]:
+    """The records of a topic, once there are so many."""
+    bus = bus_of(broker)
+    reader = bus.reader({(topic, at): 0 for at in range(bus.partitions(topic))})
+    log: list[Message] = []
+
+    def complete() -> bool:
+        log.extend(reader.poll(0.2))
+        return len(log) >= records and reader.at_end()
+
+    wait_until(complete, 30, f"{topic} does not hold {records} records")
+    reader.close()
+    return log
 
 
 class SecondBroker:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 
 
 def copies(numbers: DataFrame) -> DataFrame:
@@ -18,7 +18,7 @@ PIPELINE = Pipeline(
     name="copies",
     title="Each record as it came",
     sources={"numbers": Source("trial.numbers", schema="n long")},
-    sinks=(Sink("trial.copies", emit=Emission(every_ms=0)),),
+    sinks=(Sink("trial.copies"),),
     transform=copies,
     trigger=Trigger(every_ms=100, max_records=2_000),
 )

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from pipelines.invoices import by_customer
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 from trial_pipelines.store_totals import SCHEMA
 
 
@@ -24,9 +24,7 @@ PIPELINE = Pipeline(
     name="repartition",
     title="Invoices by customer",
     sources={"points": Source("trial.by-store", schema=SCHEMA)},
-    sinks=(
-        Sink("trial.repartition", partitions=3, emit=Emission(every_ms=0), partitioner=by_customer),
-    ),
+    sinks=(Sink("trial.repartition", partitions=3, partitioner=by_customer),),
     transform=repartition,
     trigger=Trigger(every_ms=100),
 )

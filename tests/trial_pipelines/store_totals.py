@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from streaming.pipelines.declaration import Emission, Pipeline, Sink, Source, Trigger
+from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 
 SCHEMA = "card string not null, customer string not null, earned int not null, at long not null"
 
@@ -28,7 +28,7 @@ def totals_of(name: str, source: str) -> Pipeline:
         name=name,
         title=f"Totals of {source}, a partition at a time",
         sources={"points": Source(f"trial.{source}", schema=SCHEMA)},
-        sinks=(Sink(f"trial.{name}", emit=Emission(every_ms=0)),),
+        sinks=(Sink(f"trial.{name}"),),
         transform=store_totals,
         trigger=Trigger(every_ms=100),
     )

@@ -210,9 +210,9 @@ def test_the_document_tells_the_ways_and_the_default(client: Client):
 def test_a_copy_that_does_not_have_all_is_a_reason_not_to_be_ready(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    fare = {"attack": "behind its log since 7 (Unix ms)", "orders": ""}
+    fare = {"attack": "7 s behind its log", "orders": ""}
     behind = {name: SimpleNamespace(behind=lambda why=why: why) for name, why in fare.items()}
     monkeypatch.setattr(ways, "stored", lambda: ["attack", "orders"])
     monkeypatch.setattr(ways, "global_store", behind.__getitem__)
-    assert missing_copies() == ["copy of attack: behind its log since 7 (Unix ms)"]
+    assert missing_copies() == ["copy of attack: 7 s behind its log"]
     assert health.missing_copies is missing_copies

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from brokers import bus_of
 
 from agents import Reporter
 from bus.base import Delivered, Message, TopicSpec
@@ -35,10 +36,6 @@ def own_broker(tmp_path: Path, jars_dir: Path) -> Iterator[EmbeddedBroker]:
     )
     yield broker
     broker.kill()
-
-
-def bus_of(broker: EmbeddedBroker) -> KafkaBus:
-    return KafkaBus({"bootstrap.servers": broker.bootstrap})
 
 
 def log_of(bus: KafkaBus, topic: str = TOPIC) -> list[Message]:

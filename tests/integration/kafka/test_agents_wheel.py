@@ -6,21 +6,17 @@ import json
 import subprocess
 from pathlib import Path
 
+from brokers import bus_of, log_of
 from snippets import all_blocks
 
-from bus.base import Message, TopicSpec
-from bus.kafka import KafkaBus
+from bus.base import TopicSpec
 from domain.records import Report
-from stack import EmbeddedBroker, wait_until
+from stack import EmbeddedBroker
 from wire.partitioner import partition_of
 from wire.source import decode_source
 
 TOPIC, PARTITIONS = "wheel.attack.reports", 3
 NOT_INSTALLED = ("bus", "domain", "wire", "agents", "django", "pydantic", "structlog", "pyspark")
-
-
-def bus_of(broker: EmbeddedBroker) -> KafkaBus:
-    return KafkaBus({"bootstrap.servers": broker.bootstrap})
 
 
 def example(document: str) -> str:
@@ -39,20 +35,6 @@ def run(python: Path, text: str, folder: Path) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def log_of(broker: EmbeddedBroker, topic: str, records: int) -> list[Message]:
-    """The records of a topic, once there are so many."""
-    reader = bus_of(broker).reader({(topic, at): 0 for at in range(PARTITIONS)})
-    log: list[Message] = []
-
-    def complete() -> bool:
-        log.extend(reader.poll(0.2))
-        return len(log) >= records and reader.at_end()
-
-    wait_until(complete, 30, f"{topic} does not hold {records} records")
-    reader.close()
-    return log
 
 
 def test_nothing_else_of_the_product_is_in_the_environment(

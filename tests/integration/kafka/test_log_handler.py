@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from brokers import bus_of, log_of
 from snippets import all_blocks
 
 from agents import KafkaHandler
 from bus.base import Message, TopicSpec
-from bus.kafka import KafkaBus
 from stack import EmbeddedBroker, wait_until
 from wire.partitioner import partition_of
 
@@ -54,31 +54,12 @@ def opened(broker: EmbeddedBroker, topic: str) -> Iterator[Open]:
         handler.close()
 
 
-def bus_of(broker: EmbeddedBroker) -> KafkaBus:
-    return KafkaBus({"bootstrap.servers": broker.bootstrap})
-
-
 def logger_of(handler: KafkaHandler) -> logging.Logger:
     logger = logging.getLogger(f"test.log-handler.{id(handler)}")
     logger.setLevel("INFO")
     logger.propagate = False
     logger.addHandler(handler)
     return logger
-
-
-def log_of(broker: EmbeddedBroker, topic: str, records: int) -> list[Message]:
-    """The records of a topic, once there are so many."""
-    bus = bus_of(broker)
-    reader = bus.reader({(topic, at): 0 for at in range(bus.partitions(topic))})
-    log: list[Message] = []
-
-    def complete() -> bool:
-        log.extend(reader.poll(0.2))
-        return len(log) >= records and reader.at_end()
-
-    wait_until(complete, 30, f"{topic} does not hold {records} records")
-    reader.close()
-    return log
 
 
 def number_of(message: Message) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from brokers import bus_of
 from confluent_kafka.admin import AdminClient
 from web_process import Web
 
@@ -36,10 +37,6 @@ COMPACTION_S = 90
 
 TOPIC = "views.orders.now"
 Content = tuple[str, str | None]
-
-
-def bus_of(broker: EmbeddedBroker) -> KafkaBus:
-    return KafkaBus({"bootstrap.servers": broker.bootstrap})
 
 
 def send(bus: KafkaBus, topic: str, *contents: Content) -> None:

@@ -117,24 +117,29 @@ def kill(process: PipelineProcess) -> None:
     running.wait()
 
 
+def sell_through_kills(process: PipelineProcess, sold: Sold, archive: Archive) -> None:
+    """Kill the pipelines in the middle of a batch, and after one; each line is there once."""
+    sold.send(1_500)
+    process.start()
+    wait_until(archive.in_mid_batch, 180, f"no batch began, see {process.log}")
+    kill(process)
+    sold.send(300)
+    process.start()
+    wait_until(archive.rows, 180, f"the archive is empty, see {process.log}")
+    kill(process)
+    archive.check_whole()
+    sold.send(300)
+    process.start()
+    wait_until(lambda: archive.lines() == sold.lines(), 180, f"lines differ, see {process.log}")
+    archive.check_whole()
+
+
 def test_each_line_is_in_the_archive_once_through_kills_and_a_reset(
     process: PipelineProcess,
 ) -> None:
     process.bus.ensure_topics([TopicSpec(*process.topics.invoices())])
     sold, archive = Sold(process), Archive(process)
-    sold.send(1_500)
-    process.start()
-    wait_until(archive.in_mid_batch, 120, f"no batch began, see {process.log}")
-    kill(process)
-    sold.send(300)
-    process.start()
-    wait_until(archive.rows, 120, f"the archive is empty, see {process.log}")
-    kill(process)
-    archive.check_whole()
-    sold.send(300)
-    process.start()
-    wait_until(lambda: archive.lines() == sold.lines(), 120, f"lines differ, see {process.log}")
-    archive.check_whole()
+    sell_through_kills(process, sold, archive)
     assert sold.resent > 5
     assert sum_by_day(archive) == sold.revenue()
     before = process.written("invoice-lines")
@@ -192,19 +197,7 @@ def test_two_executors_write_the_files_through_a_kill_and_the_trends_read_them(
     process.variables = master | events.variables
     process.bus.ensure_topics([TopicSpec(*process.topics.invoices())])
     sold, archive = Sold(process), Archive(process)
-    sold.send(1_500)
-    process.start()
-    wait_until(archive.in_mid_batch, 180, f"no batch began, see {process.log}")
-    kill(process)
-    sold.send(300)
-    process.start()
-    wait_until(archive.rows, 180, f"the archive is empty, see {process.log}")
-    kill(process)
-    archive.check_whole()
-    sold.send(300)
-    process.start()
-    wait_until(lambda: archive.lines() == sold.lines(), 180, f"lines differ, see {process.log}")
-    archive.check_whole()
+    sell_through_kills(process, sold, archive)
     assert events.writers() == {"0", "1"}
     kill(process)
     done = subprocess.run(

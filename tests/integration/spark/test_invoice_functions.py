@@ -23,7 +23,7 @@ from domain.records import Report
 from pipelines import invoices as invoicing
 from pipelines.invoices import POINTS, SHIPMENTS, STORES, by_customer, invoices
 from pipelines.loyalty import CUSTOMERS, LOYALTY, TABLE, loyalty
-from streaming.pipelines.declaration import DeclarationError, Emission, Pipeline, Sink, Source
+from streaming.pipelines.declaration import DeclarationError, Pipeline, Sink, Source
 from streaming.pipelines.query import _rows
 from streaming.pipelines.records import Decoded, decode
 from wire.source import decode_source, encode_report
@@ -231,16 +231,13 @@ def written(result: DataFrame, *sinks: Sink) -> DataFrame:
     return _rows(pipeline, result, "t.")
 
 
-AT_ONCE = Emission(every_ms=0)
-
-
 def test_a_partitioner_decides_for_its_own_sink_alone(spark: SparkSession) -> None:
     sales = [sale(invoice=f"inv-{n}", customer=f"customer-{n:04}") for n in range(30)]
     result = invoices(decoded(spark, *sales).rows, RATE)
     rows = written(
         result,
-        Sink(SHIPMENTS, emit=AT_ONCE),
-        Sink(POINTS, partitions=3, emit=AT_ONCE, partitioner=by_customer),
+        Sink(SHIPMENTS),
+        Sink(POINTS, partitions=3, partitioner=by_customer),
     )
     assert {row["partition"] for row in rows.where(f"topic = 't.{SHIPMENTS}'").collect()} == {None}
     points = rows.where(f"topic = 't.{POINTS}'").collect()
@@ -252,14 +249,14 @@ def test_a_partitioner_decides_for_its_own_sink_alone(spark: SparkSession) -> No
 
 def test_a_partition_is_one_of_the_topics_whatever_the_number(spark: SparkSession) -> None:
     result = spark.range(-5, 5).selectExpr("'k' as key", "'v' as value", "id", "'x' as topic")
-    sink = Sink("x", partitions=3, emit=AT_ONCE, partitioner=lambda rows: rows["id"])
-    rows = written(result, sink, Sink("y", emit=AT_ONCE)).collect()
+    sink = Sink("x", partitions=3, partitioner=lambda rows: rows["id"])
+    rows = written(result, sink, Sink("y")).collect()
     assert [row["partition"] for row in rows] == [number % 3 for number in range(-5, 5)]
 
 
 def test_a_partitioner_of_texts_is_refused(spark: SparkSession) -> None:
     result = spark.range(1).selectExpr("'k' as key", "'v' as value", "id")
-    sink = Sink("x", emit=AT_ONCE, partitioner=lambda rows: rows["key"])
+    sink = Sink("x", partitioner=lambda rows: rows["key"])
     with pytest.raises(DeclarationError, match="p: x: partitioner: expected whole numbers, got st"):
         written(result, sink)
 
