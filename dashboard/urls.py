@@ -38,6 +38,7 @@ urlpatterns = [
     path("account/2fa/", include("allauth.mfa.urls")),
     path("account/", include("allauth.account.urls")),
     path("", include("dashboard.accounts.urls")),
+    path("", include("dashboard.accounts.user_urls")),
     path("", include("dashboard.audit.urls")),
     path("", include("dashboard.console.urls")),
     path("", include("dashboard.mail_catcher.urls")),

@@ -20,7 +20,7 @@ from dashboard.audit.log import Actor, note
 from dashboard.core.access import form_of, role_required, user_of
 
 
-@form_of("accounts:user", "number")
+@form_of("users:user", "number")
 @role_required("read", ADMINS)
 @reauthentication_required
 def change_role(request: HttpRequest, number: int) -> HttpResponse:
@@ -38,10 +38,10 @@ def change_role(request: HttpRequest, number: int) -> HttpResponse:
     note(Actor.of(request), "user.role", target=user.username, **roles)
     messages.success(request, f"{user.username} has {roles['to']} as role now." if role else
                      f"{user.username} has no role now.")  # fmt: skip
-    return redirect("accounts:user", user.pk)
+    return redirect("users:user", user.pk)
 
 
-@form_of("accounts:user", "number")
+@form_of("users:user", "number")
 @role_required("read", ADMINS)
 @reauthentication_required
 def deactivate(request: HttpRequest, number: int) -> HttpResponse:
@@ -58,7 +58,7 @@ def deactivate(request: HttpRequest, number: int) -> HttpResponse:
     return _do(request, number, "user.deactivated", do)
 
 
-@form_of("accounts:user", "number")
+@form_of("users:user", "number")
 @role_required("read", ADMINS)
 @reauthentication_required
 def reactivate(request: HttpRequest, number: int) -> HttpResponse:
@@ -72,7 +72,7 @@ def reactivate(request: HttpRequest, number: int) -> HttpResponse:
     return _do(request, number, "user.reactivated", do)
 
 
-@form_of("accounts:user", "number")
+@form_of("users:user", "number")
 @never_cache
 @role_required("read", ADMINS)
 @reauthentication_required
@@ -87,7 +87,7 @@ def reset_password(request: HttpRequest, number: int) -> HttpResponse:
     return user_page(request, user, password=password)
 
 
-@form_of("accounts:user", "number")
+@form_of("users:user", "number")
 @role_required("read", ADMINS)
 @reauthentication_required
 def remove_factor(request: HttpRequest, number: int) -> HttpResponse:
@@ -101,7 +101,7 @@ def remove_factor(request: HttpRequest, number: int) -> HttpResponse:
     return _do(request, number, "factor.removed", do)
 
 
-@form_of("accounts:user", "number")
+@form_of("users:user", "number")
 @role_required("read", ADMINS)
 def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
     """End a user's sessions, or the one that the form names; never the request's own."""
@@ -109,10 +109,10 @@ def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
     ended = sessions.end_chosen(user, request.POST, but=own)
     note(Actor.of(request), "session.ended", target=user.username, sessions=ended)
     messages.success(request, f"Sessions that ended: {ended}.")
-    return redirect("accounts:user", user.pk)
+    return redirect("users:user", user.pk)
 
 
-@form_of("accounts:user", "number")
+@form_of("users:user", "number")
 @role_required("read", ADMINS)
 def revoke_token(request: HttpRequest, number: int) -> HttpResponse:
     """Revoke one of a user's tokens."""
@@ -124,7 +124,7 @@ def revoke_token(request: HttpRequest, number: int) -> HttpResponse:
         messages.info(request, "There is no such token; it may have been revoked already.")
     if request.POST.get("back") == "tokens":
         return redirect("accounts:all-tokens")
-    return redirect("accounts:user", user.pk)
+    return redirect("users:user", user.pk)
 
 
 def _do(request: HttpRequest, number: int, action: str, do: Callable[[User], str]) -> HttpResponse:
@@ -135,7 +135,7 @@ def _do(request: HttpRequest, number: int, action: str, do: Callable[[User], str
     except Refused as refused:
         return _refused(request, user, action, refused)
     messages.success(request, message)
-    return redirect("accounts:user", user.pk)
+    return redirect("users:user", user.pk)
 
 
 def _refused(

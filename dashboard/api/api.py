@@ -12,6 +12,7 @@ from dashboard.api import problems
 from dashboard.api.acknowledgements import router as acknowledgements
 from dashboard.api.agents import router as agents
 from dashboard.api.bodies import JsonParser
+from dashboard.api.commands import router as commands
 from dashboard.api.examples import add_examples
 from dashboard.api.incidents import router as incidents
 from dashboard.api.invoices import router as invoices
@@ -48,6 +49,7 @@ api = Api(
     parser=JsonParser(),
 )
 api.add_router("", router)
+api.add_router("", commands)
 api.add_router("", labels)
 api.add_router("", agents)
 api.add_router("", acknowledgements)

@@ -13,7 +13,7 @@ from ninja import Query, Schema
 from pydantic import Field
 
 from dashboard.api.auth import ApiRequest
-from dashboard.api.operations import COMMAND_OUT, Key, Wait, parsed_version, send_command
+from dashboard.api.commands import COMMAND_OUT, Key, Wait, parsed_version, send_command
 from dashboard.api.router import READ, SEND, OperationRouter, known_scenario
 from dashboard.api.schemas import NO_NUL, StrictSchema
 from dashboard.core.listing import NEWEST_FIRST, page_of

@@ -89,7 +89,7 @@ GROUPS: dict[str, tuple[Place, ...]] = {
         Place("dead_letters:letters", "Dead letters", "records that were refused", ADMINS),
     ),
     "Administer": (
-        Place("accounts:users", "Users", "who may log in, and as what", ADMINS),
+        Place("users:users", "Users", "who may log in, and as what", ADMINS),
         Place("accounts:all-tokens", "API tokens", "what programs may do", ADMINS),
         Place("retention:retention", "Retention", "how long everything is kept", ADMINS),
         Place("audit:entries", "Audit", "who did what", ADMINS),
