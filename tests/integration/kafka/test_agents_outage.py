@@ -143,7 +143,9 @@ for n in range(100_000):
 """
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_agents_reporter.py::test_next_process_sends_what_is_left_before_its_own"
+)
 def test_reporter_killed_loses_nothing_that_it_accepted(
     own_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:

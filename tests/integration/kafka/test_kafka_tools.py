@@ -340,7 +340,10 @@ def test_one_that_leaves_is_replaced_at_once(
     )
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_kafka_tools.py::"
+    "test_a_group_goes_on_where_it_was_and_another_gets_all"
+)
 def test_a_consumer_outlives_its_broker(tmp_path: Path, jars_dir: Path) -> None:
     broker = EmbeddedBroker(tmp_path, jars_dir)
     broker.start()

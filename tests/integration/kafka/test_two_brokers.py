@@ -90,7 +90,9 @@ def test_consumers_read_up_to_the_high_watermark(
     wait_until(lambda: admin.edges([(topic, 0)])[topic, 0] == Edges(0, 2, 2), 20, "both have it")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_embedded_broker.py::test_log_survives_kill"
+)
 def test_a_follower_in_sync_takes_over_with_all_that_was_confirmed(
     first: EmbeddedBroker, second: SecondBroker, settings: Any, db: None
 ) -> None:

@@ -441,7 +441,10 @@ def errand(job: Job, rule: Scenario, **wish: Any) -> tuple[str, str]:
     return ask.id, why
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_batch_queries.py::"
+    "test_a_what_if_is_the_fold_under_both_rules"
+)
 def test_a_what_if_begins_with_snapshots(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """No job runs here: the driver's part is played, an errand's process is its own."""
     job.source_config = VIRTUAL_TIME
@@ -511,7 +514,7 @@ def statuses(job: Job, rule: Scenario, end: dict[int, int]) -> dict[str, list[St
     return shown
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(guard="tests/unit/test_recount_sums.py::test_each_hour_has_its_milliseconds")
 def test_a_recount_adds_up_what_the_fold_has(job: Job) -> None:
     job.configure(SCENARIOS)
     job.start()

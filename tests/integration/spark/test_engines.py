@@ -49,7 +49,9 @@ def engines_of(job: Job) -> set[tuple[str, str]]:
     return {(beat.scenario, beat.engine) for beat in beats}
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_engines.py::test_each_scenario_on_its_engine"
+)
 def test_a_log_that_calls_for_python_hands_its_scenario_over(job: Job) -> None:
     job.configure(SCENARIOS)
     process = job.start()

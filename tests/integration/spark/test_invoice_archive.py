@@ -186,7 +186,10 @@ def whole_lines(path: Path) -> list[str]:
     return path.read_text().rpartition("\n")[0].splitlines()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_table_writer.py::"
+    "test_a_row_that_is_there_is_not_written_again_whoever_writes"
+)
 def test_two_executors_write_the_files_through_a_kill_and_the_trends_read_them(
     process: PipelineProcess, tmp_path: Path
 ) -> None:

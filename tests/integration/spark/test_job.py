@@ -88,7 +88,10 @@ def check_what_it_tells_of_itself(job: Job) -> None:
     assert sum(beat.dead_letters for beat in beats) > 0
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_conformance.py::"
+    "test_the_kernel_is_the_fold_over_a_shorter_log"
+)
 def test_killed_in_mid_stream_it_ends_with_the_same_states(job: Job) -> None:
     load = Load(job, 2)
     process = job.start()
@@ -174,7 +177,9 @@ def test_a_task_runs_once_though_the_job_is_killed_before_its_time(job: Job) -> 
     assert "schedule" in assert_equal_to_fold(job).causes
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/faults/test_kill_each.py::test_killing_each_process_in_turn"
+)
 def test_a_lost_broker_is_waited_for(tmp_path: Path, jars_dir: Path) -> None:
     broker = EmbeddedBroker(tmp_path / "own", jars_dir)
     (tmp_path / "own").mkdir()

@@ -124,7 +124,10 @@ def cmdline(pid: int) -> bytes:
         return b""
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_pipelines.py::"
+    "test_totals_stay_right_from_one_slot_to_three_and_through_kills"
+)
 def test_totals_stay_right_when_one_of_three_executors_is_killed(process: PipelineProcess) -> None:
     process.pipelines = "totals"
     master = "local-cluster[3,1,1024]"

@@ -64,7 +64,10 @@ class Orders(threading.Thread):
         self.join()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_pipelines.py::"
+    "test_a_batch_takes_no_more_of_a_backlog_than_it_may"
+)
 def test_in_one_stage_of_two_partitions_the_lag_grows(
     process: PipelineProcess, request: pytest.FixtureRequest
 ) -> None:
