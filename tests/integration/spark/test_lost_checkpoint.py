@@ -75,6 +75,10 @@ def test_states_rise_above_those_of_the_lost_checkpoint(job: Job) -> None:
         assert not earlier & {version.in_log() for version in risen[place]}, place
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_lost_checkpoint.py::"
+    "test_states_rise_above_those_of_the_lost_checkpoint"
+)
 def test_an_old_copy_of_the_checkpoint_rises_too(job: Job) -> None:
     load, checkpoint = Load(job, 1), job.data_dir / "checkpoint"
     run(job, load)
