@@ -185,7 +185,7 @@ def test_a_task_runs_once_though_the_job_is_killed_before_its_time(job: Job) -> 
 
 
 @pytest.mark.extensive(
-    guard="tests/e2e/faults/test_kill_each.py::test_killing_each_process_in_turn"
+    guard="tests/e2e/faults/test_kill_each.py::test_killed_processes_come_back_and_nothing_is_lost"
 )
 def test_a_lost_broker_is_waited_for(tmp_path: Path, jars_dir: Path) -> None:
     broker = EmbeddedBroker(tmp_path / "own", jars_dir)

@@ -54,6 +54,7 @@ def run(job: Job, load: Load) -> None:
     assert process.wait(30) == 0, job.log.read_text()[-2000:]
 
 
+@pytest.mark.spread(1)
 def test_states_rise_above_those_of_the_lost_checkpoint(job: Job) -> None:
     load = Load(job, 1)
     run(job, load)
