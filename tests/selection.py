@@ -1,6 +1,7 @@
 """Which of many like cases a plain run takes, and how many examples Hypothesis tries.
 
-`make test` takes a spread of them; `make test-all` takes every case and every example.
+`make test` takes a spread of them; `make test-all` takes every case and every example. `gate.py`
+has what a plain run leaves out besides.
 """
 
 from __future__ import annotations

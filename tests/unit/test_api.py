@@ -593,7 +593,7 @@ def test_a_list_has_bounds(api, bus, size: int):
     assert sent(bus, "attack") == []
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(guard="tests/unit/test_api.py::test_a_list_is_answered_one_by_one")
 def test_ten_thousand_reports(api, bus):
     response = api("post", REPORTS, [report(asset=f"site-{n}") for n in range(10_000)])
     assert response.json()["accepted"] == 10_000

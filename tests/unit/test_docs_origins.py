@@ -10,6 +10,7 @@ from functools import lru_cache
 import pytest
 from django.core.management import get_commands, load_command_class
 from django.urls import resolve
+from gate import left_out
 from origins import PAGE, ROOT, Row, rows
 
 STATEMENTS = {"000": 29, "001": 13, "002": 16, "003": 38, "004": 42}
@@ -33,22 +34,11 @@ def test_what_a_row_names_exists(row: Row) -> None:
 
 
 def test_the_rows_whose_tests_run_in_a_whole_run_alone_are_told() -> None:
-    long = [row.number for row in ROWS if all(is_long(test) for test in row.tests)]
+    long = [
+        row.number for row in ROWS if all(left_out(ROOT, f"tests/{test}") for test in row.tests)
+    ]
     (told,) = re.findall(r"run in `make test-all` alone: ([^.]*)\.", PAGE.read_text())
     assert told.replace("\n", " ").split(", ") == long
-
-
-def is_long(test: str) -> bool:
-    """Whether a test is left out of `make test`."""
-    tree, name = parsed(test), test.split("::")[1]
-    marks = [
-        ast.unparse(decorator)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.name == name
-        for decorator in node.decorator_list
-    ]
-    marks += [ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign)]
-    return any(re.search(r"pytest\.mark\.(extensive|long)\b", mark) for mark in marks)
 
 
 def functions(test: str) -> set[str]:

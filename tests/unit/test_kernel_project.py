@@ -62,7 +62,9 @@ def test_a_dependency_is_the_archive_of_the_lock(dependency: Dependency) -> None
         assert dependency.scope == "provided"
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_kernel_project.py::test_a_dependency_is_the_archive_of_the_lock"
+)
 def test_the_dependencies_hold_every_class_that_is_imported(jars_dir: Path) -> None:
     folders = {
         file_name(key): folder_of(group, jars_dir)

@@ -41,7 +41,9 @@ def test_snapshot_plus_events_is_a_fresh_snapshot(history, replays, wanted, scri
     run(Board(log_of(history, replays), wanted), script)
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_live_view.py::test_snapshot_plus_events_is_a_fresh_snapshot"
+)
 def test_many_seeds_and_everything_is_reached():
     import random
 

@@ -50,7 +50,10 @@ def judged() -> Judged:
     return found
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_sharedlog.py::"
+    "test_there_are_many_assets_with_a_history_each_and_many_rules"
+)
 def test_every_reason_every_cause_and_every_outcome_occurs() -> None:
     assert {key.reason for key in judged().dead} == set(DEAD_LETTER_REASONS) - set(FAULTS)
     assert judged().causes == set(CAUSE_TYPES)
@@ -90,7 +93,10 @@ def states() -> Iterator[dict[str, Any]]:
             yield msgspec.json.decode(content.value)
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_sharedlog.py::"
+    "test_reports_are_as_far_ahead_as_matters_and_wrong_beside_good_ones"
+)
 def test_every_doubt_occurs_and_every_detail_that_is_left_out() -> None:
     votes = [vote for state in states() for vote in state["votes"]]
     assert {vote["doubt"] for vote in votes if "doubt" in vote} == set(VOTE_DOUBTS)
@@ -139,7 +145,9 @@ def test_commands_come_again() -> None:
     assert len(set(ids)) < len(ids)
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_domain_fold_histories.py::test_a_seed_gives_the_same_history_every_time"
+)
 def test_a_seed_always_gives_the_same_log() -> None:
     again = shared_log(10, HISTORIES, ROUNDS, START)
     assert again == log()

@@ -96,7 +96,9 @@ def test_each_of_20_tasks_is_carried_out_once(tmp_path: Path):
     check(tmp_path, 20, 60)
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_worker_queue.py::test_each_of_20_tasks_is_carried_out_once"
+)
 @pytest.mark.timeout(120)
 def test_each_of_300_tasks_is_carried_out_once(tmp_path: Path):
     check(tmp_path, 300, 60)

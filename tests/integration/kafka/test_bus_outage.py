@@ -26,7 +26,10 @@ def own_broker(tmp_path: Path, jars_dir: Path) -> Iterator[EmbeddedBroker]:
     broker.kill()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_agents_outage.py::"
+    "test_broker_killed_under_reports_and_brought_back"
+)
 def test_reader_and_producer_go_on_after_a_kill(own_broker: EmbeddedBroker) -> None:
     bus = KafkaBus({"bootstrap.servers": own_broker.bootstrap})
     topic, producer = made(bus, "kept"), bus.producer(message_timeout_s=60)

@@ -40,7 +40,10 @@ def test_every_command_of_the_page_has_its_output() -> None:
     assert len(BLOCKS) >= 16
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_docs_kafka.py::"
+    "test_every_command_of_the_page_has_its_output"
+)
 def test_the_commands_print_what_the_page_says(broker: EmbeddedBroker, tmp_path: Path) -> None:
     kept = {key: text for key, text in os.environ.items() if not key.startswith(PREFIX)}
     own = {f"{PREFIX}DATA_DIR": str(tmp_path / "data"), f"{PREFIX}KAFKA_PORT": str(broker.port)}

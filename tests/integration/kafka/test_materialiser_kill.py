@@ -81,7 +81,9 @@ def _has(query: Query, goal: float) -> bool:
     return reached(query) > goal
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/faults/test_kill_each.py::test_killed_processes_come_back_and_nothing_is_lost"
+)
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_killed_again_and_again_it_loses_nothing(broker, environment, query):

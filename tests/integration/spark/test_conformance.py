@@ -169,7 +169,10 @@ def check_coverage(judged: Judged, histories: int) -> None:
 REAL_TIME, MICRO_BATCH = "real-time", "micro-batch"
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_conformance.py::"
+    "test_the_kernel_is_the_fold_over_a_shorter_log"
+)
 @pytest.mark.parametrize(
     ("seed", "lives"),
     [
