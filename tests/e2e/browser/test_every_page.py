@@ -99,8 +99,9 @@ def sent(button: str, **fields: str) -> Step:
 def uploaded(walk: Walk) -> None:
     """Send a table of labels, to be looked at."""
     content = f"asset,key,value\n{walk.mine}order,tier,{walk.mine}\n".encode()
-    table = {"name": "labels.csv", "mimeType": "text/csv", "buffer": content}
-    walk.page.locator("#label-file").set_input_files(table)
+    walk.page.locator("#label-file").set_input_files(
+        {"name": "labels.csv", "mimeType": "text/csv", "buffer": content}
+    )
     walk.page.get_by_role("button", name="Look at it").click()
     walk.page.wait_for_url("**/labels/upload/*/")
 
@@ -292,7 +293,7 @@ def is_form(view: Any) -> bool:
 
 
 @pytest.fixture
-def walk(product: Stack, send: Send, prefix: str) -> Iterator[Callable[[Page], Walk]]:
+def walk(product: Stack, send: Send, prefix: str) -> Callable[[Page], Walk]:
     """Begins a walk in a tab, with an order and a refused record of this test's own."""
     send("orders", f"{prefix}order", "desk", "picking")
     send_refused(product, f"{prefix}shop")
