@@ -18,7 +18,7 @@ from ops.leftovers import MARK, find_leftovers, mark_of
 from ops.processes import Process, processes
 from ops.readiness import phases, ready
 from ops.supervise import ProcessStatus, configuration, socket_path
-from ops.test import Count, read_count
+from ops.test import Count, Outcome, Stage, read_count
 from ops.up import print_welcome
 from ops.watch import QUIET_S, Watch
 
@@ -276,12 +276,36 @@ def test_sum_is_the_last_line_and_decides(
 ) -> None:
     counts = {stage.name: Count(passed=2) for stage in staged.STAGES}
     counts |= {"spark": Count(1, 1, 1, ("no Redis",)), "kafka": Count(2, why_skipped=("no Redis",))}
+
+    def run_stage(stage: Stage, _extra: list[str], *, whole: bool) -> Outcome:
+        return Outcome(stage.name, counts[stage.name], 10, 100)
+
     monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
-    monkeypatch.setattr(staged, "run_stage", lambda stage, _extra, whole: counts[stage.name])
+    monkeypatch.setattr(staged, "run_stage", run_stage)
     assert staged.main([]) == 1
-    last = capsys.readouterr().out.splitlines()[-2:]
-    assert last == ["== skipped: no Redis", "11 passed, 1 failed, 1 skipped"]
+    last = capsys.readouterr().out.splitlines()[-9:]
+    assert last == [
+        *(f"== {stage.name}: 10 s, of 100 s expected" for stage in staged.STAGES),
+        "== all stages: 60 s, of 600 s expected",
+        "== skipped: no Redis",
+        "11 passed, 1 failed, 1 skipped",
+    ]
     assert staged.main(["unit"]) == 0
+
+
+def test_a_stage_far_above_its_seconds_says_so_and_fails_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    outcomes = [Outcome("kafka", Count(1), 119, 100), Outcome("spark", Count(1), 121, 100)]
+    assert staged.sum_up(outcomes) == 0
+    kafka, spark, every = capsys.readouterr().out.splitlines()[1:4]
+    assert kafka == "== kafka: 119 s, of 100 s expected"
+    assert spark == "== spark: 121 s, of 100 s expected  <== SLOW: 121% of its budget"
+    assert every == "== all stages: 240 s, of 200 s expected"
+
+
+def test_a_plain_run_takes_twelve_minutes_at_most() -> None:
+    assert sum(stage.plain_s for stage in staged.STAGES) <= 12 * 60
 
 
 def test_stage_whose_needs_are_missing_fails(
@@ -309,9 +333,9 @@ def test_a_whole_run_takes_every_case_and_every_example(
     ran: list[tuple[str, bool]] = []
     monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
 
-    def run_stage(stage: staged.Stage, _extra: list[str], *, whole: bool) -> Count:
+    def run_stage(stage: Stage, _extra: list[str], *, whole: bool) -> Outcome:
         ran.append((stage.name, whole))
-        return Count()
+        return Outcome(stage.name, Count(), 0, stage.seconds(whole=whole))
 
     monkeypatch.setattr(staged, "run_stage", run_stage)
     staged.main(["web"])

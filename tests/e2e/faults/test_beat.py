@@ -17,6 +17,10 @@ from ops.processes import ALONE, CELERY
 from ops.supervise import ROOT, log_path
 from stack import Stack, wait_until
 
+pytestmark = pytest.mark.extensive(
+    guard="tests/web/test_beat.py::test_who_takes_over_goes_by_what_the_last_one_has_left"
+)
+
 RECEIVED = re.compile(
     r"^\[(\S+ \S+): INFO/MainProcess\] Task dashboard\.notifications\.tasks\.carry_on\S+ received$",
     re.MULTILINE,

@@ -17,6 +17,11 @@ from captchas import challenge_in, name_of, solved
 
 from stack import Stack, wait_until
 
+pytestmark = pytest.mark.extensive(
+    guard="tests/web/test_login_guard.py::"
+    "test_a_challenged_client_needs_a_captcha_and_keeps_what_was_typed"
+)
+
 PROCESSES = ("broker", "job", "materialiser", "web", "pipelines")
 IN_TIME_S = 3.0
 """How long after its fifth action a client may go on unchallenged."""
@@ -150,6 +155,7 @@ def test_an_attacker_is_challenged_and_goes_on_once_it_has_solved(
     assert re.search(r"<dt><bdi>Verified until</bdi></dt><dd><time data-at=", page)
 
 
+@pytest.mark.extensive(guard="tests/web/test_login_guard.py::test_a_person_who_types_badly_gets_in")
 @pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_a_person_who_types_badly_is_let_in_without_a_captcha(stack: Stack, visit: Visit) -> None:
@@ -163,6 +169,10 @@ def test_a_person_who_types_badly_is_let_in_without_a_captcha(stack: Stack, visi
     assert person.log_in("manager", stack.logins["manager"]).status_code == 302
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_login_guard.py::"
+    "test_a_challenge_ends_with_its_votes_though_the_pipeline_is_dead"
+)
 @pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_without_the_pipeline_nobody_is_locked_out_and_the_limits_hold(

@@ -41,6 +41,7 @@ def make_run(stack: Stack, *, deaf: bool = False) -> subprocess.Popen[bytes]:
 RUN = ("make", "run", "ONLY=broker")
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("deaf", [False, True], ids=["foreground", "background"])
 def test_interrupt_of_the_group_ends_all(stack: Stack, deaf: bool) -> None:
     process = make_run(stack, deaf=deaf)
@@ -51,6 +52,7 @@ def test_interrupt_of_the_group_ends_all(stack: Stack, deaf: bool) -> None:
     assert time.monotonic() - begun < 10
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_end_of_make_ends_all(stack: Stack, number: signal.Signals) -> None:
     process = make_run(stack)

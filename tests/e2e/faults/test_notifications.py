@@ -15,6 +15,11 @@ from receivers import mail_server
 from ops.ports import free_port
 from stack import Stack, wait_until
 
+pytestmark = pytest.mark.extensive(
+    guard="tests/web/test_notification_delivery.py::"
+    "test_a_receiver_that_is_down_gets_its_messages_once_it_is_up"
+)
+
 QUEUE = """
 from dashboard.core.times import now_ms
 from dashboard.notifications.outbox import Draft, Target, put

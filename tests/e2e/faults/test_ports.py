@@ -15,6 +15,10 @@ import pytest
 from stack import Stack, wait_until
 from streaming.gateway import MAIN_CLASS
 
+pytestmark = pytest.mark.extensive(
+    guard="tests/unit/test_streaming_parts.py::test_on_one_machine_spark_listens_there_alone"
+)
+
 LISTENING = "0A"
 # Those of PySpark's gateway, of Spark's driver and of its block manager.
 MOST_PORTS = 3
@@ -86,6 +90,10 @@ def test_garbage_on_its_ports_ends_no_query(stack: Stack) -> None:
     assert b"restarting" not in (stack.data_dir / "logs" / "job.log").read_bytes()
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_readiness.py::"
+    "test_a_query_that_failed_is_told_at_once_and_its_return_too"
+)
 def test_a_query_that_fails_is_told_at_once_and_comes_back(stack: Stack) -> None:
     assert readyz(stack) == (200, [])
     told: list[list[str]] = []

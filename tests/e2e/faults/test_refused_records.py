@@ -26,7 +26,14 @@ from wire.partitioner import partition_of
 from wire.source import encode_report
 from wire.topics import BOUNDED, REPORTS, Topics
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.extensive(
+        guard="tests/unit/test_dead_letters_ingestion.py::"
+        "test_what_the_job_refuses_is_kept_as_it_came"
+    ),
+]
 
 PROCESSES = ("broker", "job", "materialiser", "pipelines", "store-1", "web")
 SCENARIOS = load_scenarios(ROOT / "scenarios.toml")

@@ -24,7 +24,13 @@ from stack import ROOT, EmbeddedBroker, Stack, wait_until
 from streaming.leadership import SESSION_S
 from wire.job import decode_heartbeat, decode_progress
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/integration/kafka/test_leadership.py::test_a_killed_leader_is_replaced_at_once"
+    ),
+]
 
 BATCH_S = 5
 """Length of a batch in Real-time Mode: take-overs begin in the middle of one, and behind some."""

@@ -53,6 +53,9 @@ def test_killed_starter_leaves_nothing_in_the_way(stack: Stack) -> None:
     wait_until(lambda: stack.pid("broker"), 20, "no broker after the second start")
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/faults/test_start_and_stop.py::test_killed_starter_leaves_nothing_in_the_way"
+)
 def test_starter_and_supervisor_killed_together(stack: Stack) -> None:
     stack.start()
     supervisor = int((stack.data_dir / "supervisord.pid").read_text())
@@ -72,6 +75,7 @@ def test_killed_supervisor_is_replaced(stack: Stack) -> None:
     assert "supervisor ended" in stack.output.read_text()
 
 
+@pytest.mark.extensive(guard="tests/unit/test_ops_run.py::test_failed_process_is_told_with_its_log")
 def test_killed_broker_is_told_and_comes_back(stack: Stack) -> None:
     stack.start()
     killed = stack.kill("broker")
@@ -106,6 +110,9 @@ def test_taken_port_is_one_message(running: Stack, tmp_path: Path, jars_dir: Pat
     )
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/faults/test_start_and_stop.py::test_taken_port_is_one_message"
+)
 def test_two_copies_run_side_by_side(running: Stack, tmp_path: Path, jars_dir: Path) -> None:
     second = Stack(tmp_path / "second", BROKER_ALONE, jars_dir=jars_dir)
     second.start()

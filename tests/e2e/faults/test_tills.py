@@ -13,7 +13,11 @@ import pytest
 from config.mailbox import Mailbox
 from stack import Stack, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.extensive(guard="tests/web/test_invoices.py::test_the_page_shows_todays_sales"),
+]
 
 PROCESSES = (
     "beat", "broker", "mail", "materialiser", "notifier", "pipelines", "tills", "web", "worker",

@@ -17,7 +17,13 @@ from config.mailbox import Mailbox
 from stack import Stack, wait_until
 from wire.topics import Topics
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(480)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(480),
+    pytest.mark.extensive(
+        guard="tests/web/test_notification_delivery.py::test_one_key_is_one_message"
+    ),
+]
 
 NEEDED = ("broker", "pipelines", "materialiser", "worker", "notifier", "beat", "mail")
 PRODUCT = "product-7"

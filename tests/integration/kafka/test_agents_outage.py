@@ -108,6 +108,10 @@ def test_broker_killed_under_reports_and_brought_back(
     assert sorted(numbers) == list(range(400 - 21, 400))
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_agents_outage.py::"
+    "test_broker_killed_under_reports_and_brought_back"
+)
 def test_what_a_slow_broker_took_stays_unconfirmed_until_it_is_sent_again(
     own_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -220,6 +224,9 @@ def stop_all(children: list[subprocess.Popen[bytes]]) -> tuple[list[int], float]
     return codes, time.monotonic() - started
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_agents_leave.py::test_a_probe_leaves_unless_it_is_to_stay"
+)
 def test_agents_report_and_stop_on_sigterm_where_probes_leave(
     own_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -255,6 +262,9 @@ def test_agents_report_and_stop_on_sigterm_where_probes_leave(
     assert "Traceback" not in "".join(log.read_text() for log in logs)
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_agents_leave.py::test_leaves_wait_in_the_spool_while_kafka_is_away"
+)
 def test_agents_wait_for_a_broker_and_still_stop(tmp_path: Path) -> None:
     env = environment(tmp_path / "data", free_port())
     logs = [tmp_path / f"{command[0]}.log" for command in COMMANDS]

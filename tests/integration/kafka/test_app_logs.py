@@ -83,6 +83,10 @@ def _token(browser: httpx.Client) -> dict[str, str]:
     return {"csrfmiddlewaretoken": token}
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_app_logs.py::"
+    "test_logins_and_requests_of_a_client_are_in_the_topic_without_its_name"
+)
 def test_it_can_be_turned_off(
     broker: EmbeddedBroker, bus: KafkaBus, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -17,6 +17,8 @@ from config.settings import Settings
 from ops.processes import processes
 from stack import ROOT, wait_until
 
+pytestmark = pytest.mark.extensive(guard="tests/web/test_beat.py::test_one_of_two_sends")
+
 BEGUN, WAITS, SENT = "beat schedules", "another one schedules", "Sending due task"
 LOST = "the lock of the schedule cannot be had"
 HOLDERS = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"

@@ -96,6 +96,10 @@ def test_a_broker_that_stood_still_ends_no_process_and_answers_it(
         stands_still(own_broker, asking, 15)
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_store_proofs.py::"
+    "test_kafka_that_does_not_answer_is_not_waited_for_by_each_question"
+)
 @pytest.mark.slow
 def test_a_page_waits_once_for_a_broker_that_stands_still(own_broker: EmbeddedBroker) -> None:
     bus = KafkaBus({"bootstrap.servers": own_broker.bootstrap})
@@ -115,6 +119,10 @@ def test_a_page_waits_once_for_a_broker_that_stands_still(own_broker: EmbeddedBr
         store.get("a")
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_stores.py::"
+    "test_a_copy_that_has_not_seen_the_end_of_its_log_for_a_while_says_since_when"
+)
 @pytest.mark.slow
 def test_a_copy_says_since_when_it_hears_nothing(own_broker: EmbeddedBroker) -> None:
     bus = KafkaBus({"bootstrap.servers": own_broker.bootstrap})

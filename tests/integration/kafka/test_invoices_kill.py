@@ -20,6 +20,10 @@ from bus.kafka import KafkaBus
 from stack import EmbeddedBroker, wait_until
 from wire.topics import Topics
 
+pytestmark = pytest.mark.extensive(
+    guard="tests/web/test_invoices.py::test_what_was_killed_in_mid_batch_goes_on_without_loss"
+)
+
 PREFIX = "killed-invoices."
 INVOICES, OWN = 2_000, 240
 CUSTOMERS = 12

@@ -301,6 +301,10 @@ def shares(*processes: ConsumeProcess) -> list[str]:
     return sorted(place for each in processes for place in each.assigned() or ())
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_kafka_tools.py::"
+    "test_a_group_goes_on_where_it_was_and_another_gets_all"
+)
 @pytest.mark.slow
 def test_a_standby_takes_over_from_one_killed_and_reads_again(
     run: Run, bus: KafkaBus, start: Callable[..., ConsumeProcess], logs: str
@@ -324,6 +328,9 @@ def test_a_standby_takes_over_from_one_killed_and_reads_again(
     wait_until(lambda: heir_of(f"{logs}/0", second, standby) == read_again, 20, "it is read again")
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_kafka_tools.py::test_of_three_threads_one_stands_by"
+)
 @pytest.mark.slow
 def test_one_that_leaves_is_replaced_at_once(
     start: Callable[..., ConsumeProcess], logs: str

@@ -109,6 +109,9 @@ def test_a_killed_leader_is_replaced_at_once(folder: Path, start: Start) -> None
     assert records.read(folder / "leader.json").name == "two"
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_leadership.py::test_a_killed_leader_is_replaced_at_once"
+)
 def test_a_leader_that_ends_hands_over(folder: Path, start: Start) -> None:
     one, two = pair(folder, start)
     one.end()
@@ -116,6 +119,10 @@ def test_a_leader_that_ends_hands_over(folder: Path, start: Start) -> None:
     assert one.said == ["leads"]
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_streaming_leadership.py::"
+    "test_a_leader_that_stands_still_is_ended_once_its_session_is_over"
+)
 def test_a_leader_that_stands_still_is_ended_before_another_leads(
     folder: Path, start: Start
 ) -> None:
@@ -126,6 +133,9 @@ def test_a_leader_that_stands_still_is_ended_before_another_leads(
     assert one.said == ["leads"]
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_leadership.py::test_a_killed_leader_is_replaced_at_once"
+)
 def test_a_third_one_takes_nothing_from_a_leader(folder: Path, start: Start) -> None:
     one, two = pair(folder, start)
     three = start("three")
@@ -136,6 +146,9 @@ def test_a_third_one_takes_nothing_from_a_leader(folder: Path, start: Start) -> 
     wait_until(three.leads, 20, "nobody took over")
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_streaming_leadership.py::test_a_leader_that_wakes_up_as_none_lets_go"
+)
 def test_a_member_that_is_dismissed_is_gone(
     broker: EmbeddedBroker, start: Start, folder: Path
 ) -> None:

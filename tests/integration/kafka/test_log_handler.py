@@ -164,6 +164,10 @@ def own_broker(tmp_path: Path, jars_dir: Path) -> Iterator[EmbeddedBroker]:
     broker.kill()
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_log_handler.py::"
+    "test_while_the_buffer_is_full_one_call_waits_and_the_others_drop_at_once"
+)
 @pytest.mark.parametrize("died", [True, False])
 def test_a_program_without_a_broker_is_not_slowed(own_broker: EmbeddedBroker, died: bool) -> None:
     """Its buffer of 32 MiB fills; from then on each record is dropped, and counted.
@@ -204,6 +208,10 @@ def _time_of(call: Callable[[], None]) -> float:
     return time.perf_counter() - begun
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_log_handler.py::"
+    "test_sync_waits_once_in_vain_and_again_when_kafka_is_back"
+)
 def test_records_outlive_an_outage_as_far_as_the_buffer_holds(own_broker: EmbeddedBroker) -> None:
     handler = KafkaHandler(
         "app-logs", bootstrap_servers=own_broker.bootstrap, queue_buffering_max_kbytes=64
@@ -224,6 +232,9 @@ def test_records_outlive_an_outage_as_far_as_the_buffer_holds(own_broker: Embedd
     assert numbers == [*range(handler.sent - 1), 2_000]
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_log_handler.py::test_what_nobody_knows_is_not_counted_as_lost"
+)
 def test_what_a_slow_broker_took_is_not_counted_as_lost(own_broker: EmbeddedBroker) -> None:
     """It stands still while the program ends, and writes what it was sent once it goes on."""
     handler = KafkaHandler("app-logs", bootstrap_servers=own_broker.bootstrap)

@@ -82,7 +82,7 @@ def _has(query: Query, goal: float) -> bool:
 
 
 @pytest.mark.extensive(
-    guard="tests/e2e/faults/test_kill_each.py::test_killing_each_process_in_turn"
+    guard="tests/e2e/faults/test_kill_each.py::test_killed_processes_come_back_and_nothing_is_lost"
 )
 @pytest.mark.slow
 @pytest.mark.timeout(300)

@@ -31,7 +31,14 @@ from stack import ROOT, EmbeddedBroker, wait_until
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.extensive(
+        guard="tests/web/test_notification_delivery.py::"
+        "test_a_connection_that_is_cut_while_rules_decide_leaves_nothing_and_loses_nothing"
+    ),
+]
 
 PREFIX = "notification-faults."
 LOCK = (4711, 7)

@@ -39,6 +39,9 @@ def test_postgresql_and_sqlite_hold_the_same(url, tmp_path):
     assert (postgresql["divergences"], postgresql["differences"]) == (0, 0)
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_postgresql.py::test_postgresql_and_sqlite_hold_the_same"
+)
 def test_two_materialisers_of_one_partition_count_each_change_once(url, tmp_path):
     database = empty_database(url, "rivals")
     seen = outcome_of("rivals.py", tmp_path, TALLYBOARD_DATABASE_URL=database)
@@ -48,6 +51,7 @@ def test_two_materialisers_of_one_partition_count_each_change_once(url, tmp_path
     assert seen["indexed"]
 
 
+@pytest.mark.extensive(guard="tests/unit/test_history_sums.py::test_sums_are_those_of_each_minute")
 def test_a_month_is_summed_up_alike(url, tmp_path):
     own = {"TALLYBOARD_DATABASE_URL": empty_database(url, "summed")}
     sqlite = outcome_of("summed_month.py", tmp_path / "sqlite")
@@ -60,6 +64,7 @@ def test_a_month_is_summed_up_alike(url, tmp_path):
     assert len(postgresql["tiles"]) > 5
 
 
+@pytest.mark.extensive(guard="tests/web/test_audit.py::test_each_entry_follows_from_the_one_before")
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_the_audit_holds_against_many_at_once_and_an_admin_is_left(request, tmp_path, database):
     more = {}
@@ -71,6 +76,9 @@ def test_the_audit_holds_against_many_at_once_and_an_admin_is_left(request, tmp_
     assert told["active"] == [1] * 5
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_one_time_codes.py::test_of_two_logins_at_once_one_wins"
+)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_of_many_logins_at_once_with_one_code_one_is_let_in(request, tmp_path, database):
     more = {}
@@ -80,6 +88,9 @@ def test_of_many_logins_at_once_with_one_code_one_is_let_in(request, tmp_path, d
     assert told == {"vendor": database, "totp": [1] * 5, "recovery_codes": [1] * 5}
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_retention.py::test_history_is_deleted_after_three_months"
+)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_nobody_waits_long_while_old_changes_are_deleted(request, tmp_path, database):
     more = {}
@@ -92,6 +103,9 @@ def test_nobody_waits_long_while_old_changes_are_deleted(request, tmp_path, data
     assert max(told["longest_s"].values()) < min(2, told["took_s"]), told
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_postgresql.py::test_postgresql_and_sqlite_hold_the_same"
+)
 def test_a_table_that_has_just_begun_to_grow_is_analyzed_once(url, tmp_path):
     database = empty_database(url, "analyzed")
     seen = outcome_of("analyzed_tables.py", tmp_path, TALLYBOARD_DATABASE_URL=database)

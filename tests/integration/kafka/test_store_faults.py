@@ -134,6 +134,10 @@ def test_another_server_takes_over_from_a_killed_one(servers: StoreServers, clie
     assert took_s < SESSION_S + 4
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_store_faults.py::"
+    "test_another_server_takes_over_from_a_killed_one"
+)
 def test_partitions_move_to_a_new_server_and_back(servers: StoreServers, client: Client):
     first = servers.start()
     servers.wait(1)
@@ -153,6 +157,10 @@ def test_partitions_move_to_a_new_server_and_back(servers: StoreServers, client:
     assert took_s < SESSION_S, "one that leaves in order is not waited for"
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_stores.py::"
+    "test_a_lease_ends_before_the_session_counted_from_the_question"
+)
 def test_a_server_that_was_stopped_does_not_answer_for_what_it_has_lost(
     servers: StoreServers, client: Client
 ):
@@ -182,6 +190,10 @@ def test_a_server_that_was_stopped_does_not_answer_for_what_it_has_lost(
     assert client.wrong == []
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_store_faults.py::"
+    "test_another_server_takes_over_from_a_killed_one"
+)
 def test_a_server_killed_again_and_again_comes_back_with_its_address(
     servers: StoreServers, client: Client
 ):
@@ -195,6 +207,9 @@ def test_a_server_killed_again_and_again_comes_back_with_its_address(
     assert client.wrong == []
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_store_proofs.py::test_what_is_no_ticket_opens_nothing"
+)
 def test_a_server_sends_its_client_to_the_owner_and_lets_nobody_else_in(
     servers: StoreServers, client: Client
 ):
@@ -238,6 +253,9 @@ def asked(address: str, target: str, headers: dict[str, str] | None = None) -> h
     )
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_serve.py::test_taken_port_is_one_clear_message"
+)
 def test_an_address_that_is_taken_is_refused(servers: StoreServers, client: Client):
     first = servers.start()
     servers.wait(1)

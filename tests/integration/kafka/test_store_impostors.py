@@ -22,6 +22,10 @@ from stores.proofs import TICKET
 from stores.transformation import ORDERS
 from wire.topics import Topics
 
+pytestmark = pytest.mark.extensive(
+    guard="tests/unit/test_store_proofs.py::test_only_members_that_prove_themselves_are_servers"
+)
+
 NAMES = [f"order-{number}" for number in range(30)]
 
 

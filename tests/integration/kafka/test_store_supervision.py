@@ -16,6 +16,10 @@ from bus.kafka import KafkaBus
 from ops.ports import PortProblem, free_port, require_free
 from stack import Stack, wait_until
 
+pytestmark = pytest.mark.extensive(
+    guard="tests/web/test_assets_by_way.py::test_each_way_answers_with_the_record_of_the_board"
+)
+
 ACTIVE = 32
 """How many orders are active after sixty lives."""
 SITES = [f"site-{number:02d}" for number in range(20)]
@@ -137,6 +141,10 @@ def board(rest: httpx.Client) -> list[Any]:
     return [{name: value for name, value in each.items() if name != "labels"} for each in items]
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_store_faults.py::"
+    "test_another_server_takes_over_from_a_killed_one"
+)
 def test_a_killed_server_comes_back_and_its_orders_are_never_wrong(
     stack: Stack, rest: httpx.Client
 ):

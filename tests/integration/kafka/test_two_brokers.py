@@ -18,6 +18,10 @@ from bus.kafka import KafkaBus
 from bus.kafka_admin import Edges, KafkaAdmin
 from stack import EmbeddedBroker, wait_until
 
+pytestmark = pytest.mark.extensive(
+    guard="tests/integration/kafka/test_embedded_broker.py::test_log_survives_kill"
+)
+
 TOPIC = "userLogins"
 
 
@@ -90,9 +94,6 @@ def test_consumers_read_up_to_the_high_watermark(
     wait_until(lambda: admin.edges([(topic, 0)])[topic, 0] == Edges(0, 2, 2), 20, "both have it")
 
 
-@pytest.mark.extensive(
-    guard="tests/integration/kafka/test_embedded_broker.py::test_log_survives_kill"
-)
 def test_a_follower_in_sync_takes_over_with_all_that_was_confirmed(
     first: EmbeddedBroker, second: SecondBroker, settings: Any, db: None
 ) -> None:

@@ -107,6 +107,10 @@ def told(web: Web) -> dict[str, Any]:
     }
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_views_kafka.py::"
+    "test_a_topic_made_again_is_read_anew_whatever_it_holds"
+)
 @pytest.mark.slow
 def test_a_copy_rebuilt_after_a_kill_equals_the_live_one_compacted_or_not(
     web: Web, broker: EmbeddedBroker
@@ -182,6 +186,9 @@ def test_the_command_says_what_is_missing(web: Web, broker: EmbeddedBroker):
         assert (ended.returncode, words in ended.stderr) == (1, True), ended.stderr
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_topic_views.py::test_a_file_that_declares_no_views_is_refused_in_words"
+)
 def test_a_server_does_not_start_with_a_file_that_declares_no_view(web: Web, tmp_path: Path):
     path = tmp_path / "views.toml"
     path.write_text("[orders]\ntopic = 7\n")
@@ -197,6 +204,7 @@ def test_a_server_does_not_start_with_a_file_that_declares_no_view(web: Web, tmp
 # ---- brokers and topics -------------------------------------------------------------------------
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("records", [1, 5, 9])
 def test_a_topic_made_again_is_read_anew_whatever_it_holds(broker: EmbeddedBroker, records: int):
     bus, topic = bus_of(broker), f"again-{records}.orders.states"
@@ -211,6 +219,10 @@ def test_a_topic_made_again_is_read_anew_whatever_it_holds(broker: EmbeddedBroke
         wait_for(table, {f"new-{number}": "2" for number in range(records)})
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_agents_outage.py::"
+    "test_broker_killed_under_reports_and_brought_back"
+)
 def test_a_copy_outlives_its_broker(tmp_path: Path, jars_dir: Path):
     own = EmbeddedBroker(tmp_path, jars_dir)
     own.start()

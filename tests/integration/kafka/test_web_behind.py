@@ -29,6 +29,10 @@ from stack import ROOT, EmbeddedBroker
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 
+pytestmark = pytest.mark.extensive(
+    guard="tests/unit/test_freshness.py::test_a_web_process_that_is_behind_judges_nothing_else"
+)
+
 BEHIND = "behind."
 ASSETS = MOST_AHEAD + 4 * BATCH
 """So many that some stay in the log."""

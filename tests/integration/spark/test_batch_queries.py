@@ -56,9 +56,21 @@ pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 IN_PYTHON = SCENARIOS.replace('{ kind = "latest" }', '{ kind = "python", function = "loudest" }')
 
 
+@pytest.fixture(scope="module")
+def job(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+    """A job on both engines whose batches are short; it runs, and tests share it and its log."""
+    made = Job(broker, tmp_path_factory.mktemp("shared") / "job", "errands.", batch_s=5)
+    made.configure(IN_PYTHON)
+    made.start()
+    yield made
+    made.clean_up()
+
+
 @pytest.fixture
-def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
-    """A configured job whose batches are short, not yet started."""
+def own_job(
+    broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Job]:
+    """A job whose batches are short, neither configured nor started."""
     made = Job(broker, tmp_path / "job", f"{request.node.name[:60]}.", batch_s=5)
     yield made
     made.clean_up()
@@ -181,9 +193,7 @@ def committed(job: Job, query: str = "kernel") -> bool:
 
 
 def test_the_state_reader_reads_what_the_fold_has(job: Job) -> None:
-    job.configure(IN_PYTHON)
-    process = job.start()
-    load = Load(job, 31)
+    process, load = job.started[-1], Load(job, 31)
     load.send(400)
     load.finish()
     wait_until(lambda: committed(job), 90, f"no batch was committed, see {job.log}")
@@ -270,8 +280,6 @@ def check_compared(
 
 
 def test_a_what_if_is_the_fold_under_both_rules(job: Job) -> None:
-    job.configure(SCENARIOS)
-    job.start()
     load = Load(job, 32)
     for _ in range(4):
         load.send(150)
@@ -445,8 +453,9 @@ def errand(job: Job, rule: Scenario, **wish: Any) -> tuple[str, str]:
     guard="tests/integration/spark/test_batch_queries.py::"
     "test_a_what_if_is_the_fold_under_both_rules"
 )
-def test_a_what_if_begins_with_snapshots(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_what_if_begins_with_snapshots(own_job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """No job runs here: the driver's part is played, an errand's process is its own."""
+    job = own_job
     job.source_config = VIRTUAL_TIME
     job.configure(GATE)
     for name, value in job.environment().items():
@@ -515,7 +524,8 @@ def statuses(job: Job, rule: Scenario, end: dict[int, int]) -> dict[str, list[St
 
 
 @pytest.mark.extensive(guard="tests/unit/test_recount_sums.py::test_each_hour_has_its_milliseconds")
-def test_a_recount_adds_up_what_the_fold_has(job: Job) -> None:
+def test_a_recount_adds_up_what_the_fold_has(own_job: Job) -> None:
+    job = own_job
     job.configure(SCENARIOS)
     job.start()
     load = Load(job, 34)
@@ -573,9 +583,7 @@ def time_of(
 
 def test_what_cannot_be_carried_out_is_answered(job: Job) -> None:
     """A bad rule, one that is busy, one that is cancelled, one whose process is killed."""
-    job.configure(SCENARIOS)
-    process = job.start()
-    load = Load(job, 33)
+    process, load = job.started[-1], Load(job, 33)
     load.send(50)
     load.finish()
     wish = {"scenario": "sites", "since": 0, "changes": {"min_voters": 1}}

@@ -19,7 +19,14 @@ from judge import assert_equal_to_fold
 from stack import EmbeddedBroker, wait_until
 from streaming.driver import LONG_BACKLOG
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/integration/spark/test_conformance.py::"
+        "test_the_kernel_is_the_fold_over_a_shorter_log"
+    ),
+]
 
 BATCH_S = 5
 

@@ -15,7 +15,14 @@ from stack import EmbeddedBroker, wait_until
 from wire.job import decode_heartbeat
 from wire.source import encode_scenario
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/integration/spark/test_batch_queries.py::"
+        "test_the_state_reader_reads_what_the_fold_has"
+    ),
+]
 
 IN_PYTHON = SCENARIOS.replace('{ kind = "latest" }', '{ kind = "python", function = "loudest" }')
 
@@ -49,9 +56,6 @@ def engines_of(job: Job) -> set[tuple[str, str]]:
     return {(beat.scenario, beat.engine) for beat in beats}
 
 
-@pytest.mark.extensive(
-    guard="tests/integration/spark/test_engines.py::test_each_scenario_on_its_engine"
-)
 def test_a_log_that_calls_for_python_hands_its_scenario_over(job: Job) -> None:
     job.configure(SCENARIOS)
     process = job.start()

@@ -114,6 +114,9 @@ def test_each_line_meets_the_table_as_it_is_then_and_through_a_kill(
     assert differences(process) == expected
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_pipelines.py::test_a_global_table_is_behind_by_what_no_batch_has_read"
+)
 def test_how_far_the_table_has_been_read_is_told_and_what_does_not_fit(
     process: PipelineProcess,
 ) -> None:

@@ -26,7 +26,14 @@ from bus.base import TopicSpec
 from stack import ROOT, EmbeddedBroker, wait_until
 from streaming.pipelines.table_writer import day_of
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/integration/spark/test_table_writer.py::"
+        "test_a_row_that_is_there_is_not_written_again_whoever_writes"
+    ),
+]
 
 DAY_MS = 86_400_000
 # An hour ago: no sale is of a time to come.
@@ -186,10 +193,6 @@ def whole_lines(path: Path) -> list[str]:
     return path.read_text().rpartition("\n")[0].splitlines()
 
 
-@pytest.mark.extensive(
-    guard="tests/integration/spark/test_table_writer.py::"
-    "test_a_row_that_is_there_is_not_written_again_whoever_writes"
-)
 def test_two_executors_write_the_files_through_a_kill_and_the_trends_read_them(
     process: PipelineProcess, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from agents.tills import Fleet, Invoice
 from config.settings import Settings
 from pipelines.invoice_archive import PIPELINE
 from stack import ROOT
+from streaming.invoice_trends import NoInvoices, files_since, first_day, trends
 from streaming.pipelines.table_writer import TableWriter, day_of
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
@@ -73,12 +74,18 @@ def manage(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_sums_are_those_of_the_invoices(spark: SparkSession, tmp_path: Path) -> None:
     now = int(datetime.now(UTC).timestamp() * 1000)
     sold = sales(now)
+    write(spark, tmp_path / "of invoices", sold, now)
+    url = str(tmp_path / "of invoices")
+    sums = trends(spark, url, files_since(url, first_day(5, datetime.now(UTC))))
+    check(sums, sold)
+    today = trends(spark, url, files_since(url, day_of(now)))
+    assert [row["day"] for row in today["days"]] == [day_of(now)]
+
+
+def check(sums: dict[str, Any], sold: list[Invoice]) -> None:
+    """The sums are those of a plain count, in which an invoice that came again counts once."""
     once = {each.invoice: each for each in sold}.values()
     assert len(once) < len(sold)
-    write(spark, tmp_path / "of invoices", sold, now)
-    done = manage(tmp_path, "--days", "5", "--json")
-    assert done.returncode == 0, done.stderr
-    sums = json.loads(done.stdout)
     assert counted(sums["days"], "day") == by(once, lambda one: day_of(one.at))
     assert counted(sums["stores"], "store") == by(once, lambda one: one.store)
     products: Counter[str] = Counter()
@@ -93,6 +100,28 @@ def test_the_sums_are_those_of_the_invoices(spark: SparkSession, tmp_path: Path)
     assert 0 < len(purchases) < len(once)
     delivered = sum(each.delivery == "HOME-DELIVERY" for each in purchases) / len(purchases)
     assert sums["total"]["delivered_share"] == pytest.approx(delivered, abs=0.0001)
+
+
+def test_an_archive_without_invoices_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    url = str(tmp_path / "of invoices")
+    with pytest.raises(NoInvoices, match=r"There is no archive at .* invoice-archive"):
+        files_since(url, day_of(now))
+    write(spark, tmp_path / "of invoices", sales(now)[:5], now)
+    with pytest.raises(NoInvoices, match="has no invoice of"):
+        files_since(url, day_of(now))
+
+
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_invoice_trends.py::test_the_sums_are_those_of_the_invoices"
+)
+def test_the_command_prints_the_sums(spark: SparkSession, tmp_path: Path) -> None:
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    sold = sales(now)
+    write(spark, tmp_path / "of invoices", sold, now)
+    done = manage(tmp_path, "--days", "5", "--json")
+    assert done.returncode == 0, done.stderr
+    check(json.loads(done.stdout), sold)
     today = manage(tmp_path, "--days", "1")
     assert today.returncode == 0, today.stderr
     lines = today.stdout.splitlines()
@@ -113,7 +142,11 @@ def by(invoices: Any, name: Any) -> dict[str, tuple[int, int]]:
     return {each: (number[each], revenue[each]) for each in number}
 
 
-def test_an_archive_without_invoices_is_said_so(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_invoice_trends.py::"
+    "test_an_archive_without_invoices_is_named"
+)
+def test_the_command_says_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
     done = manage(tmp_path)
     assert done.returncode == 1
     assert "There is no archive at" in done.stderr

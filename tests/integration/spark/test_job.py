@@ -114,6 +114,9 @@ def commits(job: Job) -> int:
     return len(list((job.data_dir / "checkpoint" / "kernel").glob("epoch-*/commits/[0-9]*")))
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_job.py::test_a_batch_ends_early_where_many_reports_come"
+)
 def test_a_cold_jvm_commits_often(job: Job) -> None:
     job.batch_s = 300
     process, load = job.start(), Load(job, 6)
@@ -150,6 +153,10 @@ def runs_of(job: Job, task: str) -> list[tuple[Version, str]]:
     return sorted(found)
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_conformance.py::"
+    "test_the_kernel_is_the_fold_over_a_shorter_log"
+)
 def test_a_task_runs_once_though_the_job_is_killed_before_its_time(job: Job) -> None:
     """And though it is dead at that time: what counts is the log's."""
     load, task = Load(job, 3), str(uuid4())
@@ -178,7 +185,7 @@ def test_a_task_runs_once_though_the_job_is_killed_before_its_time(job: Job) -> 
 
 
 @pytest.mark.extensive(
-    guard="tests/e2e/faults/test_kill_each.py::test_killing_each_process_in_turn"
+    guard="tests/e2e/faults/test_kill_each.py::test_killed_processes_come_back_and_nothing_is_lost"
 )
 def test_a_lost_broker_is_waited_for(tmp_path: Path, jars_dir: Path) -> None:
     broker = EmbeddedBroker(tmp_path / "own", jars_dir)
@@ -205,6 +212,9 @@ def test_a_lost_broker_is_waited_for(tmp_path: Path, jars_dir: Path) -> None:
         broker.stop()
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_streaming_sources.py::test_the_job_waits_until_it_is_corrected"
+)
 def test_a_changed_partition_count_is_told_and_no_query_starts(job: Job) -> None:
     job.scenarios_file.write_text(SCENARIOS.replace("partitions = 2", "partitions = 3", 1))
     process = job.start()

@@ -50,6 +50,9 @@ def owners(job: Job) -> dict[str, str]:
     return {beat.bucket: beat.executor for beat in beats}
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_streaming_parts.py::test_buckets_spread_evenly_over_the_state_partitions"
+)
 def test_two_executors_share_the_buckets_and_the_states_are_the_folds(job: Job) -> None:
     load = Load(job, 3)
     job.start()
@@ -61,6 +64,9 @@ def test_two_executors_share_the_buckets_and_the_states_are_the_folds(job: Job) 
     assert_equal_to_fold(job)
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_streaming_parts.py::test_on_one_machine_spark_listens_there_alone"
+)
 def test_the_working_copy_of_the_state_lies_in_the_directory_that_is_set(job: Job) -> None:
     load = Load(job, 4)
     job.start()
@@ -85,6 +91,9 @@ def shown(job: Job, scenario: str) -> dict[str, str]:
     return {asset.decode(): state for asset, state in states.items()}
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_job.py::test_the_job_is_the_fold_over_its_log"
+)
 def test_a_scenario_with_a_job_of_its_own_goes_on_without_the_other(apart: list[Job]) -> None:
     sites, orders = apart
     process = sites.start()

@@ -177,6 +177,10 @@ def bursts(windows: Iterable[tuple[str, int]]) -> Counter[str]:
     return number
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_login_guard.py::"
+    "test_the_operator_reports_what_the_fold_does"
+)
 @pytest.mark.parametrize("seed", [2, pytest.param(3, marks=pytest.mark.extensive)])
 def test_both_joins_challenge_whom_the_operator_does(
     session: SparkSession, tmp_path: Path, seed: int

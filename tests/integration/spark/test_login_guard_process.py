@@ -23,7 +23,14 @@ from pipelines.login_guard import VERIFIED
 from stack import EmbeddedBroker, wait_until
 from wire.sink import decode_state
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/integration/spark/test_login_guard.py::"
+        "test_the_operator_reports_what_the_fold_does"
+    ),
+]
 
 NAME = "login-guard"
 CLIENTS = """\

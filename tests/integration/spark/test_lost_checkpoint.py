@@ -54,6 +54,7 @@ def run(job: Job, load: Load) -> None:
     assert process.wait(30) == 0, job.log.read_text()[-2000:]
 
 
+@pytest.mark.spread(1)
 def test_states_rise_above_those_of_the_lost_checkpoint(job: Job) -> None:
     load = Load(job, 1)
     run(job, load)
@@ -75,6 +76,10 @@ def test_states_rise_above_those_of_the_lost_checkpoint(job: Job) -> None:
         assert not earlier & {version.in_log() for version in risen[place]}, place
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_lost_checkpoint.py::"
+    "test_states_rise_above_those_of_the_lost_checkpoint"
+)
 def test_an_old_copy_of_the_checkpoint_rises_too(job: Job) -> None:
     load, checkpoint = Load(job, 1), job.data_dir / "checkpoint"
     run(job, load)

@@ -28,7 +28,14 @@ from stack import EmbeddedBroker, wait_until
 from wire.partitioner import partition_of
 from wire.source import decode_placed
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/integration/spark/test_invoice_functions.py::"
+        "test_each_invoice_counts_once_for_its_card_in_a_batch_and_over_batches"
+    ),
+]
 
 CUSTOMERS = """
 [customers]

@@ -15,7 +15,14 @@ from domain.records import Report
 from stack import EmbeddedBroker, wait_until
 from wire.source import encode_report
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/integration/spark/test_pipelines.py::"
+        "test_totals_stay_right_from_one_slot_to_three_and_through_kills"
+    ),
+]
 
 RATE = 100
 MEASURED_S = 30
@@ -64,10 +71,6 @@ class Orders(threading.Thread):
         self.join()
 
 
-@pytest.mark.extensive(
-    guard="tests/integration/spark/test_pipelines.py::"
-    "test_a_batch_takes_no_more_of_a_backlog_than_it_may"
-)
 def test_in_one_stage_of_two_partitions_the_lag_grows(
     process: PipelineProcess, request: pytest.FixtureRequest
 ) -> None:

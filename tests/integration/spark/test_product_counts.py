@@ -175,6 +175,9 @@ def kill(process: PipelineProcess) -> None:
     running.wait()
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_product_counts.py::test_changed_counts_go_out_once"
+)
 def test_each_view_counts_once_through_kills(process: PipelineProcess) -> None:
     visitors, milestones = Visitors(process), process.topics.product_milestones
     visitors.send(500)

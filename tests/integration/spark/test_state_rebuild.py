@@ -311,6 +311,9 @@ def folded_bounded(job: Job, bounds: Sequence[Bound], epoch: int) -> list[StateR
     return [out for out in found if out.asset == ASSET]
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_bounds.py::test_reconcile_and_snapshots_fold_as_the_job_does"
+)
 def test_a_clock_that_was_ahead_is_got_over(virtual: Job) -> None:
     job = virtual
     process = job.start()

@@ -59,6 +59,7 @@ def hold(job: Job, scenario: Scenario) -> ck.Producer:
     return producer
 
 
+@pytest.mark.spread(1)
 def test_an_open_transaction_stops_no_scenario(job: Job) -> None:
     scenario = job.scenarios()["sites"]
     process = job.start()
