@@ -54,7 +54,7 @@ def banner(page: Page, kind: str, what: str) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/e2e/browser/test_first_minutes.py::test_what_is_switched_off_troubles_no_board"
+    guard="tests/unit/test_freshness.py::test_a_silence_where_the_pipeline_was_switched_off_says_so"
 )
 def test_a_board_whose_pipeline_is_off_stands_apart_and_troubles_nobody(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))

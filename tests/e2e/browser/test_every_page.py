@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ ARRIVES_S = 120
 class Walk:
     """A walk in a tab. mine: begins the names of this test's own assets. send: reports of one."""
 
+    product: Stack
     page: Page
     mine: str
     send: Send
@@ -70,7 +73,14 @@ def linked(name: str) -> Step:
 
     def follow(walk: Walk) -> None:
         page = walk.page
-        wait_until(lambda: link_to(page, name) or not page.reload(), ARRIVES_S, f"no {name}")
+
+        def there() -> bool:
+            if link_to(page, name):
+                return True
+            page.reload()
+            return False
+
+        wait_until(there, ARRIVES_S, f"no link to {name} at {page.url}")
         page.goto(link_to(page, name))
 
     return follow
@@ -86,12 +96,10 @@ def sent(button: str, **fields: str) -> Step:
     """Fill in the form of this button, field by name, and send it."""
 
     def send_form(walk: Walk) -> None:
-        page = walk.page
-        sends = page.locator("main button", has_text=re.compile(rf"^\s*{button}\s*$")).first
-        with page.expect_navigation():
-            sends.evaluate(
-                SEND, {name: each.format(mine=walk.mine) for name, each in fields.items()}
-            )
+        words = re.compile(rf"^\s*{re.escape(button)}\s*$")
+        given = {name: each.format(mine=walk.mine) for name, each in fields.items()}
+        with walk.page.expect_navigation():
+            walk.page.locator("main button", has_text=words).first.evaluate(SEND, given)
 
     return send_form
 
@@ -109,6 +117,17 @@ def uploaded(walk: Walk) -> None:
 def attacked(walk: Walk) -> None:
     """Have an incident begin."""
     walk.send("attack", f"{walk.mine}site", "waf-1", "under-attack")
+
+
+def to_the_link_of_a_digest(walk: Walk) -> None:
+    """Open the link that the newest subscription's mails will have."""
+    path = walk.product.data_dir / "tallyboard.sqlite3"
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        number, token = database.execute(NEWEST_SUBSCRIPTION).fetchone()
+    walk.page.goto(f"/digests/unsubscribe/{number}.{token}/")
+
+
+NEWEST_SUBSCRIPTION = "SELECT id, token FROM digests_subscription ORDER BY id DESC LIMIT 1"
 
 
 def cancelled(walk: Walk) -> None:
@@ -224,7 +243,8 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "summaries:summary": "/summary/",
         "summaries:spans": "/summary/history/",
         "summaries:alarms": "/summary/alarms/",
-        "digests:own": "/account/digests/",
+        "digests:own": ("/account/digests/", sent("Save", every="week")),
+        "digests:unsubscribe": to_the_link_of_a_digest,
         "board:asset": "/s/attack/a/shop.example/",  # without a form
         "board:as-of": "/as-of/?scenario=attack",
         "invoices:invoices": "/invoices/",
@@ -259,7 +279,6 @@ ELSEWHERE = {
         "mfa_activate_totp", "mfa_authenticate", "mfa_reauthenticate", "mfa_deactivate_totp",
         "mfa_view_recovery_codes", "mfa_generate_recovery_codes",
     },
-    "test_retention_and_digests.py": {"digests:unsubscribe"},
 }  # fmt: skip
 """By the file that looks at them, pages that no walk reaches."""
 
@@ -297,7 +316,7 @@ def walk(product: Stack, send: Send, prefix: str) -> Callable[[Page], Walk]:
     """Begins a walk in a tab, with an order and a refused record of this test's own."""
     send("orders", f"{prefix}order", "desk", "picking")
     send_refused(product, f"{prefix}shop")
-    return lambda page: Walk(page, prefix, send)
+    return lambda page: Walk(product, page, prefix, send)
 
 
 def go(walk: Walk, way: Step | tuple[Step, ...]) -> None:

@@ -66,6 +66,9 @@ def test_mails_are_few_and_their_links_are_of_the_printed_address(
     expect(page.locator("#user-menu")).to_be_visible()  # still logged in
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_freshness.py::test_a_silence_where_the_pipeline_was_switched_off_says_so"
+)
 def test_what_is_switched_off_troubles_no_board(open_as: Open, product: Stack) -> None:
     wait_until(lambda: demo_mails(product), 300, "the simulator has not gone on for a while")
     for scenario in ("attack", "connectivity", "orders"):
