@@ -6,12 +6,17 @@ import os
 import zlib
 from collections.abc import Callable
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from axe_playwright_python.base import AXE_SCRIPT
+from django.http import Http404
+from django.urls import resolve
 from playwright.sync_api import Error, Locator, Page, expect
 from selection import is_whole
 
+from bus.kafka import KafkaBus
 from stack import Stack
+from wire.topics import Topics
 
 Send = Callable[..., None]
 """`send(scenario, asset, agent, state, age_s=0)`: report, and wait until Kafka has it.
@@ -47,6 +52,26 @@ def live(page: Page) -> Page:
     """Wait until the page follows the board."""
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     return page
+
+
+REFUSED = '{"type":"report","agent":"waf-1","state":"on-fire"}'
+"""A report of a state that the scenario of attacks does not have."""
+
+
+def send_refused(product: Stack, asset: str) -> None:
+    """Send that report past every check into Kafka."""
+    topics = Topics(product.settings.topic_prefix)
+    producer = KafkaBus(product.settings.kafka_options()).producer()
+    producer.send_and_wait(topics.reports("attack"), asset.encode(), REFUSED.encode(), timeout_s=45)
+    producer.close()
+
+
+def view_at(url: str) -> str:
+    """Return the name of the view at this address; empty where there is none."""
+    try:
+        return resolve(urlsplit(url).path).view_name
+    except Http404:
+        return ""
 
 
 def row(page: Page, asset: str) -> Locator:

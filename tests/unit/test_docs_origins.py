@@ -28,7 +28,8 @@ def test_what_a_row_names_exists(row: Row) -> None:
     assert row.files, "each statement is met somewhere"
     assert [file for file in row.files if not (ROOT / file).exists()] == []
     assert row.tests, "a statement that is met has a test"
-    assert [test for test in row.tests if test.split("::")[1] not in functions(test)] == []
+    named = [test.split("::")[:2] for test in row.tests]
+    assert [test for test in named if test[1] not in functions(test[0])] == []
     for shown in row.see:
         see(shown)
 
@@ -41,15 +42,11 @@ def test_the_rows_whose_tests_run_in_a_whole_run_alone_are_told() -> None:
     assert told.replace("\n", " ").split(", ") == long
 
 
-def functions(test: str) -> set[str]:
-    """The functions of a test's file, by name."""
-    return {node.name for node in ast.walk(parsed(test)) if hasattr(node, "name")}
-
-
 @lru_cache
-def parsed(test: str) -> ast.Module:
-    """The file of a test."""
-    return ast.parse((ROOT / "tests" / test.split("::", maxsplit=1)[0]).read_text())
+def functions(file: str) -> set[str]:
+    """The functions of a test's file, by name."""
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if hasattr(node, "name")}
 
 
 def see(shown: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from gate import ROOT, fault, guarded, left_out
 
-FOLDERS = ("unit", "web", "integration", "e2e/faults")
+FOLDERS = ("unit", "web", "integration", "e2e")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

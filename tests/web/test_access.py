@@ -446,7 +446,7 @@ def known_command() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize(("method", "path", "form", "statuses"), PAGES)
-@pytest.mark.spread(190)
+@pytest.mark.spread(90)
 def test_pages(bus, role: str, method: str, path: str, form: Any, statuses: tuple[int, ...]):
     client = Client()
     if role != "anonymous":
@@ -567,7 +567,7 @@ def call(method: str, path: str, body: Any, headers: dict[str, str], client: Cli
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize(("method", "path", "body", "scope", "statuses"), API)
 @pytest.mark.parametrize("by", ["token", "session"])
-@pytest.mark.spread(60)
+@pytest.mark.spread(30)
 def test_api(
     bus,
     role: str,
@@ -602,7 +602,7 @@ def test_api(
 
 @pytest.mark.parametrize("given", tokens.SCOPES)
 @pytest.mark.parametrize(("method", "path", "body", "scope", "_statuses"), API)
-@pytest.mark.spread(34)
+@pytest.mark.spread(17)
 def test_a_token_does_what_it_was_made_for_and_nothing_else(
     bus, given: Any, method: str, path: str, body: Any, scope: str, _statuses: Any
 ):

@@ -38,7 +38,7 @@ from dashboard.job.models import BucketStatus, JobProgress
 
 pytestmark = pytest.mark.django_db
 
-EXAMPLES = examples(30)
+EXAMPLES = examples(50)
 COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 
 
@@ -74,9 +74,11 @@ def told() -> None:
     JobProgress.objects.create(query="kernel", at=at, status="running", epoch=1, batch="{}")
 
 
-@pytest.fixture
-def document(db: None) -> Any:
-    return schemathesis.openapi.from_wsgi("/api/v1/openapi.json", get_wsgi_application())
+@pytest.fixture(scope="module")
+def operations() -> dict[str, Any]:
+    """The document's operations by their labels, read once."""
+    document: Any = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", get_wsgi_application())
+    return {found.ok().label: found.ok() for found in document.get_all_operations()}
 
 
 OPERATIONS = (
@@ -142,12 +144,8 @@ WITHOUT_INPUT = (
 """Operations that have but one answer for who may ask."""
 
 
-def operations(document: Any) -> dict[str, Any]:
-    return {found.ok().label: found.ok() for found in document.get_all_operations()}
-
-
-def test_every_operation_is_tried(document: Any):
-    assert set(operations(document)) == set(OPERATIONS)
+def test_every_operation_is_tried(operations: dict[str, Any]):
+    assert set(operations) == set(OPERATIONS)
 
 
 KNOWN = {
@@ -176,7 +174,9 @@ def name_known_things(case: Case) -> None:
 
 
 @pytest.mark.parametrize("label", OPERATIONS)
-def test_the_api_keeps_to_its_document(document: Any, headers: dict[str, str], label: str):
+def test_the_api_keeps_to_its_document(
+    operations: dict[str, Any], headers: dict[str, str], label: str
+):
     seen: set[int] = set()
     turns = cycle((True, False))
 
@@ -188,7 +188,7 @@ def test_the_api_keeps_to_its_document(document: Any, headers: dict[str, str], l
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=operations(document)[label].as_strategy())
+    @given(case=operations[label].as_strategy())
     def keeps(case: Case) -> None:
         known = next(turns)
         if known:

@@ -38,7 +38,7 @@ def post(client: Client, url: str, fields: dict[str, Any]) -> Any:
 
 
 @text
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 def test_the_fields_of_a_reading(client: Client, text: str) -> None:
     for field in ("scenario", "partition", "asset", "after"):
         calm(post(client, "/state-store/", {"scenario": "attack", field: text}), text)
@@ -47,7 +47,7 @@ def test_the_fields_of_a_reading(client: Client, text: str) -> None:
 
 
 @text
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 def test_the_fields_of_a_trial(client: Client, text: str) -> None:
     good = {"scenario": "attack", "back": "6", "min_voters": "1"}
     for field in ("scenario", "back", "since", "vote_lifetime", "hold-0", "rule", "reason", "more"):
@@ -57,7 +57,7 @@ def test_the_fields_of_a_trial(client: Client, text: str) -> None:
 
 
 @text
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 def test_what_is_shown_of_a_result(client: Client, text: str) -> None:
     ask, name = uuid.uuid4(), text.replace("\0", "").encode(errors="replace").decode()[:200]
     reading = Reading.objects.create(

@@ -41,7 +41,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     ["scenario", "by", "names", "q", "state", "kind", "to", "reason", "end", "until_at", "zone",
      "why", "n", "unit", "id", "asset", "unchanged"],
 )  # fmt: skip
-@pytest.mark.spread(5)
+@pytest.mark.spread(2)
 def test_a_field_of_the_form(client: Client, name: str) -> None:
     kind = "set" if name in ("to", "end", "until_at", "zone") else "purge"
     for text in SENDABLE.values():
@@ -71,7 +71,7 @@ def test_a_list_that_is_none(client: Client) -> None:
 
 @pytest.mark.parametrize("name", ["scenario", "why", "n", "unit", "after", "state", "q", "page"])
 @pytest.mark.parametrize("path", ["/stale/", "/bulk/"])
-@pytest.mark.spread(5)
+@pytest.mark.spread(2)
 def test_a_field_of_an_address(client: Client, path: str, name: str) -> None:
     for text in TEXTS.values():
         value = quote(text[:MAX_LINE].encode(errors="surrogatepass"))

@@ -47,7 +47,7 @@ def kept(key: bytes | None, value: bytes | None, reason: str = "not-json") -> De
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=list(VALUES))
-@pytest.mark.spread(5)
+@pytest.mark.spread(2)
 def test_any_letter_can_be_looked_at(admin, value: bytes | None):
     one = kept(b"\xffshop", value)
     response = admin.get(f"/dead-letters/{one.pk}/")

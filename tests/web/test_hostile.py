@@ -58,7 +58,7 @@ def tame(response: Any) -> None:
 
 @text
 @pytest.mark.parametrize("field", ["state", "mode", "reason", "until", "if_version", "more"])
-@pytest.mark.spread(16)
+@pytest.mark.spread(8)
 def test_a_field_of_a_command(bus, headers, field: str, text: str):
     body = {"state": "clear", "reason": "a drill"} | {field: text}
     response = send("PUT", f"{V1}/assets/shop", body, headers)
@@ -72,7 +72,7 @@ def test_a_field_of_a_command(bus, headers, field: str, text: str):
 @pytest.mark.parametrize(
     "query", ["state", "q", "after", "limit", "wait", "reason", "if_version", "unknown"]
 )
-@pytest.mark.spread(20)
+@pytest.mark.spread(10)
 def test_a_field_of_a_query(bus, headers, query: str, text: str):
     value = quote(text.encode(errors="surrogatepass"))
     tame(send("GET", f"{V1}/assets?{query}={value}", b"", headers))
@@ -81,7 +81,7 @@ def test_a_field_of_a_query(bus, headers, query: str, text: str):
 
 
 @text
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 def test_a_name_in_a_path(bus, headers, text: str):
     name = quote(text.encode(errors="surrogatepass"), safe="")
     for method, path in (
@@ -100,7 +100,7 @@ def test_a_name_in_a_path(bus, headers, text: str):
 
 @text
 @pytest.mark.parametrize("field", ["asset", "agent", "state", "reported_at", "detail", "more"])
-@pytest.mark.spread(16)
+@pytest.mark.spread(8)
 def test_a_field_of_a_report(bus, headers, field: str, text: str):
     body = {"asset": "shop", "agent": "waf-1", "state": "clear"} | {field: text}
     tame(send("POST", f"{V1}/reports", body, headers))
@@ -113,7 +113,7 @@ def test_a_field_of_a_report(bus, headers, field: str, text: str):
 
 @text
 @pytest.mark.parametrize("field", ["instance", "severity", "alertname", "summary", "startsAt"])
-@pytest.mark.spread(16)
+@pytest.mark.spread(8)
 def test_a_field_of_an_alert(bus, headers, field: str, text: str):
     labels = {"instance": "shop", "severity": "critical", "alertname": "Flood"}
     one: dict[str, Any] = {
@@ -134,7 +134,7 @@ def test_a_field_of_an_alert(bus, headers, field: str, text: str):
 
 @text
 @pytest.mark.parametrize("query", ["asset", "severity", "map", "resolved", "agent", "agent_label"])
-@pytest.mark.spread(16)
+@pytest.mark.spread(8)
 def test_a_field_of_a_query_of_alerts(bus, headers, query: str, text: str):
     one = {"status": "firing", "labels": {"instance": "shop"}, "startsAt": "2025-10-09T08:53:20Z"}
     value = quote(text.encode(errors="surrogatepass"))
@@ -169,7 +169,7 @@ BODIES = {
 @pytest.mark.parametrize(
     ("method", "path"), [("PUT", "assets/shop"), ("POST", "reports"), ("POST", "alertmanager")]
 )
-@pytest.mark.spread(20)
+@pytest.mark.spread(10)
 def test_a_body_that_is_none(bus, headers, method: str, path: str, body: bytes):
     response = send(method, f"{V1}/{path}", body, headers)
     tame(response)
@@ -224,7 +224,7 @@ def operator() -> Client:
 @pytest.mark.parametrize(
     "path", ["/?q=", "/?state=", "/?asset=", "/?scenario=", "/s/attack/?after=", "/?q=a&state="]
 )
-@pytest.mark.spread(16)
+@pytest.mark.spread(8)
 def test_a_field_of_the_board(bus, operator, path: str, text: str):
     calm(operator.get(path + quote(text[:MAX_LINE].encode(errors="surrogatepass"))), text)
 
@@ -232,7 +232,7 @@ def test_a_field_of_the_board(bus, operator, path: str, text: str):
 @text
 @pytest.mark.parametrize("script", [True, False])
 @pytest.mark.parametrize("query", ["scenario=attack&asset=", "asset=shop&scenario="])
-@pytest.mark.spread(14)
+@pytest.mark.spread(7)
 def test_a_field_of_the_look_up(bus, operator, query: str, script: bool, text: str):
     headers = {"HX-Request": "true"} if script else {}
     value = quote(text[:MAX_LINE].encode(errors="surrogatepass"))
@@ -243,7 +243,7 @@ def test_a_field_of_the_look_up(bus, operator, query: str, script: bool, text: s
 
 @text
 @pytest.mark.parametrize("path", ["/s/{}/", "/s/attack/a/{}/", "/commands/{}/"])
-@pytest.mark.spread(14)
+@pytest.mark.spread(7)
 def test_a_part_of_a_page(bus, operator, path: str, text: str):
     name = quote(text[:MAX_LINE].encode(errors="surrogatepass"), safe="")
     calm(operator.get(path.format(name)), text)
@@ -252,7 +252,7 @@ def test_a_part_of_a_page(bus, operator, path: str, text: str):
 @text
 @pytest.mark.parametrize("kind", ["set", "vote", "release", "purge"])
 @pytest.mark.parametrize("field", ["id", "state", "reason", "until_at", "zone", "end", "seen"])
-@pytest.mark.spread(40)
+@pytest.mark.spread(20)
 def test_a_field_of_a_command_form(bus, operator, kind: str, field: str, text: str):
     form = {"id": str(uuid.uuid4()), "state": "clear", "reason": "a drill", "confirm": "yes"}
     if text == TEXTS["surrogate"]:
@@ -266,7 +266,7 @@ def test_a_field_of_a_command_form(bus, operator, kind: str, field: str, text: s
 
 @text
 @pytest.mark.parametrize("field", ["label", "scopes", "days", "revoke"])
-@pytest.mark.spread(14)
+@pytest.mark.spread(7)
 def test_a_field_of_the_token_form(bus, operator, field: str, text: str):
     if text == TEXTS["surrogate"]:
         text = "\ufffd"
@@ -280,7 +280,7 @@ def test_a_field_of_the_token_form(bus, operator, field: str, text: str):
 
 @text
 @pytest.mark.parametrize("field", ["login", "password", "next"])
-@pytest.mark.spread(14)
+@pytest.mark.spread(7)
 def test_a_field_of_the_login(bus, field: str, text: str):
     if text == TEXTS["surrogate"]:
         text = "\ufffd"

@@ -111,7 +111,7 @@ def test_a_field_of_a_form(person, path: str, field: str):
 
 @pytest.mark.parametrize("path", [CONFIRM, CONFIRM_BY_CODE, LOGOUT])
 @text
-@pytest.mark.spread(14)
+@pytest.mark.spread(7)
 def test_where_to_go_next_is_on_this_site(person, path: str, text: str):
     client = at(path, person)
     response = send(client, path, encoded(FORMS[path] | {"next": text}))
@@ -135,7 +135,7 @@ def test_what_no_field_asks_for_is_passed_over(person, path: str):
 
 
 @text
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 def test_a_new_password_typed_twice(person, text: str):
     client = at(CHANGE, person)
     form = FORMS[CHANGE] | {"password1": text, "password2": text}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from browser_pages import Open, Send, live, row, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
@@ -16,6 +17,10 @@ def ask(page: Page, summary: str, reason: str, button: str) -> None:
     details.get_by_role("button", name=button).click()
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_agents.py::"
+    "test_a_mute_goes_to_every_partition_and_is_told_until_the_job_has_it"
+)
 def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
     open_as: Open, send: Send, prefix: str
 ) -> None:

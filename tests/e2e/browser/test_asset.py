@@ -41,7 +41,9 @@ def attacked(send: Send, asset: str) -> None:
         send("attack", asset, agent, "clear")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_explanation.py::test_what_is_said_to_flip_it_flips_it_and_less_does_not"
+)
 def test_why_follows_the_votes(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}site"
     attacked(send, asset)
@@ -104,7 +106,7 @@ def test_whole_walk_by_keyboard(open_as: Open, send: Send, prefix: str) -> None:
     expect(page.locator("#panel")).to_be_hidden()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(guard="tests/e2e/browser/test_asset.py::test_whole_walk_by_keyboard")
 def test_form_opened_after_a_change_is_about_what_is_shown(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -120,7 +122,9 @@ def test_form_opened_after_a_change_is_about_what_is_shown(
     expect(page.locator(".command-following .phase-applied")).to_be_visible()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_commands.py::test_purge_asks_once_more_and_takes_the_asset_off"
+)
 def test_left_form_is_closed(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"
     send("orders", asset, "desk", "picking")
@@ -134,6 +138,9 @@ def test_left_form_is_closed(open_as: Open, send: Send, prefix: str) -> None:
     expect(page.locator(".command-purge form")).to_be_hidden()
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_every_page.py::test_every_page_can_be_read_by_everybody"
+)
 def test_page_can_be_read_by_everybody(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}{'a-long-name-' * 6}"
     attacked(send, asset)

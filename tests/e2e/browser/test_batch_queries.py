@@ -16,7 +16,9 @@ def arrived(page: Page) -> None:
     expect(page.locator(".query-done")).to_be_visible()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_batch_queries.py::test_a_rule_is_tried_and_what_it_makes_is_shown"
+)
 def test_another_rule_is_tried(open_as: Open, send: Send, prefix: str, faults: list[str]) -> None:
     for agent in ("waf-1", "waf-2", "waf-3"):
         send("attack", f"{prefix}tried", agent, "under-attack")
@@ -35,6 +37,10 @@ def test_another_rule_is_tried(open_as: Open, send: Send, prefix: str, faults: l
     arrived(page)
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_batch_queries.py::"
+    "test_hostile_and_wrong_readings_are_refused_and_kept_as_typed"
+)
 def test_the_state_store_names_what_it_expected(open_as: Open, faults: list[str]) -> None:
     page = open_as("admin", "/state-store/?scenario=attack")
     assert too_wide_in(page) == []

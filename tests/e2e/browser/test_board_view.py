@@ -60,8 +60,10 @@ def in_window(found: Locator) -> bool:
     return place["y"] >= 0 and place["y"] + place["height"] <= page["height"]
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_commands.py::test_operator_sets_a_state_and_releases_it"
+)
 @pytest.mark.parametrize("size", [(1280, 720), (390, 700)])
-@pytest.mark.spread(1)
 def test_the_panel_scrolls_alone_and_its_forms_fit(
     open_as: Open, prefix: str, sites: list[str], size: tuple[int, int]
 ) -> None:
@@ -88,7 +90,9 @@ def test_the_panel_scrolls_alone_and_its_forms_fit(
     assert serious_in_both(page) == []
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_board_view.py::test_columns_are_chosen_and_stay_so"
+)
 def test_columns_have_what_they_need_beside_the_panel(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
@@ -102,7 +106,7 @@ def test_columns_have_what_they_need_beside_the_panel(
         assert 150 <= name <= width / 4, f"{width} px"
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(guard="tests/e2e/browser/test_calm.py::test_whole_page_by_keyboard_alone")
 def test_going_back_closes_the_panel_and_nothing_else(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
@@ -131,6 +135,9 @@ def test_going_back_closes_the_panel_and_nothing_else(
     expect(page).not_to_have_url(re.compile("asset="))
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_board_view.py::test_a_page_is_sorted_as_its_address_says"
+)
 def test_a_page_is_sorted_calmly_as_the_server_sorts_it(
     open_as: Open, send: Send, prefix: str, sites: list[str]
 ) -> None:
@@ -185,6 +192,9 @@ def places(page: Page, selector: str) -> list[float]:
     return found
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_live_socket.py::test_a_snapshot_says_which_filter_it_answers"
+)
 def test_rows_of_another_filter_never_stand_under_a_new_one(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
@@ -205,7 +215,9 @@ def test_rows_of_another_filter_never_stand_under_a_new_one(
     expect(page.locator("#shown")).to_have_text(re.compile("^1 of"))
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_board_view.py::test_the_file_has_all_that_the_filter_finds"
+)
 def test_the_file_has_what_the_filter_in_the_box_finds(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
@@ -232,7 +244,7 @@ PRINTED = """() => {
 }"""
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(guard="tests/e2e/browser/test_summary.py::test_a_week_is_one_sheet_of_paper")
 def test_paper_has_title_date_heads_and_the_first_row(
     open_as: Open, prefix: str, sites: list[str]
 ) -> None:
@@ -252,7 +264,9 @@ def test_paper_has_title_date_heads_and_the_first_row(
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_board_view.py::test_columns_are_chosen_and_stay_so"
+)
 def test_heads_stay_while_rows_scroll(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))
     page.set_viewport_size({"width": 1280, "height": 400})

@@ -30,15 +30,12 @@ def test_all_that_a_boards_filter_shows_are_pinned(open_as: Open, send: Send, pr
     page.get_by_label("Command").select_option("set")
     page.locator("#id_to").fill("shipped")
     page.get_by_label("Reason").fill("the truck has left")
-    well(page)
     page.get_by_role("button", name="Review…").click()
     expect(page.locator(".bulk-sum")).to_contain_text("2 of 2 will be pinned")
-    well(page)
     page.get_by_role("button", name="Set 2").click()
     expect(page.locator("#progress-title")).to_have_text("Done")
     expect(page.locator(".bulk-counts")).to_contain_text("Applied2")
     expect(page.locator("#run tbody tr").first).to_contain_text("Applied")
-    well(page)
     board = live(open_as("manager", f"/?scenario=orders&q={prefix}"))
     expect(row(board, f"{prefix}a")).to_contain_text("pinned")
     other = open_as("admin", f"/bulk/?scenario=orders&q={prefix}&kind=set&to=picking&reason=again")
@@ -58,7 +55,9 @@ def test_all_that_a_boards_filter_shows_are_pinned(open_as: Open, send: Send, pr
     expect(other.locator(".bulk-counts")).to_contain_text("Applied2")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_stale_assets.py::test_chosen_and_all_are_reviewed_to_be_purged"
+)
 def test_a_stale_asset_is_chosen_and_purged(open_as: Open, prefix: str) -> None:
     asset = f"{prefix}forgotten"
     page = open_as("operator", f"/?scenario=orders&asset={quote(asset)}")

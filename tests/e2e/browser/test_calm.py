@@ -47,6 +47,9 @@ the page is then."""
 # ---- calm -----------------------------------------------------------------------------------
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_live_rows.py::test_nothing_moves_under_the_pointer"
+)
 def test_rows_wait_by_kind_while_somebody_types_elsewhere(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -64,6 +67,9 @@ def test_rows_wait_by_kind_while_somebody_types_elsewhere(
     expect(page.locator("#waiting")).to_be_hidden()
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_live_rows.py::test_nothing_moves_under_the_pointer"
+)
 def test_rows_come_by_themselves_when_nobody_is_at_the_page(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -74,7 +80,9 @@ def test_rows_come_by_themselves_when_nobody_is_at_the_page(
     expect(page.locator("#waiting")).to_be_hidden()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_live_rows.py::test_nothing_moves_under_the_pointer"
+)
 def test_rows_wait_while_the_page_is_scrolled_and_nothing_jumps(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -93,7 +101,9 @@ def test_rows_wait_while_the_page_is_scrolled_and_nothing_jumps(
     assert abs(place(page, seen) - before) < 1
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_live_rows.py::test_nothing_moves_under_the_pointer"
+)
 def test_counts_grow_without_a_line_more(open_as: Open, send: Send, prefix: str) -> None:
     """A line more among the filters would move every row that is being read."""
     page = orders(open_as, send, prefix, "a")
@@ -104,7 +114,7 @@ def test_counts_grow_without_a_line_more(open_as: Open, send: Send, prefix: str)
         assert too_wide <= 0, f"{width} px"
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(guard="tests/e2e/browser/test_calm.py::test_whole_page_by_keyboard_alone")
 def test_focus_stays_on_its_row_when_rows_are_arranged(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -227,7 +237,9 @@ def test_wall_fills_the_screen_and_keeps_it_awake(open_as: Open) -> None:
     assert "wall" not in page.url
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_calm.py::test_wall_fills_the_screen_and_keeps_it_awake"
+)
 def test_wall_shows_changes_wherever_the_pointer_lies(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -266,7 +278,9 @@ def test_times_are_the_viewers_with_utc_in_the_title(
     expect(since).to_have_attribute("title", re.compile("America/St_Johns, .* UTC$"))
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_calm.py::test_times_are_the_viewers_with_utc_in_the_title"
+)
 def test_times_are_utc_without_javascript(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"
     send("orders", asset, "desk", "picking")
@@ -281,7 +295,9 @@ def test_times_are_utc_without_javascript(open_as: Open, send: Send, prefix: str
 # ---- pages of many rows ---------------------------------------------------------------------
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_live_socket.py::test_a_later_page_is_told_of_what_lies_on_it"
+)
 def test_later_page_says_so_follows_the_log_and_leads_back(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -302,7 +318,9 @@ def test_later_page_says_so_follows_the_log_and_leads_back(
     expect(page.locator("#continued")).to_be_hidden()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_live_rows.py::test_filter_stays_in_the_address"
+)
 def test_another_filter_begins_at_the_top(open_as: Open, send: Send, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
     page = orders(open_as, send, prefix, "a", "b")

@@ -109,7 +109,15 @@ def in_terminal(script: str, environment: Mapping[str, str]) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), told.replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("block", RUN.values(), ids=str)
+FIRST = "README.md"
+"""Whose blocks a plain run takes."""
+CASES = [
+    pytest.param(each, marks=() if each.file == FIRST else pytest.mark.extensive, id=str(each))
+    for each in RUN.values()
+]
+
+
+@pytest.mark.parametrize("block", CASES)
 def test_a_block_does_what_it_says(
     block: Snippet, product: Stack, environment: dict[str, str]
 ) -> None:

@@ -31,7 +31,9 @@ def test_events_come_by_themselves_and_wait_while_paused(
     assert serious(page) == []
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_events.py::test_the_filter_narrows_and_keeps_what_was_typed"
+)
 def test_events_are_filtered_by_keyboard(open_as: Open, send: Send, prefix: str) -> None:
     send("orders", f"{prefix}a", "desk", "picking")
     page = live(open_as("manager", "/events/?scenario=*"))
@@ -46,7 +48,9 @@ def test_events_are_filtered_by_keyboard(open_as: Open, send: Send, prefix: str)
     assert f"{prefix}a" in download.value.path().read_text()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_overrides.py::test_released_and_purged_assets_are_gone"
+)
 def test_an_override_is_listed_until_it_is_released(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"
     send("orders", asset, "desk", "picking")

@@ -58,6 +58,9 @@ def test_a_filter_is_typed_by_keyboard_and_followed_live(
     assert serious_in_both(page) == []
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_filters.py::test_a_filter_is_typed_by_keyboard_and_followed_live"
+)
 def test_keys_that_come_before_the_answer_are_obeyed_with_it(open_as: Open) -> None:
     page = live(open_as("operator", "/s/orders/"))
     held: list[Route] = []
@@ -82,7 +85,10 @@ def test_keys_that_come_before_the_answer_are_obeyed_with_it(open_as: Open) -> N
     expect(page.locator("#q")).to_be_focused()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_filters_and_labels.py::"
+    "test_a_filter_that_is_shared_is_seen_with_its_owner"
+)
 def test_a_filter_by_a_label_is_saved_and_shared(open_as: Open, send: Send, prefix: str) -> None:
     asset, title = f"{prefix}gold", f"Gold of {prefix}"
     send("orders", asset, "desk", "picking")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import sqlite3
 
+import pytest
 from browser_pages import Open, live, row
 from playwright.sync_api import expect
 
@@ -43,6 +44,10 @@ def test_nothing_begins_as_an_incident(product: Stack) -> None:
     assert {key: first_states(product)[key] for key in expected} == expected
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_notification_demo.py::"
+    "test_waves_of_attack_are_three_mails_in_a_quarter_of_an_hour"
+)
 def test_mails_are_few_and_their_links_are_of_the_printed_address(
     open_as: Open, product: Stack
 ) -> None:
@@ -61,6 +66,9 @@ def test_mails_are_few_and_their_links_are_of_the_printed_address(
     expect(page.locator("#user-menu")).to_be_visible()  # still logged in
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_freshness.py::test_a_silence_where_the_pipeline_was_switched_off_says_so"
+)
 def test_what_is_switched_off_troubles_no_board(open_as: Open, product: Stack) -> None:
     wait_until(lambda: demo_mails(product), 300, "the simulator has not gone on for a while")
     for scenario in ("attack", "connectivity", "orders"):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from browser_pages import Open, Send, live, serious, too_wide_in
 from playwright.sync_api import expect
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_incidents.py::test_its_page_and_its_report_have_the_timeline"
+)
 def test_an_incident_is_listed_opened_and_reported(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}site"
     page = live(open_as("manager", f"/incidents/?q={prefix}"))

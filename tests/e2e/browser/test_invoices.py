@@ -45,6 +45,9 @@ class Shop:
         self._producer.send_and_wait(topic, key.encode(), json.dumps(record).encode())
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_invoices.py::test_a_script_gets_the_part_that_renews_itself"
+)
 @pytest.mark.timeout(240)
 def test_todays_sales_come_and_renew_themselves(product: Stack, open_as: Open) -> None:
     shop = Shop(product)

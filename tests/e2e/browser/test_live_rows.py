@@ -39,7 +39,9 @@ def test_report_shows_without_a_reload(open_as: Open, send: Send, prefix: str) -
     expect(row(page, f"{prefix}1").locator(".col-state")).to_contain_text("Picking")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_live_rows.py::test_report_shows_without_a_reload"
+)
 def test_board_larger_than_one_frame_is_live(open_as: Open, send: Send, prefix: str) -> None:
     assets = {f"{prefix}{n:03}{'-long' * 40}" for n in range(120)}
     for asset in assets:
@@ -51,7 +53,9 @@ def test_board_larger_than_one_frame_is_live(open_as: Open, send: Send, prefix: 
     expect(row(page, first).locator(".col-state")).to_contain_text("Picking")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_row_markup.py::test_template_and_browser_make_the_same_row"
+)
 def test_state_outside_the_known_ones_shows(open_as: Open, send: Send, prefix: str) -> None:
     page = orders(open_as, prefix)
     send("orders", f"{prefix}1", "desk", "lost at sea")
@@ -77,7 +81,9 @@ def test_nothing_moves_under_the_pointer(open_as: Open, send: Send, prefix: str)
     expect(page.locator("#waiting")).to_be_hidden()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_live_rows.py::test_nothing_moves_under_the_pointer"
+)
 def test_nothing_moves_at_the_focus_until_asked(open_as: Open, send: Send, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
     for asset in (b, a):
@@ -93,7 +99,9 @@ def test_nothing_moves_at_the_focus_until_asked(open_as: Open, send: Send, prefi
     wait_until(lambda: order(page) == [b, a], 45, "the board's order")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_live_rows.py::test_nothing_moves_under_the_pointer"
+)
 def test_row_that_leaves_the_filter_stays_while_pointed_at(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -127,7 +135,9 @@ def test_filter_stays_in_the_address(open_as: Open, send: Send, prefix: str) -> 
     wait_until(lambda: len(order(page)) > 1, 45, "all orders")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_asset_page.py::test_what_waits_counts_down_in_the_logs_time"
+)
 def test_pending_counts_down_and_becomes_the_state(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}net"
     page = live(open_as("operator", f"/s/connectivity/?q={prefix}"))
@@ -142,6 +152,7 @@ def test_pending_counts_down_and_becomes_the_state(open_as: Open, send: Send, pr
     expect(waits).to_be_empty()
 
 
+@pytest.mark.extensive(guard="tests/e2e/browser/test_calm.py::test_whole_page_by_keyboard_alone")
 def test_keyboard_walk(open_as: Open, send: Send, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
     for asset in (b, a):
@@ -187,7 +198,9 @@ def in_state(page: Page, word: str) -> set[str]:
     return {asset for asset, _, state in lines(page) if state == word}
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_banner.py::test_browser_that_is_cut_off_shows_nothing_as_live"
+)
 @pytest.mark.alone
 def test_page_is_whole_again_after_the_web_server_was_killed(
     open_as: Open, send: Send, prefix: str, product: Stack, faults: list[str]
@@ -300,7 +313,9 @@ def heights(page: Page, prefix: str) -> set[int]:
     return set(found)
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_row_markup.py::test_template_and_browser_make_the_same_row"
+)
 def test_doubts_show_without_colour_in_each_theme_and_width(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -325,6 +340,9 @@ def test_doubts_show_without_colour_in_each_theme_and_width(
     page.evaluate("localStorage.removeItem('theme')")
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/test_asset_page.py::test_silent_votes_stand_apart_and_say_what_they_keep_up"
+)
 def test_asset_page_names_who_is_silent_and_who_disputes(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -352,7 +370,9 @@ def test_asset_page_names_who_is_silent_and_who_disputes(
     assert serious_in_both(page) == []
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/unit/test_row_markup.py::test_template_and_browser_make_the_same_row"
+)
 def test_server_and_browser_make_the_same_doubtful_rows(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -364,7 +384,9 @@ def test_server_and_browser_make_the_same_doubtful_rows(
         assert made == server, name
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_live_socket.py::test_doubts_are_counted_marked_and_filtered"
+)
 def test_counts_of_doubts_are_live_and_filter(open_as: Open, send: Send, prefix: str) -> None:
     page = doubtful(open_as, send, prefix)
     chips = page.locator("#doubts")

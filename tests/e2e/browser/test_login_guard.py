@@ -63,6 +63,10 @@ def test_whoever_has_only_a_keyboard_and_no_sight_logs_in(
     page.wait_for_selector("#user-menu")
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_login_guard.py::"
+    "test_whoever_has_only_a_keyboard_and_no_sight_logs_in"
+)
 def test_a_form_that_is_sent_during_the_check_goes_when_it_ends(
     open_as: Open, product: Stack, user_agent: str
 ) -> None:
@@ -87,6 +91,10 @@ def test_a_form_that_is_sent_during_the_check_goes_when_it_ends(
     page.wait_for_selector("#user-menu")
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_login_guard.py::"
+    "test_whoever_has_only_a_keyboard_and_no_sight_logs_in"
+)
 def test_a_check_that_cannot_run_is_said_and_can_be_tried_again(
     open_as: Open, product: Stack, user_agent: str, faults: list[str]
 ) -> None:
@@ -110,6 +118,9 @@ def test_a_check_that_cannot_run_is_said_and_can_be_tried_again(
     page.wait_for_selector("#user-menu")
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_login_guard.py::test_without_javascript_the_page_says_what_to_do"
+)
 def test_without_javascript_the_page_says_what_to_do(open_as: Open, user_agent: str) -> None:
     page = challenged(open_as, user_agent, java_script_enabled=False)
     expect(page.get_by_text("Switch JavaScript on for this page")).to_be_visible()
@@ -120,6 +131,9 @@ def test_without_javascript_the_page_says_what_to_do(open_as: Open, user_agent: 
     expect(page.get_by_label("Username")).to_have_value("manager")
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_every_page.py::test_every_page_can_be_read_by_everybody"
+)
 def test_the_asset_of_a_client_can_be_read_by_everybody(
     open_as: Open, product: Stack, user_agent: str
 ) -> None:

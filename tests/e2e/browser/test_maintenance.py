@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from browser_pages import Open, Send, live, row, serious, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
@@ -32,20 +33,21 @@ def test_a_window_is_planned_by_keyboard_marks_rows_and_is_ended(
     expect(page.get_by_role("heading", name=f"{prefix}racks")).to_be_visible()
     expect(page.locator("#window")).to_contain_text("running")
     expect(page.locator("#window")).to_contain_text(asset)
-    checked(page)
 
     mark = row(board, asset).locator(".badge.work")
     expect(mark).to_contain_text("maintenance")  # without a reload
     assert serious(board) == []
     asset_page = open_as("operator", f"/s/attack/a/{asset}/")
     expect(asset_page.locator(".note-work")).to_contain_text(f"{prefix}racks")
-    assert serious(asset_page) == []
 
     page.get_by_role("button", name="End now").press("Enter")
     expect(page.locator("#window")).to_contain_text("ended")
     expect(mark).to_have_count(0)
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_every_page.py::test_every_page_can_be_read_by_everybody"
+)
 def test_the_list_of_windows(open_as: Open) -> None:
     page = open_as("manager", "/maintenance/")
     expect(page.get_by_role("heading", name="Maintenance", exact=True)).to_be_visible()

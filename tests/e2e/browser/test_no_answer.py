@@ -53,7 +53,10 @@ def test_a_form_that_is_not_answered_says_so_and_can_be_sent_again(
     expected(faults)
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_no_answer.py::"
+    "test_a_form_that_is_not_answered_says_so_and_can_be_sent_again"
+)
 def test_a_row_that_cannot_be_opened_leaves_the_board(
     open_as: Open, send: Send, prefix: str, faults: list[str]
 ) -> None:
@@ -92,7 +95,10 @@ def test_a_plain_form_is_sent_once_and_says_that_it_is_under_way(open_as: Open) 
     expect(page.locator("#handover_text")).to_have_value("")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_palette_and_past_board.py::"
+    "test_the_palette_finds_pages_and_assets_by_keyboard"
+)
 def test_enter_in_the_palette_waits_for_what_was_typed(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -109,7 +115,9 @@ def test_enter_in_the_palette_waits_for_what_was_typed(
     expect(page).to_have_title(f"{prefix}a-two · Tallyboard")
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_flood.py::test_200_that_drip_are_ended_and_nobody_waits_for_them"
+)
 def test_a_board_too_many_says_so_and_opens_once_another_is_closed(open_as: Open) -> None:
     page = live(open_as("operator", "/s/orders/"))
     site = urlsplit(page.url)

@@ -30,7 +30,6 @@ def channel(open_as: Open, prefix: str, faults: list[str]) -> str:
     """A channel of mail that an admin has set up by its form."""
     name = f"{prefix}mail"
     page = open_as("admin", "/notifications/channels/")
-    sound(page)
     page.get_by_role("link", name="New: Mail").press("Enter")
     page.locator("#id_name").fill(name)
     page.get_by_label("Addresses").fill("nobody")
@@ -44,6 +43,9 @@ def channel(open_as: Open, prefix: str, faults: list[str]) -> str:
     return name
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_notification_demo.py::test_a_lasting_attack_is_told_with_its_end"
+)
 def test_an_attack_of_the_demo_arrives_as_a_mail(open_as: Open) -> None:
     page = open_as("operator", "/console/mail/")
     mails = page.locator("#mails tbody tr", has_text="soc@demo.invalid")
@@ -76,20 +78,20 @@ def test_a_rule_is_written_previewed_and_tried(
     page.get_by_role("button", name="Store").press("Enter")
     expect(page.get_by_role("heading", name=f"{prefix}rule")).to_be_visible()
     expect(page.locator(".rule-facts")).to_contain_text("lasting at least 1 m")
-    sound(page)
     page.get_by_role("button", name="Send a test").press("Enter")
     expect(page.locator("#messages")).to_contain_text("1 test message on the way")
     page.get_by_role("link", name="Its messages").press("Enter")
     line = page.locator("#messages-list tbody tr")
     expect(line).to_contain_text("sent", timeout=ARRIVES_MS)
-    sound(page)
     line.get_by_role("link", name=re.compile("Test of the rule")).press("Enter")
     expect(page.locator("#message")).to_contain_text("accepted")
-    sound(page)
     mails = open_as("operator", "/console/mail/")
     expect(mails.locator("#mails")).to_contain_text(f"{prefix}soc@example.invalid")
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_every_page.py::test_every_page_can_be_read_by_everybody"
+)
 def test_a_messages_link_leads_to_a_form(
     open_as: Open, send: Send, channel: str, prefix: str
 ) -> None:
@@ -118,6 +120,10 @@ def test_a_messages_link_leads_to_a_form(
     sound(page)
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_notification_pages.py::"
+    "test_a_rota_says_who_is_on_call_and_an_override_wins"
+)
 def test_a_rota_says_who_is_on_call(open_as: Open, prefix: str) -> None:
     page = open_as("operator", "/notifications/rotas/")
     page.locator("#id_name").fill(f"{prefix}rota")
@@ -169,6 +175,9 @@ def push_page(open_as: Open, product: Stack, prefix: str) -> Page:
     return page
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_notifications.py::test_a_push_message_is_shown_by_the_worker"
+)
 def test_a_browser_is_subscribed_at_a_click(open_as: Open, product: Stack, prefix: str) -> None:
     page = push_page(open_as, product, prefix)
     sound(page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser_pages import Open, Send, live, order, row, serious_in_both, too_wide_in
+from browser_pages import Open, Send, live, order, row, serious_in_both
 from playwright.sync_api import Page, expect
 
 from stack import wait_until
@@ -51,6 +51,9 @@ def test_acknowledged_by_keys_here_is_seen_there(open_as: Open, send: Send, pref
     expect(there.locator(".notes-list a[href='https://status.example/']")).to_be_visible()
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_operators_work.py::test_acknowledged_by_keys_here_is_seen_there"
+)
 def test_a_selection_lives_through_changes_and_goes_to_bulk(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -80,7 +83,10 @@ def test_a_selection_lives_through_changes_and_goes_to_bulk(
     expect(page.locator("#selection")).to_be_hidden()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_live_socket.py::"
+    "test_a_browser_is_alarmed_of_what_comes_and_not_of_what_was_there"
+)
 def test_an_alarm_is_told_once_for_what_comes_and_never_for_what_was_there(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -137,8 +143,6 @@ def test_the_handover_tells_what_is_open_and_keeps_a_text(
     board(open_as, send, prefix, "a")
     page = open_as("operator", "/handover/?hours=1&scenario=connectivity")
     expect(page.locator("#handover")).to_contain_text(f"{prefix}a")
-    assert serious_in_both(page) == []
-    assert too_wide_in(page) == []
     for width, height in ((390, 844), (1280, 720)):
         page.set_viewport_size({"width": width, "height": height})
         page.evaluate("scrollTo(0, 0)")

@@ -1,4 +1,4 @@
-"""Every page, at any width and in both themes: to be read by everybody, and without an error."""
+"""The frame of every page: themes, contrast, widths of the board, login and logout."""
 
 from __future__ import annotations
 
@@ -11,48 +11,12 @@ from browser_pages import (
     resize,
     serious,
     serious_in_both,
-    too_wide_in,
     violations,
     widths_to_check,
 )
 from playwright.sync_api import Browser, expect
 
 from stack import Stack
-
-PAGES = {
-    "login": ("", "/account/login/"),
-    "board": ("operator", "/"),
-    "orders": ("operator", "/s/orders/?q=order-"),  # the demo's own, as others leave hundreds
-    "asset": ("operator", "/s/attack/a/shop.example/"),
-    "asset-manager": ("manager", "/s/attack/a/shop.example/"),
-    "events": ("operator", "/events/?all=on&q=shop.example"),
-    "where": ("operator", "/orders/where/?order=order-10007"),
-    "invoices": ("manager", "/invoices/"),
-    "overrides": ("operator", "/overrides/"),
-    "filters": ("operator", "/filters/"),
-    "labels": ("operator", "/labels/"),
-    "job": ("operator", "/job/"),
-    "views": ("operator", "/views/"),
-    "view": ("operator", "/views/orders/?key=order-*"),
-    "recounts": ("admin", "/summary/recounts/"),
-    "alarms": ("manager", "/summary/alarms/"),
-    "history": ("manager", "/summary/history/"),
-    "targets": ("admin", "/summary/settings/"),
-    "tokens": ("operator", "/account/tokens/"),
-    "password": ("operator", "/account/password/change/"),
-    "second-factor": ("operator", "/account/2fa/"),
-    "confirm": ("operator", "/account/2fa/totp/activate/"),
-    "logout": ("operator", "/account/logout/"),
-}
-"""Who looks at which path."""
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_page_can_be_read_by_everybody(open_as: Open, name: str) -> None:
-    page = open_as(*PAGES[name])
-    expect(page.locator("h1")).to_have_count(1)
-    assert serious_in_both(page) == []
-    assert too_wide_in(page) == []
 
 
 def test_address_that_names_nothing_says_so(open_as: Open, faults: list[str]) -> None:
@@ -62,6 +26,9 @@ def test_address_that_names_nothing_says_so(open_as: Open, faults: list[str]) ->
     faults.clear()
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_pages.py::test_board_can_be_read_in_each_theme_and_width"
+)
 def test_open_panel_can_be_read_by_everybody(open_as: Open) -> None:
     page = live(open_as("operator", "/?scenario=attack"))
     page.locator("#tbody .asset").first.click()

@@ -35,7 +35,9 @@ def test_the_palette_finds_pages_and_assets_by_keyboard(
     expect(page.locator("#palette")).to_be_hidden()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_palette.py::test_a_text_leads_to_the_form_filled_in_and_does_nothing"
+)
 def test_the_palette_leads_to_a_form_that_is_filled_in(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -63,7 +65,9 @@ def test_the_palette_leads_to_a_form_that_is_filled_in(
     expect(page.locator("#panel-state")).to_contain_text("Picking")  # nothing was sent
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/web/test_access.py::test_what_a_form_was_answered_with_can_be_loaded_anew"
+)
 def test_a_page_that_a_form_was_answered_with_is_loaded_anew_by_its_address(
     open_as: Open, send: Send, prefix: str, faults: list[str]
 ) -> None:
@@ -88,6 +92,9 @@ def test_a_page_that_a_form_was_answered_with_is_loaded_anew_by_its_address(
     faults[:] = [each for each in faults if "status of 422" not in each]  # the form's answer
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_past_board.py::test_every_past_board_comes_back_as_it_was"
+)
 def test_the_board_comes_back_as_it_was(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"
     send("orders", asset, "desk", "picking")

@@ -39,8 +39,10 @@ def column(page: Page, name: str) -> list[float]:
     return [float(value) for value in values if value]
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_every_page.py::test_every_page_can_be_read_by_everybody"
+)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.spread(1)
 def test_page_can_be_read_by_everybody_at_any_width(
     open_as: Open, faults: list[str], scheme: str
 ) -> None:
@@ -96,6 +98,7 @@ def test_figures_move_by_themselves_and_nothing_else_does(
     expect(page.locator("#key-asset")).to_be_focused()
 
 
+@pytest.mark.extensive(guard="tests/web/test_partitions.py::test_the_way_is_live")
 def test_where_a_name_is_agrees_with_kafka_and_is_live(
     open_as: Open, product: Stack, send: Send, prefix: str
 ) -> None:
@@ -132,6 +135,9 @@ def placed(product: Stack, scenario: str, asset: str) -> tuple[int, int]:
     return message.partition, message.offset
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_partitions.py::test_an_assets_page_leads_to_where_it_is"
+)
 def test_an_asset_leads_to_its_way_without_a_script(
     open_as: Open, product: Stack, send: Send, prefix: str, faults: list[str]
 ) -> None:
@@ -149,7 +155,9 @@ def test_an_asset_leads_to_its_way_without_a_script(
     faults.clear()
 
 
-@pytest.mark.extensive
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_banner.py::test_browser_that_is_cut_off_shows_nothing_as_live"
+)
 def test_a_server_that_cannot_be_reached_is_told_and_comes_back(
     open_as: Open, faults: list[str]
 ) -> None:

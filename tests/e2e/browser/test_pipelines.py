@@ -47,6 +47,9 @@ def done(page: Page, action: str) -> None:
     expect(newest.locator(".state")).to_have_text("done", timeout=START_MS)
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_pipelines_page.py::test_an_admin_asks_and_reads_the_answer"
+)
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("pipelines")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
+import pytest
 from browser_pages import Open, serious, serious_in_both, too_wide_in
 from playwright.sync_api import Browser, Page, expect
 
@@ -32,6 +33,10 @@ def checked(page: Page) -> None:
     assert too_wide_in(page) == []
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_retention_page.py::"
+    "test_a_longer_time_needs_no_confirmation_and_empty_is_the_default"
+)
 def test_a_time_of_its_own_is_given_and_taken_back(open_as: Open) -> None:
     page = open_as("admin", "/console/retention/")
     expect(page.locator("#retention tbody tr").first).to_contain_text("changes of assets")
@@ -47,6 +52,9 @@ def test_a_time_of_its_own_is_given_and_taken_back(open_as: Open) -> None:
     expect(page.get_by_text("Kept for the default again")).to_be_visible()
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_digests.py::test_one_subscribes_changes_and_ends_on_ones_own_page"
+)
 def test_a_manager_subscribes_to_a_digest(open_as: Open) -> None:
     page = open_as("manager", "/summary/")
     page.get_by_role("link", name="Get it by mail").press("Enter")

@@ -36,6 +36,10 @@ def test_a_task_is_scheduled_runs_and_is_told(open_as: Open, send: Send, prefix:
     expect(line).to_contain_text("applied")
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_schedules.py::"
+    "test_a_form_schedules_at_a_time_in_the_users_zone_until_another"
+)
 def test_a_task_begins_at_a_time_and_ends_at_another(
     open_as: Open, send: Send, prefix: str
 ) -> None:
@@ -67,6 +71,9 @@ def test_a_task_begins_at_a_time_and_ends_at_another(
     assert too_wide_in(listed) == []
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_schedules.py::test_an_assets_page_schedules_lists_and_cancels"
+)
 @pytest.mark.parametrize("width", [1440, 390])
 def test_tasks_are_listed_and_cancelled(open_as: Open, send: Send, prefix: str, width: int) -> None:
     asset = f"{prefix}order"
@@ -89,8 +96,10 @@ def test_tasks_are_listed_and_cancelled(open_as: Open, send: Send, prefix: str, 
     expect(listed.locator("#schedules tbody tr")).to_contain_text("cancelled")
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_schedules.py::test_a_task_that_may_hide_an_attack_is_confirmed"
+)
 @pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.spread(1)
 def test_a_task_that_may_hide_an_attack_is_confirmed(
     open_as: Open, send: Send, prefix: str, width: int
 ) -> None:

@@ -8,10 +8,19 @@ import hmac
 import time
 
 import pytest
-from browser_pages import Open
+from browser_pages import Open, serious, view_at
+from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from stack import Stack
+
+OTHERS = (
+    "mfa_view_recovery_codes",
+    "mfa_generate_recovery_codes",
+    "mfa_reauthenticate",
+    "mfa_deactivate_totp",
+)
+"""Pages of who has a second factor."""
 
 
 def code(secret: str, at: float) -> str:
@@ -45,14 +54,19 @@ def test_second_factor_from_set_up_to_off(open_as: Open, product: Stack) -> None
     confirm(page, product)
     secret = page.locator("#secret").input_value()
     expect(page.locator("img.qr")).to_be_visible()
+    assert serious(page) == []
     page.get_by_label("Authenticator code").fill(code(secret, time.time()))
     page.get_by_role("button", name="Switch it on").click()
     expect(page.locator(".codes li")).to_have_count(10)
     recovery = page.locator(".codes li").first.inner_text()
+    for view in OTHERS:
+        page.goto(f"{product.url}{reverse(view)}")
+        assert (view_at(page.url), serious(page)) == (view, [])
 
     other = open_as("", "/account/2fa/")
     enter(other, product)
     expect(other.get_by_role("heading", name="Second factor")).to_be_visible()
+    assert serious(other) == []
     other.get_by_role("textbox").fill(recovery)
     other.get_by_role("button", name="Log in").click()
     expect(other.get_by_text("9 of 10 are unused")).to_be_visible()

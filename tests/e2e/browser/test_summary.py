@@ -54,6 +54,9 @@ def test_a_manager_lands_on_the_summary(browser: Browser, product: Stack) -> Non
     context.close()
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_summary_pages.py::test_each_figure_links_to_the_list_that_it_is_made_of"
+)
 def test_a_figure_is_as_many_as_the_list_behind_it(open_as: Open, attacked: str) -> None:
     page = summed(open_as("manager", TODAY))
     incidents = number_of(page, "incidents")
@@ -70,6 +73,9 @@ def test_a_figure_is_as_many_as_the_list_behind_it(open_as: Open, attacked: str)
     expect(page.locator(".tile-incidents .how p")).to_contain_text("Incidents that were going on")
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_every_page.py::test_every_page_can_be_read_by_everybody"
+)
 def test_it_can_be_read_by_everybody_at_every_width(open_as: Open, attacked: str) -> None:
     page = summed(open_as("manager", f"{WEEK}&label="))
     for width in (1280, 390, 2560):
@@ -78,6 +84,9 @@ def test_it_can_be_read_by_everybody_at_every_width(open_as: Open, attacked: str
         assert too_wide_in(page) == [], width
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_summary_pages.py::test_the_link_that_is_sent_holds_everything"
+)
 def test_the_period_is_changed_by_keyboard_and_kept_in_the_address(
     open_as: Open, attacked: str
 ) -> None:
@@ -92,6 +101,10 @@ def test_the_period_is_changed_by_keyboard_and_kept_in_the_address(
     expect(page).to_have_url(re.compile("period=month&date=.*scenario=attack"))
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_summary_figures.py::"
+    "test_what_was_not_observed_counts_in_no_figure_of_time"
+)
 def test_what_was_not_observed_is_hatched(open_as: Open, attacked: str) -> None:
     week_to_come = datetime.now(UTC).date() + timedelta(days=7)
     page = summed(open_as("manager", f"/summary/?period=week&date={week_to_come}"))
@@ -113,6 +126,9 @@ def test_a_week_is_one_sheet_of_paper(open_as: Open, attacked: str) -> None:
     assert page.evaluate("document.querySelector('main').scrollWidth") <= 718
 
 
+@pytest.mark.extensive(
+    guard="tests/web/test_summary_pages.py::test_targets_service_hours_and_zone_are_saved_and_noted"
+)
 def test_the_targets_of_an_admin_measure_it(open_as: Open, attacked: str) -> None:
     page = open_as("admin", "/summary/settings/")
     assert serious_in_both(page) == []

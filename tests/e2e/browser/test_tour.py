@@ -27,6 +27,9 @@ def control(product: Stack, action: str) -> None:
     )
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/faults/test_supervisor.py::test_stop_and_start_of_one_process"
+)
 @pytest.mark.usefixtures("demo_target")
 def test_the_board_follows_the_supervised_target(open_as: Open, product: Stack) -> None:
     page = live(open_as("operator", f"/s/connectivity/?q={TARGET}"))
