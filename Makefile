@@ -20,7 +20,7 @@ help:
 	@echo "make target-stop   stop the target that the demo's probes watch (target-start: start it)"
 	@echo "make status        what the supervisor says of each process"
 	@echo "make pictures      take the pictures of README and tour from a running copy"
-	@echo "make bench         measure everything for docs/benchmarks.md (some hours on a quiet machine)"
+	@echo "make bench         measure everything for bench/results/tables.md (some hours on a quiet machine)"
 	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-pauses, bench-materialise, bench-summary,"
 	@echo "                   bench-seed, bench-scale, bench-emission, bench-sessions, bench-stores, bench-standby,"
 	@echo "                   bench-growth, bench-peers (Kafka Streams, Flink, Quix Streams: fetches them first)"

@@ -1,4 +1,4 @@
-"""`python -m bench.report`: the kept results as the tables of docs/benchmarks.md.
+"""`python -m bench.report`: the kept results as the tables of bench/results/tables.md.
 
 A table is between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->`; what is outside stays.
 `targets` is the overview of all. The peers are drawn too.
@@ -18,7 +18,7 @@ from bench.results import FOLDER, Machine, Result, Row, read
 from bench.stack import ROOT
 from bench.targets import targets_table
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
+DOCUMENT = FOLDER / "tables.md"
 TITLES = {"": "result", "kernel": "kernel", "python": "Python engine"}
 # The overview of what all benches aim at, which is no bench of its own.
 TARGETS = "targets"
@@ -27,7 +27,7 @@ _TABLE = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench:\2 -->)", re.DOTAL
 
 
 def main() -> None:
-    """Bring docs/benchmarks.md up to date."""
+    """Bring bench/results/tables.md up to date."""
     before = DOCUMENT.read_text(encoding="utf-8")
     after = filled(before)
     if after != before:

@@ -1,4 +1,4 @@
-"""Every target that a bench has, and whether it is met: the overview of docs/benchmarks.md."""
+"""Every target that a bench has, and whether it is met: the overview of bench/results/tables.md."""
 
 from __future__ import annotations
 

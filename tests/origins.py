@@ -1,4 +1,4 @@
-"""The rows of docs/origins.md."""
+"""The entries of docs/origins.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "origins.md"
 QUOTED = re.compile(r"`([^`]+)`")
-CELL = re.compile(r"(?<!\\)\|")
+ENTRY = re.compile(r"^- \*\*(00[0-4]-\d+)\*\* (.*?)(?=^- \*\*|^## |\Z)", re.MULTILINE | re.DOTALL)
+PART = re.compile(r"^  (Code|Tests|See): (.*?)(?=^  \w+: |\Z)", re.MULTILINE | re.DOTALL)
 
 
 class Row(NamedTuple):
@@ -25,12 +26,11 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    """The rows of the page, in its order."""
-    listed = []
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in CELL.split(line)[1:-1]]
-        if not cells or not re.fullmatch(r"00[0-4]-\d+", cells[0]):
-            continue
-        named = [QUOTED.findall(cell) for cell in cells[3:]] if len(cells) == 6 else [[], [], []]
-        listed.append(Row(cells[0], *named))
-    return listed
+    """The entries of the page, in its order."""
+    return [row(*entry) for entry in ENTRY.findall(PAGE.read_text(encoding="utf-8"))]
+
+
+def row(number: str, text: str) -> Row:
+    """One entry: its number, and what it names as code, as tests and to see."""
+    named = {part: QUOTED.findall(listed) for part, listed in PART.findall(text)}
+    return Row(number, *(named.get(part, []) for part in ("Code", "Tests", "See")))

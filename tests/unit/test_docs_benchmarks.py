@@ -1,4 +1,4 @@
-"""docs/benchmarks.md shows what the kept results say, and the report renders them as it should."""
+"""bench/results/tables.md shows what the kept results say, and the report renders them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from bench.stack import ROOT
 from bench.targets import anchor
 
 DOC = DOCUMENT.read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text()
 BENCHES = re.findall(r"^BENCHES := (.*)$", MAKEFILE, re.MULTILINE)[0].split()
 
@@ -91,6 +92,29 @@ def test_the_overview_leads_to_headings():
     links = re.findall(r"^\| \[[^]]+\]\(#([^)]+)\) \|", DOC, re.MULTILINE)
     assert len(links) > 5
     assert set(links) <= headings
+
+
+def figures_of(text: str) -> list[tuple[str, str]]:
+    """What is measured and its target, of each row of a text that names a bench."""
+    row = r"^\| [^|]+ \| (.+?) \| ([≥≤] .+?) \| `make bench-"
+    return re.findall(row, text, re.MULTILINE)
+
+
+def test_the_page_names_every_bench_and_gives_figures_of_the_tables():
+    assert [name for name in BENCHES if f"`make bench-{name}`" not in PAGE] == []
+    figures = figures_of(PAGE)
+    assert len(figures) > 10
+    wrong = [each for each in figures if f"| {each[1]} | {each[0]} |" not in DOC]
+    assert wrong == [], "the results have changed: bring the page up to date"
+
+
+def test_the_page_names_every_target_that_is_missed():
+    overview = DOC.partition("<!-- bench:targets -->")[2].partition("<!-- /bench:targets -->")[0]
+    missed = [
+        line.split(" | ")[2:4] for line in overview.splitlines() if line.endswith("**missed** |")
+    ]
+    told = figures_of(PAGE.partition("targets are missed:")[2])
+    assert sorted(told) == sorted((measured, target) for target, measured in missed)
 
 
 def test_a_result_says_where_and_when():

@@ -94,13 +94,18 @@ def fold(
 # ---- one record ----------------------------------------------------------------------------
 
 
+def signed(unsigned: str, signature: str) -> bytes:
+    """Return an object's text with the signature as its last member."""
+    return f'{unsigned[:-1]},"signature":"{signature}"}}'.encode()
+
+
 def test_the_example_of_the_docs_is_right():
     text = DOC[DOC.index("## Signatures") :]
     example = re.search(r"```text\n(.*?)```", text, re.DOTALL)
     assert example is not None
     told = dict(re.findall(r"^(\w+(?: id)?) +(.*)$", example[1], re.MULTILINE))
     key, at = Key(told["key id"], told["secret"]), int(told["time"])
-    asset, whole = told["key"].encode(), told["signed"].encode()
+    asset, whole = told["key"].encode(), signed(told["unsigned"], told["signature"])
     assert sign(told["unsigned"].encode(), told["topic"], asset, key, at) == whole
     trust = Trust(told["topic"], lambda: Ring((key,)))
     assert trust.fault(asset, whole, at) is None

@@ -101,13 +101,13 @@ def test_no_service_may_be_given_an_address_a_file_or_a_time_to_wait(name: str):
 def test_the_document_lists_the_same_services_and_parameters():
     text = (settings.BASE_DIR / "docs" / "notifications.md").read_text()
     section = text.partition("### Chat and paging services")[2].partition("\n**Rotas**")[0]
-    listed = [line.split(" | ") for line in section.splitlines() if "://`" in line]
+    listed = re.findall(
+        r"^- \*\*(.+?)\*\* (.+?): (.+?)(?=^- |^$)", section, re.MULTILINE | re.DOTALL
+    )
     documented = {
-        line[0].removeprefix("| "): (
-            tuple(re.findall(r"`([^`]+)`", line[1])), set(re.findall(r"`([^`]+)`", line[2])),
-        )
-        for line in listed
-    }  # fmt: skip
+        name: (tuple(re.findall(r"`([^`]+)`", urls)), set(re.findall(r"`([^`]+)`", parameters)))
+        for name, urls, parameters in listed
+    }
     assert documented == {
         service.name: (service.beginnings, set(service.parameters) - {*chat_services.EVERYWHERE})
         for service in chat_services.services().values()

@@ -263,7 +263,7 @@ def test_the_example_of_the_page_is_a_program_that_loses_nothing_as_it_ends(
     subprocess.run([agents_python, "-I", program], cwd=tmp_path, timeout=60, check=True)
     records = [json.loads(m.value or b"") for m in log_of(broker, "shop-logs", 2)]
     [shown] = [b for b in all_blocks() if b.file == "docs/logs.md" and b.language == "json"]
-    documented = [json.loads(line) for line in shown.text.splitlines()]
+    documented = [json.loads(text) for text in re.split(r"\n(?={)", shown.text)]
     for one in (*records, *documented):
         one.pop("time")
         one.pop("exception", None)
