@@ -46,7 +46,6 @@ from dashboard.materialiser.batch import Batch, Place
 from dashboard.notifications import ingestion as notifications
 from dashboard.pipelines import ingestion as pipelines
 from dashboard.reconciliation import log_bounds
-from dashboard.recounts import ingestion as recounts
 from dashboard.rules import ingestion as rulebook
 from dashboard.schedules import recorder as schedules
 from dashboard.state_store import ingestion as statestore
@@ -67,7 +66,7 @@ from dashboard.summaries import recorder as summaries
 from dashboard.summaries.recorder import Condition, condition_of, move_of
 from dashboard.what_if import ingestion as whatif
 from domain.scenario import Scenario
-from wire.batch_query import Compared, Recounted, Result
+from wire.batch_query import Compared, Result
 from wire.job import Heartbeat
 from wire.sink import StateValue
 
@@ -526,7 +525,5 @@ def _take_results(results: Sequence[Result], now: int) -> None:
             continue  # another program's
         if isinstance(result, Compared):
             whatif.take_in(request, result, now)
-        elif isinstance(result, Recounted):
-            recounts.take_in(request, result, now)
         else:
             statestore.take_in(request, result, now)

@@ -34,7 +34,6 @@ PAGES = {
     "job": ("operator", "/job/"),
     "views": ("operator", "/views/"),
     "view": ("operator", "/views/orders/?key=order-*"),
-    "recounts": ("admin", "/summary/recounts/"),
     "alarms": ("manager", "/summary/alarms/"),
     "history": ("manager", "/summary/history/"),
     "targets": ("admin", "/summary/settings/"),
