@@ -72,7 +72,6 @@ INSTALLED_APPS = [
     "dashboard.apps.StateStoreConfig",
     "dashboard.apps.WhatIfConfig",
     "dashboard.apps.ReplaysConfig",
-    "dashboard.recounts",
     "dashboard.orders",
     "dashboard.stores",
     "dashboard.invoices",

@@ -50,7 +50,6 @@ urlpatterns = [
     path("", include("dashboard.batch_queries.urls")),
     path("", include("dashboard.state_store.urls")),
     path("", include("dashboard.what_if.urls")),
-    path("", include("dashboard.recounts.urls")),
     path("", include("dashboard.annotations.urls")),
     path("", include("dashboard.handover.urls")),
     path("", include("dashboard.incidents.urls")),

@@ -49,7 +49,6 @@ class RequestHandler:
             "rebuild": self._rebuild,
             "read-state": self._begin_batch_query,
             "what-if": self._begin_batch_query,
-            "recount": self._begin_batch_query,
             "cancel": self._cancel_batch_query,
         }
         ends = False

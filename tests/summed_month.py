@@ -1,5 +1,4 @@
-"""A month materialised and summed up in the configured database; its summaries, and the page of a
-recount of it, as JSON.
+"""A month materialised and summed up in the configured database; its summaries as JSON.
 
 Run as a program by tests that compare databases: `python tests/summed_month.py`.
 """
@@ -9,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import uuid
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -20,7 +18,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 
 def main() -> None:
-    """Materialise, sum up, ask and recount; print what came of it."""
+    """Materialise, sum up, ask and check; print what came of it."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
     import django
 
@@ -35,7 +33,7 @@ def main() -> None:
     topic = Topic()
     lived(topic, BEGUN, ENDED, seed=7)
     _materialise(topic.messages)
-    print(json.dumps(_answers() | _counted(topic.messages) | _recounted(), default=str))
+    print(json.dumps(_answers() | _counted(topic.messages) | _checked(), default=str))
 
 
 def _materialise(messages: list[Any]) -> None:
@@ -88,30 +86,19 @@ def _counted(messages: list[Any]) -> dict[str, Any]:
     return {"month": list(answer.whole.now.times), "independent": list(independent.total())}
 
 
-def _recounted() -> dict[str, Any]:
-    """Return what the pages say of March, and of a recount that came to the same."""
-    from lived_month import HOUR, ZONE
+def _checked() -> dict[str, Any]:
+    """Return where the changes contradict the sums, and what the page says of March."""
     from web_fixtures import logged_in_as
 
-    from dashboard.recounts.ingestion import FIELDS, take_in
-    from dashboard.recounts.models import Recount
+    from dashboard.summaries.check import differences
     from dashboard.summaries.models import HourRow
-    from wire.batch_query import Recounted, RecountTotals, SummedHour
 
-    hours = HourRow.objects.filter(scenario="attack").order_by("begin")
-    rows = [SummedHour(*row) for row in hours.values_list(*FIELDS)]
-    since, until = rows[0].begin, rows[-1].begin + HOUR
-    row = Recount.objects.create(
-        id=uuid.uuid4(), scenario="attack", since=since, until=until, zone=ZONE, asked_at=until
-    )
-    end = RecountTotals(since, until, {0: (0, 9)}, {}, 9, 2, 1, 1, "kernel", 5)
-    take_in(row.pk, Recounted(str(row.pk), 0, rows, last=True, totals=end), until)
-    browser = logged_in_as("admin")
-    recount = browser.get(f"/summary/recounts/{row.pk}/")
-    page = browser.get("/summary/?period=month&date=2026-03-01&scenario=attack")
+    hours = list(HourRow.objects.filter(scenario="attack").order_by("begin"))
+    begin, end = hours[0].begin, hours[-1].end
+    page = logged_in_as("admin").get("/summary/?period=month&date=2026-03-01&scenario=attack")
     return {
-        "hours": len(rows),
-        "agree": f"All {len(rows):,} hours agree" in " ".join(recount.content.decode().split()),
+        "hours": len(hours),
+        "differences": list(differences("attack", begin, end)),
         "tiles": [tile.value for tile in page.context["tiles"]],
     }
 

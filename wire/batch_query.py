@@ -68,39 +68,22 @@ class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     buckets: dict[str, Snapshot] = {}
 
 
-class Recount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a scenario's assets were in good, bad and unconfirmed states, from the log alone.
-
-    since, until: the first of the hours that are counted, and the end of the last; zone: IANA name
-    of the one whose clock shows them; excluded: by asset, times that count as maintenance, in order
-    and apart from each other, under "" those of every asset that is not named; buckets: by name,
-    the snapshots that it may begin with.
-    """
-
-    scenario: Name
-    since: Natural
-    until: Natural
-    zone: Name
-    excluded: dict[str, list[tuple[Natural, Natural]]] = {}
-    buckets: dict[str, Snapshot] = {}
-
-
 class Cancel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The ask whose batch query is to end."""
 
     ask: Id
 
 
-_ASKED = {"read-state": ReadState, "what-if": WhatIf, "recount": Recount, "cancel": Cancel}
+_ASKED = {"read-state": ReadState, "what-if": WhatIf, "cancel": Cancel}
 
 
-def parameters_of(ask: Control) -> ReadState | WhatIf | Recount | Cancel:
+def parameters_of(ask: Control) -> ReadState | WhatIf | Cancel:
     """Return what an ask of a batch query says.
 
     Raises UnreadableJobRecord, which names the field.
     """
     try:
-        parameters: ReadState | WhatIf | Recount | Cancel = msgspec.convert(
+        parameters: ReadState | WhatIf | Cancel = msgspec.convert(
             ask.parameters, _ASKED[ask.action]
         )
     except (KeyError, msgspec.ValidationError) as error:
@@ -330,49 +313,7 @@ class Compared(msgspec.Struct, frozen=True, tag="what-if"):
     totals: Totals | None = None
 
 
-KINDS_OF_TIME = ("good", "bad", "unconfirmed", "maintenance")
-
-
-class SummedHour(msgspec.Struct, frozen=True, array_like=True):
-    """An hour: its begin, Unix ms; how long assets were what in it, ms, added up over all of them;
-    incidents: unbroken times outside the good states that began in it."""
-
-    begin: int
-    good: int
-    bad: int
-    unconfirmed: int
-    maintenance: int
-    incidents: int
-
-
-class RecountTotals(msgspec.Struct, frozen=True):
-    """What a recount comes to. since, until: what was counted, the log's end at the latest;
-    offsets, began, records: as in `Totals`; assets: that were on the board; incidents: that overlap
-    the time; affected: assets that had one."""
-
-    since: int
-    until: int
-    offsets: dict[int, tuple[int, int]]
-    began: dict[int, Began]
-    records: int
-    assets: int
-    incidents: int
-    affected: int
-    engine: str
-    took_ms: int
-
-
-class Recounted(msgspec.Struct, frozen=True, tag="recount"):
-    """A part of what a recount found, hours in order; the last one has the totals."""
-
-    ask: Id
-    part: int
-    rows: list[SummedHour] = []
-    last: bool = False
-    totals: RecountTotals | None = None
-
-
-Result = Stored | Compared | Recounted
+Result = Stored | Compared
 T = TypeVar("T")
 _DECODER: msgspec.json.Decoder[Result] = msgspec.json.Decoder(Result)
 

@@ -20,7 +20,6 @@ Action = Literal[
     "rule",
     "what-if",
     "read-state",
-    "recount",
     "cancel",
 ]
 # failed: it was carried out, and the query does not run for it.

@@ -46,7 +46,6 @@ ACTIONS: dict[str, str] = {
     "job.rebuild": "rebuilt the states of a query",
     "job.rule": "changed the rule of a query",
     "job.what-if": "tried another rule with a what-if",
-    "job.recount": "had a summary counted again from the log",
     "job.read-state": "had the state store read",
     # ---- Kafka
     "topic.created": "made a topic",

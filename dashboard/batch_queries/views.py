@@ -16,7 +16,7 @@ from dashboard.core.times import now_ms
 from dashboard.job.models import SETTLED, JobRequest
 from dashboard.job.requests import send
 
-ACTIONS = ("read-state", "what-if", "recount")
+ACTIONS = ("read-state", "what-if")
 
 
 @form_of("console:job")

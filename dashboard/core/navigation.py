@@ -85,7 +85,6 @@ GROUPS: dict[str, tuple[Place, ...]] = {
         Place("what_if:trials", "What if", "the last hours under another rule", OPERATORS),
         Place("state_store:readings", "State store", "what Spark has committed", ADMINS),
         Place("replays:replay", "Replay", "have the log read again", ADMINS),
-        Place("recounts:recounts", "Recounts", "summaries counted again from the log", ADMINS),
         Place("dead_letters:letters", "Dead letters", "records that were refused", ADMINS),
     ),
     "Administer": (

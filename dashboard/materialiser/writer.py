@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import msgspec
 import structlog
 from django.db import connection, transaction
 from django.db.models import F
@@ -46,13 +45,13 @@ from dashboard.materialiser.batch import Batch, Place
 from dashboard.notifications import ingestion as notifications
 from dashboard.pipelines import ingestion as pipelines
 from dashboard.reconciliation import log_bounds
-from dashboard.recounts import ingestion as recounts
 from dashboard.rules import ingestion as rulebook
 from dashboard.schedules import recorder as schedules
 from dashboard.state_store import ingestion as statestore
-from dashboard.states import queries
+from dashboard.states import change_rows, queries
 from dashboard.states.caveats import DOUBTS, Doubts, doubts_of
-from dashboard.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Answer, AssetState
+from dashboard.states.change_rows import Shown, change_row, kind_of
+from dashboard.states.models import CHANGE, Answer, AssetState
 from dashboard.states.name_runs import add_runs
 from dashboard.states.record_rows import (
     COLUMNS,
@@ -67,7 +66,7 @@ from dashboard.summaries import recorder as summaries
 from dashboard.summaries.recorder import Condition, condition_of, move_of
 from dashboard.what_if import ingestion as whatif
 from domain.scenario import Scenario
-from wire.batch_query import Compared, Recounted, Result
+from wire.batch_query import Compared, Result
 from wire.job import Heartbeat
 from wire.sink import StateValue
 
@@ -76,25 +75,12 @@ log = structlog.get_logger(__name__)
 MAX_OUTCOME = 200
 """Longest outcome kept, characters."""
 
-TRANSITION = (
-    "scenario",
-    "asset",
-    "place",
-    "kind",
-    "version",
-    "at",
-    "previous",
-    "state",
-    "cause_type",
-    "cause",
-    "unconfirmed",
-)
-KEPT_UNCHANGED = frozenset(("reminder", "override-end", "schedule"))
-"""Causes of records that are in the history although the state stayed as it was."""
 BEAT = (*FIGURES, "mutes", "received_at")
 
 REPLACE = on_conflict("board_assetstate", COLUMNS, COLUMNS[:2], ("version",))
-REPLACE_TRANSITION = on_conflict("board_transition", TRANSITION, TRANSITION[:3], ("version",))
+REPLACE_TRANSITION = on_conflict(
+    "board_transition", change_rows.COLUMNS, change_rows.COLUMNS[:3], ("version",)
+)
 REPLACE_BEAT = on_conflict("job_bucketstatus", BEAT, ("bucket",), ("epoch", "offset", "at"))
 _INDEXED = itemgetter(*map(COLUMNS.index, queries.INDEXED))
 RENEWED = tuple(name for name in COLUMNS[2:] if name not in queries.INDEXED)
@@ -309,14 +295,11 @@ def _note_transition(
     changes: Changes, scenario: str, seen: Seen, current: Stored, condition: Condition
 ) -> None:
     """Note what the asset's history keeps of a record."""
-    cause = seen.shape.cause.type
-    if condition.state != current.state:
-        changes.transitions.append(_transition(scenario, seen, current.state))
-    elif cause in KEPT_UNCHANGED:
-        changes.transitions.append(_unchanged(scenario, seen, cause))
-    elif condition.unconfirmed != current.condition.unconfirmed:
-        kind = UNCONFIRMED if condition.unconfirmed else CONFIRMED
-        changes.transitions.append(_unchanged(scenario, seen, kind))
+    before = Shown(current.state, current.condition.unconfirmed)
+    after = Shown(condition.state, condition.unconfirmed)
+    kind = kind_of(before, after, seen.shape.cause.type)
+    if kind is not None:
+        changes.transitions.append(change_row(scenario, seen, kind, before))
 
 
 def _note_move(
@@ -334,10 +317,6 @@ def _note_move(
     if condition != current.condition or move.anew:
         of_assets = changes.moves.setdefault(place[0], {})
         of_assets.setdefault(place[1], summaries.Moves(before)).steps.append(move)
-
-
-def _is_unconfirmed(seen: Seen) -> bool:
-    return isinstance(seen.shape, StateValue) and seen.shape.unconfirmed
 
 
 def _doubts(row: tuple[Any, ...]) -> Doubts:
@@ -366,25 +345,6 @@ def _moves(changes: Changes) -> Iterator[Move]:
     for scenario, asset, place, kind, _version, at, previous, state, *_ in changes.transitions:
         if kind == CHANGE:
             yield Move(scenario, asset, place, at, state, previous)
-
-
-def _transition(scenario: str, seen: Seen, previous: str) -> tuple[Any, ...]:
-    """Return the row of a change; what came before is as the record says, if that is known."""
-    shape = seen.shape
-    if isinstance(shape, StateValue):
-        previous = shape.previous or ""
-    cause = msgspec.json.encode(shape.cause).decode()
-    at = shape.since if isinstance(shape, StateValue) else shape.cause.time
-    fields = (CHANGE, seen.version, at, previous, seen.state, shape.cause.type, cause)
-    return (scenario, seen.asset, seen.place, *fields, _is_unconfirmed(seen))
-
-
-def _unchanged(scenario: str, seen: Seen, kind: str) -> tuple[Any, ...]:
-    """Return the row of a record after which the state is what it was before."""
-    cause = seen.shape.cause
-    text = msgspec.json.encode(cause).decode()
-    fields = (kind, seen.version, cause.time, seen.state, seen.state, cause.type, text)
-    return (scenario, seen.asset, seen.place, *fields, _is_unconfirmed(seen))
 
 
 def _repeat(changes: Changes, scenario: str, current: Stored, seen: Seen, now: int) -> None:
@@ -460,7 +420,7 @@ def _write_rows(changes: Changes) -> None:
 def _write_transitions(rows: Iterable[tuple[Any, ...]]) -> None:
     """Write what history keeps; of records of one place it is the newest."""
     newest = {row[:3]: row for row in rows}
-    insert_many("board_transition", TRANSITION, list(newest.values()), REPLACE_TRANSITION)
+    insert_many("board_transition", change_rows.COLUMNS, list(newest.values()), REPLACE_TRANSITION)
 
 
 # ---- answers ------------------------------------------------------------------------------
@@ -526,7 +486,5 @@ def _take_results(results: Sequence[Result], now: int) -> None:
             continue  # another program's
         if isinstance(result, Compared):
             whatif.take_in(request, result, now)
-        elif isinstance(result, Recounted):
-            recounts.take_in(request, result, now)
         else:
             statestore.take_in(request, result, now)

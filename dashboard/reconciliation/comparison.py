@@ -16,6 +16,11 @@ from typing import Any
 from bus.base import Bus
 from dashboard.core.chunks import STATEMENT, chunks
 from dashboard.job.models import BucketStatus
+from dashboard.reconciliation.changes import (
+    ChangeComparison,
+    ChangeDifference,
+    FoldedHistory,
+)
 from dashboard.reconciliation.log_reader import OnProgress, read_on
 from dashboard.reconciliation.partition_replay import Emitted, Replay
 from dashboard.reconciliation.snapshots import Snapshots, begun
@@ -60,18 +65,21 @@ class Difference:
 @dataclass
 class Result:
     """The result of a run. records: replayed; compared: assets; unjudged: assets whose log's
-    beginning is gone; miscounted: kept numbers that are not those of the rows."""
+    beginning is gone; miscounted: kept numbers that are not those of the rows; changes: that
+    differ; changes_compared: kept changes of the records that were replayed."""
 
     records: int
     compared: int
     unjudged: int
     differences: list[Difference]
     miscounted: list[Miscounted]
+    changes: list[ChangeDifference] = field(default_factory=list)
+    changes_compared: int = 0
 
     @property
     def agrees(self) -> bool:
         """Return whether nothing was found."""
-        return not self.differences and not self.miscounted
+        return not self.differences and not self.miscounted and not self.changes
 
 
 class Reconciler:
@@ -116,7 +124,16 @@ class Reconciler:
             replay.watch()
         compared, differing = self._compare_all()
         differences = self._settle(differing)
-        return Result(records, compared, self._unjudged(), differences, miscounted())
+        changes, changes_compared = self._compare_changes()
+        return Result(
+            records,
+            compared,
+            self._unjudged(),
+            differences,
+            miscounted(),
+            changes,
+            changes_compared,
+        )
 
     # ---- the log ----------------------------------------------------------------------------
 
@@ -133,6 +150,7 @@ class Reconciler:
             if replay is None:
                 self._lost.add(place)
             else:
+                replay.history = FoldedHistory(replay.next_offset)
                 self._replays[place] = replay
         return {place: end for place, (_, end) in places.items() if place in self._replays}
 
@@ -253,6 +271,47 @@ class Reconciler:
             return Difference(scenario.name, asset, "extra")
         fields = _differing(scenario, row, emitted, replay, epochs)
         return Difference(scenario.name, asset, "differs", fields) if fields else None
+
+    # ---- changes ----------------------------------------------------------------------------
+
+    def _compare_changes(self) -> tuple[list[ChangeDifference], int]:
+        """Return the changes that differ, and how many kept ones were compared."""
+        found: list[ChangeDifference] = []
+        compared = 0
+        for name, scenario in self._scenarios.items():
+            comparison = ChangeComparison(
+                name, scenario.partitions, self._histories(name), self._clock
+            )
+            differences = comparison.all()
+            compared += comparison.compared
+            found += self._settle_changes(comparison, differences)
+        return found, compared
+
+    def _histories(self, scenario: str) -> dict[int, FoldedHistory]:
+        topic = self._topics.reports(scenario)
+        return {
+            partition: replay.history
+            for (own, partition), replay in self._replays.items()
+            if own == topic and replay.history is not None
+        }
+
+    def _settle_changes(
+        self, comparison: ChangeComparison, differences: list[ChangeDifference]
+    ) -> list[ChangeDifference]:
+        """Compare again what differed, as `_settle` does."""
+        deadline = time.monotonic() + self._grace_s
+        while differences:
+            assets = {each.asset for each in differences}
+            rows = comparison.rows_of(assets)
+            self._fold_on()
+            differences = comparison.of(assets, rows)
+            if time.monotonic() > deadline:
+                break
+            if differences:
+                time.sleep(0.2)
+        return differences
+
+    # ---- ages -------------------------------------------------------------------------------
 
     def _long_gone(self, record: Emitted) -> bool:
         """Return whether the row of a purged asset may have been deleted by now."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from bus.base import Message
 from dashboard.core import kafka_gateway
+from dashboard.reconciliation.changes import FoldedHistory
 from dashboard.reconciliation.log_bounds import NONE, Terms
 from domain.bounds import applied_time
 from domain.fold import Bucket, UnknownFoldVersion
@@ -29,9 +30,9 @@ class Replay:
     """One bucket's fold, with what it emitted.
 
     last: per asset what was last emitted; recent: all of it since `watch` was called; restored:
-    assets whose `last` came from a snapshot; terms: on which it is folded. A partition's first
-    scenario record also covers what came before it, so records are held back until it has been
-    read.
+    assets whose `last` came from a snapshot; terms: on which it is folded; history: of the changes
+    that it makes, where somebody compares them. A partition's first scenario record also covers
+    what came before it, so records are held back until it has been read.
     """
 
     scenario: str
@@ -43,11 +44,14 @@ class Replay:
     last: dict[str, Emitted] = field(default_factory=dict)
     recent: dict[str, list[Emitted]] | None = None
     restored: set[str] = field(default_factory=set)
+    history: FoldedHistory | None = None
     _held: list[Message] = field(default_factory=list)
 
     def watch(self) -> None:
         """Keep everything that is emitted from now on."""
         self.recent = {}
+        if self.history is not None:
+            self.history.watch()
 
     def feed(self, message: Message) -> None:
         """Apply the next record of the partition. Raises UnknownFoldVersion and KeysProblem."""
@@ -88,6 +92,9 @@ class Replay:
         for emission in bucket.apply(self._read(message), message.offset, time):
             if isinstance(emission, DeadLetter):
                 continue
+            if self.history is not None:
+                before = self.emissions_of(emission.asset)[-1:]
+                self.history.take(self.scenario, before[0] if before else None, emission)
             if self.recent is None:
                 self.restored.discard(emission.asset)
                 self.last[emission.asset] = emission

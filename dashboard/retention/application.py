@@ -10,6 +10,7 @@ from django.db.models import Count, Min
 
 from dashboard.core.retention import Retention, Thinning
 from dashboard.retention.models import Period, Remainder
+from dashboard.states.retention import CHANGES
 
 log = structlog.get_logger(__name__)
 
@@ -22,6 +23,11 @@ def periods_of(each: Declared) -> dict[str, int]:
     if not isinstance(each, Retention) or not each.by_scenario:
         return {}
     return dict(Period.objects.filter(key=each.key).values_list("scenario", "kept_ms"))
+
+
+def own_period_of(scenario: str) -> int | None:
+    """Return how long a scenario keeps its changes, ms, if it has a time of its own."""
+    return periods_of(CHANGES).get(scenario)
 
 
 def apply_one(each: Declared, now: int) -> int:

@@ -17,7 +17,6 @@ from dashboard.job.retention import KEPT as JOB
 from dashboard.labels.retention import KEPT as LABELS
 from dashboard.maintenance.retention import KEPT as MAINTENANCE
 from dashboard.notifications.retention import KEPT as NOTIFICATIONS
-from dashboard.recounts.models import KEPT as RECOUNTS
 from dashboard.replays.models import KEPT as REPLAYS
 from dashboard.schedules.retention import KEPT as SCHEDULES
 from dashboard.state_store.models import KEPT as READINGS
@@ -42,7 +41,6 @@ KEPT: tuple[Retention | Thinning, ...] = (
     *SAMPLES,
     *READINGS,
     *TRIALS,
-    *RECOUNTS,
     *INVOICES,
     *REPLAYS,
     *ACCOUNTS,

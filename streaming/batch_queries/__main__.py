@@ -21,16 +21,8 @@ from config.entry import enter
 from config.logs import configure_logs
 from config.settings import Settings
 from streaming.batch_queries.errors import QueryRefused
-from streaming.batch_queries.protocol import (
-    Ended,
-    Line,
-    ReadRequest,
-    RecountRequest,
-    Request,
-    Stepped,
-)
+from streaming.batch_queries.protocol import Ended, Line, ReadRequest, Request, Stepped
 from streaming.batch_queries.publisher import Publisher
-from streaming.batch_queries.recount import recount
 from streaming.batch_queries.replay import what_if
 from streaming.batch_queries.session import scratch_of, start_batch_session
 from streaming.batch_queries.state_reader import read_state
@@ -92,8 +84,6 @@ def _carry_out(settings: Settings, request: Request, teller: Teller) -> str:
     try:
         if isinstance(request, ReadRequest):
             return read_state(spark, request, publisher, teller.step)
-        if isinstance(request, RecountRequest):
-            return recount(spark, settings, bus, request, publisher, teller.step)
         return what_if(spark, settings, bus, request, publisher, teller.step)
     finally:
         publisher.close()

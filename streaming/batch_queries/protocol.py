@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from wire.batch_query import ReadState, Recount, Snapshot
+from wire.batch_query import ReadState, Snapshot
 from wire.job import Outcome, Step
 
 
@@ -31,15 +31,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, tag="what-if"):
     buckets: dict[str, Snapshot] = {}
 
 
-class RecountRequest(msgspec.Struct, frozen=True, tag="recount"):
-    """Count a scenario's hours from its log. rule: the one in force, as plain data."""
-
-    id: str
-    wanted: Recount
-    rule: dict[str, Any]
-
-
-Request = ReadRequest | ReplayRequest | RecountRequest
+Request = ReadRequest | ReplayRequest
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):

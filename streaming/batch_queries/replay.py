@@ -43,7 +43,7 @@ from streaming.processor import TallyProcessor
 from streaming.quarantine_bypass import jump, next_bounded_batch, plan_batch
 from streaming.query import SOURCE, batch_metadata
 from streaming.rules import dump_rule
-from wire.batch_query import Compared, Totals, lead_time, portions
+from wire.batch_query import Compared, Totals, portions
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -54,26 +54,20 @@ if TYPE_CHECKING:
 # Most records of a batch: a batch query has little memory.
 PER_BATCH: Mapping[Engine, int] = {"kernel": 100_000, "python": 50_000}
 LOOK_S = 0.5
-STATE = "state string, since bigint, unconfirmed boolean, cause struct<time:bigint>"
+STATE = "state string, since bigint"
 
 
 class Shown(msgspec.Struct):
-    """An asset's state, shown since `at` ms; said_at: when it was said, unconfirmed or not; offset,
-    step: of the version that shows it."""
+    """An asset's state, shown since `at` ms; offset, step: of the version that shows it."""
 
     asset: str
     state: str
     at: int
-    unconfirmed: bool
-    said_at: int
     offset: int
     step: int
 
 
-SHOWN = (
-    "asset string, state string, at bigint, unconfirmed boolean, said_at bigint, offset bigint, "
-    "step bigint"
-)
+SHOWN = "asset string, state string, at bigint, offset bigint, step bigint"
 # Shown, as Spark has it. state: null of an asset that is gone.
 
 
@@ -148,19 +142,12 @@ def in_words(totals: Totals) -> str:
 
 
 class Run:
-    """One replay: under one rule, or under those of the log."""
+    """One replay under one rule."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        settings: Settings,
-        scenario: Scenario,
-        home: Path,
-        *,
-        logged_rules: bool = False,
+        self, spark: SparkSession, settings: Settings, scenario: Scenario, home: Path
     ) -> None:
         self._spark, self._settings, self.scenario = spark, settings, scenario
-        self._logged_rules = logged_rules
         self._home, self._begun = home, home / "begun"
         self._begun.mkdir(parents=True)
         self._seeds: dict[str, str] = {}
@@ -168,9 +155,8 @@ class Run:
         self.engine: Engine = "python" if isinstance(scenario.rule, PythonRule) else "kernel"
 
     def take_up(self, bucket: Bucket) -> None:
-        """Begin a partition with this state, put under the run's rule if it has one."""
-        if not self._logged_rules:
-            bucket.apply(ScenarioChange(self.scenario), bucket.offset, bucket.clock)
+        """Begin a partition with this state, put under the run's rule."""
+        bucket.apply(ScenarioChange(self.scenario), bucket.offset, bucket.clock)
         seed = self._home / f"{bucket.partition}.seed"
         write_initial_state(seed, bucket, {}, self.engine, EPOCH)
         self._seeds[str(BucketId(self.scenario.name, bucket.partition))] = str(seed)
@@ -178,11 +164,6 @@ class Run:
             for name, asset in bucket.assets.items():
                 if asset.shown is not None:
                     file.write(msgspec.json.encode(_shown(name, asset)) + b"\n")
-
-    def lead_time(self, then: Scenario) -> int | None:
-        """Return how long before the window a state that `then` made must be, ms; None: never
-        enough."""
-        return 0 if self._logged_rules else lead_time(then, [self.scenario])
 
     def replay(self, window: Window, on_records: Callable[[int], None]) -> None:
         """Run through the window. on_records: called with how many records are through."""
@@ -227,7 +208,7 @@ class Run:
                 return
 
     def _source(self, window: Window, *, one_by_one: bool) -> DataFrame:
-        """Return a stream of the window's records; without the rules, if the run has its own."""
+        """Return a stream of the window's records without the rules."""
         begin: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in window.begin.items():
             begin.setdefault(topic, {})[str(partition)] = offset
@@ -242,8 +223,7 @@ class Run:
         if one_by_one:
             options["kafka.max.poll.records"] = "1"
         stream = self._spark.readStream.format("kafka").options(**options).load()
-        within = stream.where(_within(window))
-        return within if self._logged_rules else within.where(~_is_rule())
+        return stream.where(_within(window)).where(~_is_rule())
 
     def _through(self, source: DataFrame, window: Window) -> DataFrame:
         """Return the records for the states topic that an engine makes of the source."""
@@ -270,14 +250,11 @@ class Run:
         value = sql.from_json(sql.col("value").cast("string"), STATE)
         headers = sql.map_from_entries("headers")
         cause = sql.from_json(headers["cause"].cast("string"), "time bigint")
-        said_at = sql.coalesce(value["cause"]["time"], cause["time"])
         version = sql.split(headers["version"].cast("string"), r"\.")
         kept = batch.select(
             sql.col("key").cast("string").alias("asset"),
             value["state"].alias("state"),
             sql.coalesce(value["since"], cause["time"]).alias("at"),
-            sql.coalesce(value["unconfirmed"], sql.lit(False)).alias("unconfirmed"),
-            said_at.alias("said_at"),
             version[1].cast("long").alias("offset"),
             version[2].cast("long").alias("step"),
         )
@@ -285,38 +262,18 @@ class Run:
 
     def transitions(self) -> DataFrame:
         """Return the times (Unix ms) and states of each asset's changes of state, in order."""
-        return self._history(["state"], sql.col("at"), "state")
-
-    def statuses(self) -> DataFrame:
-        """Return the same with the turns of the mark `unconfirmed`, and the mark itself."""
-        at = sql.when(_same("state"), sql.col("said_at")).otherwise(sql.col("at"))
-        return self._history(["state", "unconfirmed"], at, "state", "unconfirmed")
-
-    def _history(self, watched: list[str], at: Column, *fields: str) -> DataFrame:
-        """Return, by asset, the time and the fields of each emission that changed what is watched.
-
-        at: of an emission beside which `before_...` has what was watched of the one before.
-        """
         from pyspark.sql import Window as Over
 
         (self._home / "emitted").mkdir(parents=True, exist_ok=True)
         reader = self._spark.read.schema(SHOWN)
         emitted = reader.json(str(self._begun)).union(reader.parquet(str(self._home / "emitted")))
         order = Over.partitionBy("asset").orderBy("offset", "step")
-        for name in watched:
-            emitted = emitted.withColumn(f"before_{name}", sql.lag(name).over(order))
-        same = reduce(lambda one, other: one & other, [_same(name) for name in watched])
-        moment = sql.struct("offset", "step", at.alias("at"), *fields)
-        changed = emitted.where(~same).groupBy("asset")
+        emitted = emitted.withColumn("before", sql.lag("state").over(order))
+        moment = sql.struct("offset", "step", "at", "state")
+        changed = emitted.where(~sql.col("state").eqNullSafe(sql.col("before"))).groupBy("asset")
         listed = changed.agg(sql.sort_array(sql.collect_list(moment)).alias("all"))
-        kept = ("at", *fields)
-        moments = sql.transform("all", lambda m: sql.struct(*(m[name] for name in kept)))
+        moments = sql.transform("all", lambda m: sql.struct(m["at"], m["state"]))
         return listed.select("asset", moments.alias("moments"))
-
-
-def _same(name: str) -> Column:
-    """Return the condition that an emission has of a field what the one before has."""
-    return sql.col(name).eqNullSafe(sql.col(f"before_{name}"))
 
 
 def _within(window: Window) -> Column:
@@ -335,8 +292,7 @@ def _is_rule() -> Column:
 
 def _shown(name: str, asset: Asset) -> Shown:
     """Return what an asset shows as a run begins."""
-    mark = asset.unconfirmed is not None
-    return Shown(name, asset.shown or "", asset.since, mark, asset.since, asset.offset, asset.step)
+    return Shown(name, asset.shown or "", asset.since, asset.offset, asset.step)
 
 
 def histories(running: DataFrame, proposed: DataFrame) -> Iterator[History]:

@@ -22,7 +22,7 @@ from streaming.batch_queries.log_times import Times
 from streaming.batch_queries.publisher import OnStep
 from streaming.buckets import BucketId
 from streaming.initial_state import check_place, read_snapshot
-from wire.batch_query import Began, Snapshot
+from wire.batch_query import Began, Snapshot, lead_time
 from wire.snapshot import DamagedSnapshot, load_fold
 
 # Most records that are replayed under each rule.
@@ -159,10 +159,6 @@ class Run(Protocol):
     def take_up(self, bucket: Bucket) -> None:
         """Begin a partition with this state, which it puts under the run's rule."""
 
-    def lead_time(self, then: Scenario) -> int | None:
-        """Return how long before the window a state that `then` made must be, ms; None: never
-        enough."""
-
 
 def begin_with(
     window: Window,
@@ -193,7 +189,8 @@ def _begin_with(
     name = runs[0].scenario.name
     bucket = _read(partition, kept, folder, name)
     clock, then = bucket.clock, bucket.scenario
-    if any((lead := run.lead_time(then)) is None or clock + lead >= since for run in runs):
+    lead = lead_time(then, [run.scenario for run in runs])
+    if lead is None or clock + lead >= since:
         raise DamagedSnapshot("its rule was another one, and it lies too near to the window")
     for run in runs:
         if bucket.scenario != then:  # it has been put under another rule

@@ -25,13 +25,12 @@ from streaming.batch_queries.protocol import (
     Ended,
     Line,
     ReadRequest,
-    RecountRequest,
     ReplayRequest,
     Request,
 )
 from streaming.checkpoint import Epoch, measure
 from streaming.engine import Engine
-from wire.batch_query import Cancel, ReadState, Recount, WhatIf, parameters_of
+from wire.batch_query import Cancel, ReadState, WhatIf, parameters_of
 from wire.job import Control, Outcome, Step, UnreadableJobRecord
 
 if TYPE_CHECKING:
@@ -210,15 +209,13 @@ def request_of(
     Raises UnreadableJobRecord, ScenarioError, or LookupError where there is nothing to be read.
     """
     wanted = parameters_of(ask)
-    assert isinstance(wanted, ReadState | WhatIf | Recount)
+    assert isinstance(wanted, ReadState | WhatIf)
     scenario = scenarios.get(wanted.scenario)
     if scenario is None:
         raise LookupError(f"{wanted.scenario} is not carried by the query {engine}")
     if isinstance(wanted, WhatIf):
         rules = scenario.to_plain(), overlaid(scenario, wanted.changes).to_plain()
         return ReplayRequest(ask.id, wanted.since, *rules, wanted.buckets)
-    if isinstance(wanted, Recount):
-        return RecountRequest(ask.id, wanted, scenario.to_plain())
     if measure(epoch.path) is None:
         raise LookupError("nothing has been committed yet: the first batch is under way")
     return ReadRequest(ask.id, wanted, scenario.partitions, str(epoch.path), engine, epoch.number)

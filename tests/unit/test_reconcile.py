@@ -22,6 +22,8 @@ from bus.memory import MemoryBus
 from dashboard.checkpoints.models import FoldSnapshot
 from dashboard.job.models import BucketStatus
 from dashboard.materialiser.worker import Materialiser
+from dashboard.reconciliation import changes
+from dashboard.reconciliation.changes import ChangeComparison
 from dashboard.reconciliation.comparison import Behind, Reconciler, Result
 from dashboard.reconciliation.log_reader import read_on
 from dashboard.reconciliation.management.commands import reconcile as command
@@ -239,6 +241,10 @@ def test_each_wrong_number_is_printed(as_json):
             "names in the index of their parts: expected 20, found 0",
             "kept count of assets of attack with the doubt disputed: expected 3, found 0",
             "9 records replayed, 7 assets compared, 0 differences, 3 counts on pages wrong",
+            (
+                "0 changes compared, 0 differences: those of the records that were replayed, as "
+                "far as retention keeps changes"
+            ),
         ]
 
 
@@ -495,3 +501,132 @@ def test_a_broker_that_is_not_there_is_named_soon(
         call_command("reconcile")
     assert error.value.returncode == 2
     assert time.monotonic() - begun < 3 * command.ANSWERS_S
+
+
+# ---- changes ------------------------------------------------------------------------------------
+
+
+def kept_changes(**fields: Any) -> Any:
+    """Return the changes that the database has, in order."""
+    return Transition.objects.filter(scenario="attack", **fields).order_by("place")
+
+
+def named(result: Result) -> list[tuple[str, str, str]]:
+    return [(each.asset, each.place, each.kind) for each in result.changes]
+
+
+@pytest.mark.parametrize("from_snapshot", [False, True])
+def test_changes_are_those_of_the_log(world, from_snapshot):
+    world.live(120)
+    world.snapshot()
+    world.live(120)
+    result = world.reconcile(from_snapshot=from_snapshot)
+    assert result.changes == []
+    assert result.agrees
+    held = Transition.objects.filter(scenario="attack").count()
+    assert (result.changes_compared == held) is not from_snapshot
+    assert 10 < result.changes_compared <= held
+    assert {row.kind for row in Transition.objects.all()} >= {"change", "unconfirmed"}
+
+
+def test_a_deleted_change_is_named(world):
+    world.live(120)
+    gone = kept_changes()[5]
+    gone.delete()
+    result = world.reconcile()
+    assert not result.agrees
+    assert named(result) == [(gone.asset, gone.place, "missing")]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("at", 1_790_000_000_001), ("previous", "x"), ("state", "x"), ("unconfirmed", None),
+     ("kind", "reminder"), ("cause_type", "purge"), ("cause", "{}")],
+)  # fmt: skip
+def test_a_change_bent_on_purpose_is_named(world, column, value):
+    world.live(120)
+    bent = kept_changes()[5]
+    found = getattr(bent, column)
+    setattr(bent, column, value)
+    bent.save()
+    result = world.reconcile()
+    assert named(result) == [(bent.asset, bent.place, "differs")]
+    assert result.changes[0].fields == {column: (found, value)}
+
+
+def test_a_change_that_never_was_is_named(world):
+    world.live(120)
+    extra = kept_changes()[5]
+    extra.pk, extra.place = None, extra.place[:-1] + "7"
+    extra.save()
+    assert named(world.reconcile()) == [(extra.asset, extra.place, "extra")]
+
+
+def test_changes_that_retention_may_have_deleted_are_not_missed(world, monkeypatch):
+    world.live(120)
+    ordered = list(kept_changes().order_by("at"))
+    edge = ordered[len(ordered) // 2].at
+    monkeypatch.setattr(changes, "history_edge", lambda _scenario, _now: edge)
+    older = Transition.objects.filter(at__lt=edge)
+    (kept,) = older[:1]
+    older.exclude(pk=kept.pk).delete()
+    result = world.reconcile()
+    assert result.changes == []
+    assert result.changes_compared == len([row for row in ordered if row.at >= edge])
+    kept_changes(at__gte=edge)[3].delete()
+    assert len(world.reconcile().changes) == 1
+
+
+def test_changes_from_before_what_the_log_holds_are_not_compared(world):
+    world.live(80)
+    world.snapshot()
+    before = Transition.objects.count()
+    world.live(80)
+    for topic, partition in world.job.bus.offsets([world.job.topics.reports("attack")]):
+        snapshot = FoldSnapshot.objects.get(scenario="attack", partition=partition)
+        world.job.bus.truncate(topic, partition, snapshot.next_offset)
+    result = world.reconcile()
+    assert result.changes == []
+    assert 0 < result.changes_compared == Transition.objects.count() - before
+    kept_changes().first().delete()
+    assert world.reconcile().changes == []
+    kept_changes().last().delete()
+    assert len(world.reconcile().changes) == 1
+
+
+def test_changes_that_come_meanwhile_are_no_difference(world, monkeypatch):
+    world.live(50)
+    read = ChangeComparison._rows
+
+    def late(self, *args):
+        world.live(30)
+        return read(self, *args)
+
+    monkeypatch.setattr(ChangeComparison, "_rows", late)
+    assert world.reconcile().changes == []
+
+
+def test_a_rebuild_that_says_again_what_was_is_no_difference(world):
+    """The last record of an asset, in an epoch of its own, makes no second change of it."""
+    world.live(120)
+    row = AssetState.objects.filter(purged=False).exclude(cause_type="reminder").first()
+    assert row
+    began = kept_changes(asset=row.asset, kind="change").last()
+    assert began.place < row.version[7:]
+    began.pk, began.place, began.version = None, row.version[7:], f"000002{row.version[6:]}"
+    began.save()
+    assert world.reconcile().changes == []
+    kept_changes(asset=row.asset, kind="change", version__startswith="000001").last().delete()
+    assert world.reconcile().changes == []
+
+
+def test_what_differs_in_changes_is_printed(world):
+    world.live(60)
+    gone = kept_changes()[5]
+    gone.delete()
+    out = StringIO()
+    command.Command(stdout=out)._print(world.reconcile(), as_json=False)
+    told = out.getvalue()
+    assert f"attack/{gone.asset}: change to {gone.state} " in told
+    assert "is missing" in told
+    assert re.search(r"[\d,]+ changes compared, 1 differences", told)

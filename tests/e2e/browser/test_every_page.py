@@ -160,8 +160,6 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "rules:review": sent("Review the change", vote_lifetime="9m"),
         "state_store:readings": "/state-store/?scenario=attack",
         "state_store:reading": sent("Read it"),
-        "recounts:recounts": (cancelled, "/summary/recounts/"),
-        "recounts:recount": sent("Count", scenario="attack", since=AN_HOUR_AGO),
         "what_if:trial": (cancelled, "/what-if/?scenario=attack", sent("Try it", min_voters="1")),
         "replays:replay": (cancelled, "/replay/"),
         "retention:retention": "/console/retention/",

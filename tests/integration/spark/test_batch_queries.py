@@ -26,13 +26,10 @@ from domain.scenario import Scenario
 from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
 from streaming.batch_queries.comparison import History, Tally, compare
-from streaming.batch_queries.hour_sums import Status
 from streaming.batch_queries.runner import BatchQueries
 from streaming.checkpoint import Epoch
 from wire.batch_query import (
-    KINDS_OF_TIME,
     Compared,
-    Recounted,
     Result,
     Stored,
     StoredAsset,
@@ -496,89 +493,6 @@ def test_a_what_if_begins_with_snapshots(own_job: Job, monkeypatch: pytest.Monke
     assert totals.began[1].at == since - 42 * MINUTE, "a life, its memory, and the longest hold"
     assert "digest" in totals.began[1].why
     assert totals.different > 10
-
-
-# ---- recount ------------------------------------------------------------------------------------
-
-
-def statuses(job: Job, rule: Scenario, end: dict[int, int]) -> dict[str, list[Status]]:
-    """Return what each asset showed, and whether unconfirmed, by the plain fold of the log."""
-    shown: dict[str, list[Status]] = {}
-    for partition, log in logs(job, rule.name).items():
-        bucket = Bucket(rule, partition, 1)
-        for m in (m for m in log if m.offset < end[partition]):
-            record = decode_placed(m.key, m.value, m.timestamp, partition, rule.partitions)
-            for out in bucket.apply(record, m.offset, m.timestamp):
-                if not isinstance(out, StateRecord | Tombstone):
-                    continue
-                history = shown.setdefault(out.asset, [])
-                state = out.state if isinstance(out, StateRecord) else None
-                mark = isinstance(out, StateRecord) and out.unconfirmed
-                before = history[-1] if history else Status(0, None, unconfirmed=False)
-                if (state, mark) != (before.state, before.unconfirmed):
-                    at = out.cause.time
-                    if isinstance(out, StateRecord) and state != before.state:
-                        at = out.since
-                    history.append(Status(at, state, mark))
-    return shown
-
-
-@pytest.mark.extensive(guard="tests/unit/test_recount_sums.py::test_each_hour_has_its_milliseconds")
-def test_a_recount_adds_up_what_the_fold_has(own_job: Job) -> None:
-    job = own_job
-    job.configure(SCENARIOS)
-    job.start()
-    load = Load(job, 34)
-    load.send(150)
-    other = overlaid(job.scenarios()["sites"], {"min_voters": 1})
-    for partition in range(other.partitions):  # a rule that changes in the middle
-        topic = job.topics.reports("sites")
-        job.bus.producer().send_and_wait(topic, None, encode_scenario(other), partition=partition)
-    for _ in range(2):
-        load.send(100)
-        time.sleep(0.4)  # real time passes, so that holds and expiries fall due
-    load.finish()
-    begun = min(log[0].timestamp for log in logs(job, "sites").values()) - 1
-    excluded = {"asset/3 é": [(begun + 200, begun + 500), (begun + 600, begun + 601)]}
-    wish = {"scenario": "sites", "since": begun, "until": begun + 4 * 3_600_000,
-            "zone": "Asia/Kolkata", "excluded": excluded}  # fmt: skip
-    id_ = ask(job, "recount", wish)
-    answer = ended(job, id_)
-    assert answer.outcome == "done", answer.why
-    parts = [part for part in brought(job, id_) if isinstance(part, Recounted)]
-    rows = [row for part in parts for row in part.rows]
-    totals = parts[-1].totals
-    assert totals is not None
-    end = {partition: end for partition, (_, end) in totals.offsets.items()}
-    shown = statuses(job, job.scenarios()["sites"], end)
-
-    for kind in KINDS_OF_TIME:
-        expected = sum(
-            time_of(kind, history, excluded.get(asset, []), totals.since, totals.until)
-            for asset, history in shown.items()
-        )
-        assert sum(getattr(row, kind) for row in rows) == expected, kind
-        assert expected > 0, kind
-    assert totals.assets > 20
-    assert totals.incidents >= totals.affected > 5
-    assert sum(row.incidents for row in rows) == totals.incidents
-
-
-def time_of(
-    kind: str, history: list[Status], excluded: list[tuple[int, int]], since: int, until: int
-) -> int:
-    """Count the milliseconds, one by one, that an asset was so."""
-    after = [*history[1:], Status(until, None, unconfirmed=False)]
-    count = 0
-    for status, following in zip(history, after, strict=True):
-        if status.state is None:
-            continue
-        own = "good" if status.state == "clear" else "bad"
-        own = "unconfirmed" if status.unconfirmed else own
-        for at in range(max(since, status.at), min(until, following.at)):
-            cut = any(begin <= at < end for begin, end in excluded)
-            count += kind == ("maintenance" if cut else own)
-    return count
 
 
 def test_what_cannot_be_carried_out_is_answered(job: Job) -> None:

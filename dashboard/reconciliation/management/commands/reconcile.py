@@ -14,10 +14,12 @@ from bus.base import Bus, BusError, Refused, Unavailable
 from bus.kafka import KafkaBus
 from dashboard.core.progress_bar import Bar
 from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.times import now_ms
+from dashboard.core.times import now_ms, utc
+from dashboard.reconciliation.changes import ChangeDifference
 from dashboard.reconciliation.comparison import Behind, Difference, Reconciler, Result
 from dashboard.reconciliation.snapshots import Snapshots
 from dashboard.states.aggregates import Miscounted
+from dashboard.states.models import CHANGE
 
 ANSWERS_S = 5.0
 """How long Kafka may take to answer at all, s: what asks the log later waits longer."""
@@ -75,12 +77,18 @@ class Command(BaseCommand):
             return
         for difference in result.differences:
             self._describe(difference)
+        for change in result.changes:
+            self._describe_change(change)
         for number in result.miscounted:
             self.stdout.write(f"{_named(number)}: expected {number.expected}, found {number.found}")
         self.stdout.write(
             f"{result.records:,} records replayed, {result.compared:,} assets compared, "
             f"{len(result.differences):,} differences, "
             f"{len(result.miscounted):,} counts on pages wrong"
+        )
+        self.stdout.write(
+            f"{result.changes_compared:,} changes compared, {len(result.changes):,} differences: "
+            "those of the records that were replayed, as far as retention keeps changes"
         )
         if result.unjudged:
             self.stdout.write(
@@ -91,6 +99,16 @@ class Command(BaseCommand):
     def _describe(self, difference: Difference) -> None:
         self.stdout.write(f"{difference.scenario}/{difference.asset}: {difference.kind}")
         for name, (expected, actual) in difference.fields.items():
+            self.stdout.write(f"    {name}: expected {expected!r}, found {actual!r}")
+
+    def _describe_change(self, each: ChangeDifference) -> None:
+        what = f"change to {each.state or 'purged'}" if each.what == CHANGE else each.what
+        said = {"missing": "is missing", "extra": "is not in the log"}.get(each.kind, "differs")
+        offset = int(each.place.split(".")[0])
+        self.stdout.write(
+            f"{each.scenario}/{each.asset}: {what} at {utc(each.at)} (offset {offset}) {said}"
+        )
+        for name, (expected, actual) in each.fields.items():
             self.stdout.write(f"    {name}: expected {expected!r}, found {actual!r}")
 
 
