@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -427,6 +428,13 @@ def checked(*arguments: str) -> tuple[int, str]:
     return 0, out.getvalue()
 
 
+COMPARED = (
+    "Compared are incidents and spans since each asset's first change that retention keeps, sums "
+    "of whole hours since then, and without --to the answers that are kept about what goes on."
+)
+NOTHING = f"{COMPARED}\nNo difference.\n"
+
+
 def test_sums_are_checked_against_the_changes_of_states(
     maintained: None, monkeypatch: pytest.MonkeyPatch
 ):
@@ -436,15 +444,15 @@ def test_sums_are_checked_against_the_changes_of_states(
     lived(topic, BEGUN, ENDED, seed=3)
     materialise(topic.messages)
     assert checked() == (0, "\n".join(f"{n}: nothing is summed up yet." for n in scenarios())
-                         + "\nNo difference.\n")  # fmt: skip
+                         + f"\n{NOTHING}")  # fmt: skip
     sum_up(NOW)
-    assert checked("--scenario", "attack") == (0, "No difference.\n")
+    assert checked("--scenario", "attack") == (0, NOTHING)
     row = HourRow.objects.filter(bad__gt=0, begin__gt=at("2026-03-12T00:00")).earliest("begin")
     HourRow.objects.filter(pk=row.pk).update(bad=row.bad - 1)
     code, told = checked("--scenario", "attack")
     assert code == 1
-    assert told.endswith(f"bad: kept {row.bad - 1}, counted {row.bad}\n1 differences\n")
-    assert checked("--scenario", "attack", "--to", "2026-03-11") == (0, "No difference.\n")
+    assert told.endswith(f"bad: kept {row.bad - 1}, counted {row.bad}\n{COMPARED}\n1 differences\n")
+    assert checked("--scenario", "attack", "--to", "2026-03-11") == (0, NOTHING)
     with pytest.raises(CommandError, match="expected one of attack"):
         checked("--scenario", "nope")
 
@@ -457,16 +465,62 @@ def summed(monkeypatch: pytest.MonkeyPatch) -> None:
     lived(topic, BEGUN, NOW, seed=3)
     materialise(topic.messages)
     sum_up(NOW)
-    assert checked("--scenario", "attack") == (0, "No difference.\n")
+    assert checked("--scenario", "attack") == (0, NOTHING)
 
 
 def differing() -> list[str]:
     """What the command lists, without scenario and time."""
     code, told = checked("--scenario", "attack")
     assert code == 1
-    *lines, number = told.splitlines()
+    *lines, compared, number = told.splitlines()
+    assert compared == COMPARED
     assert number == f"{len(lines)} differences"
-    return [line.partition("UTC ")[2] for line in lines]
+    return [line.partition("UTC ")[2] or line for line in lines]
+
+
+def test_a_deleted_incident_and_an_extra_one_are_named(summed: None):
+    *_, gone = Incident.objects.exclude(ended_at=None).order_by("began_at")
+    gone.delete()
+    assert differing() == [f"{gone.asset} incident: kept none, counted one"]
+    gone.save()
+    assert checked("--scenario", "attack")[0] == 0
+    gone.pk, gone.place = None, gone.place[:-1] + "7"
+    gone.save()
+    assert differing() == [f"{gone.asset} incident: kept one, counted none"]
+
+
+@pytest.mark.parametrize(
+    ("model", "column", "value", "what"),
+    [
+        (Incident, "began_at", 1, "incident, began_at"),
+        (Incident, "ended_at", 1, "incident, ended_at"),
+        (Incident, "changes", 1, "incident, changes"),
+        (Incident, "worst", "x", "incident, worst"),
+        (Presence, "end", 1, "time on the board, end"),
+        (TroubleSpan, "state", "x", "time of trouble, state"),
+        (TroubleSpan, "begin", 1, "time of trouble, begin"),
+    ],
+)
+def test_a_bent_row_of_history_is_named(
+    summed: None, model: Any, column: str, value: int | str, what: str
+):
+    ending = "ended_at" if model is Incident else "end"
+    *_, row = model.objects.exclude(**{ending: None}).order_by(ending)
+    counted = getattr(row, column)
+    kept = counted + value if isinstance(value, int) else value
+    model.objects.filter(pk=row.pk).update(**{column: kept})
+    assert f"{row.asset} {what}: kept {kept}, counted {counted}" in differing()
+
+
+def test_a_bent_answer_is_named(summed: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kept_sums, "SLOW_S", 0.0)
+    tasks.keep_answers(NOW)
+    assert checked("--scenario", "attack")[0] == 0
+    bent, *_ = KeptSum.objects.filter(key__startswith="worst").exclude(data="[]")
+    data = json.loads(bent.data)
+    data[0][1] += 1
+    KeptSum.objects.filter(pk=bent.pk).update(data=json.dumps(data))
+    assert differing() == [f"kept answer {bent.key}: another one is counted"]
 
 
 def test_what_was_not_observed_is_checked_as_such(summed: None):
@@ -475,7 +529,7 @@ def test_what_was_not_observed_is_checked_as_such(summed: None):
     assert checked("--scenario", "attack")[0] == 1
     mark({"attack": low})
     sum_up(NOW)
-    assert checked("--scenario", "attack") == (0, "No difference.\n")
+    assert checked("--scenario", "attack") == (0, NOTHING)
 
 
 @pytest.mark.parametrize("name", ["incidents", "false_alarms"])
@@ -504,11 +558,11 @@ def test_sums_of_assets_and_days_are_checked(summed: None):
         scenario="attack", asset="nobody", day=date(2026, 3, 30).toordinal(), bad=5, unconfirmed=0,
         maintenance=0, service_bad=0, service_unconfirmed=0, service_maintenance=0,
     )  # fmt: skip
-    told = differing()
+    told = [line for line in differing() if not line.startswith("kept answer")]
     assert told[0] == f"{changed.asset} service_bad: kept 1, counted {changed.service_bad}"
     assert f"{gone.asset} bad: kept None, counted {gone.bad}" in told
     assert told[-1] == "nobody bad: kept 5, counted 0"
-    assert checked("--scenario", "attack", "--to", "2026-03-10") == (0, "No difference.\n")
+    assert checked("--scenario", "attack", "--to", "2026-03-10") == (0, NOTHING)
 
 
 def test_the_day_that_goes_on_is_checked_as_far_as_it_is_summed_up(summed: None):
@@ -518,7 +572,7 @@ def test_the_day_that_goes_on_is_checked_as_far_as_it_is_summed_up(summed: None)
     AssetDay.objects.filter(pk=today.pk).update(bad=today.bad + 1)
     assert differing() == [f"{today.asset} bad: kept {today.bad + 1}, counted {today.bad}"]
     mark({"attack": at("2026-04-01T06:00")})
-    assert checked("--scenario", "attack") == (0, "No difference.\n")
+    assert checked("--scenario", "attack") == (0, NOTHING)
 
 
 def test_a_window_that_is_planned_afterwards_is_cut_out(world_zone: None):
