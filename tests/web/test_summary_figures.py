@@ -33,20 +33,15 @@ from lived_month import (
 )
 
 from bus.base import Message
-from bus.memory import MemoryBus
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.incidents.models import Incident
 from dashboard.maintenance.models import Window
 from dashboard.maintenance.windows import Excluded, windows_changed
 from dashboard.materialiser.batch import sort_out
-from dashboard.materialiser.worker import Materialiser
 from dashboard.materialiser.writer import write
-from dashboard.states.models import AssetState, Transition
-from dashboard.states.record_rows import place_of
 from dashboard.summaries import (
     calculation,
     kept_sums,
-    older_assets,
     raw_history,
     targets,
     tasks,
@@ -64,7 +59,6 @@ from dashboard.summaries.models import (
     Progress,
     TroubleSpan,
 )
-from dashboard.summaries.older_assets import seed
 from dashboard.summaries.recorder import mark
 from dashboard.summaries.rollups import sum_up_day
 from domain.history.periods import Period, between, containing
@@ -645,173 +639,3 @@ def test_after_a_full_hour_a_page_does_not_wait_for_the_worker(
     later = summary(question, NOW)
     assert set(KeptSum.objects.values_list("key", flat=True)) > calculated
     assert (later.whole, later.worst) == (answer.whole, answer.worst)
-
-
-# ---- assets that were on the board before there were spans ------------------------------------
-
-SPANS = ("asset", "place", "begin", "end", "end_place")
-TROUBLES = (*SPANS, "state", "unconfirmed")
-INCIDENTS = ("asset", "place", "began_at", "ended_at", "state", "worst", "changes")
-
-
-def spans_kept() -> dict[str, list[Any]]:
-    return {
-        "presences": sorted(Presence.objects.values_list(*SPANS)),
-        "troubles": sorted(TroubleSpan.objects.values_list(*TROUBLES)),
-        "incidents": sorted(Incident.objects.values_list(*INCIDENTS)),
-    }
-
-
-def forget_spans() -> None:
-    """As in a database of a version that kept changes alone."""
-    for model in (Presence, TroubleSpan, Incident, HourRow, AssetDay, Progress):
-        model.objects.all().delete()
-
-
-def seed_all() -> list[int]:
-    return [portion.assets for portion in seed(scenarios(), NOW)]
-
-
-def whole_life() -> Topic:
-    """A topic at whose end every asset is on the board."""
-    topic = Topic()
-    lived(topic, BEGUN, ENDED, seed=5)
-    for asset in ASSETS:
-        topic.put(ENDED, asset, "clear")
-    return topic
-
-
-def test_kept_changes_make_the_spans_that_their_records_make():
-    topic = whole_life()
-    materialise(topic.messages)
-    made = spans_kept()
-    assert all(made.values())
-    assert seed_all() == []  # they are there
-    forget_spans()
-    assert seed_all() == [len(ASSETS)]
-    assert spans_kept() == made
-    assert seed_all() == []
-    Progress.objects.update(seeded_at=None)
-    assert seed_all() == []
-    assert spans_kept() == made
-
-
-def test_what_is_seeded_goes_on_and_is_summed_up():
-    """An upgrade in the middle of a history, by a materialiser in its first start."""
-    set_up()
-    topic = whole_life()
-    half = next(n for n in range(300, 999) if len({m.key for m in topic.messages[:n]}) == 6)
-    while any(m.value is None for m in last_of_each(topic.messages[:half])):
-        half += 1
-    materialise(topic.messages[:half])
-    forget_spans()
-    Alarm.objects.filter(end=None).delete()
-    assert seed_all()
-    seeded = Progress.objects.get(scenario="attack")
-    assert seeded.dirty_since == min(m.timestamp for m in topic.messages)
-    materialise(topic.messages[half:])
-    acknowledge_all()
-    past = history(topic.messages)
-    question = Question(("attack",), PERIODS["the month"], "tier")
-    with no_windows():
-        sum_up(NOW)
-        answer, (span, _) = summary(question, NOW), spans_of(question.period, NOW)
-        counted = past.count(*span, ZONE, ALL_WINDOWS, None)
-        assert tuple(answer.whole.now.times) == counted.total()
-        check_attacks(answer.whole.now, past, span)
-
-
-def last_of_each(messages: list[Message]) -> list[Message]:
-    return list({message.key: message for message in messages}.values())
-
-
-def test_an_asset_without_kept_changes_is_there_since_its_state_is():
-    topic = Topic()
-    begun = at("2026-03-20T06:00")
-    topic.put(begun, "shop", "under-attack")
-    topic.put(begun + HOUR, "shop", "under-attack")
-    topic.put(begun, "bank", "clear", unconfirmed=True)
-    topic.put(begun, "calm", "clear")
-    topic.put(begun, "gone", "suspicious")
-    topic.put(begun + HOUR, "gone", "")
-    materialise(topic.messages)
-    forget_spans()
-    Transition.objects.all().delete()
-    assert seed_all() == [3]
-    place = place_of(AssetState.objects.get(asset="shop").version)
-    incident = Incident.objects.get()
-    assert (incident.asset, incident.place, incident.began_at) == ("shop", place, begun)
-    assert sorted(TroubleSpan.objects.values_list("asset", "begin", "end", "unconfirmed")) == [
-        ("bank", begun, None, True), ("shop", begun, None, False)
-    ]  # fmt: skip
-    assert set(Presence.objects.values_list("asset", "begin", "end")) == {
-        (asset, begun, None) for asset in ("shop", "bank", "calm")
-    }
-    over = begun + 5 * HOUR
-    later = len(topic.messages)
-    topic.put(over, "shop", "clear")
-    topic.put(over, "bank", "")
-    materialise(topic.messages[later:])
-    assert Incident.objects.get().ended_at == over
-    assert set(TroubleSpan.objects.values_list("end", flat=True)) == {over}
-    assert Presence.objects.get(asset="bank").end == over
-    assert Presence.objects.get(asset="shop").end is None
-
-
-def test_a_state_that_is_older_than_kept_changes_counts_from_its_beginning():
-    topic = Topic()
-    begun = at("2026-03-20T06:00")
-    reminder = {"type": "reminder", "partition": 0, "offset": 2, "time": begun + DAY}
-    topic.put(begun, "shop", "under-attack")
-    topic.put(begun + DAY, "shop", "under-attack", cause=reminder)
-    topic.put(begun, "bank", "clear")
-    topic.put(begun + DAY, "bank", "clear", unconfirmed=True)
-    materialise(topic.messages)
-    forget_spans()
-    Transition.objects.filter(at__lte=begun).delete()
-    assert seed_all() == [2]
-    assert set(TroubleSpan.objects.values_list("asset", "begin")) == {
-        ("shop", begun), ("bank", begun + DAY)
-    }  # fmt: skip
-    assert Incident.objects.get().began_at == begun
-
-
-def test_known_incidents_stay_as_they_are():
-    """Incidents may be kept for longer than spans are."""
-    topic = whole_life()
-    topic.put(ENDED + HOUR, "shop", "under-attack")
-    materialise(topic.messages)
-    acknowledge_all()
-    known = sorted(Incident.objects.values_list("pk", *INCIDENTS, "acknowledged_at"))
-    Presence.objects.all().delete()
-    Progress.objects.all().delete()
-    assert seed_all() == [len(ASSETS)]
-    assert sorted(Incident.objects.values_list("pk", *INCIDENTS, "acknowledged_at")) == known
-
-
-def test_a_seed_that_was_cut_short_goes_on(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(older_assets, "STATEMENT", 2)
-    topic = whole_life()
-    materialise(topic.messages)
-    made = spans_kept()
-    forget_spans()
-    first = next(seed(scenarios(), NOW))  # and no more
-    assert first == ("attack", 2, 2, len(ASSETS))
-    assert set(Progress.objects.values_list("seeded_at", flat=True)) == {None}
-    assert seed_all() == [2, 2]
-    assert spans_kept() == made
-    assert Progress.objects.get(scenario="attack").dirty_since == BEGUN - 3 * DAY
-
-
-def test_the_materialiser_seeds_in_its_first_start():
-    topic = whole_life()
-    materialise(topic.messages)
-    made = spans_kept()
-    forget_spans()
-    bus = MemoryBus(lambda: NOW)
-    worker = Materialiser(bus, topics(), scenarios(), lambda: NOW)
-    worker.step()
-    assert spans_kept() == made
-    assert set(Progress.objects.values_list("scenario", "seeded_at")) == {
-        (name, NOW) for name in scenarios()
-    }
