@@ -115,7 +115,7 @@ def _differences(job: Any) -> int:
         job.bus, job.topics, job.scenarios, kept, lambda: START, patience_s=5, grace_s=0
     )
     result = reconciler.run()
-    return len(result.differences) + len(result.miscounted)
+    return len(result.differences) + len(result.miscounted) + len(result.changes)
 
 
 if __name__ == "__main__":
