@@ -8,7 +8,7 @@ PYTHON := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help environment setup run test test-all test-fast lint types lock jars-lock sbom audit agents-wheel target-stop target-start status pictures \
-	bench bench-drain bench-recovery bench-live bench-pauses bench-materialise bench-summary bench-seed bench-scale bench-emission bench-sessions bench-stores bench-standby bench-peers bench-growth bench-quick clean
+	bench bench-drain bench-recovery bench-live bench-pauses bench-materialise bench-summary bench-scale bench-emission bench-sessions bench-stores bench-standby bench-peers bench-growth bench-quick clean
 
 help:
 	@echo "make run           start everything (Ctrl-C stops it)"
@@ -22,7 +22,7 @@ help:
 	@echo "make pictures      take the pictures of README and tour from a running copy"
 	@echo "make bench         measure everything for bench/results/tables.md (some hours on a quiet machine)"
 	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-pauses, bench-materialise, bench-summary,"
-	@echo "                   bench-seed, bench-scale, bench-emission, bench-sessions, bench-stores, bench-standby,"
+	@echo "                  , bench-scale, bench-emission, bench-sessions, bench-stores, bench-standby,"
 	@echo "                   bench-growth, bench-peers (Kafka Streams, Flink, Quix Streams: fetches them first)"
 	@echo "make bench-quick   the main ratios to the peers, in under five minutes"
 	@echo "make lock          pin the Python packages anew (jars-lock: the Java archives)"
@@ -101,7 +101,7 @@ pictures:
 	@$(PYTHON) -m ops.pictures
 
 # One after the other, also with -j: they would slow each other. OPTIONS="--engines kernel", for one.
-BENCHES := drain recovery live pauses materialise summary seed scale emission sessions stores standby peers growth
+BENCHES := drain recovery live pauses materialise summary scale emission sessions stores standby peers growth
 
 bench:
 	@for name in $(BENCHES); do $(MAKE) --no-print-directory bench-$$name || exit 1; done

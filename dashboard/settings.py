@@ -164,15 +164,8 @@ def _cache(name: str) -> dict:
 CACHES = {name: _cache(name) for name in CACHE_ENTRIES}
 
 if TALLYBOARD.redis_url:
-    CHANNEL_LAYERS = {
-        "default": {
-            "BACKEND": "channels_redis.core.RedisChannelLayer",
-            "CONFIG": {"hosts": [TALLYBOARD.redis_url]},
-        }
-    }
     CELERY_BROKER_URL = TALLYBOARD.redis_url
 else:
-    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     CELERY_BROKER_URL = "filesystem://"
     CELERY_BROKER_TRANSPORT = "dashboard.core.file_queue:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {

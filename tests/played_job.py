@@ -89,14 +89,15 @@ def _materialise(job: Any) -> None:
 
 def _content() -> list[list[Any]]:
     from dashboard.job.models import BucketStatus
-    from dashboard.materialiser.writer import BEAT, TRANSITION
+    from dashboard.materialiser.writer import BEAT
+    from dashboard.states.change_rows import COLUMNS as CHANGE_COLUMNS
     from dashboard.states.models import Answer, AssetState, Transition
     from dashboard.states.record_rows import COLUMNS
 
     tables: list[list[Any]] = []
     for model, columns in (
         (AssetState, COLUMNS),
-        (Transition, TRANSITION),
+        (Transition, CHANGE_COLUMNS),
         (Answer, ("command", "outcome", "version", "at")),
         (BucketStatus, BEAT),
     ):
@@ -114,7 +115,7 @@ def _differences(job: Any) -> int:
         job.bus, job.topics, job.scenarios, kept, lambda: START, patience_s=5, grace_s=0
     )
     result = reconciler.run()
-    return len(result.differences) + len(result.miscounted)
+    return len(result.differences) + len(result.miscounted) + len(result.changes)
 
 
 if __name__ == "__main__":

@@ -103,9 +103,6 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
 # A bucket's clock ahead of the worker's own by more than this stands still: an alarm.
 AHEAD_MS = 5_000
 
-# Most agents that a heartbeat names; the rest is summed under the empty name.
-MAX_LATENESS = 50
-
 # Largest parameters of an ask, bytes of JSON.
 MAX_PARAMETERS = 65_536
 

@@ -18,8 +18,8 @@ from dashboard.annotations.acknowledgements import Move, by_asset
 from dashboard.annotations.row_marks import Mark
 from dashboard.core.chunks import LONG, chunks
 from dashboard.core.sql import insert_many, on_conflict
-from dashboard.incidents.models import Incident, real
-from dashboard.states.queries import fetched, listed
+from dashboard.incidents.models import Incident
+from dashboard.states.queries import fetched
 from domain.notifications.events import BEGUN, CHANGED, ENDED, WITHDRAWN
 from domain.scenario import Scenario
 
@@ -33,7 +33,6 @@ _OPEN = f"""\
 SELECT {", ".join(WRITTEN)} FROM incidents_incident
 WHERE ended_at IS NULL AND scenario = %s"""  # noqa: S608 - our own names
 _WRITTEN = attrgetter(*WRITTEN)
-LEAVE = "ON CONFLICT (scenario, asset, place) DO NOTHING"
 
 
 @dataclass(slots=True)
@@ -105,37 +104,8 @@ def _record(scenario: Scenario, of_assets: dict[str, list[Move]]) -> list[Incide
         of_asset, its_changes = follow(scenario, running.get(asset, []), moves)
         touched += of_asset
         changes += its_changes
-    _write(touched, REPLACE)
+    _write(touched)
     return changes
-
-
-def record_past(moves: Iterable[Move], scenarios: dict[str, Scenario]) -> None:
-    """Write the incidents that changes of the past make, but none in whose time one is known of its
-    asset. Nobody is told of them."""
-    for name, of_assets in by_asset(moves).items():
-        for assets in chunks(sorted(of_assets), LONG):
-            known = _times(name, assets)
-            past = (
-                incident
-                for asset in assets
-                for incident in follow(scenarios[name], [], of_assets[asset])[0]
-                if not any(_overlaps(incident, each) for each in known.get(asset, ()))
-            )
-            _write(past, LEAVE)
-
-
-def _times(scenario: str, assets: list[str]) -> dict[str, list[Course]]:
-    """Return the known incidents of assets, those aside that a rebuild did not find again."""
-    rows = real().filter(scenario=scenario, asset__in=listed(assets))
-    by_asset: dict[str, list[Course]] = {}
-    for row in rows.values_list(*WRITTEN):
-        by_asset.setdefault(row[1], []).append(Course(*row))
-    return by_asset
-
-
-def _overlaps(one: Course, two: Course) -> bool:
-    first, last = sorted((one, two), key=lambda each: each.began_at)
-    return first.ended_at is None or last.began_at < first.ended_at
 
 
 def _open(scenario: str, assets: Collection[str]) -> dict[str, list[Course]]:
@@ -180,9 +150,9 @@ def follow(
     return list(touched.values()), changes
 
 
-def _write(incidents: Iterable[Course], clause: str) -> None:
+def _write(incidents: Iterable[Course]) -> None:
     rows = [(*_WRITTEN(incident), "") for incident in incidents]
-    insert_many("incidents_incident", NEW, rows, clause)
+    insert_many("incidents_incident", NEW, rows, REPLACE)
 
 
 def _change(kind: str, incident: Course, move: Move) -> IncidentChange:

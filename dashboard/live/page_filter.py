@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dashboard.filter_language.terms import Filter as Terms
 from dashboard.live.entries import Entry
 from dashboard.states.board_rows import Row, order_of
-from dashboard.states.caveats import rank_of
 from domain.names import name_ok
 
 # Most rows of a snapshot, and most that a browser shows.
@@ -19,7 +18,7 @@ Order = tuple[int, int, str]
 # What decides which rows are shown, as `Filter.page` gives it.
 Page = tuple[frozenset[str], str, bool, Order | None, Terms | None]
 
-_TOKEN = re.compile(r"(?:r(-[12]|[0-9]{1,9})|([0-9]{1,9}))\.([0-9]{1,18})\.(.+)", re.DOTALL)
+_TOKEN = re.compile(r"r(-[12]|[0-9]{1,9})\.([0-9]{1,18})\.(.+)", re.DOTALL)
 # Longest token of a page, characters.
 MAX_TOKEN = 300
 
@@ -83,13 +82,8 @@ def token_of_order(order: Order) -> str:
 
 
 def order_of_token(text: str) -> Order | None:
-    """Return the place that a token names; None for what is no token.
-
-    One of earlier releases, `<severity>.<since>.<asset>`, names the place of a row of which nothing
-    was disputed.
-    """
+    """Return the place that a token names; None for what is no token."""
     match = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN else None
-    if match is None or not name_ok(match[4]):
+    if match is None or not name_ok(match[3]):
         return None
-    rank = int(match[1]) if match[1] else rank_of(int(match[2]), None)
-    return (rank, -int(match[3]), match[4])
+    return (int(match[1]), -int(match[2]), match[3])

@@ -22,7 +22,6 @@ from dashboard.materialiser.writer import write
 from dashboard.states.caveats import ranks_of
 from dashboard.states.models import AssetState
 from dashboard.states.queries import sink_offsets
-from dashboard.summaries.older_assets import seed
 from domain.scenario import Scenario
 from wire.topics import Topics
 
@@ -45,8 +44,6 @@ COLLECTOR_THRESHOLDS = (200_000, 20, 50)
 # copied. Together they save a tenth of the time; either alone saves little.
 CACHE_KIB = 131_072
 LOG_PAGES = 8_000
-# From one line of the log about a long piece of work to the next, s.
-PROGRESS_S = 2.0
 # What a database says of a value that it cannot hold.
 UNWRITABLE = (DataError, IntegrityError, OverflowError, ValueError)
 _TOPIC = attrgetter("topic")
@@ -145,14 +142,6 @@ class Materialiser:
     def _prepare(self) -> None:
         """Bring what is kept of assets in line with this version and its scenarios."""
         rank_anew(self._scenarios)
-        last_line = time.monotonic()
-        for portion in seed(self._scenarios, self._clock()):
-            self._beat()
-            if portion.done >= portion.total or time.monotonic() - last_line > PROGRESS_S:
-                last_line = time.monotonic()
-                log.info(
-                    "wrote the spans of assets from before there were any", **portion._asdict()
-                )
 
     def _sinks(self) -> list[str]:
         states = [self._topics.states(name) for name in self._scenarios]

@@ -91,22 +91,14 @@ def _differing(stored: StoredAsset, board: Board) -> tuple[str, ...]:
     plain: dict[str, Any] = msgspec.to_builtins(stored)
     names = ("state", "previous", "since", "unconfirmed", "disputed", "pending", "override")
     fields = [name for name in names if plain[name] != record.get(name)]
-    if "unconfirmed" not in fields and not _same_reason(stored, record):
+    is_other = plain["unconfirmed_reason"] != record.get("unconfirmed_reason")
+    if is_other and "unconfirmed" not in fields:
         fields.append("unconfirmed")
     if _votes(plain["votes"]) != _votes(record["votes"]):
         fields.append("votes")
     if _doubts(plain["doubts"]) != _doubts(record.get("doubts", [])):
         fields.append("doubts")
     return tuple(fields)
-
-
-def _same_reason(stored: StoredAsset, record: dict[str, Any]) -> bool:
-    """Return whether both are unconfirmed for the same reason.
-
-    Records of earlier releases name none.
-    """
-    reason = record.get("unconfirmed_reason")
-    return stored.unconfirmed_reason == reason or (reason is None and bool(record["unconfirmed"]))
 
 
 def _votes(votes: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from django.db.models import Q
@@ -40,14 +40,14 @@ class Change(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A sum that is not what raw history says. begin: of its hour or day, Unix ms; asset: "" of
-    sums by the hour; kept: None where there is no row."""
+    """A sum or a row that is not what raw history says. begin: of its hour, its day or its time,
+    Unix ms; asset: "" of sums by the hour; kept: None where there is no sum."""
 
     scenario: str
     begin: int
     what: str
-    kept: int | None
-    counted: int
+    kept: Any
+    counted: Any
     asset: str = ""
 
 
@@ -142,7 +142,7 @@ def from_transitions(scenario: Scenario, begin: int, end: int) -> Told:
     """
     history = _History()
     alarms = _alarms(scenario.name, begin, end)
-    for asset, changes in _histories(scenario.name, end):
+    for asset, changes in histories(scenario.name, end):
         history.add(scenario, asset, changes, end)
         history.judge(scenario, changes, alarms.pop(asset, []))
     for own in alarms.values():
@@ -241,9 +241,11 @@ def _end(at: int | None, end: int) -> int:
 BAD, UNCONFIRMED = "bad", "unconfirmed"
 
 
-def _histories(scenario: str, end: int) -> Iterator[tuple[str, list[Change]]]:
-    """Yield the changes of each asset before a time, in order."""
-    rows = Transition.objects.filter(scenario=scenario, at__lt=end).order_by("asset", "place")
+def histories(scenario: str, end: int | None = None) -> Iterator[tuple[str, list[Change]]]:
+    """Yield the changes of each asset, those before a time if there is one, in order."""
+    rows = Transition.objects.filter(scenario=scenario).order_by("asset", "place")
+    if end is not None:
+        rows = rows.filter(at__lt=end)
     changes = map(Change._make, rows.values_list(*Change._fields).iterator(chunk_size=20_000))
     for asset, steps in groupby(changes, key=lambda change: change.asset):
         yield asset, list(steps)

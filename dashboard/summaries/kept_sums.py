@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -27,6 +29,7 @@ def kept(
     key = f"{what}|{names}|{span.begin}|{span.end}|{stamp}"
     row = KeptSum.objects.filter(key=key).first()
     if row is not None:
+        _compare(key, row.data, compute)
         return msgspec.json.decode(row.data)
     begun = time.perf_counter()
     data = compute()
@@ -42,3 +45,29 @@ def kept(
             },
         )
     return data
+
+
+_contradicted: ContextVar[list[str] | None] = ContextVar("contradicted", default=None)
+
+
+@contextmanager
+def recounting() -> Iterator[list[str]]:
+    """Compute again within the block whatever is kept. Yields a list that gets the keys of the
+    answers that are others."""
+    keys: list[str] = []
+    token = _contradicted.set(keys)
+    try:
+        yield keys
+    finally:
+        _contradicted.reset(token)
+
+
+def _compare(key: str, data: str, compute: Callable[[], Any]) -> None:
+    """Note an answer that is another, unless it was made anew meanwhile."""
+    keys = _contradicted.get()
+    if keys is None or key in keys:
+        return
+    counted = msgspec.json.decode(msgspec.json.encode(compute()))
+    is_kept = KeptSum.objects.filter(key=key, data=data).exists()
+    if is_kept and counted != msgspec.json.decode(data):
+        keys.append(key)

@@ -104,16 +104,14 @@ class Progress(ScenarioRow):
 
     summed_to: the hours before it are; dirty_since: from here on history is other than it was
     summed up; taken_since: from here on it is being summed up again; turn: how often that was
-    begun, so that who was overtaken writes nothing; seeded_at: when the assets that were on the
-    board before there were spans got theirs; answered_to: the answers that take long are kept with
-    the hours before it.
+    begun, so that who was overtaken writes nothing; answered_to: the answers that take long are
+    kept with the hours before it.
     """
 
     summed_to = models.BigIntegerField(null=True)
     dirty_since = models.BigIntegerField(null=True)
     taken_since = models.BigIntegerField(null=True)
     turn = models.BigIntegerField(default=0)
-    seeded_at = models.BigIntegerField(null=True)
     answered_to = models.BigIntegerField(null=True)
 
     class Meta:

@@ -104,17 +104,6 @@ def record(batch: Mapping[str, ByAsset], scenarios: Mapping[str, Scenario]) -> d
     return dirty
 
 
-def record_anew(scenario: Scenario, of_assets: ByAsset) -> int | None:
-    """Write the spans of assets by their whole history, in place of what is known from its first
-    move on. Alarms stay as they are: the history does not tell of what was pending.
-
-    Returns since when history is other than it was, Unix ms; None where nothing is.
-    """
-    kinds = (kind for kind in KINDS if kind.model is not Alarm)
-    sinces = [_write(kind, scenario, of_assets) for kind in kinds]
-    return min((since for since in sinces if since is not None), default=None)
-
-
 def mark(dirty: Mapping[str, int]) -> None:
     """Have scenarios summed up again from a time (Unix ms) on. Within the transaction that changed
     what is summed up, and last: other writers of a scenario wait from here on."""

@@ -598,7 +598,6 @@ def board(version: str = "1.7.0", at: int = 5, purged: bool = False, **changes: 
         (asset(votes=[]), board(), DIFFERS, ("votes",)),
         (asset(unconfirmed=True), board(), DIFFERS, ("unconfirmed",)),
         (asset(**DOUBTED), board(**DOUBTED), EQUAL, ()),
-        (asset(**DOUBTED), board(unconfirmed=True, disputed="down"), EQUAL, ()),
         (
             asset(**DOUBTED),
             board(**{**DOUBTED, "unconfirmed_reason": "1 of 3 voters"}),

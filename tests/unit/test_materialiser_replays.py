@@ -18,9 +18,10 @@ from selection import examples
 from bus.base import Message
 from dashboard.checkpoints.models import Counted, Divergence
 from dashboard.materialiser.batch import sort_out
-from dashboard.materialiser.writer import TRANSITION, write
+from dashboard.materialiser.writer import write
 from dashboard.states.aggregates import miscounted
 from dashboard.states.caveats import DOUBTS
+from dashboard.states.change_rows import COLUMNS as CHANGE_COLUMNS
 from dashboard.states.models import Answer, AssetState, Transition
 from dashboard.states.queries import counts, doubt_counts
 from dashboard.states.record_rows import COLUMNS
@@ -75,7 +76,7 @@ def content(order: Sequence[int], log: list[tuple], cuts: Sequence[int]) -> list
             assert miscounted() == []
         found.append(list(AssetState.objects.order_by("asset").values_list(*COLUMNS)))
         rows = Transition.objects.order_by("asset", "place")
-        found.append(list(rows.values_list(*TRANSITION)))
+        found.append(list(rows.values_list(*CHANGE_COLUMNS)))
         answers = Answer.objects.order_by("command")
         found.append(list(answers.values_list("command", "outcome", "version", "at")))
         assert not Divergence.objects.exists()

@@ -111,7 +111,7 @@ def test_the_board(world, operator, path: str):
 
 def test_a_later_page(world, operator):
     world.write()
-    walk(operator.get("/s/orders/", {"after": f"0.0.{ASSET}"}), 2)
+    walk(operator.get("/s/orders/", {"after": f"r1.0.{ASSET}"}), 2)
 
 
 def test_the_page_of_an_asset_through_its_life(world, operator):

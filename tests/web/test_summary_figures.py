@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -32,20 +33,15 @@ from lived_month import (
 )
 
 from bus.base import Message
-from bus.memory import MemoryBus
 from dashboard.core.scenarios import scenarios, topics
 from dashboard.incidents.models import Incident
 from dashboard.maintenance.models import Window
 from dashboard.maintenance.windows import Excluded, windows_changed
 from dashboard.materialiser.batch import sort_out
-from dashboard.materialiser.worker import Materialiser
 from dashboard.materialiser.writer import write
-from dashboard.states.models import AssetState, Transition
-from dashboard.states.record_rows import place_of
 from dashboard.summaries import (
     calculation,
     kept_sums,
-    older_assets,
     raw_history,
     targets,
     tasks,
@@ -63,7 +59,6 @@ from dashboard.summaries.models import (
     Progress,
     TroubleSpan,
 )
-from dashboard.summaries.older_assets import seed
 from dashboard.summaries.recorder import mark
 from dashboard.summaries.rollups import sum_up_day
 from domain.history.periods import Period, between, containing
@@ -427,6 +422,13 @@ def checked(*arguments: str) -> tuple[int, str]:
     return 0, out.getvalue()
 
 
+COMPARED = (
+    "Compared are incidents and spans since each asset's first change that retention keeps, sums "
+    "of whole hours since then, and without --to the answers that are kept about what goes on."
+)
+NOTHING = f"{COMPARED}\nNo difference.\n"
+
+
 def test_sums_are_checked_against_the_changes_of_states(
     maintained: None, monkeypatch: pytest.MonkeyPatch
 ):
@@ -436,15 +438,15 @@ def test_sums_are_checked_against_the_changes_of_states(
     lived(topic, BEGUN, ENDED, seed=3)
     materialise(topic.messages)
     assert checked() == (0, "\n".join(f"{n}: nothing is summed up yet." for n in scenarios())
-                         + "\nNo difference.\n")  # fmt: skip
+                         + f"\n{NOTHING}")  # fmt: skip
     sum_up(NOW)
-    assert checked("--scenario", "attack") == (0, "No difference.\n")
+    assert checked("--scenario", "attack") == (0, NOTHING)
     row = HourRow.objects.filter(bad__gt=0, begin__gt=at("2026-03-12T00:00")).earliest("begin")
     HourRow.objects.filter(pk=row.pk).update(bad=row.bad - 1)
     code, told = checked("--scenario", "attack")
     assert code == 1
-    assert told.endswith(f"bad: kept {row.bad - 1}, counted {row.bad}\n1 differences\n")
-    assert checked("--scenario", "attack", "--to", "2026-03-11") == (0, "No difference.\n")
+    assert told.endswith(f"bad: kept {row.bad - 1}, counted {row.bad}\n{COMPARED}\n1 differences\n")
+    assert checked("--scenario", "attack", "--to", "2026-03-11") == (0, NOTHING)
     with pytest.raises(CommandError, match="expected one of attack"):
         checked("--scenario", "nope")
 
@@ -457,16 +459,62 @@ def summed(monkeypatch: pytest.MonkeyPatch) -> None:
     lived(topic, BEGUN, NOW, seed=3)
     materialise(topic.messages)
     sum_up(NOW)
-    assert checked("--scenario", "attack") == (0, "No difference.\n")
+    assert checked("--scenario", "attack") == (0, NOTHING)
 
 
 def differing() -> list[str]:
     """What the command lists, without scenario and time."""
     code, told = checked("--scenario", "attack")
     assert code == 1
-    *lines, number = told.splitlines()
+    *lines, compared, number = told.splitlines()
+    assert compared == COMPARED
     assert number == f"{len(lines)} differences"
-    return [line.partition("UTC ")[2] for line in lines]
+    return [line.partition("UTC ")[2] or line for line in lines]
+
+
+def test_a_deleted_incident_and_an_extra_one_are_named(summed: None):
+    *_, gone = Incident.objects.exclude(ended_at=None).order_by("began_at")
+    gone.delete()
+    assert differing() == [f"{gone.asset} incident: kept none, counted one"]
+    gone.save()
+    assert checked("--scenario", "attack")[0] == 0
+    gone.pk, gone.place = None, gone.place[:-1] + "7"
+    gone.save()
+    assert differing() == [f"{gone.asset} incident: kept one, counted none"]
+
+
+@pytest.mark.parametrize(
+    ("model", "column", "value", "what"),
+    [
+        (Incident, "began_at", 1, "incident, began_at"),
+        (Incident, "ended_at", 1, "incident, ended_at"),
+        (Incident, "changes", 1, "incident, changes"),
+        (Incident, "worst", "x", "incident, worst"),
+        (Presence, "end", 1, "time on the board, end"),
+        (TroubleSpan, "state", "x", "time of trouble, state"),
+        (TroubleSpan, "begin", 1, "time of trouble, begin"),
+    ],
+)
+def test_a_bent_row_of_history_is_named(
+    summed: None, model: Any, column: str, value: int | str, what: str
+):
+    ending = "ended_at" if model is Incident else "end"
+    *_, row = model.objects.exclude(**{ending: None}).order_by(ending)
+    counted = getattr(row, column)
+    kept = counted + value if isinstance(value, int) else value
+    model.objects.filter(pk=row.pk).update(**{column: kept})
+    assert f"{row.asset} {what}: kept {kept}, counted {counted}" in differing()
+
+
+def test_a_bent_answer_is_named(summed: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(kept_sums, "SLOW_S", 0.0)
+    tasks.keep_answers(NOW)
+    assert checked("--scenario", "attack")[0] == 0
+    bent, *_ = KeptSum.objects.filter(key__startswith="worst").exclude(data="[]")
+    data = json.loads(bent.data)
+    data[0][1] += 1
+    KeptSum.objects.filter(pk=bent.pk).update(data=json.dumps(data))
+    assert differing() == [f"kept answer {bent.key}: another one is counted"]
 
 
 def test_what_was_not_observed_is_checked_as_such(summed: None):
@@ -475,7 +523,7 @@ def test_what_was_not_observed_is_checked_as_such(summed: None):
     assert checked("--scenario", "attack")[0] == 1
     mark({"attack": low})
     sum_up(NOW)
-    assert checked("--scenario", "attack") == (0, "No difference.\n")
+    assert checked("--scenario", "attack") == (0, NOTHING)
 
 
 @pytest.mark.parametrize("name", ["incidents", "false_alarms"])
@@ -504,11 +552,11 @@ def test_sums_of_assets_and_days_are_checked(summed: None):
         scenario="attack", asset="nobody", day=date(2026, 3, 30).toordinal(), bad=5, unconfirmed=0,
         maintenance=0, service_bad=0, service_unconfirmed=0, service_maintenance=0,
     )  # fmt: skip
-    told = differing()
+    told = [line for line in differing() if not line.startswith("kept answer")]
     assert told[0] == f"{changed.asset} service_bad: kept 1, counted {changed.service_bad}"
     assert f"{gone.asset} bad: kept None, counted {gone.bad}" in told
     assert told[-1] == "nobody bad: kept 5, counted 0"
-    assert checked("--scenario", "attack", "--to", "2026-03-10") == (0, "No difference.\n")
+    assert checked("--scenario", "attack", "--to", "2026-03-10") == (0, NOTHING)
 
 
 def test_the_day_that_goes_on_is_checked_as_far_as_it_is_summed_up(summed: None):
@@ -518,7 +566,7 @@ def test_the_day_that_goes_on_is_checked_as_far_as_it_is_summed_up(summed: None)
     AssetDay.objects.filter(pk=today.pk).update(bad=today.bad + 1)
     assert differing() == [f"{today.asset} bad: kept {today.bad + 1}, counted {today.bad}"]
     mark({"attack": at("2026-04-01T06:00")})
-    assert checked("--scenario", "attack") == (0, "No difference.\n")
+    assert checked("--scenario", "attack") == (0, NOTHING)
 
 
 def test_a_window_that_is_planned_afterwards_is_cut_out(world_zone: None):
@@ -591,173 +639,3 @@ def test_after_a_full_hour_a_page_does_not_wait_for_the_worker(
     later = summary(question, NOW)
     assert set(KeptSum.objects.values_list("key", flat=True)) > calculated
     assert (later.whole, later.worst) == (answer.whole, answer.worst)
-
-
-# ---- assets that were on the board before there were spans ------------------------------------
-
-SPANS = ("asset", "place", "begin", "end", "end_place")
-TROUBLES = (*SPANS, "state", "unconfirmed")
-INCIDENTS = ("asset", "place", "began_at", "ended_at", "state", "worst", "changes")
-
-
-def spans_kept() -> dict[str, list[Any]]:
-    return {
-        "presences": sorted(Presence.objects.values_list(*SPANS)),
-        "troubles": sorted(TroubleSpan.objects.values_list(*TROUBLES)),
-        "incidents": sorted(Incident.objects.values_list(*INCIDENTS)),
-    }
-
-
-def forget_spans() -> None:
-    """As in a database of a version that kept changes alone."""
-    for model in (Presence, TroubleSpan, Incident, HourRow, AssetDay, Progress):
-        model.objects.all().delete()
-
-
-def seed_all() -> list[int]:
-    return [portion.assets for portion in seed(scenarios(), NOW)]
-
-
-def whole_life() -> Topic:
-    """A topic at whose end every asset is on the board."""
-    topic = Topic()
-    lived(topic, BEGUN, ENDED, seed=5)
-    for asset in ASSETS:
-        topic.put(ENDED, asset, "clear")
-    return topic
-
-
-def test_kept_changes_make_the_spans_that_their_records_make():
-    topic = whole_life()
-    materialise(topic.messages)
-    made = spans_kept()
-    assert all(made.values())
-    assert seed_all() == []  # they are there
-    forget_spans()
-    assert seed_all() == [len(ASSETS)]
-    assert spans_kept() == made
-    assert seed_all() == []
-    Progress.objects.update(seeded_at=None)
-    assert seed_all() == []
-    assert spans_kept() == made
-
-
-def test_what_is_seeded_goes_on_and_is_summed_up():
-    """An upgrade in the middle of a history, by a materialiser in its first start."""
-    set_up()
-    topic = whole_life()
-    half = next(n for n in range(300, 999) if len({m.key for m in topic.messages[:n]}) == 6)
-    while any(m.value is None for m in last_of_each(topic.messages[:half])):
-        half += 1
-    materialise(topic.messages[:half])
-    forget_spans()
-    Alarm.objects.filter(end=None).delete()
-    assert seed_all()
-    seeded = Progress.objects.get(scenario="attack")
-    assert seeded.dirty_since == min(m.timestamp for m in topic.messages)
-    materialise(topic.messages[half:])
-    acknowledge_all()
-    past = history(topic.messages)
-    question = Question(("attack",), PERIODS["the month"], "tier")
-    with no_windows():
-        sum_up(NOW)
-        answer, (span, _) = summary(question, NOW), spans_of(question.period, NOW)
-        counted = past.count(*span, ZONE, ALL_WINDOWS, None)
-        assert tuple(answer.whole.now.times) == counted.total()
-        check_attacks(answer.whole.now, past, span)
-
-
-def last_of_each(messages: list[Message]) -> list[Message]:
-    return list({message.key: message for message in messages}.values())
-
-
-def test_an_asset_without_kept_changes_is_there_since_its_state_is():
-    topic = Topic()
-    begun = at("2026-03-20T06:00")
-    topic.put(begun, "shop", "under-attack")
-    topic.put(begun + HOUR, "shop", "under-attack")
-    topic.put(begun, "bank", "clear", unconfirmed=True)
-    topic.put(begun, "calm", "clear")
-    topic.put(begun, "gone", "suspicious")
-    topic.put(begun + HOUR, "gone", "")
-    materialise(topic.messages)
-    forget_spans()
-    Transition.objects.all().delete()
-    assert seed_all() == [3]
-    place = place_of(AssetState.objects.get(asset="shop").version)
-    incident = Incident.objects.get()
-    assert (incident.asset, incident.place, incident.began_at) == ("shop", place, begun)
-    assert sorted(TroubleSpan.objects.values_list("asset", "begin", "end", "unconfirmed")) == [
-        ("bank", begun, None, True), ("shop", begun, None, False)
-    ]  # fmt: skip
-    assert set(Presence.objects.values_list("asset", "begin", "end")) == {
-        (asset, begun, None) for asset in ("shop", "bank", "calm")
-    }
-    over = begun + 5 * HOUR
-    later = len(topic.messages)
-    topic.put(over, "shop", "clear")
-    topic.put(over, "bank", "")
-    materialise(topic.messages[later:])
-    assert Incident.objects.get().ended_at == over
-    assert set(TroubleSpan.objects.values_list("end", flat=True)) == {over}
-    assert Presence.objects.get(asset="bank").end == over
-    assert Presence.objects.get(asset="shop").end is None
-
-
-def test_a_state_that_is_older_than_kept_changes_counts_from_its_beginning():
-    topic = Topic()
-    begun = at("2026-03-20T06:00")
-    reminder = {"type": "reminder", "partition": 0, "offset": 2, "time": begun + DAY}
-    topic.put(begun, "shop", "under-attack")
-    topic.put(begun + DAY, "shop", "under-attack", cause=reminder)
-    topic.put(begun, "bank", "clear")
-    topic.put(begun + DAY, "bank", "clear", unconfirmed=True)
-    materialise(topic.messages)
-    forget_spans()
-    Transition.objects.filter(at__lte=begun).delete()
-    assert seed_all() == [2]
-    assert set(TroubleSpan.objects.values_list("asset", "begin")) == {
-        ("shop", begun), ("bank", begun + DAY)
-    }  # fmt: skip
-    assert Incident.objects.get().began_at == begun
-
-
-def test_known_incidents_stay_as_they_are():
-    """Incidents may be kept for longer than spans are."""
-    topic = whole_life()
-    topic.put(ENDED + HOUR, "shop", "under-attack")
-    materialise(topic.messages)
-    acknowledge_all()
-    known = sorted(Incident.objects.values_list("pk", *INCIDENTS, "acknowledged_at"))
-    Presence.objects.all().delete()
-    Progress.objects.all().delete()
-    assert seed_all() == [len(ASSETS)]
-    assert sorted(Incident.objects.values_list("pk", *INCIDENTS, "acknowledged_at")) == known
-
-
-def test_a_seed_that_was_cut_short_goes_on(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(older_assets, "STATEMENT", 2)
-    topic = whole_life()
-    materialise(topic.messages)
-    made = spans_kept()
-    forget_spans()
-    first = next(seed(scenarios(), NOW))  # and no more
-    assert first == ("attack", 2, 2, len(ASSETS))
-    assert set(Progress.objects.values_list("seeded_at", flat=True)) == {None}
-    assert seed_all() == [2, 2]
-    assert spans_kept() == made
-    assert Progress.objects.get(scenario="attack").dirty_since == BEGUN - 3 * DAY
-
-
-def test_the_materialiser_seeds_in_its_first_start():
-    topic = whole_life()
-    materialise(topic.messages)
-    made = spans_kept()
-    forget_spans()
-    bus = MemoryBus(lambda: NOW)
-    worker = Materialiser(bus, topics(), scenarios(), lambda: NOW)
-    worker.step()
-    assert spans_kept() == made
-    assert set(Progress.objects.values_list("scenario", "seeded_at")) == {
-        (name, NOW) for name in scenarios()
-    }

@@ -1,26 +1,31 @@
-"""`manage.py check_summaries`: kept sums, held against the changes of states."""
+"""`manage.py check_summaries`: incidents, spans and sums, held against the changes of states."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms, utc
-from dashboard.summaries.check import differences
+from dashboard.core.times import DAY_MS, now_ms, utc
+from dashboard.states.queries import consistent
+from dashboard.summaries.check import Difference, differences
+from dashboard.summaries.kept_sums import recounting
 from dashboard.summaries.rollups import first_day
+from dashboard.summaries.span_check import row_differences
 from dashboard.summaries.targets import reporting_zone
+from dashboard.summaries.tasks import keep_answers
 from dashboard.summaries.times import reaches
-from domain.history.periods import begin_of
+from domain.history.periods import Span, begin_of
 
 
 class Command(BaseCommand):
-    """The command that lists each sum that raw history contradicts; exit code 1 if any."""
+    """The command that lists each row and sum that the changes contradict; exit code 1 if any."""
 
-    help = "Adds raw history up again, and lists every difference from the kept sums."
+    help = "Counts the changes of states again, and lists each incident, span and sum that differs."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --scenario, --from and --to."""
@@ -37,23 +42,46 @@ class Command(BaseCommand):
             known = ", ".join(scenarios())
             raise CommandError(f"--scenario: expected one of {known}, got {unknown[0]}")
         number = sum(self._check(name, options["first"], options["last"]) for name in names)
+        if options["last"] is None:
+            number += self._check_answers()
+        self.stdout.write(
+            "Compared are incidents and spans since each asset's first change that retention "
+            "keeps, sums of whole hours since then, and without --to the answers that are kept "
+            "about what goes on."
+        )
         self.stdout.write(f"{number} differences" if number else "No difference.")
         if number:
             sys.exit(1)
 
     def _check(self, scenario: str, first: date | None, last: date | None) -> int:
         """List a scenario's differences. Returns how many."""
-        zone, reach = reporting_zone(), reaches([scenario]).get(scenario)
+        zone, now = reporting_zone(), now_ms()
+        oldest = first_day(zone, now)
+        begin = begin_of(max(first or oldest, oldest), zone)
+        end = (
+            begin_of(last + timedelta(days=1), zone) if last else now + DAY_MS
+        )  # whose clock is ahead is no matter
+        with consistent():
+            number = self._list(row_differences(scenarios()[scenario], Span(begin, end)))
+        reach = reaches([scenario]).get(scenario)
         if reach is None:
             self.stdout.write(f"{scenario}: nothing is summed up yet.")
-            return 0
-        oldest = first_day(zone, now_ms())
-        begin = begin_of(max(first or oldest, oldest), zone)
-        end = begin_of(last + timedelta(days=1), zone) if last else reach.hours
+            return number
+        return number + self._list(differences(scenario, begin, min(end, reach.hours)))
+
+    def _list(self, found: Iterable[Difference]) -> int:
+        """List differences. Returns how many."""
         number = 0
-        for each in differences(scenario, begin, min(end, reach.hours)):
-            number += 1
+        for number, each in enumerate(found, 1):  # noqa: B007 - their number is returned
             figures = f"kept {each.kept}, counted {each.counted}"
             asset = f" {each.asset}" if each.asset else ""
-            self.stdout.write(f"{scenario} {utc(each.begin)}{asset} {each.what}: {figures}")
+            self.stdout.write(f"{each.scenario} {utc(each.begin)}{asset} {each.what}: {figures}")
         return number
+
+    def _check_answers(self) -> int:
+        """List the kept answers that are others when they are computed again. Returns how many."""
+        with recounting() as keys:
+            keep_answers(now_ms())
+        for key in keys:
+            self.stdout.write(f"kept answer {key}: another one is counted")
+        return len(keys)
