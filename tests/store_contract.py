@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
+import pytest
 from order_records import OrderLog, lives, purge_record, state_record
 
 from stack import wait_until
@@ -68,6 +69,7 @@ class Way:
             self.reach(f"1.{offset}.0", f"last-{number}")
 
 
+@pytest.mark.spread(2)
 def test_an_order_is_where_its_latest_vote_says(way: Way):
     way.log.append(state_record("A-1", "packing", 7, "dock-3", "shelf 9"))
     order = way.reach("1.7.0", "A-1")
@@ -79,11 +81,13 @@ def test_an_order_is_where_its_latest_vote_says(way: Way):
     wait_until(lambda: way.current("A-1"), 20, "it stays behind")
 
 
+@pytest.mark.spread(2)
 def test_an_unknown_order_is_none(way: Way):
     way.last()
     assert way.store.get("nobody's").asset is None
 
 
+@pytest.mark.spread(2)
 def test_a_delivered_order_is_known_and_not_active(way: Way):
     way.last()
     before = way.store.count()
@@ -96,6 +100,7 @@ def test_a_delivered_order_is_known_and_not_active(way: Way):
     assert "B-1" not in {order.name for order in way.store.all(limit=1000).assets}
 
 
+@pytest.mark.spread(2)
 def test_the_higher_version_is_kept(way: Way):
     way.log.append(state_record("C-1", "shipped", 9))
     way.log.append(state_record("C-1", "picking", 3))
@@ -104,6 +109,7 @@ def test_the_higher_version_is_kept(way: Way):
     assert way.reach("1.9.0", "C-1").state == "shipped"
 
 
+@pytest.mark.spread(2)
 def test_a_purged_order_stays_away_whatever_is_replayed(way: Way):
     way.log.append(state_record("D-1", "picking", 1))
     way.reach("1.1.0", "D-1")
@@ -116,6 +122,7 @@ def test_a_purged_order_stays_away_whatever_is_replayed(way: Way):
     assert way.reach("1.5.0", "D-1").active
 
 
+@pytest.mark.spread(2)
 def test_orders_come_by_name_a_page_at_a_time(way: Way):
     for number in range(25):
         way.log.append(state_record(f"E-{number:02d}", "picking", 1))
@@ -129,6 +136,7 @@ def test_orders_come_by_name_a_page_at_a_time(way: Way):
     assert len(names) == way.store.count()
 
 
+@pytest.mark.spread(2)
 def test_what_is_listed_is_what_is_got(way: Way):
     for record in lives(40):
         way.log.append(record)
@@ -141,6 +149,7 @@ def test_what_is_listed_is_what_is_got(way: Way):
     assert way_there == expected
 
 
+@pytest.mark.spread(2)
 def test_a_store_says_how_it_fares(way: Way):
     way.last()
     health = way.store.health()

@@ -66,7 +66,7 @@ def stack(tmp_path: Path, jars_dir: Path, victims: Victims) -> Iterator[Stack]:
     """The whole product with its demo agents, or what a report goes through alone."""
     only, pipelines = (PIPELINE, "none") if victims == AT_ONCE else ((), "report-rates")
     own = Stack(tmp_path / "data", only, jars_dir=jars_dir, pipelines=pipelines)
-    own.start(180)
+    own.start(300)
     yield own
     own.stop()
 

@@ -52,7 +52,9 @@ def test_interrupt_of_the_group_ends_all(stack: Stack, deaf: bool) -> None:
     assert time.monotonic() - begun < 10
 
 
-@pytest.mark.spread(1)
+@pytest.mark.extensive(
+    guard="tests/e2e/faults/test_supervisor.py::test_everything_ends_with_a_killed_starter"
+)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_end_of_make_ends_all(stack: Stack, number: signal.Signals) -> None:
     process = make_run(stack)

@@ -44,6 +44,9 @@ def test_interrupt_ends_all_within_ten_seconds(stack: Stack) -> None:
     assert stack.leftovers() == []
 
 
+@pytest.mark.extensive(
+    guard="tests/e2e/faults/test_supervisor.py::test_everything_ends_with_a_killed_starter"
+)
 def test_killed_starter_leaves_nothing_in_the_way(stack: Stack) -> None:
     stack.start()
     assert stack.process
@@ -54,7 +57,7 @@ def test_killed_starter_leaves_nothing_in_the_way(stack: Stack) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/e2e/faults/test_start_and_stop.py::test_killed_starter_leaves_nothing_in_the_way"
+    guard="tests/e2e/faults/test_start_and_stop.py::test_killed_supervisor_is_replaced"
 )
 def test_starter_and_supervisor_killed_together(stack: Stack) -> None:
     stack.start()

@@ -178,6 +178,10 @@ def test_without_a_broker_each_record_sent_prints_its_error(
     assert len(found) == errors
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_kafka_tools.py::"
+    "test_without_a_broker_each_record_sent_prints_its_error"
+)
 def test_the_other_commands_say_that_no_broker_answers(run: Run, settings: Any) -> None:
     settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"kafka_port": free_port()})
     with pytest.raises(CommandError, match=r"127\.0\.0\.1:\d+ does not answer: _TRANSPORT"):
@@ -207,7 +211,7 @@ def test_one_consumer_has_both_partitions_and_says_how_far_it_is(run: Run, logs:
 
 
 def test_the_commit_is_the_last_offset_and_one_with_a_text(run: Run, broker, logs: str) -> None:
-    text = run("consume", logs, "--group", logs, "--max-records", "5", "--idle", "1s")
+    text = run("consume", logs, "--group", logs, "--max-records", "5", "--idle", "3s")
     commits = offsets_read(printed(text, "commit"))
     records = offsets_read(printed(text, "record"))
     assert {place: offsets[-1] for place, offsets in commits.items()} == {

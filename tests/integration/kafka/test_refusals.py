@@ -133,6 +133,7 @@ def consumer(options: dict[str, str], topic: str) -> KafkaConsumer:
 # ---- logins -------------------------------------------------------------------------------------
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_refused_login_names_its_settings(
     secured: SecuredBroker, topic: str, wrong: str, caplog: pytest.LogCaptureFixture
@@ -203,6 +204,7 @@ def test_of_several_topics_the_refused_ones_are_named(
         bus.offsets([topic, *others])
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("rights", [[], [AclOperation.DESCRIBE]])
 def test_a_reader_without_the_right_to_read_says_so_and_goes_on_once_it_has_it(
     secured: SecuredBroker, bus: KafkaBus, topic: str, rights: list[AclOperation]
@@ -242,6 +244,7 @@ def test_a_reader_returns_what_it_may_read_before_it_says_what_it_may_not(
     assert other in why
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_producer_without_the_right_to_write_says_so_and_goes_on_once_it_has_it(
     secured: SecuredBroker,
@@ -359,6 +362,7 @@ def wait_until_refused(logger: logging.Logger, handler: KafkaHandler) -> None:
     assert handler_thread().is_alive()
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("rights", [[], [AclOperation.DESCRIBE]])
 def test_the_handler_of_logs_outlives_a_refusal_counts_and_says_it_once(
     secured: SecuredBroker,
@@ -384,6 +388,9 @@ def test_the_handler_of_logs_outlives_a_refusal_counts_and_says_it_once(
     handler.close()
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/kafka/test_refusals.py::test_a_refused_login_names_its_settings"
+)
 @pytest.mark.parametrize("wrong", ["wrong password"])
 def test_the_handler_of_logs_outlives_a_refused_login(
     secured: SecuredBroker, topic: str, wrong: str, caplog: pytest.LogCaptureFixture

@@ -295,7 +295,17 @@ def test_a_what_if_is_the_fold_under_both_rules(job: Job) -> None:
     assert totals.engines == ("kernel", "kernel")
     assert {began.means for began in totals.began.values()} == {"log"}
 
-    since = begun + 800
+
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_batch_queries.py::"
+    "test_a_what_if_is_the_fold_under_both_rules"
+)
+def test_a_what_if_of_a_rule_in_python_is_the_fold_too(job: Job) -> None:
+    load = Load(job, 35)
+    load.send(150)
+    load.finish()
+    running = job.scenarios()["sites"]
+    since = logs(job, "sites")[0][0].timestamp + 800
     id_ = ask(
         job,
         "what-if",

@@ -15,7 +15,14 @@ from pipeline_process import PipelineProcess
 from bus.base import TopicSpec
 from stack import EmbeddedBroker, wait_until
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/unit/test_pipelines.py::"
+        "test_a_global_table_is_behind_by_what_no_batch_has_read"
+    ),
+]
 
 NAME = "price-differences"
 # The number of an invoice, the price in the list.
@@ -114,9 +121,6 @@ def test_each_line_meets_the_table_as_it_is_then_and_through_a_kill(
     assert differences(process) == expected
 
 
-@pytest.mark.extensive(
-    guard="tests/unit/test_pipelines.py::test_a_global_table_is_behind_by_what_no_batch_has_read"
-)
 def test_how_far_the_table_has_been_read_is_told_and_what_does_not_fit(
     process: PipelineProcess,
 ) -> None:

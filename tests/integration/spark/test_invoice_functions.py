@@ -85,6 +85,7 @@ def test_each_executor_holds_the_table_of_stores(spark: SparkSession) -> None:
     assert [name for name, *_ in STORES] == list(tills.STORES)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(
     ("amount", "rate", "earned"),
     [
@@ -116,6 +117,7 @@ EXCHANGE = [
 ]
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(
     ("changes", "earned", "shipped"),
     [
@@ -145,6 +147,7 @@ def test_type_and_delivery_count_alike_in_any_capitals(spark: SparkSession, type
     assert sorted(row["topic"] for row in rows) == [POINTS, SHIPMENTS]
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(
     ("email", "consent", "passed"),
     [
@@ -184,6 +187,7 @@ def test_a_field_more_is_ignored(spark: SparkSession) -> None:
     assertDataFrameEqual(invoices(rows, RATE), invoices(decoded(spark, sale()).rows, RATE))
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("field", ["invoice", "store", "customer", "card", "at", "amount"])
 def test_an_invoice_without_a_needed_field_is_a_dead_letter(
     spark: SparkSession, field: str

@@ -67,6 +67,7 @@ def test_each_line_is_a_record_with_its_invoice_and_no_secret(spark: SparkSessio
     assert not [secret for secret in SECRETS if secret in json.dumps([first, second])]
 
 
+@pytest.mark.spread(7)
 @pytest.mark.parametrize(
     ("mask", "text", "shown"),
     [
@@ -109,6 +110,7 @@ def test_what_is_missing_in_an_address_or_a_line_stays_missing(spark: SparkSessi
     }  # fmt: skip
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("kind", "amount", "sold", "taken"),
     [

@@ -115,7 +115,7 @@ def commits(job: Job) -> int:
 
 
 @pytest.mark.extensive(
-    guard="tests/integration/spark/test_job.py::test_a_batch_ends_early_where_many_reports_come"
+    guard="tests/integration/spark/test_job.py::test_the_job_is_the_fold_over_its_log"
 )
 def test_a_cold_jvm_commits_often(job: Job) -> None:
     job.batch_s = 300
@@ -125,6 +125,9 @@ def test_a_cold_jvm_commits_often(job: Job) -> None:
     stop(process)
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_job.py::test_the_job_is_the_fold_over_its_log"
+)
 def test_a_batch_ends_early_where_many_reports_come(job: Job) -> None:
     job.batch_s, job.batch_reports, job.warm_up_s = 300, 100, 5
     process, load = job.start(), Load(job, 7)

@@ -13,7 +13,14 @@ from domain.version import Version
 from stack import EmbeddedBroker
 from streaming.checkpoint import raise_floor
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/unit/test_streaming_state_rebuild.py::"
+        "test_readers_have_been_where_the_heartbeats_were"
+    ),
+]
 
 
 @pytest.fixture(params=["kernel", "python"])
@@ -54,7 +61,6 @@ def run(job: Job, load: Load) -> None:
     assert process.wait(30) == 0, job.log.read_text()[-2000:]
 
 
-@pytest.mark.spread(1)
 def test_states_rise_above_those_of_the_lost_checkpoint(job: Job) -> None:
     load = Load(job, 1)
     run(job, load)
@@ -76,10 +82,6 @@ def test_states_rise_above_those_of_the_lost_checkpoint(job: Job) -> None:
         assert not earlier & {version.in_log() for version in risen[place]}, place
 
 
-@pytest.mark.extensive(
-    guard="tests/integration/spark/test_lost_checkpoint.py::"
-    "test_states_rise_above_those_of_the_lost_checkpoint"
-)
 def test_an_old_copy_of_the_checkpoint_rises_too(job: Job) -> None:
     load, checkpoint = Load(job, 1), job.data_dir / "checkpoint"
     run(job, load)

@@ -86,6 +86,7 @@ def stream(spark: SparkSession, folder: Path, value: str, times: list[list[int]]
     return reader.json(str(folder))
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("example", examples(), ids=lambda one: one.name)
 def test_an_example_runs_as_a_stream(spark: SparkSession, tmp_path: Path, example: Example) -> None:
     batches = [[1, 5, 9, 61], [600, 601], [1_200]]

@@ -203,7 +203,10 @@ def delete_before(job: Job, places: dict[str, Any]) -> None:
         future.result(20)
 
 
-@pytest.mark.parametrize("engine", ["kernel", pytest.param("python", marks=pytest.mark.extensive)])
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_state_rebuild.py::test_a_clock_that_was_ahead_is_got_over"
+)
+@pytest.mark.parametrize("engine", ["kernel", "python"])
 def test_the_log_is_read_again(job: Job, engine: str) -> None:
     process = job.start()
     load = Load(job, 31)
@@ -311,9 +314,6 @@ def folded_bounded(job: Job, bounds: Sequence[Bound], epoch: int) -> list[StateR
     return [out for out in found if out.asset == ASSET]
 
 
-@pytest.mark.extensive(
-    guard="tests/unit/test_bounds.py::test_reconcile_and_snapshots_fold_as_the_job_does"
-)
 def test_a_clock_that_was_ahead_is_got_over(virtual: Job) -> None:
     job = virtual
     process = job.start()

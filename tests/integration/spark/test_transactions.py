@@ -17,7 +17,14 @@ from wire.partitioner import partition_of
 from wire.sink import read_state
 from wire.source import encode_report
 
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(480),
+    pytest.mark.slow,
+    pytest.mark.extensive(
+        guard="tests/integration/kafka/test_transactions.py::"
+        "test_a_reader_reads_past_an_open_transaction"
+    ),
+]
 
 ENGINES = [("kernel", None), ("kernel", "micro-batch"), ("python", None)]
 
@@ -59,7 +66,6 @@ def hold(job: Job, scenario: Scenario) -> ck.Producer:
     return producer
 
 
-@pytest.mark.spread(1)
 def test_an_open_transaction_stops_no_scenario(job: Job) -> None:
     scenario = job.scenarios()["sites"]
     process = job.start()
