@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import cycle
 from typing import Any
 
@@ -74,9 +75,15 @@ def told() -> None:
     JobProgress.objects.create(query="kernel", at=at, status="running", epoch=1, batch="{}")
 
 
-@pytest.fixture(scope="module")
-def operations() -> dict[str, Any]:
-    """The document's operations by their labels, read once."""
+@pytest.fixture
+def operations(db: None) -> dict[str, Any]:
+    """The document's operations by their labels."""
+    return read_operations()
+
+
+@lru_cache
+def read_operations() -> dict[str, Any]:
+    """Read the document, which takes longer than any operation of it."""
     document: Any = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", get_wsgi_application())
     return {found.ok().label: found.ok() for found in document.get_all_operations()}
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 from browser_pages import Open, live, serious_in_both, too_wide_in
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocketRoute, expect
 
 from ops.supervise import Supervisor
 from stack import Stack
 
-UNREACHED = "WebSocket connection|htmx:(afterRequest|sendError)|ERR_CONNECTION_REFUSED"
+UNREACHED = "WebSocket connection|htmx:(afterRequest|sendError)|ERR_(CONNECTION_REFUSED|FAILED)"
 """What the console says of a server that is not there: to the socket, and to facts asked anew."""
 AGENTS = ("simulator", "probe-a", "probe-b", "probe-c")
 
@@ -28,9 +28,6 @@ STANDS_STILL = """async () => {
 def supervisor(product: Stack) -> Supervisor:
     """The supervisor of the shared product."""
     return Supervisor(product.data_dir)
-
-
-pytestmark = pytest.mark.alone
 
 
 @pytest.fixture
@@ -53,6 +50,7 @@ def banner(page: Page, kind: str, what: str) -> None:
     expect(since).to_have_attribute("title", re.compile("UTC$"))
 
 
+@pytest.mark.alone
 @pytest.mark.extensive(
     guard="tests/unit/test_freshness.py::test_a_silence_where_the_pipeline_was_switched_off_says_so"
 )
@@ -79,6 +77,61 @@ def test_a_board_whose_pipeline_is_off_stands_apart_and_troubles_nobody(open_as:
     assert too_wide_in(phone) == []
 
 
+def test_board_that_is_cut_off_shows_nothing_as_live(open_as: Open, faults: list[str]) -> None:
+    """Of one page alone the wire is cut."""
+    page = open_as("operator", "/account/tokens/")
+    wire = Wire(page)
+    page.goto(page.url.replace("/account/tokens/", "/s/attack/"))
+    live(page)
+    wire.cut()
+    banner(page, "cut-off", "Cut off from the server since")
+    expect(page.locator("body.stale")).to_have_count(1)
+    assert page.title().startswith("(cut off)")
+    page.wait_for_function(STANDS_STILL)  # once rows that waited are in their places
+    expect(page.locator("#tabs")).to_have_attribute("data-stale", "true")
+    wire.mend()
+    live(page)
+    expect(page.locator("#banner[data-kind=cut-off]")).to_have_count(0)
+    expect(page.locator("#tabs[data-stale]")).to_have_count(0)
+    assert not page.title().startswith("(cut off)")
+    faults[:] = [fault for fault in faults if not re.search(UNREACHED, fault)]
+
+
+class Wire:
+    """What a page that is opened from now on reaches the server by."""
+
+    def __init__(self, page: Page) -> None:
+        self._page, self._sockets, self._is_cut = page, list[WebSocketRoute](), False
+        page.route_web_socket("**/ws/**", self._opened)
+
+    def _opened(self, socket: WebSocketRoute) -> None:
+        if self._is_cut:
+            socket.close(code=CUT)
+        else:
+            socket.connect_to_server()
+            self._sockets.append(socket)
+
+    def cut(self) -> None:
+        """Close its socket, and let nothing through."""
+        self._is_cut = True
+        self._page.route("**", lambda route: route.abort())
+        for socket in self._sockets:
+            socket.close(code=CUT)
+
+    def mend(self) -> None:
+        """Let all through again."""
+        self._is_cut = False
+        self._page.unroute("**")
+
+
+CUT = 3999
+"""A code with which the server closes no socket."""
+
+
+@pytest.mark.alone
+@pytest.mark.extensive(
+    guard="tests/e2e/browser/test_banner.py::test_board_that_is_cut_off_shows_nothing_as_live"
+)
 def test_browser_that_is_cut_off_shows_nothing_as_live(
     open_as: Open, supervisor: Supervisor, faults: list[str]
 ) -> None:
@@ -115,6 +168,7 @@ def live_wall(open_as: Open) -> Page:
     return wall
 
 
+@pytest.mark.alone
 @pytest.mark.extensive(
     guard="tests/unit/test_freshness.py::test_a_database_behind_leaves_rows_live_and_says_so"
 )
@@ -133,6 +187,7 @@ def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Sup
     expect(page.locator("#banner")).not_to_contain_text("history is late")
 
 
+@pytest.mark.alone
 @pytest.mark.extensive(
     guard="tests/unit/test_freshness.py::test_agents_silent_for_longer_than_usual"
 )
@@ -150,6 +205,7 @@ def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
     expect(page.locator("#banner")).not_to_contain_text(words)
 
 
+@pytest.mark.alone
 @pytest.mark.extensive(
     guard="tests/unit/test_freshness.py::test_a_job_without_a_heartbeat_for_five_seconds_is_stalled"
 )

@@ -142,7 +142,7 @@ def cancelled(walk: Walk) -> None:
 
 ORDER = "/s/orders/a/{mine}order/"
 AN_HOUR_AGO = field_text(now_ms() // HOUR_MS * HOUR_MS - HOUR_MS)
-AT_ONCE = {"group_by": "asset", "window": "0s", "stage-0-targets": "{mine}mail"}
+AT_ONCE = {"group_by": "asset", "window": "0s", "most": "999", "stage-0-targets": "{mine}mail"}
 """Fields of a rule that tells of each incident, by the channel that the admin has made."""
 
 PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
@@ -207,8 +207,8 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "labels:labels": "/labels/?scenario=orders",
         "labels:table": uploaded,
         "handover:handover": "/handover/?hours=1",
-        "maintenance:new": "/maintenance/new/?scenario=attack",
-        "maintenance:window": sent("Plan it", name="{mine}racks", filter="{mine}site"),
+        "maintenance:new": "/maintenance/new/?scenario=attack&q={mine}racks",
+        "maintenance:window": sent("Plan it", name="{mine}racks"),
         "maintenance:edit": linked("maintenance:edit"),
         "schedules:schedules": "/schedules/",
         "bulk:stale": "/stale/?scenario=orders",
@@ -233,7 +233,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         # what a worker sends meanwhile
         "mail_catcher:mails": "/console/mail/",
         "mail_catcher:mail": linked("mail_catcher:mail"),
-        "notifications:messages": "/notifications/messages/?q={mine}",
+        "notifications:messages": "/notifications/messages/?q={mine}site",
         "notifications:message": linked("notifications:message"),
         "notifications:acknowledge": linked("notifications:acknowledge"),
     },

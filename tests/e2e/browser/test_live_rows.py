@@ -199,7 +199,7 @@ def in_state(page: Page, word: str) -> set[str]:
 
 
 @pytest.mark.extensive(
-    guard="tests/e2e/browser/test_banner.py::test_browser_that_is_cut_off_shows_nothing_as_live"
+    guard="tests/e2e/browser/test_banner.py::test_board_that_is_cut_off_shows_nothing_as_live"
 )
 @pytest.mark.alone
 def test_page_is_whole_again_after_the_web_server_was_killed(

@@ -49,7 +49,7 @@ def test_theme_is_remembered(open_as: Open) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark", "contrast"])
 @pytest.mark.spread(1)
 def test_board_can_be_read_in_each_theme_and_width(open_as: Open, theme: str) -> None:
-    page = open_as("operator", "/?scenario=attack")
+    page = open_as("operator", "/?scenario=attack", reduced_motion="reduce")
     page.evaluate("theme => localStorage.setItem('theme', theme)", theme)
     page.reload()
     live(page)
@@ -82,7 +82,7 @@ def test_high_contrast_is_seven_to_one(open_as: Open, asked_by: str) -> None:
     page.locator("#tbody .asset").first.click()
     expect(page.locator("#panel-title")).to_be_visible()
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         found = violations(page, "color-contrast-enhanced")
         nodes = [node for one in found for node in one["nodes"]]
         assert [(node["html"][:120], node["failureSummary"]) for node in nodes] == [], scheme

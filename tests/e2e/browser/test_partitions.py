@@ -156,7 +156,7 @@ def test_an_asset_leads_to_its_way_without_a_script(
 
 
 @pytest.mark.extensive(
-    guard="tests/e2e/browser/test_banner.py::test_browser_that_is_cut_off_shows_nothing_as_live"
+    guard="tests/e2e/browser/test_banner.py::test_board_that_is_cut_off_shows_nothing_as_live"
 )
 def test_a_server_that_cannot_be_reached_is_told_and_comes_back(
     open_as: Open, faults: list[str]
