@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 # Ten processes start together: without it each would compile all that it imports, at every start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment setup run test test-all test-fast lint types lock jars-lock sbom audit agents-wheel target-stop target-start status pictures \
+.PHONY: help environment setup run test test-all test-fast lint types lock jars-lock sbom audit agents-wheel release target-stop target-start status pictures \
 	bench bench-drain bench-recovery bench-live bench-pauses bench-materialise bench-summary bench-scale bench-emission bench-sessions bench-stores bench-standby bench-peers bench-growth bench-quick clean
 
 help:
@@ -22,12 +22,13 @@ help:
 	@echo "make pictures      take the pictures of README and tour from a running copy"
 	@echo "make bench         measure everything for bench/results/tables.md (some hours on a quiet machine)"
 	@echo "make bench-drain   or one of it: bench-recovery, bench-live, bench-pauses, bench-materialise, bench-summary,"
-	@echo "                  , bench-scale, bench-emission, bench-sessions, bench-stores, bench-standby,"
+	@echo "                   bench-scale, bench-emission, bench-sessions, bench-stores, bench-standby,"
 	@echo "                   bench-growth, bench-peers (Kafka Streams, Flink, Quix Streams: fetches them first)"
 	@echo "make bench-quick   the main ratios to the peers, in under five minutes"
 	@echo "make lock          pin the Python packages anew (jars-lock: the Java archives)"
 	@echo "make sbom          write down every part of the product (CycloneDX)"
 	@echo "make agents-wheel  build the package with which other programs report and log"
+	@echo "make release       build wheel, image context, list of parts and release notes into dist/"
 	@echo "make audit ADVISORIES=PATH  look the parts up in a copy of known vulnerabilities"
 	@echo "make setup clean"
 
@@ -87,6 +88,10 @@ audit: environment
 
 agents-wheel: environment
 	@$(PYTHON) -m ops.agents_wheel
+
+release: environment
+	@$(PYTHON) -m ops.jars
+	@$(PYTHON) -m ops.release
 
 target-stop:
 	@$(PYTHON) -m ops.control stop target

@@ -46,6 +46,7 @@ def write_project(folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(rewritten(path.read_text(), module))
     (folder / "src" / PACKAGE / "py.typed").touch()
+    shutil.copy(ROOT / "LICENSE", folder)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     version = f'version = "{project["version"]}"'
     (folder / "pyproject.toml").write_text(PROJECT.read_text().replace('version = "0"', version))

@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "origins.md"
 QUOTED = re.compile(r"`([^`]+)`")
 ENTRY = re.compile(r"^- \*\*(00[0-4]-\d+)\*\* (.*?)(?=^- \*\*|^## |\Z)", re.MULTILINE | re.DOTALL)
-PART = re.compile(r"^  (Code|Tests|See): (.*?)(?=^  \w+: |\Z)", re.MULTILINE | re.DOTALL)
+SEEN = ("/", "GET ", "make ", "manage.py ")
+"""How what can be seen begins: a page, a request, a command."""
 
 
 class Row(NamedTuple):
@@ -31,6 +32,8 @@ def rows() -> list[Row]:
 
 
 def row(number: str, text: str) -> Row:
-    """One entry: its number, and what it names as code, as tests and to see."""
-    named = {part: QUOTED.findall(listed) for part, listed in PART.findall(text)}
-    return Row(number, *(named.get(part, []) for part in ("Code", "Tests", "See")))
+    """One entry: its number, and what its last lines name as code, as tests and to see."""
+    named = QUOTED.findall(text.partition("\\\n")[2])
+    tests = [each for each in named if "::" in each]
+    see = [each for each in named if each.startswith(SEEN)]
+    return Row(number, [each for each in named if each not in (*tests, *see)], tests, see)

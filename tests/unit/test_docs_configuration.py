@@ -16,7 +16,9 @@ from domain.scenario_parser import load_scenarios, scenario_from_plain
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", DOC, re.MULTILINE))
+LISTED = re.compile(r"^- `(\w+)`(?: \((.*?)\))?: ", re.MULTILINE | re.DOTALL)
+ROWS = {name: " ".join(default.split()) for name, default in LISTED.findall(DOC)}
+"""The default of each setting and key, empty where it has none."""
 FIELDS = {PREFIX + name.upper(): field for name, field in Settings.model_fields.items()}
 
 

@@ -43,6 +43,12 @@ def table(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.split("|")] for row in rows[2:]]
 
 
+def items(title: str) -> dict[str, str]:
+    """The names that a section lists, each with what stands in brackets after it."""
+    found = re.findall(r"^- `([^`]+)`(?: \(([^)]*)\))?:", section(title), re.MULTILINE)
+    return dict(found)
+
+
 def code(text: str) -> str:
     return str(re.findall(r"`([^`]*)`", text)[0])
 
@@ -58,6 +64,19 @@ def callbacks() -> dict[str, Any]:
     }
 
 
+SAID = {"any": {"admin", "operator", "manager"}, "operator": {"admin", "operator"}}
+"""The roles that may, by what the page says in brackets."""
+
+
+def operations_listed() -> dict[str, tuple[str, str]]:
+    """Each operation of the page with its scope and the word for its roles."""
+    listed = {name: asked.split(", ") for name, asked in items("Operations").items() if asked}
+    return {
+        name.replace("{s}", "{scenario}"): (code(scope), role)
+        for name, (scope, role) in listed.items()
+    }
+
+
 def test_every_operation_is_listed_with_its_scope_and_its_roles():
     document = api.get_openapi_schema(path_prefix="")
     known = {
@@ -65,14 +84,12 @@ def test_every_operation_is_listed_with_its_scope_and_its_roles():
         for path, methods in document["paths"].items()
         for method in methods
     }
-    listed = {code(row[0]): row for row in table("Operations")}
-    named = {re.sub(r"\{s\}", "{scenario}", name): row for name, row in listed.items()}
+    named = operations_listed()
     assert set(named) == known
-    for name, (_, _, scope, roles) in named.items():
+    for name, (scope, role) in named.items():
         among = callbacks()[re.sub(r"\{(\w+:)?", "{", name)].among
-        allowed = {role.value for role in among if code(scope) in ALLOWED[role]}
-        said = {role.value for role in ALLOWED} if roles == "any" else set(roles.split(", "))
-        assert said == allowed, name
+        allowed = {role.value for role in among if scope in ALLOWED[role]}
+        assert SAID[role] == allowed, name
 
 
 def test_the_scope_of_each_operation_is_the_one_it_asks_for():
@@ -83,13 +100,11 @@ def test_the_scope_of_each_operation_is_the_one_it_asks_for():
         for operation in view.operations
     }
     document = api.get_openapi_schema(path_prefix="")
-    scopes = {
-        code(row[0]).replace("{s}", "{scenario}"): code(row[2]) for row in table("Operations")
-    }
+    named = operations_listed()
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             name = f"{method.upper()} {path.lstrip('/')}"
-            assert scopes[name] == asked[operation["operationId"]], name
+            assert named[name][0] == asked[operation["operationId"]], name
 
 
 def test_the_scopes_are_listed():
@@ -125,7 +140,9 @@ def test_the_metrics_are_listed_with_their_labels_and_no_others():
     told = [each for each in vars(metrics).values() if isinstance(each, metrics.Metric)]
     known = {name: tuple(each._labelnames) for name, each in counted.items()}
     known |= {each.name: each.labels for each in told}
-    listed = {code(row[0]): tuple(re.findall(r"`(\w+)`", row[1])) for row in table("Metrics")}
+    listed = {
+        name: tuple(re.findall(r"`(\w+)`", labels)) for name, labels in items("Metrics").items()
+    }
     assert listed == known
     assert all(name.startswith("tallyboard_") for name in known)
 
@@ -134,7 +151,7 @@ def test_alarms_are_on_metrics_that_there_are():
     alarms = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\btallyboard_\w+", alarms)) - {"tallyboard_agents"}
     assert len(named) >= 8
-    assert named <= {code(row[0]) for row in table("Metrics")}
+    assert named <= set(items("Metrics"))
 
 
 def test_every_metric_of_ours_is_named_in_one_module():

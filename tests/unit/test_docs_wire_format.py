@@ -65,8 +65,8 @@ def test_the_state_example_is_read_and_written():
 
 
 def test_every_dead_letter_reason_is_explained():
-    table = DOC[DOC.index("## Dead letters") :]
-    assert re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.MULTILINE) == list(LETTER_REASONS)
+    section = DOC[DOC.index("## Dead letters") :]
+    assert re.findall(r"^- `([a-z0-9-]+)`: ", section, re.MULTILINE) == list(LETTER_REASONS)
 
 
 def test_what_makes_a_dead_letter_of_a_report_and_what_does_not_is_told():
@@ -90,7 +90,7 @@ def test_the_fields_of_an_agents_counts_are_explained():
     assert {each.agent for each in heartbeat.agents} == {"waf-7", "scrubber-1"}
     assert json.loads(encode(heartbeat)) == json.loads(text)
     heard = DOC[DOC.index("`job.buckets`, key") : DOC.index("`job.control`, key")]
-    listed = re.findall(r"^\| `([a-z_]+)`", heard, re.MULTILINE)
+    listed = re.findall(r"^- `([a-z_]+)`", heard, re.MULTILINE)
     assert set(Lateness.__struct_fields__) - {"agent"} <= set(listed)
 
 

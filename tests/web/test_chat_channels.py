@@ -98,19 +98,16 @@ def test_no_service_may_be_given_an_address_a_file_or_a_time_to_wait(name: str):
         assert name not in service.parameters
 
 
-def test_the_document_lists_the_same_services_and_parameters():
+def test_the_document_lists_the_same_services():
     text = (settings.BASE_DIR / "docs" / "notifications.md").read_text()
-    section = text.partition("### Chat and paging services")[2].partition("\n**Rotas**")[0]
-    listed = re.findall(
-        r"^- \*\*(.+?)\*\* (.+?): (.+?)(?=^- |^$)", section, re.MULTILINE | re.DOTALL
-    )
+    section = text.partition("### Chat and paging services")[2].partition("\nNo parameter")[0]
+    plain = " ".join(section.partition("`):")[2].split()).rstrip(".")
     documented = {
-        name: (tuple(re.findall(r"`([^`]+)`", urls)), set(re.findall(r"`([^`]+)`", parameters)))
-        for name, urls, parameters in listed
+        listed.partition(" `")[0]: tuple(re.findall(r"`([^`]+)`", listed))
+        for listed in plain.split("; ")
     }
     assert documented == {
-        service.name: (service.beginnings, set(service.parameters) - {*chat_services.EVERYWHERE})
-        for service in chat_services.services().values()
+        service.name: service.beginnings for service in chat_services.services().values()
     }
 
 
