@@ -31,6 +31,7 @@ from lived_month import (
     lived,
     set_up,
 )
+from selection import examples
 
 from bus.base import Message
 from dashboard.core.scenarios import scenarios, topics
@@ -364,7 +365,7 @@ def test_records_that_come_again_change_nothing(month: Topic, which: str):
     assert answers(NOW) == before
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6), hour=st.integers(0, 40 * 24), minute=st.integers(0, 59))
 @example(seed=208, hour=264, minute=0)  # one ends as the period begins
 def test_any_history_is_counted_alike_at_any_time(
