@@ -56,7 +56,9 @@ def release_notes(changelog: str, version: str) -> str:
     Raises ReleaseProblem where there is no such section, or an empty one.
     """
     section = re.search(
-        rf"^## {re.escape(version)}(?=\s)[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL
+        rf"^## {re.escape(version)}(?=\s)[^\n]*\n(.*?)(?=^## |\Z)",
+        changelog,
+        re.MULTILINE | re.DOTALL,
     )
     if section is None or not section[1].strip():
         raise ReleaseProblem(f"CHANGELOG.md: expected a section ## {version} with some text")

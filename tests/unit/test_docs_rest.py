@@ -45,7 +45,7 @@ def table(title: str) -> list[list[str]]:
 
 def items(title: str) -> dict[str, str]:
     """The names that a section lists, each with what stands in brackets after it."""
-    found = re.findall(r"^- `([^`]+)`(?: \(([^)]*)\))?:", section(title), re.MULTILINE)
+    found = re.findall(r"^- `([^`]+)`(?: \(([^)]*)\))?(?::|$)", section(title), re.MULTILINE)
     return dict(found)
 
 
@@ -113,7 +113,7 @@ def test_the_scopes_are_listed():
 
 
 def test_the_reasons_of_problems_are_listed():
-    listed = {code(row[0]): int(row[1]) for row in table("Errors")}
+    listed = {reason: int(status) for reason, status in items("Errors").items()}
     assert set(listed) == set(problems.TITLES)
     for reason, status in listed.items():
         assert status in problems._DESCRIPTIONS or status == 405, reason
