@@ -1,10 +1,11 @@
 """The operations on commands: pinning, purging and releasing an asset, and a command's outcome."""
 
 # Each operation takes the request, and says its parameters in its signature.
-# ruff: noqa: ARG001
+# ruff: noqa: ARG001, B008
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from typing import Any
@@ -17,12 +18,14 @@ from pydantic import Field
 
 from dashboard.api.auth import ApiRequest
 from dashboard.api.problems import Problem, invalid
-from dashboard.api.router import SEND, OperationRouter, known_scenario
+from dashboard.api.router import READ, SEND, OperationRouter, known_scenario
 from dashboard.api.schemas import (
     NO_NUL,
     AssetIn,
+    AssetOut,
     CommandOut,
 )
+from dashboard.api.store_answers import VIA_OF_ASSETS, RecordAnswerOut, one_by
 from dashboard.audit.log import Actor
 from dashboard.commands.models import Command as Row
 from dashboard.commands.status import phase_of, phase_of_outcome
@@ -30,7 +33,9 @@ from dashboard.commands.submission import IdTaken, Invalid, Submitter, submit
 from dashboard.core.rate_limits import TooMany
 from dashboard.core.roles import OPERATORS
 from dashboard.core.times import now_ms
+from dashboard.labels.queries import labels_of
 from dashboard.states.models import Answer, AssetState
+from dashboard.stores.ways import Via
 from domain.names import name_ok
 from domain.records import Command, Kind
 from domain.scenario import Scenario
@@ -63,6 +68,26 @@ class Options(Schema):
     reason: str = Field("", max_length=MAX_REASON, pattern=NO_NUL)
     if_version: str | None = Field(None, max_length=64)
     wait: float = Field(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outcome.")
+
+
+@router.operation(
+    "GET scenarios/{scenario}/assets/{asset:asset}",
+    AssetOut | RecordAnswerOut,
+    "read",
+    *READ,
+    503,
+)
+def get_asset(
+    request: ApiRequest,
+    scenario: str,
+    asset: str,
+    via: Via | None = Query(None, description=VIA_OF_ASSETS),
+) -> Any:
+    """One asset's state record."""
+    if via is not None:
+        return one_by(via, known_scenario(scenario), asset)
+    row = shown_asset(known_scenario(scenario), asset)
+    return {**json.loads(row.record), "labels": labels_of(scenario, [asset]).get(asset, {})}
 
 
 @router.operation("PUT scenarios/{scenario}/assets/{asset:asset}", COMMAND_OUT, "command", *SEND)

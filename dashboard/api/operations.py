@@ -15,13 +15,11 @@ from pydantic import Field
 from dashboard.api import alertmanager, job, reporting
 from dashboard.api.auth import ApiRequest
 from dashboard.api.bodies import read_json
-from dashboard.api.commands import shown_asset
 from dashboard.api.problems import invalid
 from dashboard.api.reporting import MAX_BODY
 from dashboard.api.router import READ, OperationRouter, known_scenario
 from dashboard.api.schemas import (
     NO_NUL,
-    AssetOut,
     AssetsOut,
     JobOut,
     PartitionsOut,
@@ -30,11 +28,9 @@ from dashboard.api.schemas import (
 )
 from dashboard.api.store_answers import (
     VIA_OF_ASSETS,
-    RecordAnswerOut,
     RecordsAnswerOut,
     filtered_by_database,
     many_by,
-    one_by,
 )
 from dashboard.console import partitions
 from dashboard.core.rate_limits import REPORTS
@@ -118,26 +114,6 @@ def list_assets(
     labels = labels_of(known.name, [asset for asset, _ in records])
     items = [{**json.loads(record), "labels": labels.get(asset, {})} for asset, record in records]
     return {"items": items, "next": more}
-
-
-@router.operation(
-    "GET scenarios/{scenario}/assets/{asset:asset}",
-    AssetOut | RecordAnswerOut,
-    "read",
-    *READ,
-    503,
-)
-def get_asset(
-    request: ApiRequest,
-    scenario: str,
-    asset: str,
-    via: Via | None = Query(None, description=VIA_OF_ASSETS),
-) -> Any:
-    """One asset's state record."""
-    if via is not None:
-        return one_by(via, known_scenario(scenario), asset)
-    row = shown_asset(known_scenario(scenario), asset)
-    return {**json.loads(row.record), "labels": labels_of(scenario, [asset]).get(asset, {})}
 
 
 @router.operation(
