@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 from web_fixtures import answer, bearer, commands_sent, make_user, sent, show
 
-from dashboard.api import operations, reporting
+from dashboard.api import commands, operations, reporting
 from dashboard.commands import submission
 from dashboard.commands.models import Command as Row
 from dashboard.core import kafka_delivery, rate_limits, times
@@ -245,7 +245,7 @@ def test_waiting_gives_the_outcome(api, bus, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_waiting_in_vain_is_202(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(operations, "POLL_S", 0.01)
+    monkeypatch.setattr(commands, "POLL_S", 0.01)
     start = time.monotonic()
     response = api("put", f"{SHOP}?wait=0.2", set_body())
     assert (response.status_code, response.json()["outcome"]) == (202, None)
