@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from domain.config_values import PlainError, Table, duration, read_toml, whole
+from domain.config_values import ConfigTable, PlainError, duration, read_toml, whole
 from domain.names import name_ok
 
 # Longest error text in a report, code points.
@@ -29,7 +29,7 @@ class ProbesError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CheckTarget:
     """What to check and how. Times in ms. `url` is for HTTP; `host` and `port` are for TCP.
 
     grace: how long after its start a probe says nothing of a target that is not up yet.
@@ -48,14 +48,14 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """What one check found: up, degraded or down, with latency (ms) or error."""
 
     state: str
     detail: dict[str, Any]
 
 
-def load_targets(path: Path, variables: Mapping[str, str]) -> list[Target]:
+def load_targets(path: Path, variables: Mapping[str, str]) -> list[CheckTarget]:
     """Read the targets of a probes file, `${NAME}` replaced from `variables`.
 
     Raises ProbesError.
@@ -67,16 +67,18 @@ def load_targets(path: Path, variables: Mapping[str, str]) -> list[Target]:
         raise ProbesError(f"{path.name}: {error}") from error
 
 
-def _targets(data: dict[str, Any], variables: Mapping[str, str]) -> list[Target]:
+def _targets(data: dict[str, Any], variables: Mapping[str, str]) -> list[CheckTarget]:
     for key in data:
         if key != "target":
             raise PlainError(key, "[[target]] tables alone", key)
     entries = data.get("target")
     if not isinstance(entries, list) or not entries:
         raise PlainError("target", "at least one [[target]] table", entries)
-    targets: list[Target] = []
+    targets: list[CheckTarget] = []
     for at, entry in enumerate(entries):
-        target = _target(Table(_substituted(entry, f"target[{at}]", variables), f"target[{at}]"))
+        target = _target(
+            ConfigTable(_substituted(entry, f"target[{at}]", variables), f"target[{at}]")
+        )
         if target.name in {other.name for other in targets}:
             raise PlainError(f"target[{at}].name", "a name that no other target has", target.name)
         targets.append(target)
@@ -101,7 +103,7 @@ def _substituted(entry: object, path: str, variables: Mapping[str, str]) -> obje
     return {key: replace(key, value) for key, value in entry.items()}
 
 
-def _target(table: Table) -> Target:
+def _target(table: ConfigTable) -> CheckTarget:
     kind = table.choice("kind", (_HTTP, _TCP))
     common: dict[str, Any] = {
         "name": _name(table),
@@ -116,22 +118,22 @@ def _target(table: Table) -> Target:
     else:
         common |= {"host": table.text("host"), "port": _port(table)}
     table.no_more()
-    return Target(**common)
+    return CheckTarget(**common)
 
 
-def _name(table: Table) -> str:
+def _name(table: ConfigTable) -> str:
     name = table.text("name")
     if not name_ok(name):
         raise PlainError(f"{table.path}.name", "an asset's name without control characters", name)
     return name
 
 
-def _duration(table: Table, key: str, default: str, *, zero: bool = False) -> int:
+def _duration(table: ConfigTable, key: str, default: str, *, zero: bool = False) -> int:
     value = table.get(key)
     return duration(default if value is None else value, f"{table.path}.{key}", zero)
 
 
-def _url(table: Table) -> str:
+def _url(table: ConfigTable) -> str:
     value = table.text("url")
     try:
         url = httpx.URL(value)
@@ -142,13 +144,13 @@ def _url(table: Table) -> str:
     return value
 
 
-def _port(table: Table) -> int:
+def _port(table: ConfigTable) -> int:
     value = table.get("port")
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
     return whole(1, 65_535)(number, f"{table.path}.port")
 
 
-def _statuses(table: Table) -> tuple[int, ...]:
+def _statuses(table: ConfigTable) -> tuple[int, ...]:
     value, path = table.get("expect_status"), f"{table.path}.expect_status"
     if value is None:
         return (200,)
@@ -157,7 +159,7 @@ def _statuses(table: Table) -> tuple[int, ...]:
     return tuple(whole(100, 599)(status, f"{path}[{at}]") for at, status in enumerate(value))
 
 
-def check(target: Target, clock_s: Callable[[], float] = time.monotonic) -> Finding:
+def check(target: CheckTarget, clock_s: Callable[[], float] = time.monotonic) -> CheckResult:
     """Check a target once; takes about its timeout at most. Never raises for what it finds."""
     with _client(target) as client:  # to make it takes a while, which is none of the target's
         started, fault = clock_s(), None
@@ -172,18 +174,18 @@ def check(target: Target, clock_s: Callable[[], float] = time.monotonic) -> Find
     if fault is None and latency > target.timeout:
         fault = f"no answer within {target.timeout} ms"
     if fault is not None:
-        return Finding(DOWN, {"error": fault[:MAX_ERROR]})
-    return Finding(DEGRADED if latency > target.degraded else UP, {"latency_ms": latency})
+        return CheckResult(DOWN, {"error": fault[:MAX_ERROR]})
+    return CheckResult(DEGRADED if latency > target.degraded else UP, {"latency_ms": latency})
 
 
-def _client(target: Target) -> AbstractContextManager[httpx.Client | None]:
+def _client(target: CheckTarget) -> AbstractContextManager[httpx.Client | None]:
     """Return what asks over HTTP, nothing for TCP."""
     if target.kind != _HTTP:
         return nullcontext()
     return httpx.Client(timeout=target.timeout / 1000, trust_env=False)
 
 
-def _http(client: httpx.Client, target: Target) -> str | None:
+def _http(client: httpx.Client, target: CheckTarget) -> str | None:
     """Return what is wrong with the answer, or None. Reads no more than its head."""
     with client.stream("GET", target.url) as response:
         if response.status_code in target.expect_status:
@@ -192,6 +194,6 @@ def _http(client: httpx.Client, target: Target) -> str | None:
         return f"status {response.status_code}, expected {expected}"
 
 
-def _connect(target: Target) -> None:
+def _connect(target: CheckTarget) -> None:
     """Open a TCP connection and close it again. Raises OSError."""
     socket.create_connection((target.host, target.port), target.timeout / 1000).close()

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from agents.spool import Entry, Spool
+from agents.spool import Spool, SpooledReport
 from bus.base import BusError, Delivered, Producer, QueueFull, TooLarge
 
 log = logging.getLogger("agents.courier")
@@ -29,7 +29,7 @@ class _Flight:
 
     __slots__ = ("delivered", "entry", "rejected", "sent")
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: SpooledReport) -> None:
         self.entry = entry
         self.sent = time.monotonic()
         self.delivered: Delivered | None = None

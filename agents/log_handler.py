@@ -22,11 +22,11 @@ from typing import Any, Literal, get_args
 
 from agents.log_records import check_fields, encode
 from bus.base import (
+    AccessRefused,
     BusError,
     Delivered,
     OnDelivery,
     QueueFull,
-    Refused,
     TooLarge,
     Unavailable,
 )
@@ -134,7 +134,7 @@ class KafkaHandler(logging.Handler):
         self._room, self._away = threading.Event(), False
         self._waiting: deque[tuple[bytes | None, bytes]] = deque()
         self._partitions, self._known = 0, threading.Event()
-        self._refusal: Refused | None = None
+        self._refusal: AccessRefused | None = None
         try:
             self._producer = KafkaProducer(self._config)
         except BusError as error:
@@ -323,7 +323,7 @@ class KafkaHandler(logging.Handler):
 
     def _note(self, error: BusError) -> None:
         """Note why nothing can be sent; a refusal is said once, until Kafka answers."""
-        if isinstance(error, Refused) and self._refusal is None:
+        if isinstance(error, AccessRefused) and self._refusal is None:
             log.error(
                 "records for %s wait, and are dropped where they get too many: %s",
                 self._topic,
@@ -349,7 +349,7 @@ class KafkaHandler(logging.Handler):
 def _reason(error: BusError) -> str:
     if isinstance(error, QueueFull):
         return FULL
-    if isinstance(error, Refused):
+    if isinstance(error, AccessRefused):
         return REFUSED
     return TOO_LARGE if isinstance(error, TooLarge) else UNDELIVERED
 

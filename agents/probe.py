@@ -15,8 +15,8 @@ from functools import partial
 
 import structlog
 
-from agents.checks import UP, Finding, ProbesError, Target, check, load_targets
-from agents.incidents import spread
+from agents.checks import UP, CheckResult, CheckTarget, ProbesError, check, load_targets
+from agents.demo.incidents import spread
 from agents.process import report_calmly, stop_on_signals
 from agents.reporter import Reporter
 from agents.spool import SpoolInUse
@@ -53,11 +53,11 @@ def variables(settings: Settings) -> dict[str, str]:
 
 
 def watch(
-    target: Target,
+    target: CheckTarget,
     agent: str,
     reporter: Reporter,
     stop: threading.Event,
-    look: Callable[[Target], Finding] = check,
+    look: Callable[[CheckTarget], CheckResult] = check,
     beat: Callable[[], None] = lambda: None,
     clock_s: Callable[[], float] = time.monotonic,
 ) -> None:
@@ -93,7 +93,7 @@ class Grace:
         self._clock_s, self._ends_s = clock_s, clock_s() + ms / 1000
         self._over, self._ups = not ms, 0
 
-    def covers(self, finding: Finding) -> bool:
+    def covers(self, finding: CheckResult) -> bool:
         """Return whether a finding is not to be reported."""
         self._ups = self._ups + 1 if finding.state == UP else 0
         self._over = self._over or self._ups >= SETTLED or self._clock_s() >= self._ends_s
@@ -103,7 +103,7 @@ class Grace:
 def run(
     settings: Settings,
     agent: str,
-    targets: list[Target],
+    targets: list[CheckTarget],
     stop: threading.Event,
     *,
     leave: bool = True,

@@ -20,12 +20,12 @@ log = structlog.get_logger("agents")
 # nothing, or the clock was set.
 OFF_MS = 30_000
 # Most causes of refused reports that one process logs, once each and topic.
-MAX_TOLD = 100
+MAX_LOGGED = 100
 
 # Something with its time first, Unix ms.
 Timed = TypeVar("Timed", bound=tuple[Any, ...])
 
-_told: set[tuple[str, str]] = set()
+_logged: set[tuple[str, str]] = set()
 
 
 def stop_on_signals() -> threading.Event:
@@ -47,17 +47,17 @@ def report_calmly(reporter: Reporter, report: Report) -> None:
     except ReporterClosed:
         return
     except ReportRefused as refusal:
-        _tell(reporter.topic, refusal)
+        _log_refusal(reporter.topic, refusal)
     except SpoolFull as full:
         if reporter.refused % 1000 == 1:
             log.warning("report dropped", why=str(full), dropped=reporter.refused)
 
 
-def _tell(topic: str, refusal: ReportRefused) -> None:
+def _log_refusal(topic: str, refusal: ReportRefused) -> None:
     """Log the first refusal of each cause."""
-    if (topic, refusal.cause) in _told or len(_told) >= MAX_TOLD:
+    if (topic, refusal.cause) in _logged or len(_logged) >= MAX_LOGGED:
         return
-    _told.add((topic, refusal.cause))
+    _logged.add((topic, refusal.cause))
     log.error("report refused (logged once)", topic=topic, why=str(refusal))
 
 

@@ -37,7 +37,7 @@ REMEMBERED = 100_000
 # Less than the tally grants a clock that is ahead: what is stamped so is no cause for doubt.
 MAX_BACK_MS = 240_000
 # Most agents of which it is logged, once each, that a detail was left out.
-MAX_TOLD = 100
+MAX_LOGGED = 100
 # The tally's word for what has too many bytes or brackets.
 TOO_LARGE = "too-large"
 
@@ -260,7 +260,7 @@ class Reporter:
     def _strip(self, agent: str) -> None:
         """Count a detail that is left out, and log the first of each agent."""
         self.stripped += 1
-        if agent not in self._told and len(self._told) < MAX_TOLD:
+        if agent not in self._told and len(self._told) < MAX_LOGGED:
             self._told.add(agent)
             log.warning("%s: too large a detail by %r is left out (logged once)", self.topic, agent)
 

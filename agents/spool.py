@@ -37,7 +37,7 @@ class SpoolInUse(Exception):
     """Another process works with this spool directory."""
 
 
-class Entry(NamedTuple):
+class SpooledReport(NamedTuple):
     """A spooled report. `position`: the first byte after it."""
 
     position: int
@@ -139,9 +139,9 @@ class Spool:
         self._tail = tail
         self._segments.append(_Segment(base, 0, self._path(base)))
 
-    def read(self, position: int, most: int = 500) -> list[Entry]:
+    def read(self, position: int, most: int = 500) -> list[SpooledReport]:
         """Return at most `most` reports from `position` on, in order; damaged ones are left out."""
-        entries: list[Entry] = []
+        entries: list[SpooledReport] = []
         with self._lock:
             segments = [segment for segment in self._segments if segment.end > position]
             for segment in segments:
@@ -150,8 +150,8 @@ class Spool:
                     break
         return entries
 
-    def _read(self, segment: _Segment, position: int, most: int) -> list[Entry]:
-        entries: list[Entry] = []
+    def _read(self, segment: _Segment, position: int, most: int) -> list[SpooledReport]:
+        entries: list[SpooledReport] = []
         with segment.path.open("rb") as file:
             file.seek(position - segment.base)
             while len(entries) < most and position < segment.end:
@@ -160,7 +160,7 @@ class Spool:
                     break
                 position += len(line)
                 if (read := decode_line(line)) is not None:
-                    entries.append(Entry(position, *read))
+                    entries.append(SpooledReport(position, *read))
         return entries
 
     def advance(self, position: int, reports: int) -> None:

@@ -60,7 +60,7 @@ def measure(assets: int, *, keep: bool) -> Measured:
         copy.start("worker", *WORKER)
         start_job(copy, engine)
         send(copy, assets)
-        shown = f"SELECT count(*) = {assets} FROM board_assetstate"  # noqa: S608 - a number
+        shown = f"SELECT count(*) = {assets} FROM states_assetstate"  # noqa: S608 - a number
         copy.wait(lambda: is_true(copy, shown), WAIT_S, "the board to be filled")
         return purge(copy, assets)
 

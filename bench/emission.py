@@ -21,7 +21,7 @@ from bench.roles import Role, Signals
 from bench.stack import BenchProblem, Engine, Product, product, say
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from streaming.coalesced_producer import CoalescedProducer
+from streaming.pipelines.emitter import CoalescedProducer
 
 SCENARIOS = """\
 [emission]

@@ -76,7 +76,7 @@ def _indexed_afterwards(tables: Tables) -> Iterator[None]:
 def _insert(table: str, columns: tuple[str, ...], rows: Rows) -> None:
     from django.db import transaction
 
-    from dashboard.core.sql import execute_many
+    from dashboard.core.common.sql import execute_many
 
     names = ", ".join(f'"{name}"' for name in columns)
     values = ", ".join(["%s"] * len(columns))

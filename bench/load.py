@@ -8,7 +8,7 @@ from random import Random
 from uuid import UUID
 
 from bench.stack import BenchProblem, say
-from bus.base import Bus, Message, Producer, QueueFull, TopicPartition
+from bus.base import Bus, ConsumerRecord, Producer, QueueFull, TopicPartition
 from domain.records import Command, Report
 from wire.partitioner import partition_of
 from wire.signature import Signer
@@ -195,7 +195,7 @@ def between(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     silence_s: float = 10,
-) -> Iterator[Message]:
+) -> Iterator[ConsumerRecord]:
     """Yield the records between offsets; ends early where none has come for `silence_s` s."""
     reader = bus.reader(starts)
     try:

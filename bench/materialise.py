@@ -27,7 +27,7 @@ from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 
 if TYPE_CHECKING:
-    from dashboard.materialiser.worker import Materialiser
+    from dashboard.serve.materialiser.worker import Materialiser
 
 START = 1_790_000_000_000
 STATES = ("clear", "suspicious", "under-attack")
@@ -118,8 +118,8 @@ def prepare(folder: Path, bus: MemoryBus, scenarios: dict[str, Scenario]) -> Mat
     django.setup()
     from django.core.management import call_command
 
-    from dashboard.core.sql import register_adapters
-    from dashboard.materialiser.worker import Materialiser, enlarge_memory, relax_collector
+    from dashboard.core.common.sql import register_adapters
+    from dashboard.serve.materialiser.worker import Materialiser, enlarge_memory, relax_collector
 
     enlarge_memory()
     call_command("migrate", verbosity=0)

@@ -100,11 +100,11 @@ def _begin_table(number: int, assets: int) -> None:
     """Have a table of labels of its own applied, as a user does who sends and confirms it."""
     from django.contrib.auth.models import Group, User
 
-    from dashboard.audit.log import Actor
-    from dashboard.core.times import now_ms
-    from dashboard.labels.imports import UploadTask
-    from dashboard.labels.models import REVIEW
-    from dashboard.labels.upload_service import keep, start
+    from dashboard.core.audit.log import Actor
+    from dashboard.core.common.times import now_ms
+    from dashboard.watch.annotations.label_files import UploadTask
+    from dashboard.watch.annotations.label_uploads import keep, start
+    from dashboard.watch.annotations.models import REVIEW
 
     user, _ = User.objects.get_or_create(username="olga")
     user.groups.add(Group.objects.get(name="operator"))
@@ -119,40 +119,40 @@ def _begin_table(number: int, assets: int) -> None:
 
 
 def _webhook(port: int) -> Any:
-    from dashboard.accounts.encryption import seal
-    from dashboard.notifications.models import Channel
-    from dashboard.notifications.outbox import Target
-    from dashboard.notifications.webhook import new_secret
+    from dashboard.core.accounts.encryption import seal
+    from dashboard.notify.notifications.channels import new_secret
+    from dashboard.notify.notifications.models import Channel
+    from dashboard.notify.notifications.outbox import Recipient
 
     url = f"http://127.0.0.1:{port}/"
     channel = Channel.objects.create(
         name="bench", kind="webhook", address=url, secret=seal(new_secret()), most=1_000_000,
         changed_at=1, username="olga",
     )  # fmt: skip
-    return Target("webhook", url, channel)
+    return Recipient("webhook", url, channel)
 
 
 def _put(target: Any, number: int) -> None:
-    from dashboard.core.times import now_ms
-    from dashboard.notifications.outbox import Draft, put
+    from dashboard.core.common.times import now_ms
+    from dashboard.notify.notifications.outbox import MessageDraft, put
 
-    put(target, Draft("test", f"message {number}", "text"), now_ms())
+    put(target, MessageDraft("test", f"message {number}", "text"), now_ms())
 
 
 def _applies() -> bool:
-    from dashboard.labels.models import APPLYING, LabelUpload
+    from dashboard.watch.annotations.models import APPLYING, LabelUpload
 
     return LabelUpload.objects.filter(status=APPLYING, done__gt=0).exists()
 
 
 def _all_sent() -> bool:
-    from dashboard.notifications.delivery import waiting
+    from dashboard.notify.notifications.delivery import waiting
 
     return not waiting().exists()
 
 
 def _delays() -> list[float]:
-    from dashboard.notifications.models import SENT, Message
+    from dashboard.notify.notifications.models import SENT, Message
 
     sent = Message.objects.filter(status=SENT).values_list("created_at", "ended_at")
     return [float((ended or 0) - created) for created, ended in sent]

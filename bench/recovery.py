@@ -21,7 +21,7 @@ from bench.results import Row
 from bench.stack import Beats, BenchProblem, Engine, Product, product, say
 from bus.base import Producer, Reader, TopicPartition
 from domain.records import Report
-from streaming.checkpoint import current_epoch, positions
+from streaming.state.checkpoint import current_epoch, positions
 from wire.source import encode_report
 
 # Longer than any run: what votes that expire cost is another question.

@@ -175,7 +175,7 @@ def wait_for_database(copy: Product, timeout_s: float = 1800) -> None:
     """Return once the database has all of the states topic. Raises BenchProblem."""
     topic = copy.topics.states(SCENARIO)
     ends = sum(end for _, end in copy.bus.offsets([topic]).values())
-    query = "SELECT COALESCE(SUM(next_offset), 0) FROM materialiser_sinkoffset WHERE topic = ?"
+    query = "SELECT COALESCE(SUM(next_offset), 0) FROM states_sinkoffset WHERE topic = ?"
 
     def reached() -> int:
         return int(ask(copy.folder, query, topic)[0][0])
@@ -302,7 +302,7 @@ def palette_ms(copy: Product, cookie: str, wanted: Texts) -> list[float]:
 def middle(folder: Path, assets: int) -> str:
     """Return the token of the row in the middle of the board."""
     query = (
-        "SELECT rank, since, asset FROM board_assetstate WHERE NOT purged "
+        "SELECT rank, since, asset FROM states_assetstate WHERE NOT purged "
         "ORDER BY rank, since DESC, asset LIMIT 1 OFFSET ?"
     )
     return "r{}.{}.{}".format(*ask(folder, query, assets // 2)[0])

@@ -35,11 +35,11 @@ from domain.records import Cause, StateRecord, Vote
 from domain.scenario import Scenario
 from domain.version import Version
 from ops.ports import free_port
-from stores.base import AssetStore, Order, Table
+from stores.base import AssetStore, AssetTable, Order
 from stores.cache_store import CacheStore
 from stores.directory import Directory
 from stores.disk_table import DiskTable
-from stores.feed import Feed
+from stores.feed import TableFeed
 from stores.global_store import GlobalStore
 from stores.owner_store import OwnerStore
 from stores.redis_table import RedisTable
@@ -171,16 +171,16 @@ def redis_way(copy: Product) -> Iterator[Restored]:
 
 
 @contextmanager
-def table_way(copy: Product, opened: Callable[[], Table]) -> Iterator[Restored]:
+def table_way(copy: Product, opened: Callable[[], AssetTable]) -> Iterator[Restored]:
     """Restore a table from nothing and again from what it holds then; it is asked in this
     process."""
     topic, seconds = copy.topics.states(SCENARIO), []
     for _ in range(2):
         with closing(opened()) as table:
-            seconds.append(level_s(Feed(copy.bus, topic, table, ORDERS)))
+            seconds.append(level_s(TableFeed(copy.bus, topic, table, ORDERS)))
     store = GlobalStore(copy.bus, topic, "here:1", ORDERS)
     with closing(opened()) as table:
-        store.feed = Feed(copy.bus, topic, table, ORDERS)
+        store.feed = TableFeed(copy.bus, topic, table, ORDERS)
         level_s(store.feed)
         yield Restored(store, {"restore, s": seconds[0], "restart, s": seconds[1]})
 
@@ -208,7 +208,7 @@ def cache_way(copy: Product) -> Iterator[Restored]:
     """Rebuild the cache."""
     topic = copy.topics.states(SCENARIO)
     with redis_server(copy.folder) as url, closing(RedisTable(url, "cache.", 4, ORDERS)) as table:
-        restored = level_s(Feed(copy.bus, topic, table, ORDERS))
+        restored = level_s(TableFeed(copy.bus, topic, table, ORDERS))
         yield Restored(CacheStore(table, 4, copy.bus, topic), {"restore, s": restored})
 
 
@@ -217,8 +217,8 @@ def database_way(copy: Product) -> Iterator[Restored]:
     """Materialise the log into an empty database."""
     scenarios: dict[str, Scenario] = copy.scenarios
     worker = prepare(copy.folder / "web", copy.bus, scenarios)  # type: ignore[arg-type]
-    from dashboard.core.kafka_gateway import use
-    from dashboard.stores.database_store import DatabaseStore
+    from dashboard.core.common.kafka import use
+    from dashboard.core.states.stores import DatabaseStore
 
     seconds, _ = drain(worker)
     with use(copy.bus, copy.topics):
@@ -238,7 +238,7 @@ WAYS: dict[str, Way] = {
 # ---- figures ------------------------------------------------------------------------------
 
 
-def level_s(feed: Feed) -> float:
+def level_s(feed: TableFeed) -> float:
     """Return how long a feed took to be level with the log, s."""
     begun = time.monotonic()
     while not feed.ready():

@@ -71,26 +71,26 @@ def measure(options: argparse.Namespace) -> Measured:
 
 
 def _is_filled() -> bool:
-    from dashboard.summaries.models import Progress
+    from dashboard.notify.summaries.models import Progress
 
     return Progress.objects.filter(scenario=SCENARIO).exists()
 
 
 def _is_summed() -> bool:
-    from dashboard.summaries.models import Progress
+    from dashboard.notify.summaries.models import Progress
 
     return Progress.objects.filter(scenario=SCENARIO, summed_to__gt=NOW - HOUR_MS).exists()
 
 
 def _fill(changes: int, assets: int) -> None:
-    from dashboard.summaries.recorder import mark
+    from dashboard.notify.summaries.ingestion import mark
 
     each = changes // assets // 2
     history.write(
         {
             "summaries_presence": (history.PRESENCE, history.presences(assets)),
-            "labels_label": (history.LABEL, history.labels(assets)),
-            "board_transition": (history.TRANSITION, history.transitions(assets, each)),
+            "annotations_label": (history.LABEL, history.labels(assets)),
+            "states_transition": (history.TRANSITION, history.transitions(assets, each)),
             "summaries_troublespan": (history.TROUBLE, history.troubles(assets, each)),
             "incidents_incident": (history.INCIDENT, history.incidents(assets, each)),
         }
@@ -102,7 +102,7 @@ def _fill(changes: int, assets: int) -> None:
 
 
 def _sum_up() -> None:
-    from dashboard.summaries.rollups import sum_up_day
+    from dashboard.notify.summaries.rollups import sum_up_day
 
     while sum_up_day(SCENARIO, NOW):
         pass
@@ -113,10 +113,10 @@ def _answers() -> Iterator[tuple[str, tuple[float, float | None]]]:
     and of a database that was not asked before how long that took the worker."""
     from zoneinfo import ZoneInfo
 
-    from dashboard.core.scenarios import scenarios
-    from dashboard.summaries.calculation import summary
-    from dashboard.summaries.figures import Question
-    from dashboard.summaries.models import KeptSum
+    from dashboard.core.common.scenarios import scenarios
+    from dashboard.notify.summaries.calculation import summary
+    from dashboard.notify.summaries.figures import Question
+    from dashboard.notify.summaries.models import KeptSum
     from domain.history.periods import UNITS, containing, day_of
 
     today = day_of(NOW, ZoneInfo("UTC"))

@@ -24,7 +24,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ConsumerRecord:
     """A record as it was read. `timestamp`: Unix ms, the broker's append time."""
 
     topic: str
@@ -53,7 +53,7 @@ class Delivered(NamedTuple):
     timestamp: int
 
 
-class Gap(NamedTuple):
+class LogGap(NamedTuple):
     """A start that the log no longer (or not yet) holds: reading went on from `got` instead."""
 
     topic: str
@@ -70,16 +70,16 @@ class Unavailable(BusError):
     """No broker answers, or not in time. Trying again later may help."""
 
 
-class Refused(BusError):
+class AccessRefused(BusError):
     """Kafka refuses who asks. Trying again helps once somebody has put the login or rights right;
     the words name the setting, and the topic or group."""
 
 
-class LoginRefused(Refused, Unavailable):
+class LoginRefused(AccessRefused, Unavailable):
     """No broker takes the login, so what was under way may have arrived or not."""
 
 
-class NotPermitted(Refused):
+class NotPermitted(AccessRefused):
     """The user lacks a right on a topic, a group or the cluster."""
 
 
@@ -97,7 +97,7 @@ class TopicMismatch(BusError):
 
 def no_answer(error: BusError) -> str:
     """Return why Kafka has not answered, for people: that it does not, or what it refuses."""
-    return str(error) if isinstance(error, Refused) else f"Kafka does not answer: {error}"
+    return str(error) if isinstance(error, AccessRefused) else f"Kafka does not answer: {error}"
 
 
 # Called once for each record sent, from within `poll` or `flush`.
@@ -168,10 +168,10 @@ class Reader(Protocol):
     the login or a topic is: then `poll` raises Refused, and asks again when it is called again.
     """
 
-    gaps: list[Gap]
+    gaps: list[LogGap]
     """Starts out of the log's range that were moved to its beginning, oldest first."""
 
-    def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
+    def poll(self, timeout_s: float, max_records: int = 1000) -> list[ConsumerRecord]:
         """Return the messages that have arrived; waits for the first only.
 
         Each partition's are in order of offset. Raises Refused.
@@ -299,7 +299,7 @@ class MemberEvents(Protocol):
         """Note that the group still counted it as a member at `asked_at` (the clock's, s)."""
 
 
-class Member(Protocol):
+class ConsumerMember(Protocol):
     """A place in a consumer group that reads no records: it says whose the partitions are.
 
     For one thread.
@@ -331,7 +331,7 @@ class GroupBus(Bus, Protocol):
         session_s: float,
         clock: Callable[[], float],
         heartbeat_s: float = HEARTBEAT_S,
-    ) -> Member:
+    ) -> ConsumerMember:
         """Join a group under a name that others read with `members`.
 
         session_s: after so long without a sign of life its partitions go to others; clock: in s;

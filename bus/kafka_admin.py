@@ -53,7 +53,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberDescription:
     """A member of a group: its client's name, its machine, and the partitions assigned to it."""
 
     client: str
@@ -62,12 +62,12 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConsumerGroup:
     """A consumer group. `state`: Kafka's own word, `DEAD` where there is none of the name."""
 
     name: str
     state: str
-    members: tuple[Member, ...]
+    members: tuple[MemberDescription, ...]
 
 
 _ASK_AGAIN_S = 0.2
@@ -233,19 +233,19 @@ class KafkaAdmin:
 
     # ---- groups ---------------------------------------------------------------------------------
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> ConsumerGroup:
         """Return a group's state and members."""
         futures = self._client.describe_consumer_groups([name], request_timeout=self._timeout_s)
         found = self._result(futures[name], name, "DESCRIBE")
         members = tuple(
-            Member(
+            MemberDescription(
                 member.client_id,
                 member.host.lstrip("/"),
                 tuple((at.topic, at.partition) for at in member.assignment.topic_partitions),
             )
             for member in found.members
         )
-        return Group(name, found.state.name, members)
+        return ConsumerGroup(name, found.state.name, members)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return what the group has committed; a partition without is left out."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import confluent_kafka as ck
 
-from bus.base import BusError, Message, Refused, TopicPartition, Unavailable
+from bus.base import AccessRefused, BusError, ConsumerRecord, TopicPartition, Unavailable
 from bus.kafka_admin import Committed
 from bus.kafka_errors import Login, bus_error, log, raised
 
@@ -72,19 +72,19 @@ class KafkaConsumer:
             at.offset = starts.get((at.topic, at.partition), at.offset)
         inner.assign(places)
 
-    def poll(self, timeout_s: float, max_records: int) -> list[Message]:
+    def poll(self, timeout_s: float, max_records: int) -> list[ConsumerRecord]:
         """Return at most so many records that have arrived; waits for the first only.
 
         Raises BusError for what no waiting mends.
         """
-        messages: list[Message] = []
+        messages: list[ConsumerRecord] = []
         wait, end = timeout_s, time.monotonic() + timeout_s
         while len(messages) < max_records and (raw := self._inner.poll(wait)) is not None:
             if (error := raw.error()) is None:
                 self._login.taken()
                 messages.append(_message(raw))
             else:
-                _tell(error, self._group, raw.topic() or "")
+                _report_error(error, self._group, raw.topic() or "")
             wait = 0 if messages else max(0.0, end - time.monotonic())
         if not messages:
             self._login.check()
@@ -144,14 +144,14 @@ def _places(places: list[ck.TopicPartition]) -> list[TopicPartition]:
     return sorted((at.topic, at.partition) for at in places)
 
 
-def _message(raw: Any) -> Message:
+def _message(raw: Any) -> ConsumerRecord:
     _, stamp = raw.timestamp()
     headers = tuple(raw.headers() or ())
     place = (raw.topic(), raw.partition(), raw.offset(), stamp)
-    return Message(*place, raw.key(), raw.value(), headers)
+    return ConsumerRecord(*place, raw.key(), raw.value(), headers)
 
 
-def _tell(error: ck.KafkaError, group: str, topic: str) -> None:
+def _report_error(error: ck.KafkaError, group: str, topic: str) -> None:
     """Raise what no waiting mends; say the rest where someone debugs."""
     on_group = error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED
     words = bus_error(error, group if on_group else topic, "READ")
@@ -160,7 +160,7 @@ def _tell(error: ck.KafkaError, group: str, topic: str) -> None:
             "The broker refuses this session timeout; it takes 6 s to 30 min, unless its "
             "group.min.session.timeout.ms and group.max.session.timeout.ms say otherwise."
         )
-    if isinstance(words, Refused):
+    if isinstance(words, AccessRefused):
         raise words
     if isinstance(words, Unavailable) or error.code() == ck.KafkaError._MAX_POLL_EXCEEDED:
         log.debug("kafka consumer: %s", words)

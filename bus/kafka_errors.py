@@ -14,7 +14,7 @@ from typing import Any
 
 import confluent_kafka as ck
 
-from bus.base import BusError, LoginRefused, NotPermitted, Refused, TooLarge, Unavailable
+from bus.base import AccessRefused, BusError, LoginRefused, NotPermitted, TooLarge, Unavailable
 
 log = logging.getLogger("bus.kafka")
 
@@ -149,7 +149,7 @@ class Login:
 
 def _is_unexplained(error: BusError) -> bool:
     """Return whether an error says that nobody answers, and not why."""
-    return isinstance(error, Unavailable) and not isinstance(error, Refused)
+    return isinstance(error, Unavailable) and not isinstance(error, AccessRefused)
 
 
 def refused(code: int, on: str = "", right: str = "") -> BusError:

@@ -25,7 +25,7 @@ _NO_SUCH_GROUP = 69
 _LEAST_S = 0.1
 
 
-class Place(NamedTuple):
+class MemberAssignment(NamedTuple):
     """A member's place in a group. id: which Kafka gave it; name: its client's own; partitions:
     what it is assigned, nothing while the group rebalances."""
 
@@ -50,7 +50,7 @@ class Coordinator:
     def __exit__(self, *error: object) -> None:
         self._connection.__exit__(*error)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[MemberAssignment]:
         """Return who is in the group; nobody where there is none of that name."""
         body = struct.pack(">i", 1) + text(self._group)
         answer = _Fields(self._connection.ask(_DESCRIBE_GROUPS, _DESCRIBE_VERSION, body))
@@ -135,11 +135,11 @@ class _Fields:
         return self._data[begin : self._at]
 
 
-def _place(answer: _Fields) -> Place:
+def _place(answer: _Fields) -> MemberAssignment:
     member, name = answer.text(), answer.text()
     answer.text()  # its machine
     answer.blob()  # what it subscribes to
-    return Place(member, name, _assigned(answer.blob()))
+    return MemberAssignment(member, name, _assigned(answer.blob()))
 
 
 def _assigned(assignment: bytes) -> tuple[TopicPartition, ...]:

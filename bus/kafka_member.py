@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import confluent_kafka as ck
 
-from bus.base import BusError, MemberEvents, Refused, TopicPartition, Unavailable
+from bus.base import AccessRefused, BusError, MemberEvents, TopicPartition, Unavailable
 from bus.kafka_errors import Login, bus_error, log
 
 _MEMBER = {
@@ -46,7 +46,7 @@ class KafkaMember:
             raise self._judged(error.args[0]) from error
         if (problem := raw.error() if raw is not None else None) is None:
             self._login.check()
-        elif isinstance(refusal := self._judged(problem), Refused):
+        elif isinstance(refusal := self._judged(problem), AccessRefused):
             raise refusal
         elif problem.fatal():
             raise Unavailable(problem.str())
@@ -55,7 +55,7 @@ class KafkaMember:
         """Return an error as one of ours; a refusal is said, once, as who asks tries again."""
         on_topic = problem.code() == ck.KafkaError.TOPIC_AUTHORIZATION_FAILED
         error = bus_error(problem, self._topic if on_topic else self._group, "READ")
-        if isinstance(error, Refused) and str(error) != self._refusal:
+        if isinstance(error, AccessRefused) and str(error) != self._refusal:
             self._refusal = str(error)
             log.error("%s", error)
         return error

@@ -12,7 +12,7 @@ from typing import Any
 
 import confluent_kafka as ck
 
-from bus.base import BusError, Gap, Message, NotPermitted, Refused, TopicPartition
+from bus.base import AccessRefused, BusError, ConsumerRecord, LogGap, NotPermitted, TopicPartition
 from bus.kafka_batches import KafkaBatches
 from bus.kafka_errors import REFUSED_S, Login, bus_error, log, raised
 
@@ -57,7 +57,7 @@ class KafkaReader:
     ) -> None:
         """batches: opens a partition's log, to look at what cannot be unpacked; gather_s: so long
         a broker may gather what it answers with, s."""
-        self.gaps: list[Gap] = []
+        self.gaps: list[LogGap] = []
         self._options, self._batches = {**options, **_gathering(gather_s), **_READER}, batches
         self._stuck: set[TopicPartition] = set()
         self._positions: dict[TopicPartition, int] = {}
@@ -83,7 +83,7 @@ class KafkaReader:
     def _reassign(self) -> None:
         self._inner.assign([ck.TopicPartition(t, p, at) for (t, p), at in self._positions.items()])
 
-    def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
+    def poll(self, timeout_s: float, max_records: int = 1000) -> list[ConsumerRecord]:
         """Return the messages that have arrived; waits for the first only.
 
         Raises Refused once all has been returned that has arrived, and opens a new connection when
@@ -142,7 +142,7 @@ class KafkaReader:
         known = self._inner.get_watermark_offsets(ck.TopicPartition(*place), cached=True)
         return known[1] if known and known[1] >= 0 else math.inf
 
-    def _take(self, timeout_s: float, max_records: int) -> list[Message]:
+    def _take(self, timeout_s: float, max_records: int) -> list[ConsumerRecord]:
         """Read one round; it may come back empty and early, after an event that was no record."""
         try:
             if self._lost:
@@ -156,7 +156,7 @@ class KafkaReader:
             return self._start_over(error, timeout_s)
         return [taken for raw in batch if (taken := self._accept(raw)) is not None]
 
-    def _start_over(self, error: ck.KafkaException, timeout_s: float) -> list[Message]:
+    def _start_over(self, error: ck.KafkaException, timeout_s: float) -> list[ConsumerRecord]:
         """Replace a consumer that raises by a new one at the same positions."""
         log.warning("kafka reader starts over: %s", error)
         time.sleep(min(timeout_s, _BACKOFF_S))
@@ -169,7 +169,7 @@ class KafkaReader:
         self._inner = self._open()
         self._reassign()
 
-    def _accept(self, raw: Any) -> Message | None:
+    def _accept(self, raw: Any) -> ConsumerRecord | None:
         """Return a record, or None for an event, whose consequences are drawn here."""
         place = (raw.topic(), raw.partition())
         error = raw.error()
@@ -180,7 +180,7 @@ class KafkaReader:
         if place not in self._positions or place in self._lost:
             return None
         self._positions[place] = raw.offset() + 1
-        return Message(
+        return ConsumerRecord(
             place[0],
             place[1],
             raw.offset(),
@@ -194,7 +194,7 @@ class KafkaReader:
         code = error.code()
         if code == ck.KafkaError.GROUP_AUTHORIZATION_FAILED:
             return  # it commits nothing, and needs no group
-        if isinstance(refusal := bus_error(error, place[0] or "", "READ"), Refused):
+        if isinstance(refusal := bus_error(error, place[0] or "", "READ"), AccessRefused):
             self._refusal = refusal
         elif code == ck.KafkaError._PARTITION_EOF:
             self._login.taken()
@@ -232,12 +232,12 @@ class KafkaReader:
             try:
                 low, high = self._inner.get_watermark_offsets(place, max(timeout_s, 0.5))
             except ck.KafkaException as error:
-                if isinstance(refusal := raised(error, topic, "READ"), Refused):
+                if isinstance(refusal := raised(error, topic, "READ"), AccessRefused):
                     self._refusal = refusal
                 return
             wanted = self._positions[topic, partition]
             if not low <= wanted <= high:
-                self.gaps.append(Gap(topic, partition, wanted, low))
+                self.gaps.append(LogGap(topic, partition, wanted, low))
                 self._positions[topic, partition] = low
             self._lost.discard((topic, partition))
         self._reassign()

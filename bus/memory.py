@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from bus.base import (
     HEARTBEAT_S,
     BusError,
+    ConsumerRecord,
     Delivered,
-    Gap,
     GroupMember,
     Headers,
+    LogGap,
     MemberEvents,
-    Message,
     OnDelivery,
     Producer,
     QueueFull,
@@ -42,7 +42,7 @@ DEFAULTS = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
 @dataclass(slots=True)
 class _Partition:
     begin: int = 0
-    records: list[Message] = field(default_factory=list)
+    records: list[ConsumerRecord] = field(default_factory=list)
 
     @property
     def end(self) -> int:
@@ -66,7 +66,7 @@ class _Sent:
 class MemoryBatches:
     """The records of a partition as batches."""
 
-    records: list[Message]
+    records: list[ConsumerRecord]
 
     def between(self, begin: int, end: int) -> Iterator[Batch]:
         """Yield the batches that hold records of offsets from `begin` to before `end`, in order."""
@@ -307,7 +307,7 @@ class MemoryBus:
                 return BusError(f"no partition {at} of topic {sent.topic}")
             part, now = parts[at], self._clock()
             stored = (sent.topic, at, part.end, now)
-            part.records.append(Message(*stored, sent.key, sent.value, sent.headers))
+            part.records.append(ConsumerRecord(*stored, sent.key, sent.value, sent.headers))
             self._changed.notify_all()
             return Delivered(*stored)
 
@@ -320,8 +320,8 @@ class MemoryBus:
         return self._unkeyed % len(parts)
 
     def read(
-        self, positions: dict[TopicPartition, int], gaps: list[Gap], timeout_s: float, most: int
-    ) -> list[Message]:
+        self, positions: dict[TopicPartition, int], gaps: list[LogGap], timeout_s: float, most: int
+    ) -> list[ConsumerRecord]:
         """Return the records at `positions`, which move on. For MemoryReader."""
         end = time.monotonic() + timeout_s
         with self._changed:
@@ -333,16 +333,16 @@ class MemoryBus:
                 self._changed.wait(left)
 
     def _read(
-        self, positions: dict[TopicPartition, int], gaps: list[Gap], most: int
-    ) -> list[Message]:
-        messages: list[Message] = []
+        self, positions: dict[TopicPartition, int], gaps: list[LogGap], most: int
+    ) -> list[ConsumerRecord]:
+        messages: list[ConsumerRecord] = []
         for (topic, at), wanted in positions.items():
             if at >= len(self._topics.get(topic, ())):
                 continue
             part, start = self._topics[topic][at], wanted
             if not part.begin <= wanted <= part.end:
                 start = part.begin
-                gaps.append(Gap(topic, at, wanted, start))
+                gaps.append(LogGap(topic, at, wanted, start))
             taken = part.records[start - part.begin :][: most - len(messages)]
             positions[topic, at] = start + len(taken)
             messages += taken
@@ -428,7 +428,7 @@ class MemoryReader:
     """Reads a MemoryBus. For one thread."""
 
     def __init__(self, bus: MemoryBus, starts: Mapping[TopicPartition, int]) -> None:
-        self.gaps: list[Gap] = []
+        self.gaps: list[LogGap] = []
         self._bus = bus
         self._positions = dict(starts)
 
@@ -436,7 +436,7 @@ class MemoryReader:
         """Read these partitions from these offsets, and no others."""
         self._positions = dict(starts)
 
-    def poll(self, timeout_s: float, max_records: int = 1000) -> list[Message]:
+    def poll(self, timeout_s: float, max_records: int = 1000) -> list[ConsumerRecord]:
         """Return the messages that have arrived; waits for the first only."""
         return self._bus.read(self._positions, self.gaps, timeout_s, max_records)
 

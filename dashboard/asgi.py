@@ -12,7 +12,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.urls import re_path  # noqa: E402
 
-from dashboard.live.routing import Nowhere, websocket_urlpatterns  # noqa: E402
+from dashboard.board.live.consumer import Nowhere, websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {

@@ -21,16 +21,15 @@ app = Celery("tallyboard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
     [
-        "dashboard.agents",
-        "dashboard.bulk",
-        "dashboard.digests",
-        "dashboard.labels",
-        "dashboard.maintenance",
-        "dashboard.materialiser",
-        "dashboard.notifications",
-        "dashboard.replays",
-        "dashboard.retention",
-        "dashboard.summaries",
+        "dashboard.notify.notifications",
+        "dashboard.notify.summaries",
+        "dashboard.operate.administration",
+        "dashboard.operate.requests",
+        "dashboard.serve.materialiser",
+        "dashboard.watch.agents",
+        "dashboard.watch.annotations",
+        "dashboard.watch.bulk",
+        "dashboard.watch.incidents",
     ]
 )
 

@@ -36,59 +36,44 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
-    "dashboard.accounts.apps.NotedSessionsConfig",  # allauth.usersessions
+    "dashboard.core.accounts.apps.NotedSessionsConfig",  # allauth.usersessions
     "csp",
     "django_htmx",
     "django_celery_beat",
     "django_celery_results",
-    "dashboard.audit",
-    "dashboard.accounts",
-    "dashboard.apps.CheckpointsConfig",
-    "dashboard.apps.StatesConfig",
-    "dashboard.login_guard",
-    "dashboard.job",
-    "dashboard.pipelines",
-    "dashboard.reconciliation",
-    "dashboard.apps.RulesConfig",
-    "dashboard.commands",
-    "dashboard.apps.AgentsConfig",
-    "dashboard.labels",
-    "dashboard.annotations",
-    "dashboard.incidents",
-    "dashboard.maintenance",
-    "dashboard.schedules",
-    "dashboard.filters",
-    "dashboard.dead_letters",
-    "dashboard.bulk",
-    "dashboard.summaries",
-    "dashboard.digests",
-    "dashboard.notifications",
-    "dashboard.push",
-    "dashboard.mail_catcher",
-    "dashboard.topic_views",
-    "dashboard.console",
-    "dashboard.kafka_tools",
-    "dashboard.batch_queries",
-    "dashboard.apps.StateStoreConfig",
-    "dashboard.apps.WhatIfConfig",
-    "dashboard.apps.ReplaysConfig",
-    "dashboard.orders",
-    "dashboard.stores",
-    "dashboard.invoices",
-    "dashboard.live",
-    "dashboard.apps.BoardConfig",
-    "dashboard.retention",
-    "dashboard.apps.MaterialiserConfig",
-    "dashboard.server",
-    "dashboard.api",
+    "dashboard.core.accounts",
+    "dashboard.core.audit",
+    "dashboard.core.states",
+    "dashboard.core.job",
+    "dashboard.core.rules",
+    "dashboard.watch.commands",
+    "dashboard.watch.agents",
+    "dashboard.watch.annotations",
+    "dashboard.watch.incidents",
+    "dashboard.watch.filters",
+    "dashboard.watch.bulk",
+    "dashboard.notify.notifications",
+    "dashboard.notify.summaries",
+    "dashboard.operate.dead_letters",
+    "dashboard.operate.console",
+    "dashboard.operate.requests",
+    "dashboard.operate.scenarios",
+    "dashboard.operate.administration",
+    "dashboard.retail",
+    "dashboard.board.live",
+    "dashboard.board.assets",
+    "dashboard.board.handover",
+    "dashboard.serve.materialiser",
+    "dashboard.serve.server",
+    "dashboard.serve.api",
 ]
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "dashboard.server.request_log.log_requests",
+    "dashboard.serve.server.request_log.log_requests",
     "csp.middleware.CSPMiddleware",
-    "dashboard.api.middleware.ApiMiddleware",
+    "dashboard.core.api.problems.ApiMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -96,11 +81,11 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "dashboard.accounts.middleware.MethodMiddleware",
-    "dashboard.accounts.middleware.AccountFormsMiddleware",
-    "dashboard.login_guard.middleware.LoginEventsMiddleware",
+    "dashboard.core.accounts.middleware.MethodMiddleware",
+    "dashboard.core.accounts.middleware.AccountFormsMiddleware",
+    "dashboard.core.accounts.middleware.LoginEventsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "dashboard.accounts.middleware.SessionsMiddleware",
+    "dashboard.core.accounts.middleware.SessionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
 
@@ -114,7 +99,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "dashboard.dead_letters.queries.open_letters",
+                "dashboard.operate.dead_letters.queries.open_letters",
             ],
         },
     }
@@ -167,7 +152,7 @@ if TALLYBOARD.redis_url:
     CELERY_BROKER_URL = TALLYBOARD.redis_url
 else:
     CELERY_BROKER_URL = "filesystem://"
-    CELERY_BROKER_TRANSPORT = "dashboard.core.file_queue:Transport"
+    CELERY_BROKER_TRANSPORT = "dashboard.core.common.queues:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(DATA_DIR / "celery" / "queue"),
         "data_folder_out": str(DATA_DIR / "celery" / "queue"),
@@ -180,62 +165,65 @@ CELERY_RESULT_EXTENDED = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_TRACK_STARTED = True
 CELERY_TASK_ROUTES = {
-    "dashboard.notifications.tasks.*": {"queue": "notifications"},
-    "dashboard.agents.tasks.watch_agents": {"queue": "notifications"},
+    "dashboard.notify.notifications.tasks.*": {"queue": "notifications"},
+    "dashboard.watch.agents.tasks.watch_agents": {"queue": "notifications"},
 }
 CELERY_WORKER_CONCURRENCY = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BEAT_SCHEDULER = "dashboard.core.beat:OneScheduler"
+CELERY_BEAT_SCHEDULER = "dashboard.core.common.queues:OneScheduler"
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "bulk": {
-        "task": "dashboard.bulk.tasks.carry_on",
+        "task": "dashboard.watch.bulk.tasks.carry_on",
         "schedule": 5.0,
         "options": {"expires": 5.0},  # of those that a busy worker did not get to, one is enough
     },
     "notifications": {
-        "task": "dashboard.notifications.tasks.carry_on",
+        "task": "dashboard.notify.notifications.tasks.carry_on",
         "schedule": 1.0,
         "options": {"expires": 1.0},
     },
     "watch-agents": {
-        "task": "dashboard.agents.tasks.watch_agents",
+        "task": "dashboard.watch.agents.tasks.watch_agents",
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
     "labels": {
-        "task": "dashboard.labels.tasks.carry_on",
+        "task": "dashboard.watch.annotations.tasks.carry_on",
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
     "summaries": {
-        "task": "dashboard.summaries.tasks.sum_up",
+        "task": "dashboard.notify.summaries.tasks.sum_up",
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
     "maintenance": {
-        "task": "dashboard.maintenance.tasks.keep_windows",
+        "task": "dashboard.watch.incidents.tasks.keep_windows",
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
     "digests": {
-        "task": "dashboard.digests.tasks.send_digests",
+        "task": "dashboard.notify.summaries.tasks.send_digests",
         "schedule": 60.0,
         "options": {"expires": 55.0},
     },
     "judge-replays": {
-        "task": "dashboard.replays.tasks.judge_ended",
+        "task": "dashboard.operate.requests.tasks.judge_ended",
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },
     "count-votes": {
-        "task": "dashboard.agents.tasks.count_votes",
+        "task": "dashboard.watch.agents.tasks.count_votes",
         "schedule": 60.0,
         "options": {"expires": 55.0},
     },
-    "snapshot": {"task": "dashboard.materialiser.tasks.snapshot_daily", "schedule": 3600.0},
-    "retention": {"task": "dashboard.retention.tasks.apply_retention", "schedule": 3600.0},
+    "snapshot": {"task": "dashboard.serve.materialiser.tasks.snapshot_daily", "schedule": 3600.0},
+    "retention": {
+        "task": "dashboard.operate.administration.tasks.apply_retention",
+        "schedule": 3600.0,
+    },
 }
 
 # ---- people -------------------------------------------------------------------------------
@@ -247,13 +235,13 @@ AUTH_PASSWORD_VALIDATORS = [
         "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
         "OPTIONS": {"min_length": 12},
     },
-    {"NAME": "dashboard.accounts.passwords.CommonPasswordValidator"},
+    {"NAME": "dashboard.core.accounts.login.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
-ACCOUNT_ADAPTER = "dashboard.accounts.login_adapter.ClosedAdapter"
-ACCOUNT_FORMS = {"login": "dashboard.login_guard.forms.GuardedLoginForm"}
+ACCOUNT_ADAPTER = "dashboard.core.accounts.login.ClosedAdapter"
+ACCOUNT_FORMS = {"login": "dashboard.core.accounts.forms.GuardedLoginForm"}
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -263,26 +251,26 @@ ALLAUTH_TRUSTED_PROXY_COUNT = TALLYBOARD.trusted_proxies
 ACCOUNT_RATE_LIMITS = {
     "login": "30/m/ip",
     "login_failed": "10/m/ip,5/5m/key",
-    "reauthenticate_failed": "5/5m/key",  # our own: dashboard.accounts.confirmation
+    "reauthenticate_failed": "5/5m/key",  # our own: dashboard.core.accounts.login
 }
 MFA_FORMS = {
-    "authenticate": "dashboard.accounts.code_forms.LoginCodeForm",
-    "activate_totp": "dashboard.accounts.code_forms.SetUpCodeForm",
-    "reauthenticate": "dashboard.accounts.confirmation.CodeForm",
+    "authenticate": "dashboard.core.accounts.forms.LoginCodeForm",
+    "activate_totp": "dashboard.core.accounts.forms.SetUpCodeForm",
+    "reauthenticate": "dashboard.core.accounts.login.CodeForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
-MFA_ADAPTER = "dashboard.accounts.factors.SealedFactors"
+MFA_ADAPTER = "dashboard.core.accounts.encryption.SealedFactors"
 MFA_TOTP_ISSUER = "Tallyboard"
 MFA_TOTP_TOLERANCE = 1  # codes of the half minute before and after, as RFC 6238, 5.2 advises
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 
 # ---- what the browser is told ---------------------------------------------------------------
 
-SESSION_ENGINE = "dashboard.accounts.session_store"
+SESSION_ENGINE = "dashboard.core.accounts.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "dashboard.login_guard.views.csrf_failure"
+CSRF_FAILURE_VIEW = "dashboard.core.accounts.views.csrf_failure"
 # A browser takes a cookie with this prefix from this host over HTTPS alone.
 _HOST = "__Host-" if TALLYBOARD.https else ""
 SESSION_COOKIE_NAME = f"{_HOST}tallyboard-{TALLYBOARD.http_port}"

@@ -3,14 +3,12 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import include, path, register_converter
 
-from dashboard.accounts.code_forms import SetUpView
-from dashboard.core.glossary import glossary
-from dashboard.core.paths import AssetConverter
-from dashboard.core.short_addresses import first_page
+from dashboard.core.accounts.forms import SetUpView
+from dashboard.core.common.navigation import AssetConverter, first_page, glossary
 
 register_converter(AssetConverter, "asset")
 
-handler429 = "dashboard.accounts.token_views.too_many"
+handler429 = "dashboard.core.accounts.views.too_many"
 """What the login library shows when one of its limits is reached."""
 
 
@@ -37,35 +35,22 @@ urlpatterns = [
     path("account/2fa/totp/activate/", SetUpView.as_view(), name="mfa_activate_totp"),
     path("account/2fa/", include("allauth.mfa.urls")),
     path("account/", include("allauth.account.urls")),
-    path("", include("dashboard.accounts.urls")),
-    path("", include("dashboard.accounts.user_urls")),
-    path("", include("dashboard.audit.urls")),
-    path("", include("dashboard.console.urls")),
-    path("", include("dashboard.mail_catcher.urls")),
-    path("", include("dashboard.topic_views.urls")),
-    path("", include("dashboard.notifications.urls")),
-    path("", include("dashboard.push.urls")),
-    path("", include("dashboard.dead_letters.urls")),
-    path("", include("dashboard.rules.urls")),
-    path("", include("dashboard.batch_queries.urls")),
-    path("", include("dashboard.state_store.urls")),
-    path("", include("dashboard.what_if.urls")),
-    path("", include("dashboard.annotations.urls")),
-    path("", include("dashboard.handover.urls")),
-    path("", include("dashboard.incidents.urls")),
-    path("", include("dashboard.summaries.urls")),
-    path("", include("dashboard.maintenance.urls")),
-    path("", include("dashboard.schedules.urls")),
-    path("", include("dashboard.orders.urls")),
-    path("", include("dashboard.invoices.urls")),
-    path("", include("dashboard.commands.urls")),
-    path("", include("dashboard.bulk.urls")),
-    path("", include("dashboard.agents.urls")),
-    path("", include("dashboard.replays.urls")),
-    path("", include("dashboard.retention.urls")),
-    path("", include("dashboard.digests.urls")),
-    path("", include("dashboard.api.urls")),
-    path("", include("dashboard.filters.urls")),
-    path("", include("dashboard.labels.urls")),
-    path("", include("dashboard.board.urls")),
+    path("", include("dashboard.core.accounts.urls")),
+    path("", include("dashboard.operate.administration.urls")),
+    path("", include("dashboard.operate.console.urls")),
+    path("", include("dashboard.notify.notifications.urls")),
+    path("", include("dashboard.operate.dead_letters.urls")),
+    path("", include("dashboard.operate.scenarios.urls")),
+    path("", include("dashboard.operate.requests.urls")),
+    path("", include("dashboard.watch.annotations.urls")),
+    path("", include("dashboard.board.handover.urls")),
+    path("", include("dashboard.watch.incidents.urls")),
+    path("", include("dashboard.notify.summaries.urls")),
+    path("", include("dashboard.watch.commands.urls")),
+    path("", include("dashboard.retail.urls")),
+    path("", include("dashboard.watch.bulk.urls")),
+    path("", include("dashboard.watch.agents.urls")),
+    path("", include("dashboard.serve.api.urls")),
+    path("", include("dashboard.watch.filters.urls")),
+    path("", include("dashboard.board.assets.urls")),
 ]

@@ -27,7 +27,7 @@ ANSWERS_KEPT = 16
 LEAST_TRACE = 3_600_000
 
 
-class Answered(NamedTuple):
+class AnsweredCommand(NamedTuple):
     """A command that was answered: how, with which cause, and in whose name."""
 
     command: str
@@ -69,18 +69,18 @@ class Asset:
     changed: tuple[int, int] = (-1, 0)
     reminded: int = 0
     emitted_at: int = 0
-    answers: list[Answered] = field(default_factory=list)
+    answers: list[AnsweredCommand] = field(default_factory=list)
     forget_at: int | None = None
     purged_at: int | None = None
     tasks: tuple[Task, ...] = ()
     doubts: dict[str, Doubt] = field(default_factory=dict)
     settled: int | None = None
 
-    def answered(self, command: str) -> Answered | None:
+    def answered(self, command: str) -> AnsweredCommand | None:
         """Return how this command was answered first, if that is still remembered."""
         return next((a for a in self.answers if a.command == command), None)
 
-    def remember(self, answered: Answered) -> None:
+    def remember(self, answered: AnsweredCommand) -> None:
         """Keep the answer, among the newest ANSWERS_KEPT."""
         if self.answered(answered.command) is None:
             self.answers = [*self.answers, answered][-ANSWERS_KEPT:]

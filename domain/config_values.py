@@ -70,7 +70,7 @@ def read_toml(path: Path, error: type[ValueError]) -> dict[str, Any]:
         raise error(f"{path}: expected TOML in UTF-8: {problem}") from None
 
 
-class Table:
+class ConfigTable:
     """A mapping with its path, whose readers raise PlainError and remember what was asked for."""
 
     def __init__(self, data: object, path: str) -> None:
@@ -79,7 +79,7 @@ class Table:
         self.path = path
         self._data = data
         self._asked: set[str] = set()
-        self._within: list[Table] = []
+        self._within: list[ConfigTable] = []
 
     def keys(self) -> list[str]:
         """Return the keys present."""
@@ -116,11 +116,11 @@ class Table:
         value = self.get(key)
         return None if value is None else read(value, f"{self.path}.{key}")
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> ConfigTable:
         """Return a table within this one."""
         return self._enter(self.get(key), f"{self.path}.{key}")
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str) -> list[ConfigTable]:
         """Return a list of tables. Raises PlainError."""
         value = self.get(key)
         if not isinstance(value, list):
@@ -149,7 +149,7 @@ class Table:
         for table in self._within:
             table.no_more()
 
-    def _enter(self, data: object, path: str) -> Table:
-        table = Table(data, path)
+    def _enter(self, data: object, path: str) -> ConfigTable:
+        table = ConfigTable(data, path)
         self._within.append(table)
         return table

@@ -81,7 +81,7 @@ def _is_milder(scenario: Scenario, state: str, other: str) -> bool:
 # ---- ends -------------------------------------------------------------------------------------
 
 
-def hear(asset: Asset, agent: str) -> None:
+def end_doubt(asset: Asset, agent: str) -> None:
     """End a doubt that lasts until its agent reports again."""
     doubt = asset.doubts.get(agent)
     if doubt is not None and doubt.reason in PASSING_DOUBTS:

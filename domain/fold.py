@@ -12,7 +12,7 @@ from dataclasses import replace
 from domain import asset as timer_kinds
 from domain import commands, doubts, tally, tasks, timers, transitions, votes
 from domain.adoption import adopt
-from domain.asset import Answered, Asset, Timer, View, next_timer
+from domain.asset import AnsweredCommand, Asset, Timer, View, next_timer
 from domain.lateness import Kind, Lateness, LatenessCounts
 from domain.mutes import Mutes
 from domain.names import USER_PREFIX
@@ -301,7 +301,7 @@ class Bucket:
             self.lateness.add(vote.agent, "rare")
         if self.scenario.doubting:
             vote = doubts.flap(self.scenario, former, vote)
-            doubts.hear(asset, vote.agent)
+            doubts.end_doubt(asset, vote.agent)
         asset.votes[vote.agent] = vote
         if not vote.counts:
             return
@@ -341,16 +341,16 @@ class Bucket:
         if answered is None:
             outcome = self._outcome(command, asset)
             cause = "refused" if outcome.startswith(REFUSED) else commands.cause_of(command.kind)
-            answered = Answered(command.id, outcome, cause, command.user)
+            answered = AnsweredCommand(command.id, outcome, cause, command.user)
         self._answer(command.asset, asset, before, answered)
 
     def _refuse(self, refusal: Refusal) -> None:
         asset = self.assets.get(refusal.asset) or Asset()
         before = self._begin(asset)
-        refused = Answered(refusal.id, REFUSED + refusal.reason, "refused", refusal.user)
+        refused = AnsweredCommand(refusal.id, REFUSED + refusal.reason, "refused", refusal.user)
         self._answer(refusal.asset, asset, before, asset.answered(refusal.id) or refused)
 
-    def _answer(self, name: str, asset: Asset, before: View, answered: Answered) -> None:
+    def _answer(self, name: str, asset: Asset, before: View, answered: AnsweredCommand) -> None:
         """Answer a command; one that comes again is answered as it was the first time."""
         asset.remember(answered)
         cause = self._cause(answered.cause, user=answered.user, command=answered.command)

@@ -23,7 +23,7 @@ State = Literal["challenge", "verified", "quiet"]
 
 
 @dataclass(frozen=True)
-class Window:
+class ActionWindow:
     """How many actions fall into a window; begin, end: ms, the end not included."""
 
     begin: int
@@ -36,7 +36,7 @@ class ClientReport(NamedTuple):
 
     state: State
     at: int
-    windows: tuple[Window, ...] = ()
+    windows: tuple[ActionWindow, ...] = ()
     verified_until: int | None = None
 
 
@@ -128,7 +128,8 @@ class Client:
     def _report(self, at: int) -> ClientReport:
         self.reported_at = at
         windows = tuple(
-            Window(begin, begin + WINDOW_MS, count) for begin, count in sorted(self.counts.items())
+            ActionWindow(begin, begin + WINDOW_MS, count)
+            for begin, count in sorted(self.counts.items())
         )
         until = self.verified_until if self.state == "verified" else None
         return ClientReport(self.state, at, windows, until)

@@ -20,10 +20,10 @@ log = logging.getLogger("domain.python_rules")
 PACKAGE = "rules"
 EXPECTED = f"a module of {PACKAGE}/ with a function tally(votes, current)"
 # Most failures that one process logs: a record may come a thousand times a second.
-MAX_TOLD = 100
+MAX_LOGGED = 100
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
-_told: set[tuple[str, str]] = set()
+_logged: set[tuple[str, str]] = set()
 
 
 class NoState(Exception):
@@ -39,7 +39,7 @@ def rule_function(name: object) -> Callable[..., Any] | None:
         function = getattr(importlib.import_module(module), "tally", None)
     except Exception as error:  # noqa: BLE001, the module is the user's
         if not isinstance(error, ModuleNotFoundError) or error.name != module:
-            _tell(name, f"cannot be imported: {type(error).__name__}", error)
+            _log_once(name, f"cannot be imported: {type(error).__name__}", error)
         return None
     return function if callable(function) else None
 
@@ -62,9 +62,9 @@ def evaluate(
     try:
         return _state(name, tuple(sorted(votes, key=lambda vote: vote.agent)), current, knows)
     except NoState as failure:
-        _tell(name, str(failure))
+        _log_once(name, str(failure))
     except Exception as error:  # noqa: BLE001, the function is the user's
-        _tell(name, f"raised {type(error).__name__}", error)
+        _log_once(name, f"raised {type(error).__name__}", error)
     return None
 
 
@@ -86,8 +86,8 @@ def _state(
     return state
 
 
-def _tell(name: str, what: str, error: Exception | None = None) -> None:
-    if (name, what) in _told or len(_told) >= MAX_TOLD:
+def _log_once(name: str, what: str, error: Exception | None = None) -> None:
+    if (name, what) in _logged or len(_logged) >= MAX_LOGGED:
         return
-    _told.add((name, what))
+    _logged.add((name, what))
     log.warning("rule %s %s (logged once)", name, what, exc_info=error)

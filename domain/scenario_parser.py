@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from domain.config_values import PlainError, Table, duration, duration_text, read_toml, whole
+from domain.config_values import ConfigTable, PlainError, duration, duration_text, read_toml, whole
 from domain.names import MAX_STATE, state_name_ok
 from domain.python_rules import EXPECTED, rule_function
 from domain.scenario import (
@@ -53,7 +53,7 @@ def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:
 def scenario_from_plain(data: Any) -> Scenario:
     """Read what `Scenario.to_plain` wrote; unknown keys are ignored. Raises ScenarioError."""
     try:
-        table = Table(data, "scenario")
+        table = ConfigTable(data, "scenario")
         return parse_scenario(table.text("name"), table)
     except PlainError as error:
         raise ScenarioError(str(error)) from error
@@ -64,8 +64,8 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
         raise PlainError("", "at least one scenario, for example [attack]", "an empty file")
     scenarios = {}
     for name, content in data.items():
-        plain = Table(content, name).mapping_itself()
-        overlay = Table(plain.pop("demo", {}), f"{name}.demo").mapping_itself()
+        plain = ConfigTable(content, name).mapping_itself()
+        overlay = ConfigTable(plain.pop("demo", {}), f"{name}.demo").mapping_itself()
         usual, shown = parse_whole(name, plain), parse_whole(name, {**plain, **overlay})
         scenarios[name] = shown if demo else usual
     return scenarios
@@ -73,7 +73,7 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
 
 def parse_whole(name: str, content: dict[str, Any]) -> Scenario:
     """Read one scenario that holds known keys alone and is safe. Raises PlainError with the key."""
-    table = Table(content, name)
+    table = ConfigTable(content, name)
     scenario = parse_scenario(name, table, fold=FOLD)
     table.no_more()
     _check_order(scenario, table)
@@ -81,13 +81,13 @@ def parse_whole(name: str, content: dict[str, Any]) -> Scenario:
     return scenario
 
 
-def _check_order(scenario: Scenario, table: Table) -> None:
+def _check_order(scenario: Scenario, table: ConfigTable) -> None:
     if scenario.open_vocabulary and table.get("severity") == "order":
         expected = '"none", as an open vocabulary has no order'
         raise PlainError(f"{scenario.name}.severity", expected, "order")
 
 
-def parse_scenario(name: str, table: Table, *, fold: int = 1) -> Scenario:
+def parse_scenario(name: str, table: ConfigTable, *, fold: int = 1) -> Scenario:
     """Read one scenario from a table of plain data. Raises PlainError with the key.
 
     fold: the version of the fold that one is written for which does not name it.
@@ -124,7 +124,7 @@ def parse_scenario(name: str, table: Table, *, fold: int = 1) -> Scenario:
     )
 
 
-def _voters(table: Table) -> tuple[int, int]:
+def _voters(table: ConfigTable) -> tuple[int, int]:
     """Return how many live voters lowering and raising a state take."""
     if not isinstance(table.get("min_voters"), Mapping):
         return table.integer("min_voters", 1, low=1, high=MAX_MIN_VOTERS), 1
@@ -132,7 +132,7 @@ def _voters(table: Table) -> tuple[int, int]:
     return both.integer("lower", 1, 1, MAX_MIN_VOTERS), both.integer("raise", 1, 1, MAX_MIN_VOTERS)
 
 
-def _states(table: Table) -> tuple[StateSpec, ...]:
+def _states(table: ConfigTable) -> tuple[StateSpec, ...]:
     specs = [
         StateSpec(
             name=_state_name(entry, "name"),
@@ -148,14 +148,14 @@ def _states(table: Table) -> tuple[StateSpec, ...]:
     return tuple(specs)
 
 
-def _state_name(table: Table, key: str) -> str:
+def _state_name(table: ConfigTable, key: str) -> str:
     name = table.text(key)
     if not state_name_ok(name) or name == KEEP:
         raise PlainError(f"{table.path}.{key}", f"a state of 1-{MAX_STATE} characters", name)
     return name
 
 
-def _rule(table: Table, order: list[str], known: set[str] | None) -> Rule:
+def _rule(table: ConfigTable, order: list[str], known: set[str] | None) -> Rule:
     match table.choice("kind", ("latest", "quorum", "python")):
         case "latest":
             return Latest()
@@ -165,14 +165,14 @@ def _rule(table: Table, order: list[str], known: set[str] | None) -> Rule:
             return _quorum(table, order, known)
 
 
-def _python_rule(table: Table) -> PythonRule:
+def _python_rule(table: ConfigTable) -> PythonRule:
     function = table.get("function")
     if rule_function(function) is None:
         raise PlainError(f"{table.path}.function", EXPECTED, function)
     return PythonRule(function)
 
 
-def _quorum(table: Table, order: list[str], known: set[str] | None) -> Quorum:
+def _quorum(table: ConfigTable, order: list[str], known: set[str] | None) -> Quorum:
     thresholds = [_threshold(entry, known) for entry in table.tables("ladder")]
     if not thresholds:
         raise PlainError(f"{table.path}.ladder", "at least one threshold", [])
@@ -184,7 +184,7 @@ def _quorum(table: Table, order: list[str], known: set[str] | None) -> Quorum:
     return Quorum(tuple(thresholds), default)
 
 
-def _threshold(table: Table, known: set[str] | None) -> Threshold:
+def _threshold(table: ConfigTable, known: set[str] | None) -> Threshold:
     state = _state_name(table, "state")
     _check_known(state, known, f"{table.path}.state")
     at_least, more_than = table.get("at_least"), table.get("more_than")
@@ -214,7 +214,7 @@ def _check_known(state: str, known: Iterable[str] | None, path: str) -> None:
 
 
 def _by_state(
-    table: Table, key: str, known: set[str] | None, zero: bool = False
+    table: ConfigTable, key: str, known: set[str] | None, zero: bool = False
 ) -> dict[str, int] | None:
     entries = table.mapping(key)
     for state, value in entries.items():
@@ -223,14 +223,14 @@ def _by_state(
     return entries or None
 
 
-def _weights(table: Table) -> dict[str, int] | None:
+def _weights(table: ConfigTable) -> dict[str, int] | None:
     entries = table.mapping("weights")
     for agent, value in entries.items():
         entries[agent] = whole(0, MAX_WEIGHT)(value, f"{table.path}.weights.{agent}")
     return entries or None
 
 
-def _tasks(table: Table, known: set[str] | None) -> tuple[TaskRule, ...]:
+def _tasks(table: ConfigTable, known: set[str] | None) -> tuple[TaskRule, ...]:
     if table.get("tasks") is None:
         return ()
     tasks = tuple(_task(entry, known) for entry in table.tables("tasks"))
@@ -240,7 +240,7 @@ def _tasks(table: Table, known: set[str] | None) -> tuple[TaskRule, ...]:
     return tasks
 
 
-def _task(table: Table, known: set[str] | None) -> TaskRule:
+def _task(table: ConfigTable, known: set[str] | None) -> TaskRule:
     task = TaskRule(
         do=table.choice("do", ACTIONS),  # type: ignore[arg-type]
         on=_optional_state(table, "on", known),
@@ -255,7 +255,7 @@ def _task(table: Table, known: set[str] | None) -> TaskRule:
     return task
 
 
-def _check_task(task: TaskRule, table: Table) -> None:
+def _check_task(task: TaskRule, table: ConfigTable) -> None:
     """Raise PlainError for a task that would never begin, never run, or never end."""
     if (task.on is None) == (task.on_report is None):
         raise PlainError(table.path, "either on or on_report", table.keys())
@@ -277,7 +277,7 @@ def _period(value: object, path: str) -> int:
     return ms
 
 
-def _optional_state(table: Table, key: str, known: set[str] | None) -> str | None:
+def _optional_state(table: ConfigTable, key: str, known: set[str] | None) -> str | None:
     if table.get(key) is None:
         return None
     name = _state_name(table, key)

@@ -181,7 +181,7 @@ def has_effect(asset: Asset, task: Task) -> bool:
 
 def run(scenario: Scenario, asset: Asset, task: Task, at: int) -> None:
     """Carry out a task that has an effect, as of `at` ms."""
-    note(asset, task, 1, APPLIED, at)
+    record_runs(asset, task, 1, APPLIED, at)
     match task.do:
         case "set":
             asset.override = replace(_pin_of(task), since=at)
@@ -198,7 +198,7 @@ def idle_outcome(asset: Asset, task: Task) -> str:
     return NO_CHANGE if task.do in ("set", "release") else APPLIED
 
 
-def note(asset: Asset, task: Task, runs: int, outcome: str, at: int) -> None:
+def record_runs(asset: Asset, task: Task, runs: int, outcome: str, at: int) -> None:
     """Keep of a task that it has run so often, the last time not before `at` ms, and how."""
     every = task.every or 0
     last = (task.due or 0) + (runs - 1) * every

@@ -38,7 +38,7 @@ def carry_out(scenario: Scenario, asset: Asset, timer: Timer, at: int) -> None:
             asset.clear(at)
 
 
-Place = tuple[int, int, str]
+TimerPosition = tuple[int, int, str]
 """A place in the order in which timers fire: time, ms; kind; of a task its id."""
 
 
@@ -55,7 +55,7 @@ class Recurrence(NamedTuple):
     every: int
     following: int
 
-    def before(self, place: Place) -> int:
+    def before(self, place: TimerPosition) -> int:
         """Return how often it comes before that place."""
         if (self.time, self.order, self.task) >= place:
             return 0
@@ -64,7 +64,7 @@ class Recurrence(NamedTuple):
         spare = 0 if (self.order, self.task) < place[1:] else -1
         return 1 + min((place[0] + spare - self.time) // self.every, self.following)
 
-    def last_before(self, place: Place) -> Place:
+    def last_before(self, place: TimerPosition) -> TimerPosition:
         """Return where it comes for the last time before that place, where it does."""
         return self.time + (self.before(place) - 1) * self.every, self.order, self.task
 
@@ -94,7 +94,7 @@ def recur(scenario: Scenario, asset: Asset, clock: int, at: int) -> Recurrence:
     return heard._replace(time=place[0])
 
 
-def _end_of_recurrence(scenario: Scenario, asset: Asset, clock: int) -> Place:
+def _end_of_recurrence(scenario: Scenario, asset: Asset, clock: int) -> TimerPosition:
     """Return where the first timer is that has an effect, at the latest after `clock` ms."""
     kinds = (timer_kinds.SCHEDULE, timer_kinds.REMINDER)
     places = [
@@ -127,7 +127,7 @@ def _count(asset: Asset, each: Recurrence, count: int, at: int) -> None:
         asset.reminded += count * each.every
         return
     task = next(task for task in asset.tasks if task.id == each.task)
-    tasks.note(asset, task, count, tasks.idle_outcome(asset, task), at)
+    tasks.record_runs(asset, task, count, tasks.idle_outcome(asset, task), at)
 
 
 def cause(scenario: Scenario, asset: Asset, timer: Timer, at: int, partition: int) -> Cause:

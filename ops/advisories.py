@@ -18,7 +18,7 @@ import msgspec
 import yaml
 from univers.versions import InvalidVersion, MavenVersion, PypiVersion, SemverVersion, Version
 
-from ops.inventory import Part
+from ops.inventory import Dependency
 
 VERSIONS: dict[str, Callable[[str], Version]] = {
     "PyPI": PypiVersion,
@@ -76,10 +76,10 @@ class Advisory(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Finding:
+class AdvisoryMatch:
     """A part that an advisory is about. doubt: why it may be about another; else empty."""
 
-    part: Part
+    part: Dependency
     advisory: Advisory
     within: str
     doubt: str = ""
@@ -113,7 +113,7 @@ class Advisories:
         """Return when the newest of them was written."""
         return datetime.fromisoformat(self.newest) if self.newest else None
 
-    def findings(self, parts: Iterable[Part]) -> Iterator[Finding]:
+    def findings(self, parts: Iterable[Dependency]) -> Iterator[AdvisoryMatch]:
         """Yield the findings about these parts and what is within them, each once for a part."""
         for part, within in _all(parts):
             seen: set[str] = set()
@@ -122,17 +122,19 @@ class Advisories:
                     yield finding
                 seen |= finding.names
 
-    def _of(self, part: Part, within: str) -> Iterator[Finding]:
+    def _of(self, part: Dependency, within: str) -> Iterator[AdvisoryMatch]:
         unsure = "" if part.ecosystem != "Maven" or ":" in part.name else BY_NAME
         for advisory, affected in self._by_name.get(_keys(part.ecosystem, part.name)[0], ()):
             try:
                 if is_affected(part, affected):
-                    yield Finding(part, advisory, within, unsure)
+                    yield AdvisoryMatch(part, advisory, within, unsure)
             except InvalidVersion as problem:
-                yield Finding(part, advisory, within, f"its versions do not compare: {problem}")
+                yield AdvisoryMatch(
+                    part, advisory, within, f"its versions do not compare: {problem}"
+                )
 
 
-def _all(parts: Iterable[Part]) -> Iterator[tuple[Part, str]]:
+def _all(parts: Iterable[Dependency]) -> Iterator[tuple[Dependency, str]]:
     seen = set()
     for part in parts:
         for each, within in [(part, ""), *((inner, part.file) for inner in part.parts)]:
@@ -151,7 +153,7 @@ def _keys(ecosystem: str, name: str) -> list[tuple[str, str]]:
     return [(base, name)]
 
 
-def is_affected(part: Part, affected: Affected) -> bool:
+def is_affected(part: Dependency, affected: Affected) -> bool:
     """Return whether the part's version is among the affected ones. Raises InvalidVersion."""
     if part.version in affected.versions:
         return True

@@ -78,14 +78,14 @@ def check_machine(settings: Settings) -> None:
 def only_one(data_dir: Path) -> Iterator[None]:
     """Hold the data directory's lock. Raises UpProblem while another copy holds it."""
     with (data_dir / "run.lock").open("a+") as lock:
-        _take(lock, data_dir)
+        _acquire(lock, data_dir)
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
         yield
 
 
-def _take(lock: IO[str], data_dir: Path) -> None:
+def _acquire(lock: IO[str], data_dir: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

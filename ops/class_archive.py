@@ -30,14 +30,14 @@ class ClassesProblem(Exception):
 
 def build(jars_dir: Path, say: Callable[[str], None]) -> None:
     """Write the class archive, unless it is there. Raises ClassesProblem."""
-    if _job("streaming.cds_archive", jars_dir, {}).returncode == 0:
+    if _job("streaming.spark.gateway", jars_dir, {}).returncode == 0:
         return
     say("noting down what the job loads, so that it starts faster (once, about a minute)")
     with tempfile.TemporaryDirectory(prefix="tallyboard-classes-") as name:
         folder, port = Path(name), free_port()
         settings = {"DATA_DIR": name, "KAFKA_PORT": str(port), "BATCH_S": str(BATCH_S)}
         with _broker(folder, jars_dir, port):
-            done = _job("streaming.cds_training", jars_dir, settings)
+            done = _job("streaming.job.cds_training", jars_dir, settings)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it ended without a word"]
         raise ClassesProblem(last[0])

@@ -23,7 +23,7 @@ ASKED = ("web", "target")
 TIMEOUT_S = 4.0
 
 
-def trouble(settings: Settings, name: str) -> str:
+def process_problem(settings: Settings, name: str) -> str:
     """Return what is wrong with the process, in one line; nothing if it lives."""
     return _silence(settings, name) if name in ASKED else _stillness(settings, name)
 
@@ -58,7 +58,7 @@ def main() -> None:
     """Exit with 0 when it lives, else with 1; standard error says why."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m ops.health NAME")
-    if problem := trouble(load_settings(), sys.argv[1]):
+    if problem := process_problem(load_settings(), sys.argv[1]):
         sys.exit(f"health: {problem}")
 
 

@@ -33,7 +33,7 @@ class InventoryProblem(Exception):
 
 
 @dataclass(frozen=True)
-class Part:
+class Dependency:
     """A package: its ecosystem (PyPI, Maven, npm), name and version.
 
     A Maven name is `organisation:artifact`, or the artifact alone where the archive does not say
@@ -46,25 +46,25 @@ class Part:
     version: str
     sha256: tuple[str, ...] = ()
     file: str = ""
-    parts: tuple[Part, ...] = field(default=())
+    parts: tuple[Dependency, ...] = field(default=())
 
 
-def inventory(jars_dir: Path) -> list[Part]:
+def inventory(jars_dir: Path) -> list[Dependency]:
     """Return everything that the product ships. Raises InventoryProblem or ArchivesProblem."""
     locks = (PRODUCT_LOCK, JAVA_LOCK)
     packages = [part for lock in locks for part in python_parts(lock.read_text())]
     return [*packages, *jar_parts(jars_dir), *script_parts()]
 
 
-def python_parts(lock: str) -> Iterator[Part]:
+def python_parts(lock: str) -> Iterator[Dependency]:
     """Yield the packages of a requirements lock."""
     entries = re.split(r"^(?=[A-Za-z0-9])", lock, flags=re.MULTILINE)
     for entry in entries:
         if pinned := PINNED.match(entry):
-            yield Part("PyPI", pinned[1], pinned[2], tuple(HASH.findall(entry)))
+            yield Dependency("PyPI", pinned[1], pinned[2], tuple(HASH.findall(entry)))
 
 
-def jar_parts(jars_dir: Path) -> Iterator[Part]:
+def jar_parts(jars_dir: Path) -> Iterator[Dependency]:
     """Yield every archive of the lock, with what it holds.
 
     Raises InventoryProblem where one is missing.
@@ -81,7 +81,7 @@ def jar_parts(jars_dir: Path) -> Iterator[Part]:
             yield jar_part(path, key, digest, known)
 
 
-def jar_part(path: Path, key: str, digest: str, known: Mapping[str, str]) -> Part:
+def jar_part(path: Path, key: str, digest: str, known: Mapping[str, str]) -> Dependency:
     """Return an archive: its module by the lock, else by what it says, else by its file's name.
 
     known: organisations by artifact.
@@ -92,8 +92,8 @@ def jar_part(path: Path, key: str, digest: str, known: Mapping[str, str]) -> Par
     else:
         name, version = _named(path, held)
         name = f"{known[name]}:{name}" if name in known else name
-    inner = (Part("Maven", *each) for each in held if each != (name, version))
-    return Part("Maven", name, version, (digest,), path.name, tuple(inner))
+    inner = (Dependency("Maven", *each) for each in held if each != (name, version))
+    return Dependency("Maven", name, version, (digest,), path.name, tuple(inner))
 
 
 def modules(path: Path) -> list[tuple[str, str]]:
@@ -128,14 +128,14 @@ def _stem(name: str, version: str) -> str:
     return f"{name.rpartition(':')[2]}-{version}"
 
 
-def script_parts() -> Iterator[Part]:
+def script_parts() -> Iterator[Dependency]:
     """Yield the scripts that come with us or inside a Python package. Raises InventoryProblem."""
     for name, (where, says) in SCRIPTS.items():
         path = where if where.is_absolute() else _installed(where)
         version = says.search(f"{path.name}\n{path.read_text(encoding='utf-8')}")
         if version is None:
             raise InventoryProblem(f"{path} does not tell its version.")
-        yield Part("npm", name, version[1], (sha256(path),), path.name)
+        yield Dependency("npm", name, version[1], (sha256(path),), path.name)
 
 
 def _installed(where: Path) -> Path:

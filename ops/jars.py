@@ -36,7 +36,7 @@ SETTINGS = """<ivysettings>
 
 
 RENEW = "If ops/jars.toml was changed on purpose: make jars-lock."
-NETWORK_TROUBLE = (
+NETWORK_FAULTS = (
     "not found. url=",
     "UnknownHost",
     "ConnectException",
@@ -52,7 +52,7 @@ class JarsProblem(Exception):
 
 
 @dataclass(frozen=True)
-class Group:
+class JarGroup:
     """One directory of archives: modules as `organisation:name:version`, and what to leave out."""
 
     name: str
@@ -61,24 +61,24 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Pins:
+class JarPins:
     """The pin file: PySpark's version that it was tried with, the groups, the file's digest."""
 
     pyspark: str
-    groups: tuple[Group, ...]
+    groups: tuple[JarGroup, ...]
     digest: str
 
 
-def read_pins(path: Path = PIN_FILE) -> Pins:
+def read_pins(path: Path = PIN_FILE) -> JarPins:
     """Read the pin file. Raises JarsProblem when PySpark's version is not the one it names."""
     raw = path.read_bytes()
     plain = tomllib.loads(raw.decode())
     groups = tuple(
-        Group(name, tuple(entry["modules"]), tuple(entry["exclude"]))
+        JarGroup(name, tuple(entry["modules"]), tuple(entry["exclude"]))
         for name, entry in plain.items()
         if isinstance(entry, dict)
     )
-    pins = Pins(plain["pyspark"], groups, hashlib.sha256(raw).hexdigest())
+    pins = JarPins(plain["pyspark"], groups, hashlib.sha256(raw).hexdigest())
     if version("pyspark") != pins.pyspark:
         raise JarsProblem(
             f"PySpark is {version('pyspark')}, and {path.name} pins archives for {pins.pyspark}: "
@@ -87,7 +87,7 @@ def read_pins(path: Path = PIN_FILE) -> Pins:
     return pins
 
 
-def ivy_module(pins: Pins) -> str:
+def ivy_module(pins: JarPins) -> str:
     """Describe the wanted archives to Ivy, one configuration per group."""
     lines = ['<ivy-module version="2.0">', '<info organisation="tallyboard" module="jars"/>']
     lines += ["<configurations>"]
@@ -98,25 +98,25 @@ def ivy_module(pins: Pins) -> str:
     return "\n".join([*lines, "</dependencies>", "</ivy-module>", ""])
 
 
-def _dependencies(group: Group) -> Iterator[str]:
+def _dependencies(group: JarGroup) -> Iterator[str]:
     for module in group.modules:
         organisation, name, revision = map(quoteattr, module.split(":"))
         coordinates = f"org={organisation} name={name} rev={revision}"
         yield f'<dependency {coordinates} force="true" conf={quoteattr(f"{group.name}->default")}/>'
 
 
-def _exclusions(group: Group) -> Iterator[str]:
+def _exclusions(group: JarGroup) -> Iterator[str]:
     for organisation in group.exclude:
         yield f"<exclude org={quoteattr(organisation)} conf={quoteattr(group.name)}/>"
 
 
-def up_to_date(pins: Pins, target: Path) -> bool:
+def up_to_date(pins: JarPins, target: Path) -> bool:
     """Return whether `target` holds what the pin file asks for."""
     stamp = target / STAMP
     return stamp.exists() and stamp.read_text() == pins.digest
 
 
-def fetch(target: Path, say: Callable[[str], None], pins: Pins | None = None) -> None:
+def fetch(target: Path, say: Callable[[str], None], pins: JarPins | None = None) -> None:
     """Fill `target` with one directory of archives per group; at once when it is up to date.
 
     The archives appear together, after all of them have come and are what the lock says: a fetch
@@ -143,7 +143,7 @@ def check(target: Path, data_dir: Path | None = None) -> None:
         raise JarsProblem(str(problem)) from None
 
 
-def _check_fetched(pins: Pins, work: Path) -> None:
+def _check_fetched(pins: JarPins, work: Path) -> None:
     try:
         lock = read_lock()
         for group in pins.groups:
@@ -154,7 +154,7 @@ def _check_fetched(pins: Pins, work: Path) -> None:
 
 
 def retrieve(
-    pins: Pins, work: Path, say: Callable[[str], None], name: str = "[artifact]-[revision].[ext]"
+    pins: JarPins, work: Path, say: Callable[[str], None], name: str = "[artifact]-[revision].[ext]"
 ) -> None:
     """Fetch into `work/jars`, a directory per group. name: what an archive's file is called there.
 
@@ -234,7 +234,7 @@ def _follow(command: list[str], say: Callable[[str], None]) -> _Output:
 def explain(lines: list[str]) -> str:
     """Say in the user's words why Ivy's output, given line by line, ended without archives."""
     unresolved = sorted({line.split("::")[1].strip() for line in lines if ": not found" in line})
-    silent = any(word in line for word in NETWORK_TROUBLE for line in lines)
+    silent = any(word in line for word in NETWORK_FAULTS for line in lines)
     if silent or not unresolved:
         return (
             "The registry of Java archives cannot be reached: check the network (and "
@@ -243,7 +243,7 @@ def explain(lines: list[str]) -> str:
     return f"The registry of Java archives does not have {', '.join(unresolved)} (ops/jars.toml)."
 
 
-def _put_in_place(pins: Pins, work: Path, target: Path) -> None:
+def _put_in_place(pins: JarPins, work: Path, target: Path) -> None:
     (target / STAMP).unlink(missing_ok=True)
     for group in pins.groups:
         shutil.rmtree(target / group.name, ignore_errors=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-class KernelProblem(Exception):
+class KernelBuildProblem(Exception):
     """The kernel could not be compiled; the message is the compiler's."""
 
 
@@ -25,4 +25,4 @@ def build(jars_dir: Path) -> None:
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise KernelProblem(done.stderr.strip())
+        raise KernelBuildProblem(done.stderr.strip())

@@ -89,8 +89,8 @@ def _demo(python: str) -> list[Process]:
         for name in ("probe-a", "probe-b", "probe-c")
     ]
     return [
-        Process("simulator", (python, "-m", "agents.simulator")),
-        Process("target", (python, "-m", "agents.target")),
+        Process("simulator", (python, "-m", "agents.demo.simulator")),
+        Process("target", (python, "-m", "agents.demo.target")),
         *probes,
     ]
 
@@ -99,11 +99,11 @@ def _tills(settings: Settings, python: str) -> list[Process]:
     """Return the fleet of tills where a pipeline is wanted that has use for invoices."""
     if not any(settings.runs(name) for name in OF_INVOICES):
         return []
-    return [Process("tills", (python, "-m", "agents.tills"))]
+    return [Process("tills", (python, "-m", "agents.demo.tills"))]
 
 
 def _visitors(settings: Settings, python: str) -> list[Process]:
     """Return the visitors of a shop where the pipeline is wanted that counts their views."""
     if not settings.runs("product-counts"):
         return []
-    return [Process("visitors", (python, "-m", "agents.visitors"))]
+    return [Process("visitors", (python, "-m", "agents.demo.visitors"))]

@@ -27,7 +27,7 @@ from packageurl import PackageURL
 
 from config.archives import ArchivesProblem
 from config.settings import load_settings
-from ops.inventory import InventoryProblem, Part, inventory
+from ops.inventory import Dependency, InventoryProblem, inventory
 from ops.setup import ROOT
 
 FILE = ROOT / "sbom.cdx.json"
@@ -35,7 +35,7 @@ TYPES = {"PyPI": "pypi", "Maven": "maven", "npm": "npm"}
 REGISTRY = "https://pypi.org/project/{}/{}/"
 
 
-def document(parts: Sequence[Part]) -> str:
+def document(parts: Sequence[Dependency]) -> str:
     """Return the CycloneDX document (JSON, 1.6) of the product with these parts."""
     bom = Bom()
     bom.metadata.component = root = _product()
@@ -45,7 +45,7 @@ def document(parts: Sequence[Part]) -> str:
     return JsonV1Dot6(bom).output_as_string(indent=1)
 
 
-def component(part: Part, within: str = "") -> Component:
+def component(part: Dependency, within: str = "") -> Component:
     """Return a part as a component; within: the reference of the one that holds it."""
     url = package_url(part)
     reference = (
@@ -65,7 +65,7 @@ def component(part: Part, within: str = "") -> Component:
     )
 
 
-def package_url(part: Part) -> PackageURL | None:
+def package_url(part: Dependency) -> PackageURL | None:
     """Return the part's package URL; None for an archive that does not say whose it is."""
     group, _, name = part.name.rpartition(":")
     if part.ecosystem == "Maven" and not group:
@@ -73,11 +73,11 @@ def package_url(part: Part) -> PackageURL | None:
     return PackageURL(TYPES[part.ecosystem], group or None, name, part.version)
 
 
-def _hashes(part: Part) -> list[HashType]:
+def _hashes(part: Dependency) -> list[HashType]:
     return [HashType(alg=HashAlgorithm.SHA_256, content=digest) for digest in part.sha256]
 
 
-def _distributions(part: Part) -> Iterator[ExternalReference]:
+def _distributions(part: Dependency) -> Iterator[ExternalReference]:
     """Yield the registry's files of a Python package, any of which pip may install."""
     if not part.file and part.sha256:
         yield ExternalReference(

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 LOOKED_UP = "scenario=attack&asset=shop.example"
 # A Spark of its own starts and reads the log beside all that runs.
-ERRAND_MS = 180_000
+QUERY_MS = 180_000
 
 
 @dataclass(frozen=True)
@@ -203,13 +203,13 @@ def _tried(page: Page) -> None:
         page.get_by_label("Hold: Clear").fill("10m")
         page.get_by_label("Replay").select_option("1")
         page.get_by_role("button", name="Try it").click()
-    page.locator('[data-key="result"]').wait_for(timeout=ERRAND_MS)
+    page.locator('[data-key="result"]').wait_for(timeout=QUERY_MS)
 
 
 def _stored(page: Page) -> None:
     page.get_by_label("Scenario", exact=True).select_option("attack")
     page.get_by_role("button", name="Read it").click()
-    page.locator('[data-key="result"]').wait_for(timeout=ERRAND_MS)
+    page.locator('[data-key="result"]').wait_for(timeout=QUERY_MS)
 
 
 def _planned(page: Page) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from config.java import JavaProblem
 from ops import class_archive
 from ops.jars import JarsProblem, fetch
-from ops.kernel_build import KernelProblem, build
+from ops.kernel_build import KernelBuildProblem, build
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "test-results"
@@ -31,7 +31,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 @dataclass(frozen=True)
-class Stage:
+class TestStage:
     """Tests of one directory, run in a pytest process of their own.
 
     folder: below tests/. holds: what these tests are, for people. plain_s, whole_s: seconds that
@@ -92,14 +92,16 @@ SLOWEST = ("--durations=10", "--durations-min=1")
 BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
 STAGES = (
-    Stage("unit", "functions and classes, without a process", 45, 110, (*EACH_CORE, *UNLOADED)),
-    Stage("web", "pages, calls and socket messages", 150, 300, (*EACH_CORE, *NO_BROWSER)),
-    Stage("integration/kafka", "a broker, and what lives with it", 130, 430, (*TWO, *UNLOADED)),
-    Stage("integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)),
-    Stage("e2e/browser", "the product in Chromium", 130, 900, (*FILES, *PICTURES), BROWSING),
-    Stage("e2e/faults", "the product is killed and started", 45, 280, (*TWO, *UNLOADED)),
+    TestStage("unit", "functions and classes, without a process", 45, 110, (*EACH_CORE, *UNLOADED)),
+    TestStage("web", "pages, calls and socket messages", 150, 300, (*EACH_CORE, *NO_BROWSER)),
+    TestStage("integration/kafka", "a broker, and what lives with it", 130, 430, (*TWO, *UNLOADED)),
+    TestStage("integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)),
+    TestStage("e2e/browser", "the product in Chromium", 130, 900, (*FILES, *PICTURES), BROWSING),
+    TestStage("e2e/faults", "the product is killed and started", 45, 280, (*TWO, *UNLOADED)),
 )
-TRIALS = Stage("trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True)
+TRIALS = TestStage(
+    "trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True
+)
 """Tests that take minutes, one after the other, so that each has the machine to itself; each is
 named when it begins."""
 
@@ -167,7 +169,7 @@ def read_count(report: Path, returncode: int) -> Count:
     return count + Count(failed=1) if broken else count
 
 
-def run_stage(stage: Stage, extra: Sequence[str], *, whole: bool) -> Outcome:
+def run_stage(stage: TestStage, extra: Sequence[str], *, whole: bool) -> Outcome:
     """Run one stage, its output to this terminal, and return how it ended."""
     report = RESULTS / f"{stage.name}.xml"
     report.unlink(missing_ok=True)
@@ -207,7 +209,7 @@ INSTALL = ("install", "--no-install-recommends")
 QUIET_APT = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
-def ensure_needs(stage: Stage) -> str | None:
+def ensure_needs(stage: TestStage) -> str | None:
     """Get what a stage needs beyond Python; returns a message when that is not to be had."""
     if stage.name in CACHES:  # without it, its tests are skipped, and the last lines say so
         ensure_package("redis-server", ["redis-server"])
@@ -220,12 +222,12 @@ def ensure_needs(stage: Stage) -> str | None:
             class_archive.build(ROOT / ".jars", lambda text: print(f"classes: {text}", flush=True))
         except class_archive.ClassesProblem as problem:
             print(f"classes: {problem}; jobs will start more slowly", flush=True)
-        except (JarsProblem, JavaProblem, KernelProblem) as problem:
+        except (JarsProblem, JavaProblem, KernelBuildProblem) as problem:
             return str(problem)
     return None
 
 
-def choose(names: Sequence[str]) -> list[Stage]:
+def choose(names: Sequence[str]) -> list[TestStage]:
     """Return the stages of these names, in their order; see `main`.
 
     Raises SystemExit for an unknown one.
@@ -278,7 +280,7 @@ def sum_up(outcomes: Sequence[Outcome]) -> int:
     return 1 if count.failed else 0
 
 
-def announce(chosen: Sequence[Stage], *, whole: bool) -> str:
+def announce(chosen: Sequence[TestStage], *, whole: bool) -> str:
     """Return what will be run, and how long that should take, as one line."""
     expected = sum(stage.seconds(whole=whole) for stage in chosen)
     names = ", ".join(stage.name for stage in chosen)

@@ -36,7 +36,7 @@ LOOK_S = 0.5
 CALM_LOOK_S = 1.0
 PATIENCE_S = 20.0
 PROBLEMS = (
-    UpProblem, JavaProblem, PortProblem, jars.JarsProblem, kernel_build.KernelProblem
+    UpProblem, JavaProblem, PortProblem, jars.JarsProblem, kernel_build.KernelBuildProblem
 )  # fmt: skip
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -71,7 +71,7 @@ def run(
             jars.fetch(settings.jars_dir, lambda text: console.say(f"jars: {text}"))
             kernel_build.build(settings.jars_dir)
             if any(process.name == "job" for process in wanted):
-                _note_classes(settings, console)
+                _write_classes(settings, console)
         instance = Instance(settings, wanted, console)
         try:
             instance.start()
@@ -83,7 +83,7 @@ def run(
             console.say(f"stopped; everything is kept in {settings.data_dir}")
 
 
-def _note_classes(settings: Settings, console: Console) -> None:
+def _write_classes(settings: Settings, console: Console) -> None:
     """Write the job's class archive at the first start; the product does without if it must."""
     try:
         class_archive.build(settings.jars_dir, lambda text: console.say(f"classes: {text}"))

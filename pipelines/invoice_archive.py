@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from streaming.pipelines.declaration import Parallelism, Pipeline, Source, Table, Trigger
+from streaming.pipelines.declaration import OutputTable, Parallelism, Pipeline, Source, Trigger
 
 # A line as `invoice-lines` has it: masked. `at`: Unix ms; `price` and `amount`: cents.
 LINE = """
@@ -31,7 +31,7 @@ PIPELINE = Pipeline(
     title="Lines of invoices as Parquet, by day",
     sources={"lines": Source("invoice-lines", schema=LINE, time=sold_at, dead_letters=False)},
     sinks=(),
-    table=Table("invoices_table", keys=("invoice", "line")),
+    table=OutputTable("invoices_table", keys=("invoice", "line")),
     transform=invoice_archive,
     trigger=Trigger(every_ms=20_000, max_records=50_000),
     # So many tasks write the files of a batch, on a cluster each in an executor.

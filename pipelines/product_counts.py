@@ -29,7 +29,7 @@ MILESTONE = 1_000
 CHANGED, MIN = "changed", "min="
 
 # The topic that it goes to, the product, its count, the time of its last view.
-Entry = tuple[str, str, int, int]
+ProductCount = tuple[str, str, int, int]
 
 
 def viewed_at(views: DataFrame) -> Column:
@@ -52,7 +52,7 @@ def product_counts(views: DataFrame, product_counts: str) -> DataFrame:
     )
     only_changed = product_counts == CHANGED
     counted = rows.groupBy("partition").transformWithStateInPandas(
-        Table(only_changed=only_changed),
+        CountTable(only_changed=only_changed),
         COUNT,
         outputMode="Update",
         timeMode="ProcessingTime",  # whatever goes out: it belongs to the checkpoint
@@ -67,7 +67,7 @@ def product_counts(views: DataFrame, product_counts: str) -> DataFrame:
     )
 
 
-class Table(StatefulProcessor):
+class CountTable(StatefulProcessor):
     """The counts of one partition. A batch begins every second, and what is due goes out with it.
 
     only_changed: only what the batch has changed; else the whole table, also in a second without
@@ -91,7 +91,7 @@ class Table(StatefulProcessor):
         """Count the batch's views; yield who has reached a thousand, and what the batch has
         changed, where that is all that goes out."""
         views = pd.concat(rows).sort_values("offset")
-        entries: list[Entry] = []
+        entries: list[ProductCount] = []
         for product, times in views.groupby("product")["at"]:
             entries += self._add(str(product), times.tolist())
         if entries:
@@ -99,7 +99,7 @@ class Table(StatefulProcessor):
         if not self._only_changed and not any(True for _ in self._handle.listTimers()):
             self._go_on(timerValues)
 
-    def _add(self, product: str, times: list[int]) -> list[Entry]:
+    def _add(self, product: str, times: list[int]) -> list[ProductCount]:
         """Add views of a product; return what goes out of that at once."""
         before, _ = self._counts.getValue((product,)) or (0, 0)
         count = before + len(times)
@@ -130,7 +130,7 @@ class Table(StatefulProcessor):
         """Nothing is to be closed."""
 
 
-def _rows(entries: list[Entry]) -> pd.DataFrame:
+def _rows(entries: list[ProductCount]) -> pd.DataFrame:
     return pd.DataFrame(entries, columns=["topic", "product", "count", "at"])
 
 

@@ -33,7 +33,7 @@ in_minute long, repeated long, at long, place string
 """
 
 
-class Report(NamedTuple):
+class RecentReport(NamedTuple):
     """A report of an asset. at: when it was appended, Unix ms."""
 
     agent: str
@@ -49,13 +49,13 @@ class Recent:
     when each report's id was met first, Unix ms. The last two reach back a minute from `at`.
     """
 
-    recent: list[Report] = field(default_factory=list)
+    recent: list[RecentReport] = field(default_factory=list)
     rolling: dict[int, int] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     at: int = 0
     repeated: int = 0
 
-    def add(self, report: Report, id_: str) -> None:
+    def add(self, report: RecentReport, id_: str) -> None:
         """Take a report in, unless it has been met within the last minute."""
         self.at = max(self.at, report.at)
         self._forget()
@@ -93,7 +93,7 @@ def recent_reports(reports: DataFrame) -> DataFrame:
         "offset",
     )
     states = rows.groupBy("scenario", "key").transformWithState(
-        Asset(), OF_ASSET, outputMode="Update", timeMode="ProcessingTime"
+        AssetProcessor(), OF_ASSET, outputMode="Update", timeMode="ProcessingTime"
     )
     asset = sql.col("key").alias("asset")
     value = sql.struct("scenario", asset, "in_minute", "repeated", "at", "recent")
@@ -104,7 +104,7 @@ def recent_reports(reports: DataFrame) -> DataFrame:
     )
 
 
-class Asset(StatefulProcessor):
+class AssetProcessor(StatefulProcessor):
     """Remembers one asset, in a list and two maps, each a store of its own."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -122,10 +122,12 @@ class Asset(StatefulProcessor):
     ) -> Iterator[Row]:
         """Yield what is known of the asset once the batch's reports of it are taken in."""
         rolling, seen = _content(self._rolling), _content(self._seen)
-        asset = Recent([Report(*row) for row in self._recent.get()], dict(rolling), dict(seen))
+        asset = Recent(
+            [RecentReport(*row) for row in self._recent.get()], dict(rolling), dict(seen)
+        )
         asset.at = max((report.at for report in asset.recent), default=0)
         for row in sorted(rows, key=lambda one: (one.partition, one.offset)):
-            asset.add(Report(row.agent, row.state, row.at), _id(row))
+            asset.add(RecentReport(row.agent, row.state, row.at), _id(row))
         self._recent.put([tuple(report) for report in asset.recent])
         _change(self._rolling, rolling, asset.rolling)
         _change(self._seen, seen, asset.seen)

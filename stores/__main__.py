@@ -16,7 +16,7 @@ from config.logs import configure_logs
 from config.settings import LOOPBACK, Settings
 from domain.scenario import ScenarioError
 from domain.scenario_parser import load_scenarios
-from stores.base import StoreProblem, Table
+from stores.base import AssetTable, StoreProblem
 from stores.directory import Directory
 from stores.disk_table import DiskTable
 from stores.http_app import StoreApp
@@ -112,7 +112,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _table(
     kind: str, settings: Settings, address: str, directory: Directory, kept: Transformation
-) -> Table:
+) -> AssetTable:
     """Return where a server keeps its share. Raises StoreProblem; ends where Redis is not set."""
     if kind == "memory":
         return MemoryTable()

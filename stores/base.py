@@ -20,7 +20,7 @@ BEHIND_MS = 5_000
 """What has not been at the end of its log for so long is behind, and says so."""
 
 
-class Asset(Protocol):
+class KeptAsset(Protocol):
     """What a store keeps of an asset. changed_at: the time of its record's cause, Unix ms."""
 
     @property
@@ -61,7 +61,7 @@ class Order(msgspec.Struct, frozen=True, gc=False):
         return self.order
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):
+class AssetRecord(msgspec.Struct, frozen=True, gc=False):
     """An asset of any other scenario: its state record, whole, with its votes and doubts.
 
     record: the JSON of the topic; changed_at: the time of its cause, Unix ms.
@@ -84,7 +84,7 @@ class Change(NamedTuple):
     key: str
     version: str
     at: int
-    asset: Asset | None
+    asset: KeptAsset | None
 
 
 class One(NamedTuple):
@@ -94,7 +94,7 @@ class One(NamedTuple):
     when it last had all that the log had, Unix ms, None where it cannot tell.
     """
 
-    asset: Asset | None
+    asset: KeptAsset | None
     instance: str
     complete: bool = True
     as_of: int | None = None
@@ -105,7 +105,7 @@ class Many(NamedTuple):
     offset of the states that is not in them; complete: whether no partition is missing or behind;
     as_of: as in `One`."""
 
-    assets: Sequence[Asset]
+    assets: Sequence[KeptAsset]
     total: int
     positions: Mapping[int, int]
     instance: str
@@ -173,7 +173,7 @@ class Displaced(Exception):
     """Somebody else has moved a table's position: read on from where the table is."""
 
 
-class Table(Protocol):
+class AssetTable(Protocol):
     """Assets by partition and key, with the position in the log that they stand for.
 
     One thread writes, any may read. A change whose version is not above the kept one's changes
@@ -190,10 +190,10 @@ class Table(Protocol):
     def begin(self, partition: int, position: int) -> None:
         """Be at `position` where the partition is not known yet."""
 
-    def get(self, partition: int, key: str) -> Asset | None:
+    def get(self, partition: int, key: str) -> KeptAsset | None:
         """Return an asset."""
 
-    def active(self, partitions: Collection[int], after: str, limit: int) -> Sequence[Asset]:
+    def active(self, partitions: Collection[int], after: str, limit: int) -> Sequence[KeptAsset]:
         """Return the first `limit` active assets past `after`, by name."""
 
     def count(self, partitions: Collection[int]) -> int:

@@ -17,7 +17,7 @@ from threading import Lock, local
 
 import msgspec
 
-from stores.base import Asset, Change
+from stores.base import Change, KeptAsset
 from stores.transformation import Transformation
 
 FORMAT = 2
@@ -92,15 +92,15 @@ class DiskTable:
             with self._transaction(partition) as connection:
                 connection.execute("UPDATE place SET position = ?", (position,))
 
-    def get(self, partition: int, key: str) -> Asset | None:
+    def get(self, partition: int, key: str) -> KeptAsset | None:
         """Return an asset."""
         rows = self._rows(partition, "SELECT value FROM assets WHERE name = ?", key)
         return self._decode(rows[0][0]) if rows and rows[0][0] is not None else None
 
-    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Asset]:
+    def active(self, partitions: Collection[int], after: str, limit: int) -> list[KeptAsset]:
         """Return the first `limit` active assets past `after`, by name."""
         wanted = "SELECT value FROM assets WHERE active AND name > ? ORDER BY name LIMIT ?"
-        shares: list[list[Asset]] = [
+        shares: list[list[KeptAsset]] = [
             [self._decode(value) for (value,) in self._rows(at, wanted, after, limit)]
             for at in partitions
         ]

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from stores.base import Asset, Many, One, Order, Record, now_ms
+from stores.base import AssetRecord, KeptAsset, Many, One, Order, now_ms
 from stores.transformation import Transformation
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class AssetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One asset. version, age_ms: of its state record, since its cause; took_ms: until the answer
     was there; as_of: when the instance last had all that the log had, Unix ms, None where it cannot
     tell; complete: whether it answers for that asset, and is not behind."""
@@ -27,19 +27,19 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     asset: Any
 
 
-class OrderAnswer(Answer, frozen=True, kw_only=True):
+class OrderAnswer(AssetAnswer, frozen=True, kw_only=True):
     """One order."""
 
     asset: Order | None = msgspec.field(name="order")
 
 
-class RecordAnswer(Answer, frozen=True, kw_only=True):
+class RecordAnswer(AssetAnswer, frozen=True, kw_only=True):
     """One asset of another scenario."""
 
-    asset: Record | None
+    asset: AssetRecord | None
 
 
-class Answers(msgspec.Struct, frozen=True, kw_only=True):
+class AssetsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Active assets by name. version: by partition, the next offset that is not in them; age_ms: of
     the newest of them; as_of: as in `Answer`; count: how many are active in all; following: the
     name to go on after."""
@@ -56,28 +56,28 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     assets: Any = msgspec.field(name="items")
 
 
-class OrdersAnswer(Answers, frozen=True, kw_only=True):
+class OrdersAnswer(AssetsAnswer, frozen=True, kw_only=True):
     """Orders."""
 
     assets: list[Order] = msgspec.field(name="items")
 
 
-class RecordsAnswer(Answers, frozen=True, kw_only=True):
+class RecordsAnswer(AssetsAnswer, frozen=True, kw_only=True):
     """Assets of another scenario."""
 
-    assets: list[Record] = msgspec.field(name="items")
+    assets: list[AssetRecord] = msgspec.field(name="items")
 
 
 class Envelopes(msgspec.Struct, frozen=True):
     """The envelopes of what a transformation makes: of one, of many."""
 
-    one: type[Answer]
-    many: type[Answers]
+    one: type[AssetAnswer]
+    many: type[AssetsAnswer]
 
 
 _ENVELOPES = {
     Order: Envelopes(OrderAnswer, OrdersAnswer),
-    Record: Envelopes(RecordAnswer, RecordsAnswer),
+    AssetRecord: Envelopes(RecordAnswer, RecordsAnswer),
 }
 
 
@@ -86,7 +86,7 @@ def envelopes_of(kept: Transformation) -> Envelopes:
     return _ENVELOPES[kept.kept]
 
 
-def answer_one(kept: Transformation, via: str, ask: Callable[[], One]) -> Answer:
+def answer_one(kept: Transformation, via: str, ask: Callable[[], One]) -> AssetAnswer:
     """Return what `ask` answers, in its envelope. Raises what `ask` raises."""
     begun = time.perf_counter()
     one = ask()
@@ -103,7 +103,9 @@ def answer_one(kept: Transformation, via: str, ask: Callable[[], One]) -> Answer
     )
 
 
-def answer_many(kept: Transformation, via: str, limit: int, ask: Callable[[], Many]) -> Answers:
+def answer_many(
+    kept: Transformation, via: str, limit: int, ask: Callable[[], Many]
+) -> AssetsAnswer:
     """Return what `ask` answers for a page of `limit`, in its envelope. Raises what it raises."""
     begun = time.perf_counter()
     many = ask()
@@ -121,11 +123,11 @@ def answer_many(kept: Transformation, via: str, limit: int, ask: Callable[[], Ma
     )
 
 
-def _listed(assets: Sequence[Asset]) -> list[Asset]:
+def _listed(assets: Sequence[KeptAsset]) -> list[KeptAsset]:
     return assets if isinstance(assets, list) else list(assets)
 
 
-def _age_ms(assets: Iterable[Asset]) -> int | None:
+def _age_ms(assets: Iterable[KeptAsset]) -> int | None:
     newest = max((asset.changed_at for asset in assets), default=None)
     return None if newest is None else max(0, now_ms() - newest)
 

@@ -12,8 +12,8 @@ from threading import Event, Lock
 
 import structlog
 
-from bus.base import Bus, BusError, Message, Reader, Unavailable
-from stores.base import Change, Displaced, StoreProblem, Table, now_ms
+from bus.base import Bus, BusError, ConsumerRecord, Reader, Unavailable
+from stores.base import AssetTable, Change, Displaced, StoreProblem, now_ms
 from stores.transformation import Transformation
 
 log = structlog.get_logger(__name__)
@@ -31,14 +31,14 @@ KEPT_MS = 6 * 86_400_000
 """How long a purged asset's version is kept: the topic keeps its tombstone for a day longer."""
 
 
-class Feed:
+class TableFeed:
     """Reads partitions of a topic into a table. `run` is for one thread; the rest for any."""
 
     def __init__(
         self,
         bus: Bus,
         topic: str,
-        table: Table,
+        table: AssetTable,
         kept: Transformation,
         *,
         partitions: Collection[int] | None = None,
@@ -176,7 +176,7 @@ class Feed:
         reader.gaps.clear()
         raise Displaced
 
-    def _apply(self, messages: Collection[Message], reader: Reader) -> None:
+    def _apply(self, messages: Collection[ConsumerRecord], reader: Reader) -> None:
         by_partition: dict[int, list[Change]] = {at: [] for at in self._at}
         for message in messages:
             change = self._read(message)
@@ -191,7 +191,7 @@ class Feed:
                 self.table.set_level(partition, True)
                 del self._targets[partition]
 
-    def _read(self, message: Message) -> Change | None:
+    def _read(self, message: ConsumerRecord) -> Change | None:
         try:
             return self._kept.change(message)
         except ValueError as error:

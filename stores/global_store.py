@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 from bus.base import Bus
 from stores.base import Health, Many, NotReady, NotRun, One, current, now_ms, oldest
-from stores.feed import Feed
+from stores.feed import TableFeed
 from stores.memory_table import MemoryTable
 from stores.transformation import Transformation
 from wire.partitioner import partition_of
@@ -19,7 +19,7 @@ class GlobalStore:
 
     def __init__(self, bus: Bus, topic: str, instance: str, kept: Transformation) -> None:
         self.instance, self._scenario = instance, kept.scenario
-        self.feed = Feed(bus, topic, MemoryTable(), kept)
+        self.feed = TableFeed(bus, topic, MemoryTable(), kept)
         self._stop = Event()
         self._thread: Thread | None = None
 

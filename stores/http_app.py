@@ -27,7 +27,7 @@ MAX_PAGE = 1000
 RETRY_S = 1
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """A request that is not answered: with which status, for which reason, and what was
     expected."""
 
@@ -71,7 +71,7 @@ class StoreApp:
             try:
                 self._admit(request)
                 return operation(request)
-            except Refusal as refusal:
+            except RequestRefused as refusal:
                 return self._refused(refusal.status, refusal.reason, str(refusal))
             except NotOwner as problem:
                 return self._refused(MISDIRECTED, problem.reason, str(problem))
@@ -86,7 +86,9 @@ class StoreApp:
         """Raise Refusal for who has no ticket for this question."""
         target, ticket = _target(request)
         if not opens(ticket, self._secret, self._address, target, now_ms()):
-            raise Refusal(401, "not-authenticated", "a ticket in force for this path and query")
+            raise RequestRefused(
+                401, "not-authenticated", "a ticket in force for this path and query"
+            )
 
     def _signed(self, request: Request, answer: Response) -> Response:
         """Return an answer with its signature for who has sent a nonce."""
@@ -115,7 +117,7 @@ class StoreApp:
         """Answer for one asset: `?local=1` naively, `?redirect=1` with where its owner is."""
         server, key = self._server(request), request.path_params["asset"]
         if not name_ok(key):
-            raise Refusal(422, "invalid", "name: 1 to 255 characters, no control character")
+            raise RequestRefused(422, "invalid", "name: 1 to 255 characters, no control character")
         if request.query_params.get("redirect") == "1" and not _is_own(server, key):
             return RedirectResponse(server.others.redirection(key), 307)
         local = request.query_params.get("local") == "1"
@@ -175,16 +177,16 @@ def _target(request: Request) -> tuple[str, str]:
 def _page(request: Request) -> tuple[str, int]:
     after, limit = request.query_params.get("after", ""), request.query_params.get("limit", "100")
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= MAX_PAGE):
-        raise Refusal(422, "invalid", f"limit: a number from 1 to {MAX_PAGE}")
+        raise RequestRefused(422, "invalid", f"limit: a number from 1 to {MAX_PAGE}")
     if len(after) > MAX_NAME:
-        raise Refusal(422, "invalid", f"after: at most {MAX_NAME} characters")
+        raise RequestRefused(422, "invalid", f"after: at most {MAX_NAME} characters")
     return after, int(limit)
 
 
 def _numbers(request: Request) -> list[int]:
     parts = request.query_params["partitions"].split(",")
     if len(parts) > 10_000 or not all(p.isascii() and p.isdigit() and len(p) < 9 for p in parts):
-        raise Refusal(422, "invalid", "partitions: numbers with commas between")
+        raise RequestRefused(422, "invalid", "partitions: numbers with commas between")
     return sorted({int(part) for part in parts})
 
 

@@ -10,7 +10,7 @@ from threading import Lock
 
 from sortedcontainers import SortedSet
 
-from stores.base import Asset, Change
+from stores.base import Change, KeptAsset
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class _Share:
     level: bool = False
     as_of: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
-    assets: dict[str, Asset] = field(default_factory=dict)
+    assets: dict[str, KeptAsset] = field(default_factory=dict)
     purged: dict[str, int] = field(default_factory=dict)
     active: SortedSet[str] = field(default_factory=SortedSet)
 
@@ -54,13 +54,13 @@ class MemoryTable:
         with self._lock:
             self._shares.setdefault(partition, _Share(position))
 
-    def get(self, partition: int, key: str) -> Asset | None:
+    def get(self, partition: int, key: str) -> KeptAsset | None:
         """Return an asset."""
         with self._lock:
             share = self._shares.get(partition)
             return share.assets.get(key) if share else None
 
-    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Asset]:
+    def active(self, partitions: Collection[int], after: str, limit: int) -> list[KeptAsset]:
         """Return the first `limit` active assets past `after`, by name."""
         with self._lock:
             shares = [share for at, share in self._shares.items() if at in partitions]
@@ -131,6 +131,6 @@ def _apply(share: _Share, change: Change) -> None:
         share.active.discard(change.key)
 
 
-def _past(share: _Share, after: str) -> Iterator[Asset]:
+def _past(share: _Share, after: str) -> Iterator[KeptAsset]:
     """Return a partition's active assets past `after`, by name."""
     return (share.assets[key] for key in share.active.irange(after, inclusive=(False, True)))

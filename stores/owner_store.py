@@ -22,7 +22,7 @@ import msgspec
 
 from stores.base import Health, Many, NotReady, NotRun, One, StoreProblem, Unreachable, now_ms
 from stores.directory import Directory, Unlisted
-from stores.envelopes import Answer, Answers, Envelopes, envelopes_of
+from stores.envelopes import AssetAnswer, AssetsAnswer, Envelopes, envelopes_of
 from stores.http_client import HttpClient
 from stores.proofs import FORWARDED, NONCE, SIGNATURE, TICKET, signature
 from stores.tickets import ticket
@@ -64,7 +64,7 @@ class ServerHealth(msgspec.Struct, frozen=True):
     """How many requests it has refused, by reason."""
 
 
-class Asked(Protocol):
+class Fetcher(Protocol):
     """Asks a server."""
 
     def __call__(self, address: str, path: str, expected: type[R]) -> R:
@@ -97,12 +97,12 @@ class OwnerStore:
     def all(self, after: str = "", limit: int = 100) -> Many:
         """Return the first active assets past `after`, from all owners. Raises StoreProblem."""
         missing = set(range(self.directory.partitions()))
-        answers: list[Answers] = []
+        answers: list[AssetsAnswer] = []
 
         def ask() -> None:
             problem: StoreProblem | None = None
             for partitions, answer in self._scattered(frozenset(missing), after, limit):
-                if isinstance(answer, Answers):
+                if isinstance(answer, AssetsAnswer):
                     answers.append(answer)
                     missing.difference_update(partitions)
                 else:
@@ -186,7 +186,7 @@ class OwnerStore:
 
     def _scattered(
         self, partitions: Collection[int], after: str, limit: int
-    ) -> list[tuple[list[int], Answers | StoreProblem]]:
+    ) -> list[tuple[list[int], AssetsAnswer | StoreProblem]]:
         """Return what the owners of these partitions answer, or why they answer nothing."""
         by_owner: dict[str, list[int]] = {}
         for partition, address in self.directory.owners().items():
@@ -198,7 +198,7 @@ class OwnerStore:
 
     def _share(
         self, address: str, partitions: list[int], after: str, limit: int
-    ) -> Answers | StoreProblem:
+    ) -> AssetsAnswer | StoreProblem:
         wanted = ",".join(map(str, sorted(partitions)))
         path = self._paths.many(f"partitions={wanted}", after, limit)
         try:
@@ -246,7 +246,7 @@ class OwnerStore:
 class LocalStore:
     """One server alone: what a client sees that knows of no others."""
 
-    def __init__(self, address: str, asked: Asked, paths: Paths, envelopes: Envelopes) -> None:
+    def __init__(self, address: str, asked: Fetcher, paths: Paths, envelopes: Envelopes) -> None:
         self.address, self._asked = address, asked
         self._paths, self._envelopes = paths, envelopes
 
@@ -276,11 +276,11 @@ class Paths:
         return f"/{self._scenario}?{whose}&limit={limit}&after={quote(after, safe='')}"
 
 
-def _one(answer: Answer) -> One:
+def _one(answer: AssetAnswer) -> One:
     return One(answer.asset, answer.instance, answer.complete, answer.as_of)
 
 
-def _gathered(answers: list[Answers], limit: int) -> Many:
+def _gathered(answers: list[AssetsAnswer], limit: int) -> Many:
     lists = (answer.assets for answer in answers)
     assets = list(heapq.merge(*lists, key=lambda asset: asset.name))[:limit]
     times = [answer.as_of for answer in answers if answer.as_of is not None]

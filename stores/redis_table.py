@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 import redis
 
-from stores.base import Asset, Change, Displaced, Unreachable
+from stores.base import Change, Displaced, KeptAsset, Unreachable
 from stores.transformation import Transformation
 
 FORMAT = 1
@@ -131,12 +131,12 @@ class RedisTable:
         self._begin(keys=self._keys(partition), args=[position])
 
     @_reaching
-    def get(self, partition: int, key: str) -> Asset | None:
+    def get(self, partition: int, key: str) -> KeptAsset | None:
         """Return an asset."""
         return self._asset(self._redis.hget(self._keys(partition)[0], key))
 
     @_reaching
-    def read(self, partition: int, key: str) -> tuple[bool, Asset | None, int | None]:
+    def read(self, partition: int, key: str) -> tuple[bool, KeptAsset | None, int | None]:
         """Return whether the asset's partition is level with the log, the asset, and when the
         partition had all that the log had, Unix ms."""
         values, _, _, place = self._keys(partition)
@@ -147,12 +147,12 @@ class RedisTable:
         return level == b"1", self._asset(value), None if as_of is None else int(as_of)
 
     @_reaching
-    def active(self, partitions: Collection[int], after: str, limit: int) -> list[Asset]:
+    def active(self, partitions: Collection[int], after: str, limit: int) -> list[KeptAsset]:
         """Return the first `limit` active assets past `after`, by name."""
         shares = [self._share(partition, after, limit) for partition in partitions]
         return list(heapq.merge(*shares, key=lambda asset: asset.name))[:limit]
 
-    def _share(self, partition: int, after: str, limit: int) -> list[Asset]:
+    def _share(self, partition: int, after: str, limit: int) -> list[KeptAsset]:
         values, active, *_ = self._keys(partition)
         start = f"({after}" if after else "-"
         names: Any = self._redis.zrangebylex(active, start, "+", 0, limit)
@@ -221,7 +221,7 @@ class RedisTable:
             values = pipeline.execute()
         return {at: value for at, value in enumerate(values) if value is not None}
 
-    def _asset(self, value: Any) -> Asset | None:
+    def _asset(self, value: Any) -> KeptAsset | None:
         return self._decode(value[_VERSION:]) if value and len(value) > _VERSION else None
 
     def _keys(self, partition: int) -> list[str]:

@@ -10,10 +10,10 @@ from threading import Event, Thread
 
 import structlog
 
-from bus.base import BusError, GroupBus, Member, TopicPartition
-from stores.base import Many, NotReady, One, StoreProblem, Table, current, oldest
+from bus.base import BusError, ConsumerMember, GroupBus, TopicPartition
+from stores.base import AssetTable, Many, NotReady, One, StoreProblem, current, oldest
 from stores.directory import Directory, standby_for
-from stores.feed import Feed
+from stores.feed import TableFeed
 from stores.owner_store import OwnerStore, ServerHealth
 from stores.ownership import Ownership, boot_clock
 from stores.transformation import Transformation
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 SESSION_S = 6.0
 """After so long without a sign of life a server's partitions go to others; Kafka's least."""
 ROUND_S = 0.1
-CARE_S = 1.0
+LEASE_S = 1.0
 """How often the lease is extended, and the standby's share is looked up."""
 START_S = 60.0
 """How long a server that starts waits for Kafka to answer for its group."""
@@ -49,7 +49,7 @@ class StoreServer:
         self,
         bus: GroupBus,
         directory: Directory,
-        table: Table,
+        table: AssetTable,
         address: str,
         others: OwnerStore,
         kept: Transformation,
@@ -65,7 +65,7 @@ class StoreServer:
         self._bus, self._directory, self._table = bus, directory, table
         self._keeps, self._session_s, self._standbys = keeps, session_s, standbys
         self.ownership = Ownership(session_s)
-        self.feed = Feed(bus, directory.topic, table, kept, partitions=())
+        self.feed = TableFeed(bus, directory.topic, table, kept, partitions=())
         self._standby: frozenset[int] = frozenset()
         self._stop = Event()
         self._threads: list[Thread] = []
@@ -196,16 +196,16 @@ class StoreServer:
                 self.ownership.give_up(self.ownership.assigned())
                 member.close()
 
-    def _rounds(self, member: Member) -> None:
+    def _rounds(self, member: ConsumerMember) -> None:
         next_care = 0.0
         while not self._stop.is_set():
             member.poll(ROUND_S)
             if time.monotonic() >= next_care:
                 self._confirm(member)
                 self._follow()
-                next_care = time.monotonic() + CARE_S
+                next_care = time.monotonic() + LEASE_S
 
-    def _confirm(self, member: Member) -> None:
+    def _confirm(self, member: ConsumerMember) -> None:
         topic, positions = self._directory.topic, self._table.positions()
         owned = self.ownership.assigned()
         member.confirm({(topic, at): positions.get(at, 0) for at in owned})

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from domain.version import Version
-from stores.base import DELIVERED, SCENARIO, Asset, Change, Order, Record
+from stores.base import DELIVERED, SCENARIO, AssetRecord, Change, KeptAsset, Order
 from wire.sink import StateValue, TombstoneValue, VoteValue, read_state, state_value
 
 
@@ -26,18 +26,18 @@ class Transformation(NamedTuple):
     """
 
     scenario: str
-    kept: type[Order | Record]
-    of: Callable[[StateValue, bytes], Asset]
+    kept: type[Order | AssetRecord]
+    of: Callable[[StateValue, bytes], KeptAsset]
     ended: frozenset[str] = frozenset()
 
-    def change(self, message: Message) -> Change:
+    def change(self, message: ConsumerRecord) -> Change:
         """Return what a record of the states makes of its asset. Raises ValueError."""
         read = read_state(message.key, message.value, message.headers)
         version = Version.parse(read.version).sortable()
         asset = None if isinstance(read, TombstoneValue) else self.of(read, message.value or b"")
         return Change(read.asset, version, read.cause.time, asset)
 
-    def asset(self, record: str) -> Asset:
+    def asset(self, record: str) -> KeptAsset:
         """Return what is kept of a record, given its JSON. Raises ValueError."""
         return self.of(state_value(record), record.encode())
 
@@ -57,9 +57,9 @@ def order_of(read: StateValue, _record: bytes = b"") -> Order:
     )
 
 
-def record_of(read: StateValue, record: bytes) -> Record:
+def record_of(read: StateValue, record: bytes) -> AssetRecord:
     """Return a state record whole: no vote and no doubt of it is left out."""
-    return Record(read.asset, read.version, read.cause.time, msgspec.Raw(record))
+    return AssetRecord(read.asset, read.version, read.cause.time, msgspec.Raw(record))
 
 
 def _place(vote: VoteValue) -> tuple[int, int]:
@@ -82,7 +82,7 @@ ORDERS = Transformation(SCENARIO, Order, order_of, frozenset([DELIVERED]))
 
 def whole(scenario: str) -> Transformation:
     """Return the transformation that leaves every record as it is."""
-    return Transformation(scenario, Record, record_of)
+    return Transformation(scenario, AssetRecord, record_of)
 
 
 def transformation_of(scenario: str) -> Transformation:

@@ -13,10 +13,9 @@ from config.entry import enter
 from config.logs import configure_logs
 from config.pulse import Pulse
 from domain.scenario import ScenarioError
-from streaming.jvm import JvmLost
-from streaming.leader_lock import Held, LeaderLock
-from streaming.signals import stop_on_signals
-from streaming.turn import await_turn
+from streaming.job.leader_lock import LeaderLock, LockHeld, await_turn
+from streaming.spark.jvm import JvmLost
+from streaming.spark.restart_policy import stop_on_signals
 
 STANDBY = "standby"
 
@@ -33,21 +32,21 @@ def main() -> None:
     if stop.is_set():
         return
     # Only now: what these import takes a second of a processor that a leader may need.
+    from streaming.job.launch import Job
     from streaming.kernel import KernelProblem
-    from streaming.launch import Job
-    from streaming.session import VersionProblem
+    from streaming.spark.session import VersionProblem
 
     job = Job(settings, lock, stop, role, beat)
     try:
         spark = job.start_spark()
-    except (ScenarioError, VersionProblem, KernelProblem, JvmLost, Held) as problem:
+    except (ScenarioError, VersionProblem, KernelProblem, JvmLost, LockHeld) as problem:
         sys.exit(None if stop.is_set() else f"{role}: {problem}")
     try:
         if settings.standby:
             job.run_as_candidate(spark, rehearsed=beside)
         else:
             job.run_alone(spark)
-    except (JvmLost, Held, ScenarioError) as problem:
+    except (JvmLost, LockHeld, ScenarioError) as problem:
         sys.exit(f"{role}: {problem}")
 
 

@@ -19,10 +19,10 @@ from deltalake.exceptions import DeltaError
 
 from config.entry import enter
 from config.settings import Settings
-from streaming.jvm import JvmLost, end_spark
 from streaming.kernel import KernelProblem
-from streaming.restart_policy import first_line
-from streaming.session import VersionProblem, start_session
+from streaming.spark.jvm import JvmLost, end_spark
+from streaming.spark.restart_policy import first_line
+from streaming.spark.session import VersionProblem, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

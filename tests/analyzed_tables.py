@@ -22,7 +22,7 @@ def main() -> None:
     django.setup()
     from django.db import connection
 
-    from dashboard.core.sql import analyze_new_tables
+    from dashboard.core.common.sql import analyze_new_tables
 
     with connection.cursor() as cursor:
         for name in TABLES:

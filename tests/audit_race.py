@@ -62,11 +62,13 @@ def write(number: int, barrier: Barrier) -> None:
     """Note much as fast as may be."""
     from django.db import connection
 
-    from dashboard.audit.log import Actor, note
+    from dashboard.core.audit.log import Actor, record
 
     barrier.wait()
     for n in range(EACH):
-        note(Actor.system(f"writer {number}"), "command.set", target=f"asset {n}", reason="a drill")
+        record(
+            Actor.system(f"writer {number}"), "command.set", target=f"asset {n}", reason="a drill"
+        )
     connection.close()
 
 
@@ -88,7 +90,7 @@ def deactivate_each_other() -> list[int]:
     from django.db import connection
     from django.utils import timezone
 
-    from dashboard.accounts import user_management
+    from dashboard.core.accounts import users
 
     admins = [User.objects.create_user(name) for name in ("one", "two")]
     for each in admins:
@@ -97,8 +99,8 @@ def deactivate_each_other() -> list[int]:
     def act(number: int, barrier: Barrier) -> None:
         by, whom = User.objects.get(pk=admins[number].pk), User.objects.get(pk=admins[~number].pk)
         barrier.wait()
-        with suppress(user_management.Refused):
-            user_management.deactivate(by, whom, timezone.now())
+        with suppress(users.UserChangeRefused):
+            users.deactivate(by, whom, timezone.now())
         connection.close()
 
     left = []
@@ -111,7 +113,7 @@ def deactivate_each_other() -> list[int]:
 
 def chain() -> dict[str, Any]:
     """Return how many entries there are, and what is wrong with how they hang together."""
-    from dashboard.audit.hash_chain import verify
+    from dashboard.core.audit.hash_chain import verify
 
     found = verify()
     return {"entries": found.entries, "last": found.last, "fault": found.fault}

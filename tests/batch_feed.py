@@ -10,8 +10,8 @@ from histories import Entry
 from pyspark.sql.streaming.tws_tester import TwsTester
 from source_records import encoded
 
-from streaming.buckets import BucketId
-from streaming.processor import SourceRow
+from streaming.fold.processor import SourceRow
+from streaming.state.buckets import BucketId
 
 BUCKET = BucketId("watch", 0)
 

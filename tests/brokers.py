@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from bus.kafka import KafkaBus
 from config.java import find_java
 from ops.broker import JVM, LOGGING
@@ -33,11 +33,11 @@ def bus_of(broker: EmbeddedBroker) -> KafkaBus:
     return KafkaBus({"bootstrap.servers": broker.bootstrap})
 
 
-def log_of(broker: EmbeddedBroker, topic: str, records: int) -> list[Message]:
+def log_of(broker: EmbeddedBroker, topic: str, records: int) -> list[ConsumerRecord]:
     """The records of a topic, once there are so many."""
     bus = bus_of(broker)
     reader = bus.reader({(topic, at): 0 for at in range(bus.partitions(topic))})
-    log: list[Message] = []
+    log: list[ConsumerRecord] = []
 
     def complete() -> bool:
         log.extend(reader.poll(0.2))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bus.base import Bus, Delivered, Message, Reader, TooLarge, TopicMismatch, TopicSpec
+from bus.base import Bus, ConsumerRecord, Delivered, Reader, TooLarge, TopicMismatch, TopicSpec
 from wire.partitioner import partition_of
 
 __all__ = [
@@ -40,9 +40,9 @@ def made(bus: Bus, name: str, partitions: int = 1) -> str:
     return name
 
 
-def read(reader: Reader, count: int, timeout_s: float = 15) -> list[Message]:
+def read(reader: Reader, count: int, timeout_s: float = 15) -> list[ConsumerRecord]:
     """The next `count` records."""
-    found: list[Message] = []
+    found: list[ConsumerRecord] = []
     end = time.monotonic() + timeout_s
     while len(found) < count and time.monotonic() < end:
         found += reader.poll(0.2, count - len(found))
@@ -99,7 +99,7 @@ def test_record_keeps_all_its_parts(bus: Bus, prefix: str) -> None:
 
     kept, tombstone = read(bus.reader({(topic, 0): 0}), 2)
 
-    assert kept == Message(topic, 0, sent.offset, sent.timestamp, b"key", b"value", headers)
+    assert kept == ConsumerRecord(topic, 0, sent.offset, sent.timestamp, b"key", b"value", headers)
     assert (tombstone.key, tombstone.value, tombstone.headers) == (b"gone", None, ())
     assert abs(kept.timestamp - time.time() * 1000) < 60_000
 

@@ -18,8 +18,8 @@ sys.path[:0] = [str(ROOT)]
 from bus.kafka import KafkaBus  # noqa: E402
 from config.leadership import Leader, boot_id  # noqa: E402
 from ops.child import die_with_parent  # noqa: E402
-from streaming.leader_lock import LeaderLock  # noqa: E402
-from streaming.leadership import Leadership  # noqa: E402
+from streaming.job.leader_lock import LeaderLock  # noqa: E402
+from streaming.job.leadership import Leadership  # noqa: E402
 
 
 def say(word: str) -> None:

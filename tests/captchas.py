@@ -10,7 +10,7 @@ from typing import Any
 from altcha import Challenge, Payload, solve_challenge
 from django.test import RequestFactory, override_settings
 
-from dashboard.login_guard.client import client_of
+from dashboard.core.accounts.login_guard import client_of
 
 
 def challenge_in(page: str) -> dict[str, Any] | None:

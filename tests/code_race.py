@@ -55,7 +55,7 @@ def admitted(kind: str, code: str) -> int:
     from django.core.cache import cache
     from django.db import connection
 
-    from dashboard.accounts.one_time_codes import accepts
+    from dashboard.core.accounts.encryption import accepts
 
     barrier, taken = Barrier(LOGINS), list[Any]()
 

@@ -64,10 +64,10 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     """The tests' database, whose audit may be emptied after a test with transactions of its own."""
     from django.db import connection
 
-    from dashboard.audit import triggers
+    from dashboard.core.audit import hash_chain
 
     with django_db_blocker.unblock():
-        triggers.remove(connection)
+        hash_chain.remove(connection)
 
 
 @pytest.fixture(scope="session")

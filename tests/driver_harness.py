@@ -14,13 +14,13 @@ import pytest
 from bus.memory import MemoryBus
 from config.settings import Settings
 from stack import wait_until
-from streaming import driver as driving
-from streaming import query as queries
-from streaming.driver import Driver
-from streaming.engine_assignment import EngineAssignment
-from streaming.jvm import JvmLost
-from streaming.overlays import read_book
-from wire.job import Answer, Control, Progress, decode_progress, encode
+from streaming.fold import query as fold_query
+from streaming.fold.assignment import EngineAssignment
+from streaming.fold.rules import read_book
+from streaming.job import driver as job_driver
+from streaming.job.driver import Driver
+from streaming.spark.jvm import JvmLost
+from wire.job import Control, JobAnswer, QueryReport, decode_progress, encode
 from wire.topics import Topics
 
 TOPICS = Topics()
@@ -65,11 +65,11 @@ class Stage:
         self.queries: list[Query] = []
         self.stop = threading.Event()
         self.lost: list[JvmLost] = []
-        monkeypatch.setattr(driving, "jvm_process", lambda _spark: None)
-        monkeypatch.setattr(driving, "PAUSE_STAYING_S", 60)
-        monkeypatch.setattr(driving, "FIRST_PAUSE_S", 0.1)
-        monkeypatch.setattr(driving, "LOOK_S", 0.02)
-        monkeypatch.setattr(queries, "start", self._started)
+        monkeypatch.setattr(job_driver, "jvm_process", lambda _spark: None)
+        monkeypatch.setattr(job_driver, "PAUSE_STAYING_S", 60)
+        monkeypatch.setattr(job_driver, "FIRST_PAUSE_S", 0.1)
+        monkeypatch.setattr(job_driver, "LOOK_S", 0.02)
+        monkeypatch.setattr(fold_query, "start", self._started)
 
     def _started(self, *_args: Any, **_more: Any) -> Query:
         assert not any(query.isActive for query in self.queries)
@@ -101,7 +101,7 @@ class Stage:
         self.thread.join(10)
         assert not self.thread.is_alive()
 
-    def told(self) -> list[Progress]:
+    def told(self) -> list[QueryReport]:
         return [decode_progress(value) for value in values(self.bus, TOPICS.progress)]
 
     def status(self) -> str:
@@ -111,14 +111,14 @@ class Stage:
     def wait_for(self, status: str) -> None:
         wait_until(lambda: self.status() == status, 20, f"not {status}")
 
-    def ask(self, id_: str, action: Any, **parameters: Any) -> Answer:
+    def ask(self, id_: str, action: Any, **parameters: Any) -> JobAnswer:
         """Ask, and wait until it is answered for good."""
         ask = Control(id_, "kernel", action, "ada", "a drill", parameters)
         self.bus.producer().send_and_wait(TOPICS.control, b"kernel", encode(ask))
         return self.answer(id_)
 
-    def answer(self, id_: str) -> Answer:
-        def last() -> Answer | None:
+    def answer(self, id_: str) -> JobAnswer:
+        def last() -> JobAnswer | None:
             told = [p.answer for p in self.told() if p.answer and p.answer.id == id_]
             return next((answer for answer in told if answer.outcome != "accepted"), None)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from driver_harness import Stage
     from world import World
 
-    from dashboard.core.kafka_gateway import Gateway
+    from dashboard.core.common.kafka import Gateway
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def bus() -> Iterator[Gateway]:
     """Everything is sent through a bus in memory; no limit remembers anybody."""
     from web_fixtures import forget_limits, memory_bus
 
-    from dashboard.core.scenarios import scenarios
+    from dashboard.core.common.scenarios import scenarios
 
     forget_limits()
     with memory_bus(scenarios()) as gateway:
@@ -70,7 +70,7 @@ def admin(db: None) -> Client:
 @pytest.fixture
 def gateway(bus: Gateway) -> Iterator[Gateway]:
     """That bus, and a web process that has heard nothing yet."""
-    from dashboard.live.shared_live_view import live_view
+    from dashboard.board.live.live_view import live_view
 
     live_view.cache_clear()
     yield bus

@@ -15,7 +15,7 @@ TEXTS = {
     "surrogate": "\ud800",
     "astral": "\U0010ffff",
     "markup": "<script>alert(1)</script>",
-    "quote": "'; DROP TABLE board_assetstate; --",
+    "quote": "'; DROP TABLE states_assetstate; --",
     "template": "{{ settings.SECRET_KEY }}{% debug %}",
     "empty": "",
     "spaces": "   ",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-from bus.base import Bus, BusError, Message, TopicPartition, TopicSpec
+from bus.base import Bus, BusError, ConsumerRecord, TopicPartition, TopicSpec
 from bus.kafka import KafkaBus
 from domain.records import Command, Report
 from domain.scenario import Scenario
@@ -46,8 +46,8 @@ purge_after = { delivered = "1s" }
 
 
 UNCHECKED = """\
-import runpy, streaming.sources
-streaming.sources.EXPECTED.clear()
+import runpy, streaming.job.sources
+streaming.job.sources.EXPECTED.clear()
 runpy.run_module("streaming", run_name="__main__")
 """
 """The job, but for its look at the source topics' settings: records may bring their own time."""
@@ -172,17 +172,19 @@ class Job:
                     continue
             process.wait()
 
-    def read(self, topics: Iterable[str]) -> list[Message]:
+    def read(self, topics: Iterable[str]) -> list[ConsumerRecord]:
         """Everything in these topics now."""
         return read_all(self.bus, topics)
 
 
-def read_all(bus: Bus, topics: Iterable[str]) -> list[Message]:
+def read_all(bus: Bus, topics: Iterable[str]) -> list[ConsumerRecord]:
     """Everything in these topics now, each partition in order."""
     return list(read_up_to(bus, bus.offsets(topics)))
 
 
-def read_up_to(bus: Bus, edges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
+def read_up_to(
+    bus: Bus, edges: Mapping[TopicPartition, tuple[int, int]]
+) -> Iterator[ConsumerRecord]:
     """Yield what lies between first and next offset of these partitions, each in order."""
     held = {place: edge for place, edge in edges.items() if edge[0] < edge[1]}
     reader = bus.reader({place: begin for place, (begin, _) in held.items()})

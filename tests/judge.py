@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from jobs import Job, read_up_to
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from domain.fold import Bucket
 from domain.records import (
     SET_ASIDE,
@@ -75,12 +75,14 @@ class Judged:
     emissions: dict[Key, Content] = field(default_factory=dict)
     dead: dict[DeadKey, Content] = field(default_factory=dict)
     needed: set[Key | DeadKey] = field(default_factory=set)
-    logs: dict[tuple[str, int], Sequence[Message]] = field(default_factory=dict)
+    logs: dict[tuple[str, int], Sequence[ConsumerRecord]] = field(default_factory=dict)
     causes: set[str] = field(default_factory=set)
     outcomes: set[str] = field(default_factory=set)
     rules: int = 0
 
-    def fold(self, topics: Topics, log: Sequence[Message], partitions: int, epoch: int = 1) -> None:
+    def fold(
+        self, topics: Topics, log: Sequence[ConsumerRecord], partitions: int, epoch: int = 1
+    ) -> None:
         """Add one source partition's log."""
         place = log[0].topic, log[0].partition
         self.logs[place] = log
@@ -96,7 +98,7 @@ class Judged:
                     self.needed.add(key)
 
     def _add(
-        self, states: str, source: Message, out: StateRecord | Tombstone | DeadLetter
+        self, states: str, source: ConsumerRecord, out: StateRecord | Tombstone | DeadLetter
     ) -> Key | DeadKey:
         if isinstance(out, DeadLetter):
             dead = DeadKey(source.topic, source.partition, source.offset, out.reason)
@@ -111,7 +113,7 @@ class Judged:
             self.outcomes.add(out.answer.outcome)
         return key
 
-    def check(self, states: Iterable[Message], dead: Iterable[Message]) -> None:
+    def check(self, states: Iterable[ConsumerRecord], dead: Iterable[ConsumerRecord]) -> None:
         """Fail unless these are the fold's, and all that is needed among them."""
         missing = self.needed - _check_states(self, states) - _check_dead(self, dead)
         assert not missing, _missing(self, missing)
@@ -130,7 +132,7 @@ class Judged:
         return sum(name == topic for name, _ in self.logs)
 
 
-def _decoded(message: Message, partitions: int) -> Record:
+def _decoded(message: ConsumerRecord, partitions: int) -> Record:
     return decode_placed(
         message.key, message.value, message.timestamp, message.partition, partitions
     )
@@ -141,11 +143,11 @@ def _first_rule(records: Iterable[Record]) -> Any:
     return next(r.scenario for r in records if isinstance(r, ScenarioChange))
 
 
-def _line(message: Message) -> str:
+def _line(message: ConsumerRecord) -> str:
     return f"  {message.offset} at {message.timestamp}: {message.value!r:.200}"
 
 
-def dead_letter(reason: str, source: Message) -> Content:
+def dead_letter(reason: str, source: ConsumerRecord) -> Content:
     """The dead letter of this record; a header without a value becomes an empty one."""
     headers = tuple((name, value or b"") for name, value in source.headers)
     dead = DeadRecord(
@@ -164,7 +166,7 @@ def dead_letter(reason: str, source: Message) -> Content:
 
 def judge_log(job: Job, epoch: int = 1) -> Judged:
     """The plain fold over the whole log of the job's source topics, but for what was set aside."""
-    logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
+    logs: dict[tuple[str, int], list[ConsumerRecord]] = defaultdict(list)
     asides = {(each["topic"], each["partition"]): each["span"] for each in set_aside(job)}
     held = job.bus.offsets(job.topics.reports(name) for name in job.scenarios())
     for message in read_up_to(job.bus, held):
@@ -201,7 +203,7 @@ def assert_equal_to_fold(job: Job, epoch: int = 1) -> Judged:
     return judged
 
 
-def _check_states(judged: Judged, messages: Iterable[Message]) -> set[Key | DeadKey]:
+def _check_states(judged: Judged, messages: Iterable[ConsumerRecord]) -> set[Key | DeadKey]:
     """Each is the fold's, and each asset's versions come first in the order in which they rise.
 
     So whoever keeps the higher version loses nothing on the way, and ends with the fold's last.
@@ -221,7 +223,7 @@ def _check_states(judged: Judged, messages: Iterable[Message]) -> set[Key | Dead
     return found
 
 
-def _check_dead(judged: Judged, messages: Iterable[Message]) -> set[Key | DeadKey]:
+def _check_dead(judged: Judged, messages: Iterable[ConsumerRecord]) -> set[Key | DeadKey]:
     """Each is the fold's."""
     found: set[Key | DeadKey] = set()
     for message in messages:
@@ -238,7 +240,7 @@ def _check_dead(judged: Judged, messages: Iterable[Message]) -> set[Key | DeadKe
     return found
 
 
-def _content(message: Message) -> Content:
+def _content(message: ConsumerRecord) -> Content:
     return Content(message.key, message.value, message.headers)
 
 
@@ -251,7 +253,7 @@ def _missing(judged: Judged, missing: set[Key | DeadKey]) -> str:
     return "\n".join(told)
 
 
-def _differs(judged: Judged, key: Key, message: Message) -> str:
+def _differs(judged: Judged, key: Key, message: ConsumerRecord) -> str:
     """Return what is wrong with a record of a states topic, and how it came about."""
     expected = judged.emissions.get(key)
     if expected is None:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from config.java import find_java
+from streaming.fold.plan import Plan
 from streaming.kernel import archive, build, compile_java, library
-from streaming.plan import Plan
 
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Java's options of a process that lives for seconds."""
@@ -31,7 +31,7 @@ class Log(NamedTuple):
     """A bucket's log in batches; every `restart` batches the bucket is read from its state."""
 
     bucket: str
-    records: list[Message]
+    records: list[ConsumerRecord]
     batch: int = 1
     restart: int = 1
     state: State = State()

@@ -13,18 +13,16 @@ import pytest
 from histories import History, play
 from liveclient import Client, assert_snapshot_plus_events
 
-from dashboard.live import feeds, messages
-from dashboard.live import merge as merging
-from dashboard.live.changes import Changes
-from dashboard.live.entries import Entry
-from dashboard.live.live_view import LiveView
-from dashboard.live.merge import Merged, Stored, merge, newer_than
-from dashboard.live.messages import plain_changes
-from dashboard.live.page_filter import Filter, Order, order_of_token, token_of
-from dashboard.live.subscription import Subscription
-from dashboard.states.board_rows import Row, order_of, row_of
-from dashboard.states.caveats import DOUBTS
-from dashboard.states.queries import Kept
+from dashboard.board.live import consumer, feeds, snapshots
+from dashboard.board.live.consumer import plain_changes
+from dashboard.board.live.feeds import Changes
+from dashboard.board.live.live_view import LiveView
+from dashboard.board.live.page_filter import LiveRecord, Order, PageFilter, order_of_token, token_of
+from dashboard.board.live.snapshots import Merged, StoredPage, merge, newer_than
+from dashboard.board.live.subscription import SocketSubscription
+from dashboard.core.states.board_rows import Row, order_of, row_of
+from dashboard.core.states.caveats import DOUBTS
+from dashboard.core.states.queries import Kept
 from domain.records import DeadLetter, StateRecord
 from domain.scenario import Scenario
 from wire.sink import encode_state, state_value
@@ -37,13 +35,13 @@ LIMIT = 2
 def made_bodies(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Return a list into which every message with changes goes when it is made."""
     made: list[bytes] = []
-    make = messages._body
+    make = consumer._body
 
     def noted(changes: Changes) -> bytes:
         made.append(make(changes))
         return made[-1]
 
-    monkeypatch.setattr(messages, "_body", noted)
+    monkeypatch.setattr(consumer, "_body", noted)
     return made
 
 
@@ -51,13 +49,13 @@ def made_bodies(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 def small_board() -> Iterator[None]:
     """A board of two rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "LIMIT", LIMIT)
+        patch.setattr(snapshots, "LIMIT", LIMIT)
         patch.setattr(feeds, "MOST_HELD", 2 * LIMIT)
         patch.setattr(feeds, "FEW_HELD", LIMIT)
         yield
 
 
-def log_of(history: History, replays: list[tuple[int, int]]) -> list[Entry]:
+def log_of(history: History, replays: list[tuple[int, int]]) -> list[LiveRecord]:
     """The states topic that the history makes; replays: where the sink repeats how many."""
     scenario = history.scenario
     emissions = [
@@ -69,14 +67,14 @@ def log_of(history: History, replays: list[tuple[int, int]]) -> list[Entry]:
     return [_entry(scenario, emission, offset) for offset, emission in enumerate(emissions)]
 
 
-def _entry(scenario: Scenario, emission: Any, offset: int) -> Entry:
+def _entry(scenario: Scenario, emission: Any, offset: int) -> LiveRecord:
     row = None
     if isinstance(emission, StateRecord):
         row = row_of(scenario, state_value(encode_state(emission)))
-    return Entry(emission.asset, emission.version.sortable(), row, PLACE, offset)
+    return LiveRecord(emission.asset, emission.version.sortable(), row, PLACE, offset)
 
 
-def kept_of(entry: Entry) -> Kept:
+def kept_of(entry: LiveRecord) -> Kept:
     """What a database says of an asset of which this is the newest record that it has."""
     row = entry.row
     return Kept(entry.version, row["state"], tuple(row["doubts"])) if row else Kept(entry.version)
@@ -95,12 +93,12 @@ class Board:
     looks: at so many rows is looked for a page, at most; None: at all that it takes.
     """
 
-    log: list[Entry]
-    wanted: Filter
+    log: list[LiveRecord]
+    wanted: PageFilter
     looks: int | None = None
     view: LiveView = field(default_factory=LiveView)
     client: Client = field(default_factory=Client)
-    stored: dict[str, Entry] = field(default_factory=dict)
+    stored: dict[str, LiveRecord] = field(default_factory=dict)
     written: int = 0
     tailed: int = 0
     reading: Any = None
@@ -108,7 +106,7 @@ class Board:
 
     def __post_init__(self) -> None:
         self.view.follow("watch", {PLACE: 0})
-        self.subscription = Subscription("watch", lambda: None, self.wanted)
+        self.subscription = SocketSubscription("watch", lambda: None, self.wanted)
         self.view.subscribe(self.subscription)
 
     def materialise(self, many: int) -> None:
@@ -157,7 +155,9 @@ class Board:
 
     def refilter(self, number: int) -> None:
         if self.reading is None:
-            self.wanted = (Filter(), Filter(frozenset(["good"])), Filter(q="A"))[number % 3]
+            self.wanted = (PageFilter(), PageFilter(frozenset(["good"])), PageFilter(q="A"))[
+                number % 3
+            ]
             if number > 2:
                 self.wanted = replace(self.wanted, after=self.somewhere(number))
             self.view.refilter(self.subscription, self.wanted)
@@ -167,7 +167,7 @@ class Board:
         rows = [entry.row for entry in self.log[: self.written] if entry.row]
         return order_of_token(token_of(rows[number % len(rows)])) if rows else None
 
-    def database(self, overlay: dict[str, Entry]) -> Merged:
+    def database(self, overlay: dict[str, LiveRecord]) -> Merged:
         rows = sorted((e.row for e in self.stored.values() if e.row), key=order_of)
         matching = [row for row in rows if self.wanted.matches(row)]
         counts = Counter(row["state"] for row in rows)
@@ -175,7 +175,7 @@ class Board:
         newer = newer_than(overlay, kept)
         page, stopped = self._page([row for row in rows if row["asset"] not in newer])
         doubts = doubts_among(rows)
-        stored = Stored(page, len(matching), counts, stopped=stopped, doubts=doubts)
+        stored = StoredPage(page, len(matching), counts, stopped=stopped, doubts=doubts)
         return merge(stored, kept, overlay, self.wanted)
 
     def _page(self, rows: list[Row]) -> tuple[list[Row], Order | None]:
@@ -196,7 +196,7 @@ class Board:
     def check(self) -> None:
         fresh = self.database(self.view.overlay("watch"))
         assert_snapshot_plus_events(self.client, fresh._asdict(), LIMIT)
-        newest: dict[str, Entry] = {}
+        newest: dict[str, LiveRecord] = {}
         for entry in self.log:
             if entry.asset not in newest or entry.version > newest[entry.asset].version:
                 newest[entry.asset] = entry

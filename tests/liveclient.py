@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dashboard.live.page_filter import token_of
+from dashboard.board.live.page_filter import token_of
 
 Row = dict[str, Any]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from independent_summary import History, read
 
-from bus.base import Message
-from dashboard.core.scenarios import topics
-from dashboard.labels.models import Label
-from dashboard.summaries import targets
+from bus.base import ConsumerRecord
+from dashboard.core.common.scenarios import topics
+from dashboard.notify.summaries import figures
+from dashboard.watch.annotations.models import Label
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 STATES = ("under-attack", "suspicious", "clear")
@@ -38,7 +38,7 @@ class Topic:
 
     def __init__(self, epoch: int = 1) -> None:
         self.epoch = epoch
-        self.messages: list[Message] = []
+        self.messages: list[ConsumerRecord] = []
         self._offset = 0
         self._state: dict[str, tuple[str, str | None, int]] = {}
         """Of each asset its state, the one before, and since when."""
@@ -68,7 +68,7 @@ class Topic:
     def _append(self, time: int, asset: str, value: bytes | None, headers: Any) -> None:
         topic = topics().states("attack")
         key = asset.encode()
-        self.messages.append(Message(topic, 0, self._offset, time, key, value, headers))
+        self.messages.append(ConsumerRecord(topic, 0, self._offset, time, key, value, headers))
 
 
 def pending(state: str, since: int) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def lived(topic: Topic, first: int, last: int, seed: int) -> None:
             now[asset] = (state, unconfirmed)
 
 
-def history(messages: list[Message], changed_at: int | None = None) -> History:
+def history(messages: list[ConsumerRecord], changed_at: int | None = None) -> History:
     """The same, as the independent count reads it."""
 
     def good(time: int, state: str) -> bool:
@@ -117,8 +117,8 @@ def history(messages: list[Message], changed_at: int | None = None) -> History:
 
 def set_up() -> None:
     """A zone whose clock changes, a target, service hours, and a label of most assets."""
-    targets.set_reporting_zone(ZONE)
-    targets.set_target("attack", 99.5, SERVICE)
+    figures.set_reporting_zone(ZONE)
+    figures.set_target("attack", 99.5, SERVICE)
     Label.objects.bulk_create(
         Label(scenario="attack", asset=asset, key="tier", value=tier, source="person", at=1)
         for asset, tier in TIERS.items()

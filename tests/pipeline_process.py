@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from jobs import Job
 
-from bus.base import Message, Reader, TopicSpec
+from bus.base import ConsumerRecord, Reader, TopicSpec
 from stack import ROOT, wait_until
-from wire.job import Answer, Control, encode
+from wire.job import Control, JobAnswer, encode
 from wire.pipeline import PipelineProgress, decode_pipeline, query_name
 
 TRIALS = """\
@@ -85,14 +85,14 @@ class PipelineProcess(Job):
         wait_until(right, timeout_s, f"{name} is not {status}, see {self.log}")
         return self.last(name)
 
-    def ask(self, name: str, action: Any, timeout_s: float = 60) -> Answer:
+    def ask(self, name: str, action: Any, timeout_s: float = 60) -> JobAnswer:
         """Request something of a pipeline; return its answer."""
         id_ = str(uuid4())
         query = query_name(name)
         record = encode(Control(id_, query, action, "ada", "a drill"))
         self.bus.producer().send_and_wait(self.topics.control, query.encode(), record)
 
-        def answers() -> list[Answer]:
+        def answers() -> list[JobAnswer]:
             told = [record.answer for record in self.reports(name) if record.answer]
             return [one for one in told if one.id == id_ and one.outcome != "accepted"]
 
@@ -104,6 +104,6 @@ class PipelineProcess(Job):
         edges = self.bus.offsets([f"{self.prefix}{topic}"]).values()
         return sum(end - begin for begin, end in edges)
 
-    def output(self, topic: str) -> list[Message]:
+    def output(self, topic: str) -> list[ConsumerRecord]:
         """What a pipeline has written into `trial.<topic>`."""
         return self.read([f"{self.prefix}trial.{topic}"])

@@ -34,8 +34,8 @@ def _played() -> dict[str, Any]:
     from sinks import PlayedJob
 
     from bus.memory import MemoryBus
-    from dashboard.checkpoints.models import Divergence, SinkOffset
-    from dashboard.states.queries import consistent, counts, find
+    from dashboard.core.states.models import Divergence, SinkOffset
+    from dashboard.core.states.queries import consistent, counts, find
     from domain.scenario_parser import load_scenarios
 
     clock = itertools.count(START, 700)
@@ -79,7 +79,7 @@ def _live(job: Any, source: random.Random) -> None:
 
 
 def _materialise(job: Any) -> None:
-    from dashboard.materialiser.worker import Materialiser
+    from dashboard.serve.materialiser.worker import Materialiser
 
     worker = Materialiser(job.bus, job.topics, job.scenarios, lambda: START)
     while worker.step():
@@ -88,11 +88,10 @@ def _materialise(job: Any) -> None:
 
 
 def _content() -> list[list[Any]]:
-    from dashboard.job.models import BucketStatus
-    from dashboard.materialiser.writer import BEAT
-    from dashboard.states.change_rows import COLUMNS as CHANGE_COLUMNS
-    from dashboard.states.models import Answer, AssetState, Transition
-    from dashboard.states.record_rows import COLUMNS
+    from dashboard.core.job.models import BucketStatus
+    from dashboard.core.states.models import Answer, AssetState, Transition
+    from dashboard.core.states.rows import CHANGE_COLUMNS, COLUMNS
+    from dashboard.serve.materialiser.writer import BEAT
 
     tables: list[list[Any]] = []
     for model, columns in (
@@ -106,8 +105,8 @@ def _content() -> list[list[Any]]:
 
 
 def _differences(job: Any) -> int:
-    from dashboard.reconciliation.comparison import Reconciler
-    from dashboard.reconciliation.snapshots import Snapshots
+    from dashboard.core.rules.log_replay import Snapshots
+    from dashboard.core.rules.reconciliation import Reconciler
 
     folder = Path(os.environ["TALLYBOARD_DATA_DIR"]) / "snapshots"
     kept = Snapshots(folder, lambda: START)

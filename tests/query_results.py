@@ -5,10 +5,10 @@ from __future__ import annotations
 from world import World
 
 from bus.memory import MemoryBus
-from dashboard.core.kafka_gateway import Gateway
-from dashboard.core.times import now_ms
+from dashboard.core.common.kafka import Gateway
+from dashboard.core.common.times import now_ms
 from wire.batch_query import Result, encode_result
-from wire.job import Answer, Control, Progress, decode_control, encode
+from wire.job import Control, JobAnswer, QueryReport, decode_control, encode
 
 
 def heard_of(world: World) -> None:
@@ -23,10 +23,10 @@ def asked(gateway: Gateway) -> list[Control]:
     return [decode_control(message.value) for message in reader.poll(0.5, 100)]
 
 
-def tell(world: World, *answers: Answer) -> None:
+def tell(world: World, *answers: JobAnswer) -> None:
     """The job answers."""
     for answer in answers:
-        record = Progress("python", now_ms(), "running", 1, answer=answer)
+        record = QueryReport("python", now_ms(), "running", 1, answer=answer)
         send(world.bus, world.gateway.topics.progress, encode(record))
     world.write()
 

@@ -21,7 +21,7 @@ def quick_passwords() -> Iterator[None]:
 def quick_readers() -> Iterator[None]:
     """Who reads a bus in memory to its end waits there no longer than it takes to see it."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("dashboard.materialiser.worker", "dashboard.live.tailer"):
+        for module in ("dashboard.serve.materialiser.worker", "dashboard.board.live.tailer"):
             patch.setattr(f"{module}.WAIT_S", 0.01)
         yield
 

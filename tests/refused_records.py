@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from dashboard.topic_views.declaration import load_views
+from dashboard.operate.console.topics import load_views
 from domain.records import SCHEMA_MISMATCH
 from domain.scenario_parser import load_scenarios
 from stack import ROOT

@@ -57,7 +57,7 @@ def main() -> None:
 
 def fill(many: int) -> None:
     """Store as many changes that are old."""
-    from dashboard.states.models import Transition
+    from dashboard.core.states.models import Transition
 
     for begin in range(0, many, 1_000):
         Transition.objects.bulk_create(
@@ -67,7 +67,7 @@ def fill(many: int) -> None:
 
 def change(asset: str, at: int) -> Any:
     """A change of an asset's state at a time (Unix ms)."""
-    from dashboard.states.models import Transition
+    from dashboard.core.states.models import Transition
 
     return Transition(
         scenario="attack", asset=asset, place=f"{at:020d}", version="1", at=at, state="clear",
@@ -77,8 +77,8 @@ def change(asset: str, at: int) -> Any:
 
 def delete() -> tuple[int, int]:
     """Apply the retention of changes. Returns how many rows went, and the most in a transaction."""
-    from dashboard.core.retention import Retention, delete_rows
-    from dashboard.states.models import Transition
+    from dashboard.core.common.retention import Retention, delete_rows
+    from dashboard.core.states.models import Transition
 
     portions = [0]
 
@@ -111,14 +111,14 @@ def write(number: int) -> None:
 
 def read(_number: int) -> None:
     """Read the newest changes, as pages do."""
-    from dashboard.states.models import Transition
+    from dashboard.core.states.models import Transition
 
     list(Transition.objects.order_by("-pk")[:50])
 
 
 def left() -> int:
     """How many old changes are left."""
-    from dashboard.states.models import Transition
+    from dashboard.core.states.models import Transition
 
     return Transition.objects.filter(asset__startswith="old-").count()
 

@@ -80,8 +80,8 @@ def rival(number: int, barrier: Barrier, messages: list[Any], scenarios: dict[st
     """Write all of it in portions of one's own."""
     from django.db import connection
 
-    from dashboard.materialiser.batch import sort_out
-    from dashboard.materialiser.writer import write
+    from dashboard.serve.materialiser.batch import sort_out
+    from dashboard.serve.materialiser.writer import write
     from wire.topics import Topics
 
     source, at = random.Random(number), 0
@@ -95,9 +95,9 @@ def rival(number: int, barrier: Barrier, messages: list[Any], scenarios: dict[st
 
 def seen() -> dict[str, Any]:
     """Counts as kept and as the rows have them; texts that find something else than they should."""
-    from dashboard.states import queries
-    from dashboard.states.models import AssetState
-    from dashboard.states.name_search import candidates
+    from dashboard.core.states import queries
+    from dashboard.core.states.models import AssetState
+    from dashboard.core.states.name_search import candidates
 
     rows = AssetState.objects.filter(scenario="attack", purged=False)
     wrong = [

@@ -23,7 +23,7 @@ import confluent_kafka as ck
 import msgspec
 from histories import SECOND, STATES, _Maker
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from domain.records import (
     MAX_AHEAD,
     MAX_MUTED,
@@ -149,13 +149,13 @@ class SharedLog:
             for at in range(number)
         ]
 
-    def messages(self, topics: Topics) -> Iterator[tuple[Place, list[Message]]]:
+    def messages(self, topics: Topics) -> Iterator[tuple[Place, list[ConsumerRecord]]]:
         """Yield what a reader would find if nobody else wrote into the partitions."""
         for place, lines in self.lines.items():
             yield (
                 place,
                 [
-                    Message(
+                    ConsumerRecord(
                         topics.reports(line.scenario),
                         line.partition,
                         at,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bus.base import Message, TopicSpec
+from bus.base import ConsumerRecord, TopicSpec
 from bus.memory import MemoryBus
-from dashboard.core import kafka_gateway
+from dashboard.core.common import kafka
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import DeadLetter, Emission, Leave, Record, Report, StateRecord
 from domain.scenario import Scenario
-from wire.job import Heartbeat, Lateness, bucket_name, encode
+from wire.job import Heartbeat, LatenessReport, bucket_name, encode
 from wire.partitioner import partition_of
 from wire.signature import Signer
 from wire.sink import DeadRecord, encode_dead_letter, encode_headers, encode_state
@@ -37,7 +37,7 @@ class PlayedJob:
         bus.ensure_topics(TopicSpec(*spec) for spec in self.topics.specs(self.scenarios.values()))
         self.producer = bus.producer()
         self._time = 0
-        self._signer = Signer(lambda: kafka_gateway.key_file().ring(), lambda: self._time)
+        self._signer = Signer(lambda: kafka.key_file().ring(), lambda: self._time)
         self.buckets = {
             (name, partition): Bucket(scenario, partition, epoch)
             for name, scenario in self.scenarios.items()
@@ -86,7 +86,7 @@ class PlayedJob:
                 held = self.bounds.get(bucket_name(scenario, partition), ())
                 time = applied_time(held, m.offset, m.timestamp, bucket.clock)
                 # The first is the rule with which the bucket has begun: it is not signed.
-                trust = kafka_gateway.trust(m.topic) if m.offset else None
+                trust = kafka.trust(m.topic) if m.offset else None
                 record = decode_placed(m.key, m.value, m.timestamp, partition, count, trust)
                 emissions = bucket.apply(record, m.offset, time)
                 self.emit(scenario, emissions)
@@ -94,7 +94,7 @@ class PlayedJob:
             reader.close()
             self._beat(scenario, bucket)
 
-    def _refuse(self, m: Message, emissions: Iterable[Emission]) -> None:
+    def _refuse(self, m: ConsumerRecord, emissions: Iterable[Emission]) -> None:
         """Append a dead letter where the record was refused."""
         place = (m.topic, m.partition, m.offset, m.timestamp)
         for emission in emissions:
@@ -136,7 +136,7 @@ class PlayedJob:
             mutes=tuple(bucket.mutes.values()),
             late=bucket.lateness.total("late"),
             silent=bucket.lateness.total("silent"),
-            agents=tuple(Lateness(*row) for row in bucket.lateness.rows()),
+            agents=tuple(LatenessReport(*row) for row in bucket.lateness.rows()),
         )
         bucket.lateness.clear()
         self.producer.send_and_wait(self.topics.buckets, beat.bucket.encode(), encode(beat))

@@ -39,10 +39,10 @@ def main() -> None:
 def _materialise(messages: list[Any]) -> None:
     from lived_month import ENDED
 
-    from dashboard.core.scenarios import scenarios, topics
-    from dashboard.materialiser.batch import sort_out
-    from dashboard.materialiser.writer import write
-    from dashboard.summaries.rollups import sum_up_day
+    from dashboard.core.common.scenarios import scenarios, topics
+    from dashboard.notify.summaries.rollups import sum_up_day
+    from dashboard.serve.materialiser.batch import sort_out
+    from dashboard.serve.materialiser.writer import write
 
     for n in range(0, len(messages), 7):
         write(sort_out(messages[n : n + 7], topics()), scenarios(), 0)
@@ -54,8 +54,8 @@ def _answers() -> dict[str, Any]:
     """Return the summaries of each unit, in the middle of an hour and of history."""
     from lived_month import ENDED, HOUR, MINUTE
 
-    from dashboard.summaries.calculation import summary
-    from dashboard.summaries.figures import Question
+    from dashboard.notify.summaries.calculation import summary
+    from dashboard.notify.summaries.figures import Question
     from domain.history.periods import UNITS, containing
 
     answers = {}
@@ -77,8 +77,8 @@ def _counted(messages: list[Any]) -> dict[str, Any]:
     """Return the times of March, by the sums and by an independent count."""
     from lived_month import ENDED, ZONE, history
 
-    from dashboard.summaries.calculation import summary
-    from dashboard.summaries.figures import Question
+    from dashboard.notify.summaries.calculation import summary
+    from dashboard.notify.summaries.figures import Question
     from domain.history.periods import containing
 
     answer = summary(Question(("attack",), containing("month", date(2026, 3, 1))), ENDED)
@@ -90,8 +90,8 @@ def _checked() -> dict[str, Any]:
     """Return where the changes contradict the sums, and what the page says of March."""
     from web_fixtures import logged_in_as
 
-    from dashboard.summaries.check import differences
-    from dashboard.summaries.models import HourRow
+    from dashboard.notify.summaries.check import differences
+    from dashboard.notify.summaries.models import HourRow
 
     hours = list(HourRow.objects.filter(scenario="attack").order_by("begin"))
     begin, end = hours[0].begin, hours[-1].end

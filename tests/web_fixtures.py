@@ -18,24 +18,23 @@ from django.http import HttpRequest
 from django.test import Client
 from django.utils import timezone
 
-from bus.base import Message, TopicSpec
+from bus.base import ConsumerRecord, TopicSpec
 from bus.memory import MemoryBus
-from dashboard.accounts import tokens
-from dashboard.commands.models import Command as Row
-from dashboard.core.kafka_gateway import Gateway, use
-from dashboard.core.roles import Action
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.incidents.models import Incident
-from dashboard.labels.models import Label
-from dashboard.maintenance.models import Window
-from dashboard.materialiser.writer import count, count_doubts
-from dashboard.notifications import models as notifications
-from dashboard.states.models import AssetState
-from dashboard.states.queries import NOTHING, stored
-from dashboard.states.record_rows import COLUMNS, row_of, seen_of
-from dashboard.stores import ways
-from dashboard.topic_views.copies import copies
+from dashboard.core.accounts import tokens
+from dashboard.core.common.access import Action
+from dashboard.core.common.kafka import Gateway, use
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.states import stores
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.queries import NOTHING, stored
+from dashboard.core.states.rows import COLUMNS, record_row, seen_of
+from dashboard.notify.notifications import models
+from dashboard.operate.console.topic_copies import copies
+from dashboard.serve.materialiser.writer import count, count_doubts
+from dashboard.watch.annotations.models import Label
+from dashboard.watch.commands.models import Command as Row
+from dashboard.watch.incidents.models import Incident, Window
 from domain.notifications.rule_parser import plain_rule, rule_from_plain
 from domain.records import Cause, Command, StateRecord
 from domain.scenario import Scenario
@@ -60,12 +59,12 @@ def memory_bus(scenarios: dict[str, Scenario]) -> Iterator[Gateway]:
 @contextmanager
 def copied(scenario: str = "orders") -> Iterator[GlobalStore]:
     """Have this process's copy of a scenario level with the bus's log."""
-    ways.forget()
-    copy = ways.global_store(scenario)
+    stores.forget()
+    copy = stores.global_store(scenario)
     while not copy.health().ready:
         copy.feed.step()
     yield copy
-    ways.forget()
+    stores.forget()
 
 
 def known_view(*records: tuple[bytes, bytes | None]) -> None:
@@ -74,7 +73,7 @@ def known_view(*records: tuple[bytes, bytes | None]) -> None:
     table = copies()["orders"]
     table.begin({0: (0, len(records))}, now_ms())
     table.apply(
-        Message(table.view.topic, 0, offset, now_ms(), key, value, ())
+        ConsumerRecord(table.view.topic, 0, offset, now_ms(), key, value, ())
         for offset, (key, value) in enumerate(records)
     )
     table.reach({0: len(records)})
@@ -152,15 +151,13 @@ def known_incident(number: int = INCIDENT) -> None:
 
 def known_notifications(number: int = INCIDENT, message: str = MESSAGE) -> None:
     """A rule, a channel and a rota with this number, and a message."""
-    notifications.Channel.objects.create(
+    models.Channel.objects.create(
         pk=number, name="SOC", kind="mail", address="soc@example.org", changed_at=1
     )
-    notifications.Rota.objects.create(pk=number, name="Night shift", kinds=["mail"], changed_at=1)
+    models.Rota.objects.create(pk=number, name="Night shift", kinds=["mail"], changed_at=1)
     definition = plain_rule(rule_from_plain({"stages": [{"channels": [number]}]}))
-    notifications.Rule.objects.create(
-        pk=number, name="Attacks", definition=definition, changed_at=1
-    )
-    notifications.Message.objects.create(
+    models.Rule.objects.create(pk=number, name="Attacks", definition=definition, changed_at=1)
+    models.Message.objects.create(
         pk=message, kind="opened", subject="1 site under attack", means="mail",
         recipient="soc@example.org", rule_id=number, created_at=now_ms(),
     )  # fmt: skip
@@ -199,7 +196,7 @@ def show(scenario: str, asset: str, state: str, offset: int = 1, **more: Any) ->
     doubts = Counter({(scenario, doubt): -1 for doubt in before.doubts})
     doubts.update((scenario, doubt) for doubt in seen.doubts)
     count_doubts(doubts)
-    columns = dict(zip(COLUMNS, row_of(scenarios()[scenario], seen), strict=True))
+    columns = dict(zip(COLUMNS, record_row(scenarios()[scenario], seen), strict=True))
     row, _ = AssetState.objects.update_or_create(scenario=scenario, asset=asset, defaults=columns)
     return row
 
@@ -219,7 +216,7 @@ def sent(gateway: Gateway, scenario: str) -> list[tuple[str, Any]]:
     edges = gateway.bus.offsets([gateway.topics.reports(scenario)])
     ends = {place: end for place, (_, end) in edges.items()}
     reader = gateway.bus.reader({place: begin for place, (begin, _) in edges.items()})
-    messages: list[Message] = []
+    messages: list[ConsumerRecord] = []
     deadline = time.monotonic() + 30
     while reader.positions() != ends and time.monotonic() < deadline:
         messages += reader.poll(0.5, 100_000)

@@ -11,12 +11,12 @@ from sinks import PlayedJob
 from web_fixtures import forget_limits, memory_bus
 
 from bus.memory import MemoryBus
-from dashboard.core.kafka_gateway import Gateway
-from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.times import now_ms
-from dashboard.live.shared_live_view import live_view
-from dashboard.live.tailer import Tailer
-from dashboard.materialiser.worker import Materialiser
+from dashboard.board.live.live_view import live_view
+from dashboard.board.live.tailer import Tailer
+from dashboard.core.common.kafka import Gateway
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.times import now_ms
+from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import Command, Report
 
 

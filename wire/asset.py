@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from domain.asset import Answered, Asset, next_timer
+from domain.asset import AnsweredCommand, Asset, next_timer
 from domain.fold import Bucket
 from domain.records import REFUSED, Doubt, Flap, Mute, Muted, Override, Task, Vote
 from domain.scenario import Scenario
@@ -237,7 +237,7 @@ def _asset(fields: list[Any], version: int) -> Asset:
         changed=(changed[0], changed[1]),
         reminded=reminded,
         emitted_at=emitted_at,
-        answers=[Answered(*answered) for answered in answers],
+        answers=[AnsweredCommand(*answered) for answered in answers],
         forget_at=forget_at,
         purged_at=purged_at,
         tasks=tuple(Task(*task) for task in tasks),

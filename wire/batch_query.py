@@ -303,7 +303,7 @@ class Totals(msgspec.Struct, frozen=True):
     began: dict[int, Began] = {}
 
 
-class Compared(msgspec.Struct, frozen=True, tag="what-if"):
+class WhatIfResult(msgspec.Struct, frozen=True, tag="what-if"):
     """A part of what a what-if found; the last one has the totals."""
 
     ask: Id
@@ -313,7 +313,7 @@ class Compared(msgspec.Struct, frozen=True, tag="what-if"):
     totals: Totals | None = None
 
 
-Result = Stored | Compared
+Result = Stored | WhatIfResult
 T = TypeVar("T")
 _DECODER: msgspec.json.Decoder[Result] = msgspec.json.Decoder(Result)
 

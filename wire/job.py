@@ -37,7 +37,7 @@ User = Annotated[str, msgspec.Meta(max_length=MAX_USER, pattern=_NO_NUL)]
 Reason = Annotated[str, msgspec.Meta(max_length=MAX_REASON, pattern=_NO_NUL)]
 
 
-class Lateness(msgspec.Struct, frozen=True, omit_defaults=True):
+class LatenessReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one agent's reports that came too late, since the heartbeat before.
 
     agent: "" for all beyond the most that are named; stale, late, silent: as in a heartbeat;
@@ -91,7 +91,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     mutes: tuple[Mute, ...] = ()
     late: int = 0
     silent: int = 0
-    agents: tuple[Lateness, ...] = ()
+    agents: tuple[LatenessReport, ...] = ()
     due: int | None = None
 
     @property
@@ -123,7 +123,7 @@ class Control(msgspec.Struct, frozen=True):
     parameters: dict[str, Any] = {}
 
 
-class Step(msgspec.Struct, frozen=True):
+class AskStep(msgspec.Struct, frozen=True):
     """How far an ask has come: so much of so much, in units that `what` names."""
 
     done: Number
@@ -131,7 +131,7 @@ class Step(msgspec.Struct, frozen=True):
     what: Reason = ""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class JobAnswer(msgspec.Struct, frozen=True):
     """What became of an ask: first accepted, where it takes a moment, then how it ended.
 
     step: how far one has come that was accepted, reported as often as it is worth it.
@@ -141,7 +141,7 @@ class Answer(msgspec.Struct, frozen=True):
     action: Action
     outcome: Outcome
     why: Reason = ""
-    step: Step | None = None
+    step: AskStep | None = None
 
 
 class Stopped(msgspec.Struct, frozen=True):
@@ -196,7 +196,7 @@ class ClockBehind(msgspec.Struct, frozen=True):
     since: Number
 
 
-class Progress(msgspec.Struct, frozen=True):
+class QueryReport(msgspec.Struct, frozen=True):
     """How a query fares: its status, or (`batch`) Spark's own progress of one batch.
 
     since: when the status began (ms), 0 where it is not given; error: the whole text of what ended
@@ -222,7 +222,7 @@ class Progress(msgspec.Struct, frozen=True):
     checkpoint: Checkpoint | None = None
     stopped: Stopped | None = None
     rebuild: Stopped | None = None
-    answer: Answer | None = None
+    answer: JobAnswer | None = None
     carried: Carried | None = None
     bounds: dict[Id, tuple[tuple[Number, Number], ...]] = {}
     asides: dict[Id, tuple[tuple[Number, Number], ...]] = {}
@@ -239,7 +239,7 @@ def bucket_name(scenario: str, partition: int) -> str:
     return f"{scenario}/{partition}"
 
 
-def encode(record: Heartbeat | Progress | Control) -> bytes:
+def encode(record: Heartbeat | QueryReport | Control) -> bytes:
     """Return the value of a record of a job topic."""
     return msgspec.json.encode(record)
 
@@ -249,9 +249,9 @@ def decode_heartbeat(value: bytes | None) -> Heartbeat:
     return _decode(value, Heartbeat)
 
 
-def decode_progress(value: bytes | None) -> Progress:
+def decode_progress(value: bytes | None) -> QueryReport:
     """Read a progress record. Raises UnreadableJobRecord."""
-    return _decode(value, Progress)
+    return _decode(value, QueryReport)
 
 
 def decode_control(value: bytes | None) -> Control:

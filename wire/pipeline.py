@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from wire.job import Answer, Id, Number, Status, Stopped, UnreadableJobRecord
+from wire.job import Id, JobAnswer, Number, Status, Stopped, UnreadableJobRecord
 
 Kind = Literal["source", "operator", "store", "sink"]
 Text = Annotated[str, msgspec.Meta(max_length=20_000, pattern="^[^\\x00]*$")]
@@ -94,7 +94,7 @@ class PipelineProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     state_bytes: Count = 0
     gathering: Gathering | None = None
     stopped: Stopped | None = None
-    answer: Answer | None = None
+    answer: JobAnswer | None = None
 
 
 def query_name(pipeline: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.stack import JARS, BenchProblem, say
 from config.archives import ArchivesProblem, compare, digests, file_name, read_lock
 from config.java import JavaProblem, find_java
-from ops.jars import Group, JarsProblem, Pins, retrieve
+from ops.jars import JarGroup, JarPins, JarsProblem, retrieve
 from ops.jars_lock import as_toml
 
 HERE = Path(__file__).resolve().parent
@@ -62,13 +62,13 @@ def _install(executable: Path) -> None:
         raise BenchProblem(f"Quix Streams cannot be installed:\n{done.stderr}")
 
 
-def _pins() -> Pins:
+def _pins() -> JarPins:
     raw = PINS.read_bytes()
     groups = tuple(
-        Group(name, tuple(entry["modules"]), tuple(entry["exclude"]))
+        JarGroup(name, tuple(entry["modules"]), tuple(entry["exclude"]))
         for name, entry in tomllib.loads(raw.decode()).items()
     )
-    return Pins("", groups, hashlib.sha256(raw).hexdigest())
+    return JarPins("", groups, hashlib.sha256(raw).hexdigest())
 
 
 def _fetched(group: str) -> list[Path]:

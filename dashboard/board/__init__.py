@@ -1,1 +1,1 @@
-"""The pages of the boards and of one asset, its history and the command palette."""
+"""What an operator looks at all shift."""

@@ -1,1 +1,1 @@
-"""What every package of the web side uses: time, Kafka, files, roles, rate limits."""
+"""What all other rooms stand on: accounts, audit, states, the job's status, the rules in force."""

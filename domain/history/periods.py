@@ -175,7 +175,7 @@ def hour_begin(at: int, zone: ZoneInfo) -> int:
 # ---- clipped at now -----------------------------------------------------------------------------
 
 
-class Compared(NamedTuple):
+class PeriodComparison(NamedTuple):
     """The time that is counted of a period, and of the one before it to compare with.
 
     running: whether the period goes on; then both end after the same time.
@@ -186,14 +186,14 @@ class Compared(NamedTuple):
     running: bool
 
 
-def compared(period: Period, zone: ZoneInfo, now: int) -> Compared:
+def compared(period: Period, zone: ZoneInfo, now: int) -> PeriodComparison:
     """Return what is counted at a time (Unix ms) of a period and of the one before it."""
     whole, before = period.span(zone), period.before.span(zone)
     if now >= whole.end:
-        return Compared(whole, before, running=False)
+        return PeriodComparison(whole, before, running=False)
     until = max(whole.begin, now)
     passed = min(before.begin + until - whole.begin, before.end)
-    return Compared(Span(whole.begin, until), Span(before.begin, passed), running=True)
+    return PeriodComparison(Span(whole.begin, until), Span(before.begin, passed), running=True)
 
 
 def _day_title(day: date) -> str:

@@ -20,7 +20,7 @@ from domain.history.runs import merged, without
 Spans = Sequence[tuple[int, int]]
 
 
-class Trouble(NamedTuple):
+class BadSpan(NamedTuple):
     """A time in which an asset was unconfirmed, or else bad. Unix ms."""
 
     asset: str
@@ -52,7 +52,7 @@ class Sources:
     present: int
     came: Sequence[int] = ()
     went: Sequence[int] = ()
-    troubles: Iterable[Trouble] = ()
+    troubles: Iterable[BadSpan] = ()
     windows: Mapping[str, Spans] = field(default_factory=dict)
     on_board: Mapping[str, Spans] = field(default_factory=dict)
 

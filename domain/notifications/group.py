@@ -22,7 +22,7 @@ KINDS = {
 }
 """The kinds of message that a rule sends."""
 
-Place = tuple[str, str, str]
+IncidentKey = tuple[str, str, str]
 """Scenario and asset of an incident, and the place at which it began."""
 
 
@@ -47,7 +47,7 @@ class Member(NamedTuple):
     finding: str = ""
 
     @property
-    def key(self) -> Place:
+    def key(self) -> IncidentKey:
         """What tells it from others."""
         return self.scenario, self.asset, self.place
 
@@ -83,7 +83,7 @@ class Group:
 
     key: str
     opened_at: int
-    members: Mapping[Place, Member] = field(default_factory=dict)
+    members: Mapping[IncidentKey, Member] = field(default_factory=dict)
     announced_at: int | None = None
     sent_at: int | None = None
     pending_at: int | None = None

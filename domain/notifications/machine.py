@@ -18,8 +18,8 @@ from domain.notifications.group import (
     REMINDER,
     RESOLVED,
     Group,
+    IncidentKey,
     Member,
-    Place,
 )
 from domain.notifications.rule import Rule, reaches
 from domain.scenario import Scenario
@@ -103,7 +103,7 @@ def advance(
 ) -> tuple[RuleState, list[Action]]:
     """Return the state of a rule's groups after these events at `now` (Unix ms), and what is to be
     done. Groups that are not in `state` are not looked at; events are in order."""
-    turn = _Turn(rule, now, world, _take(rule, world, state.groups, events))
+    turn = _Turn(rule, now, world, _applied(rule, world, state.groups, events))
     recent = [at for at in state.recent if at > now - rule.per_ms]
     dues = turn.first_dues()
     while dues:
@@ -149,7 +149,7 @@ def _times(rule: Rule, group: Group, recent: Sequence[int], now: int) -> Iterato
 # ---- events -----------------------------------------------------------------------------------
 
 
-def _take(
+def _applied(
     rule: Rule, world: World, groups: Mapping[str, Group], events: Iterable[Event]
 ) -> dict[str, Group]:
     """Return the groups with what these events say of their members, and new ones."""
@@ -166,7 +166,7 @@ class _Intake:
         self.rule, self.world = rule, world
         self._groups = dict(groups)
         self._members = {key: dict(group.members) for key, group in groups.items()}
-        self._of_asset: dict[tuple[str, str], list[tuple[str, Place]]] = {}
+        self._of_asset: dict[tuple[str, str], list[tuple[str, IncidentKey]]] = {}
         for key, members in self._members.items():
             for place in members:
                 self._of_asset.setdefault(place[:2], []).append((key, place))
@@ -195,7 +195,7 @@ class _Intake:
         elif self.rule.joins(scenario, event):
             self._join(event)
 
-    def _mark(self, known: Iterable[tuple[str, Place]], event: Event) -> None:
+    def _mark(self, known: Iterable[tuple[str, IncidentKey]], event: Event) -> None:
         """Acknowledge an asset's incidents; an agent of the asset's name is none."""
         for key, place in known:
             member = self._members[key][place]

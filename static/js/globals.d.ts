@@ -31,7 +31,7 @@ interface BoardFilter {
   q: string;
 }
 
-/** What keeps the board from being fresh (dashboard/job/freshness.py). */
+/** What keeps the board from being fresh (dashboard/core/job/freshness.py). */
 interface Trouble {
   kind: string;
   what: string;

@@ -67,7 +67,7 @@ def build(jars_dir: Path) -> Path:
         work = Path(name)
         compile_java(sources(), work / "classes", jars_dir)
         _pack(work / "classes", work / "kernel.jar")
-        _note_module_options(work / "kernel.jar", jars_dir, work / "options")
+        _write_module_options(work / "kernel.jar", jars_dir, work / "options")
         (work / "options").rename(_module_options(target))
         (work / "kernel.jar").rename(target)
     return target
@@ -90,7 +90,7 @@ def _module_options(kernel: Path) -> Path:
     return kernel.with_suffix(".options")
 
 
-def _note_module_options(kernel: Path, jars_dir: Path, target: Path) -> None:
+def _write_module_options(kernel: Path, jars_dir: Path, target: Path) -> None:
     """Have Spark print the options into `target`. Raises KernelProblem."""
     path = os.pathsep.join(map(str, [kernel, *library(jars_dir)]))
     command = [str(find_java()), "-cp", path, "tallyboard.kernel.Gateway", "--module-options"]

@@ -16,17 +16,17 @@ from config.logs import configure_logs
 from config.pulse import Pulse
 from config.settings import Settings, load_settings
 from domain.scenario import ScenarioError
-from streaming.driver import BEAT_S, run_all
-from streaming.jvm import JvmLost, end_spark
+from streaming.fold.rules import read_book
+from streaming.job.driver import BEAT_S, run_all
 from streaming.kernel import KernelProblem
-from streaming.overlays import read_book
 from streaming.pipelines import query as queries
 from streaming.pipelines.declaration import DeclarationError, Pipeline
 from streaming.pipelines.registry import chosen, declared
-from streaming.pipelines.supervisor import Supervisor
-from streaming.request_auth import RequestAuthenticator
-from streaming.session import VersionProblem, start_session
-from streaming.signals import stop_on_signals
+from streaming.pipelines.supervisor import PipelineSupervisor
+from streaming.requests.queue import RequestAuthenticator
+from streaming.spark.jvm import JvmLost, end_spark
+from streaming.spark.restart_policy import stop_on_signals
+from streaming.spark.session import VersionProblem, start_session
 from wire.keys import KeyFile
 from wire.topics import Topics
 
@@ -75,7 +75,7 @@ def _run(settings: Settings, pipelines: dict[str, Pipeline], stop: threading.Eve
     known += [sink.topic for one in pipelines.values() for sink in one.sinks]
     homes = settings.data_dir / FOLDER / "checkpoint"
     supervisors = [
-        Supervisor(settings, one, bus, spark, stop, homes / one.folder, known, guard)
+        PipelineSupervisor(settings, one, bus, spark, stop, homes / one.folder, known, guard)
         for one in pipelines.values()
     ]
     try:

@@ -221,7 +221,7 @@ class Print:
 
 
 @dataclass(frozen=True)
-class Table:
+class OutputTable:
     """A Delta table that a pipeline writes in place of topics; created where it is missing.
 
     setting: the attribute of the settings that says where it is, a URL or a path; keys: the columns
@@ -276,7 +276,7 @@ class Pipeline:
     global_tables: Mapping[str, GlobalTable] = field(default_factory=dict)
     parameters: tuple[str, ...] = ()
     prints: Print | None = None
-    table: Table | None = None
+    table: OutputTable | None = None
     trigger: Trigger = Trigger()
     parallelism: Parallelism = Parallelism()
     state: StateBackend = "rocksdb"

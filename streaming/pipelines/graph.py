@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streaming.pipelines.declaration import Pipeline, Sink
-from streaming.pipelines.query import Built, Places
+from streaming.pipelines.query import Built, TopicLayout
 from wire.pipeline import Node
 
 PER_KEY = "state per key"
@@ -41,7 +41,7 @@ SILENT = {"SubqueryAlias", "DeserializeToObject", "SerializeFromObject"}
 MOST_OPERATORS = 60
 
 
-def graph_of(pipeline: Pipeline, built: Built, places: Places) -> tuple[Node, ...]:
+def graph_of(pipeline: Pipeline, built: Built, places: TopicLayout) -> tuple[Node, ...]:
     """Return the parts of a pipeline, sources first, sinks last."""
     nodes = [
         Node(f"source-{name}", "source", ", ".join(places.sources[name]), detail=name)

@@ -12,15 +12,12 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import IntegralType
 
 from bus.base import Bus, BusError, TopicSpec
-from streaming.pipelines.declaration import DeclarationError, Pipeline, Sink, Table
-from streaming.pipelines.emitter import Counts, Emitter
-from streaming.pipelines.global_table import follow
-from streaming.pipelines.printer import printing
-from streaming.pipelines.records import OBSERVED, decode, header
+from streaming.fold.query import SINK, SOURCE
+from streaming.fold.workload import now_ms
+from streaming.pipelines.declaration import DeclarationError, OutputTable, Pipeline, Sink
+from streaming.pipelines.emitter import Counts, Emitter, printing
+from streaming.pipelines.records import LATE, OBSERVED, decode, follow, header
 from streaming.pipelines.table_writer import TableWriter
-from streaming.pipelines.timestamps import LATE
-from streaming.query import SINK, SOURCE
-from streaming.workload import now_ms
 from wire.topics import BOUNDED, DAY_MS, REPORTS
 
 if TYPE_CHECKING:
@@ -50,7 +47,7 @@ class NotCoPartitioned(BusError):
     """Sources that are to be co-partitioned and are not."""
 
 
-class Places(NamedTuple):
+class TopicLayout(NamedTuple):
     """The topics of a pipeline as they are: how many partitions each topic has, by source and by
     global table."""
 
@@ -67,7 +64,7 @@ class Places(NamedTuple):
         yield from self.tables.values()
 
 
-def locate(pipeline: Pipeline, bus: Bus, prefix: str, known: Sequence[str]) -> Places:
+def locate(pipeline: Pipeline, bus: Bus, prefix: str, known: Sequence[str]) -> TopicLayout:
     """Return the topics of each source. known: topics that a pattern may match, without prefix.
 
     Raises SourceTopicMissing, SinkTopicMissing, NotCoPartitioned and Unavailable.
@@ -85,7 +82,7 @@ def locate(pipeline: Pipeline, bus: Bus, prefix: str, known: Sequence[str]) -> P
             raise SourceTopicMissing(f"{name}: there is no topic {prefix}{source.topic}")
         sources[name] = there
     _check_partitions(pipeline, sources)
-    return Places(sources, _locate_tables(pipeline, bus, prefix))
+    return TopicLayout(sources, _locate_tables(pipeline, bus, prefix))
 
 
 def _locate_tables(pipeline: Pipeline, bus: Bus, prefix: str) -> dict[str, dict[str, int]]:
@@ -154,7 +151,11 @@ class Built(NamedTuple):
 
 
 def build(
-    spark: SparkSession, settings: Settings, pipeline: Pipeline, places: Places, dead_letters: str
+    spark: SparkSession,
+    settings: Settings,
+    pipeline: Pipeline,
+    places: TopicLayout,
+    dead_letters: str,
 ) -> Built:
     """Return the DataFrames of a pipeline. Raises DeclarationError for a wrong result."""
     prefix, frames, dead = settings.topic_prefix, {}, []
@@ -178,7 +179,7 @@ def build(
     return Built(frames, result, output)
 
 
-def _without_late(pipeline: Pipeline, result: DataFrame, places: Places) -> DataFrame:
+def _without_late(pipeline: Pipeline, result: DataFrame, places: TopicLayout) -> DataFrame:
     """Return the rows to be written; what came too late is counted: see `figures.py`."""
     _check_columns(pipeline, result, {"id", "late"})
     topics = ", ".join(sorted(places.sources[pipeline.late]))
@@ -223,7 +224,7 @@ def _rows(pipeline: Pipeline, result: DataFrame, prefix: str) -> DataFrame:
     )
 
 
-def _table_rows(pipeline: Pipeline, table: Table, result: DataFrame) -> DataFrame:
+def _table_rows(pipeline: Pipeline, table: OutputTable, result: DataFrame) -> DataFrame:
     """Return a transform's result as the rows of a table: those that have a name, a day and a
     time."""
     _check_columns(pipeline, result, set(table.columns))
@@ -279,7 +280,7 @@ def start(
     return writer.trigger(processingTime=f"{pipeline.trigger.every_ms} milliseconds").start()
 
 
-def table_url(settings: Settings, pipeline: Pipeline, table: Table) -> str:
+def table_url(settings: Settings, pipeline: Pipeline, table: OutputTable) -> str:
     """Return where a pipeline's table is. Raises DeclarationError for an unknown setting."""
     url = getattr(settings, table.setting, None)
     if not isinstance(url, str):

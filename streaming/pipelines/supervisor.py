@@ -14,7 +14,18 @@ from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 from bus.base import Bus, BusError
-from streaming.checkpoint import (
+from streaming.fold.query import end_of
+from streaming.fold.workload import now_ms
+from streaming.job.ticks import Ticker
+from streaming.pipelines import query as queries
+from streaming.pipelines.declaration import DeclarationError, Pipeline
+from streaming.pipelines.emitter import Counts
+from streaming.pipelines.graph import graph_of
+from streaming.pipelines.report import PipelineFigures, PipelineReporter
+from streaming.requests.queue import RequestAuthenticator, RequestQueue
+from streaming.spark.jvm import EXIT_S, JvmLost, jvm_process
+from streaming.spark.restart_policy import first_line, judge
+from streaming.state.checkpoint import (
     Epoch,
     current_epoch,
     drop_uncommitted,
@@ -22,19 +33,6 @@ from streaming.checkpoint import (
     next_epoch,
     positions,
 )
-from streaming.jvm import EXIT_S, JvmLost, jvm_process
-from streaming.pipelines import query as queries
-from streaming.pipelines.declaration import DeclarationError, Pipeline
-from streaming.pipelines.emitter import Counts
-from streaming.pipelines.figures import Figures
-from streaming.pipelines.graph import graph_of
-from streaming.pipelines.report import PipelineReporter
-from streaming.query import end_of
-from streaming.request_auth import RequestAuthenticator
-from streaming.request_queue import RequestQueue
-from streaming.restart_policy import first_line, judge
-from streaming.ticks import Ticker
-from streaming.workload import now_ms
 from wire.job import Control
 from wire.pipeline import query_name
 from wire.topics import Topics
@@ -61,7 +59,7 @@ LONGEST_WHY = 600
 CONTROL, TOTALS = "control.json", "totals.json"
 
 
-class Supervisor:
+class PipelineSupervisor:
     """Runs one pipeline until it is told to stop."""
 
     def __init__(
@@ -79,7 +77,9 @@ class Supervisor:
         self._settings, self._pipeline, self._bus = settings, pipeline, bus
         self._spark, self._stop, self._home, self._known = spark, stop, home, known
         self._topics = Topics(settings.topic_prefix)
-        self._figures = Figures(home / TOTALS, queries.tick_topic(pipeline, settings.topic_prefix))
+        self._figures = PipelineFigures(
+            home / TOTALS, queries.tick_topic(pipeline, settings.topic_prefix)
+        )
         self._report = PipelineReporter(
             bus, self._topics.pipelines, pipeline, self._figures, now_ms
         )

@@ -1,27 +1,144 @@
-"""The sink of a pipeline that writes a Delta table: batches of rows, each row once.
-
-Spark's tasks write the files of a batch (`table_files.py`), and the driver commits their names. A
-commit of Delta shows all files of a batch or none, so no reader sees half of one, whatever was
-killed when; what a killed writer left behind belongs to no commit, and is deleted after a while. A
-row that is there by its keys is not written again: so a batch that is done again, a source record
-that came twice, and a reset that reads the whole log again all leave the table as it was. Which
-rows are there is read from the newest commit, and a batch is committed onto that one or not at all.
-"""
+"""Tables written as files, each batch once."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
+from uuid import uuid4
 
 from pyspark.sql import functions as sql
 
-from streaming.pipelines.declaration import Table
-from streaming.pipelines.table_files import FILE, WRITTEN, Span, reading, unseen_files, writing
+from streaming.pipelines.declaration import OutputTable
+
+# ---- table files ---------------------------------------------------------------------------------
+# The Parquet files of a Delta table, as Spark's tasks write them and look rows up in them.
+#
+# They do so in Python's workers of the executors, with delta-rs's own way to the files, so that the
+# driver and they reach the same places by the same URL and credentials. What a task returns is
+# small: the names of files, and keys.
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.fs import FileSystem
+    from pyspark.sql.types import StructType
+
+# A file of a table, below it; of one that was written also its stats, JSON as Delta's log has them.
+FILE = "path string, day string"
+WRITTEN = f"{FILE}, bytes long, rows long, stats string"
+
+Batches = Iterable["pa.RecordBatch"]
+Step = Callable[[Batches], Iterator["pa.RecordBatch"]]
+
+
+class TimeRange(NamedTuple):
+    """The column of times and its least and greatest value, ms."""
+
+    column: str
+    first: int
+    last: int
+
+
+def writing(url: str, day: str, time: str) -> Step:
+    """Return a step that writes the rows of a task, a file for each day, and yields WRITTEN.
+
+    A file belongs to the table once a commit names it: that of a task that failed never does.
+    """
+
+    def write(batches: Batches) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not (parts := [each for each in batches if each.num_rows]):
+            return
+        files, rows = _files(url), pa.Table.from_batches(parts)
+        for value in pc.unique(rows[day]).to_pylist():
+            own = rows.filter(pc.equal(rows[day], value)).drop_columns([day])
+            path = f"{day}={quote(value, safe='')}/part-{_task():05}-{uuid4()}.snappy.parquet"
+            size = _write(files, path, own)
+            told = {"path": path, "day": value, "bytes": size, "rows": own.num_rows}
+            yield pa.RecordBatch.from_pylist([{**told, "stats": _stats(own, time)}])
+
+    return write
+
+
+def _write(files: FileSystem, path: str, rows: pa.Table) -> int:
+    """Write a file; return its bytes."""
+    import pyarrow.parquet as pq
+
+    with files.open_output_stream(path) as out:
+        pq.write_table(rows, out)
+    return int(files.get_file_info(path).size)
+
+
+def _task() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
+def _stats(rows: pa.Table, time: str) -> str:
+    """Return what spares readers a file: of the times, by which rows are looked up."""
+    import pyarrow.compute as pc
+
+    edges = pc.min_max(rows[time]).as_py()
+    return json.dumps({
+        "numRecords": rows.num_rows,
+        "minValues": {time: edges["min"]},
+        "maxValues": {time: edges["max"]},
+        "nullCount": {time: 0},
+    })  # fmt: skip
+
+
+def reading(url: str, columns: StructType, day: str, span: TimeRange) -> Step:
+    """Return a step that takes files, each a `path` and a `day`, and yields the columns of those
+    of their rows whose time lies in the span."""
+
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        files, wanted = _files(url), to_arrow_schema(columns, timezone="UTC")
+        names = [name for name in columns.names if name != day]
+        within = [(span.column, ">=", span.first), (span.column, "<=", span.last)]
+        for file in (row for batch in batches for row in batch.to_pylist()):
+            with files.open_input_file(file["path"]) as opened:
+                rows = pq.read_table(opened, columns=names, filters=within)
+            own = rows.append_column(day, pa.array([file["day"]] * rows.num_rows, pa.string()))
+            yield from own.select(columns.names).cast(wanted).to_batches()
+
+    return read
+
+
+def unseen_files(url: str, written: Sequence[tuple[str, int]]) -> list[str]:
+    """Return which of the files that tasks wrote, by path and bytes, are not so from here."""
+    files = _files(url)
+    return [path for path, size in written if files.get_file_info(path).size != size]
+
+
+def _files(url: str) -> FileSystem:
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow.fs import PyFileSystem
+
+    return PyFileSystem(DeltaStorageHandler(url))
+
+
+# ---- table writer --------------------------------------------------------------------------------
+# The sink of a pipeline that writes a Delta table: batches of rows, each row once.
+#
+# Spark's tasks write the files of a batch (`table_files.py`), and the driver commits their names. A
+# commit of Delta shows all files of a batch or none, so no reader sees half of one, whatever was
+# killed when; what a killed writer left behind belongs to no commit, and is deleted after a while.
+# A row that is there by its keys is not written again: so a batch that is done again, a source
+# record that came twice, and a reset that reads the whole log again all leave the table as it was.
+# Which rows are there is read from the newest commit, and a batch is committed onto that one or not
+# at all.
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
@@ -51,13 +168,15 @@ class Extent(NamedTuple):
 
     rows: int
     days: Sequence[str]
-    span: Span
+    span: TimeRange
 
 
 class TableWriter:
     """Writes the batches of one query."""
 
-    def __init__(self, url: str, table: Table, clock: Callable[[], int], tasks: int = 1) -> None:
+    def __init__(
+        self, url: str, table: OutputTable, clock: Callable[[], int], tasks: int = 1
+    ) -> None:
         """clock: returns Unix ms; tasks: how many write the files of a batch."""
         self._url, self._declared, self._clock, self._tasks = url, table, clock, tasks
         self._identity = [table.day, *table.keys]
@@ -88,7 +207,7 @@ class TableWriter:
         day, time = self._declared.day, self._declared.time
         columns = sql.count("*"), sql.collect_set(day), sql.min(time), sql.max(time)
         number, days, first, last = rows.agg(*columns).collect()[0]
-        return Extent(number, days, Span(time, first, last))
+        return Extent(number, days, TimeRange(time, first, last))
 
     def _commit(self, rows: DataFrame, extent: Extent) -> None:
         from deltalake import CommitProperties

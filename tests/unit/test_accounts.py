@@ -19,10 +19,10 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from config.settings import Settings
-from dashboard.accounts import demo, tokens, user_management
-from dashboard.accounts.models import ApiToken
-from dashboard.audit.models import AuditEntry
-from dashboard.core.roles import Role, may, role_of, whom_to_ask
+from dashboard.core.accounts import tokens, users
+from dashboard.core.accounts.models import ApiToken
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.access import Role, may, role_of, whom_to_ask
 
 pytestmark = pytest.mark.django_db
 
@@ -80,39 +80,39 @@ def test_whom_to_ask_are_the_active_admins():
 
 
 def test_demo_users_are_made_once(tmp_path: Path):
-    logins = demo.ensure(tmp_path)
-    file = tmp_path / demo.FILE
+    logins = users.ensure(tmp_path)
+    file = tmp_path / users.FILE
     assert json.loads(file.read_text()) == logins
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     for name, password in logins.items():
         user = User.objects.get(username=name)
         assert user.check_password(password)
         assert role_of(user) == name
-    assert demo.ensure(tmp_path) == logins
+    assert users.ensure(tmp_path) == logins
 
 
 def test_a_demo_user_keeps_a_changed_password(tmp_path: Path):
-    demo.ensure(tmp_path)
+    users.ensure(tmp_path)
     operator = User.objects.get(username="operator")
     operator.set_password("my own")
     operator.save()
-    demo.ensure(tmp_path)
+    users.ensure(tmp_path)
     operator.refresh_from_db()
     assert operator.check_password("my own")
 
 
 def test_a_lost_login_file_gives_new_passwords_that_work(tmp_path: Path):
-    first = demo.ensure(tmp_path)
-    (tmp_path / demo.FILE).unlink()
-    second = demo.ensure(tmp_path)
+    first = users.ensure(tmp_path)
+    (tmp_path / users.FILE).unlink()
+    second = users.ensure(tmp_path)
     assert second["admin"] != first["admin"]
     assert User.objects.get(username="admin").check_password(second["admin"])
 
 
 def test_a_demo_password_that_is_none_is_refused(tmp_path: Path):
-    (tmp_path / demo.FILE).write_text(json.dumps({"admin": "short"}))
-    with pytest.raises(ValueError, match=rf"{demo.FILE}: admin: .* at least 12 characters"):
-        demo.ensure(tmp_path)
+    (tmp_path / users.FILE).write_text(json.dumps({"admin": "short"}))
+    with pytest.raises(ValueError, match=rf"{users.FILE}: admin: .* at least 12 characters"):
+        users.ensure(tmp_path)
     assert not User.objects.filter(username="admin").exists()
 
 
@@ -142,7 +142,7 @@ def test_other_passwords_will_do(password: str):
 
 def test_passwords_that_the_product_makes_will_do():
     for _ in range(100):
-        validate_password(user_management.one_time_password(), User(username="alice"))
+        validate_password(users.one_time_password(), User(username="alice"))
         validate_password(secrets.token_urlsafe(9), User(username="admin"))
 
 
@@ -238,12 +238,12 @@ def test_a_code_may_be_of_the_half_minute_before_or_after(
 
 
 def test_without_the_demo_its_users_are_let_go(tmp_path: Path):
-    logins = demo.ensure(tmp_path)
+    logins = users.ensure(tmp_path)
     admin = User.objects.get(username="admin")
     token = tokens.issue(admin, NOW)
     client = Client()
     client.force_login(admin)
-    assert demo.retire(tmp_path, NOW) == ["admin", "manager", "operator"]
+    assert users.retire(tmp_path, NOW) == ["admin", "manager", "operator"]
     for name, password in logins.items():
         user = User.objects.get(username=name)
         assert (user.is_active, user.check_password(password)) == (False, False)
@@ -255,34 +255,34 @@ def test_without_the_demo_its_users_are_let_go(tmp_path: Path):
         (name, "system", "start") for name in ("admin", "manager", "operator")
     ]
     assert json.loads(noted[0].facts) == {"demo": "off", "sessions": 1, "tokens": 1}
-    assert json.loads((tmp_path / demo.FILE).read_text()) == {}
-    assert demo.retire(tmp_path, NOW) == []
+    assert json.loads((tmp_path / users.FILE).read_text()) == {}
+    assert users.retire(tmp_path, NOW) == []
 
 
 def test_who_has_a_password_of_the_own_stays_whether_the_demo_is_on_or_off(tmp_path: Path):
-    demo.ensure(tmp_path)
+    users.ensure(tmp_path)
     admin = User.objects.get(username="admin")
     admin.set_password("my own")
     admin.save()
-    assert demo.retire(tmp_path, NOW) == ["manager", "operator"]
-    again = demo.ensure(tmp_path)
+    assert users.retire(tmp_path, NOW) == ["manager", "operator"]
+    again = users.ensure(tmp_path)
     assert set(again) == {"manager", "operator"}
-    assert demo.retire(tmp_path, NOW) == ["manager", "operator"]
+    assert users.retire(tmp_path, NOW) == ["manager", "operator"]
     admin.refresh_from_db()
     assert admin.is_active
     assert admin.check_password("my own")
 
 
 def test_with_the_demo_again_they_are_back_with_new_passwords(tmp_path: Path):
-    first = demo.ensure(tmp_path)
+    first = users.ensure(tmp_path)
     deactivated = User.objects.get(username="manager")
     deactivated.is_active = False
     deactivated.save()
-    demo.ensure(tmp_path)
+    users.ensure(tmp_path)
     deactivated.refresh_from_db()
     assert not deactivated.is_active  # an admin did that
-    demo.retire(tmp_path, NOW)
-    second = demo.ensure(tmp_path)
+    users.retire(tmp_path, NOW)
+    second = users.ensure(tmp_path)
     operator = User.objects.get(username="operator")
     assert operator.is_active
     assert operator.check_password(second["operator"])
@@ -291,17 +291,17 @@ def test_with_the_demo_again_they_are_back_with_new_passwords(tmp_path: Path):
 
 
 def test_a_lost_login_file_keeps_no_demo_user(tmp_path: Path):
-    demo.ensure(tmp_path)
-    user_management.reset_password(User(pk=0), User.objects.get(username="operator"), NOW)
-    (tmp_path / demo.FILE).unlink()
-    assert demo.retire(tmp_path, NOW) == ["admin", "manager"]
+    users.ensure(tmp_path)
+    users.reset_password(User(pk=0), User.objects.get(username="operator"), NOW)
+    (tmp_path / users.FILE).unlink()
+    assert users.retire(tmp_path, NOW) == ["admin", "manager"]
     assert User.objects.get(username="operator").is_active
 
 
 def test_users_of_older_data_are_known_by_the_file(tmp_path: Path):
-    demo.ensure(tmp_path)
-    Group.objects.get(name=demo.DEMO).delete()
-    assert demo.retire(tmp_path, NOW) == ["admin", "manager", "operator"]
+    users.ensure(tmp_path)
+    Group.objects.get(name=users.DEMO).delete()
+    assert users.retire(tmp_path, NOW) == ["admin", "manager", "operator"]
 
 
 def test_the_start_lets_them_go(tmp_path: Path, settings: Any):

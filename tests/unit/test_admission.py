@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dashboard.live.session_checks import FRESH_S, Access, Admissions
+from dashboard.board.live.admission import FRESH_S, Access, Admissions
 
 
 class Looks:

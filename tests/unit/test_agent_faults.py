@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 import pytest
 
-from dashboard.agents.fault_words import KINDS, line, said
-from dashboard.agents.faults import Fault, Kind, Known, faults_of, quiet_ms
-from dashboard.agents.findings import TOLD, _told
-from dashboard.agents.late_reports import Late, Lately, Run
-from dashboard.agents.models import Agent, VoteFault
-from dashboard.core.scenarios import scenarios
+from dashboard.core.common.scenarios import scenarios
+from dashboard.watch.agents.fault_words import KINDS, line, said
+from dashboard.watch.agents.faults import AgentFacts, Fault, Kind, faults_of, quiet_ms
+from dashboard.watch.agents.findings import REPORTED_KINDS, _reported
+from dashboard.watch.agents.models import Agent, VoteFault
+from dashboard.watch.agents.reports import Late, Lately, LatePeriod
 
 NOW = 1_790_000_000_000
 MINUTE, HOUR = 60_000, 3_600_000
@@ -28,14 +28,14 @@ def agent(**more: Any) -> Agent:
 
 
 def known(
-    row: Agent | None = None, late: Late | None = None, board: Any = None, **runs: Run
-) -> Known:
+    row: Agent | None = None, late: Late | None = None, board: Any = None, **runs: LatePeriod
+) -> AgentFacts:
     """What is known of an agent. board: what stands against its votes: assets by kind, or rows."""
     rows = {
         kind: row if isinstance(row, VoteFault) else counted(kind, row)
         for kind, row in (board or {}).items()
     }
-    return Known(row or agent(), Lately(late or Late(), runs), rows, NOW)
+    return AgentFacts(row or agent(), Lately(late or Late(), runs), rows, NOW)
 
 
 def counted(kind: str, assets: int = 3, **more: Any) -> VoteFault:
@@ -44,13 +44,13 @@ def counted(kind: str, assets: int = 3, **more: Any) -> VoteFault:
     return VoteFault(scenario="attack", agent="waf-1", kind=kind, assets=assets, **given)
 
 
-def run(minutes: int = 1, ago: int = 0) -> Run:
+def run(minutes: int = 1, ago: int = 0) -> LatePeriod:
     """Reports in the last minutes, up to some minutes ago."""
     last = NOW // MINUTE - ago
-    return Run(last - minutes + 1, last, minutes)
+    return LatePeriod(last - minutes + 1, last, minutes)
 
 
-def sentences(of: Known, scenario: Any = ATTACK) -> list[str]:
+def sentences(of: AgentFacts, scenario: Any = ATTACK) -> list[str]:
     return [said(scenario, "waf-1", fault).text for fault in faults_of(scenario, of, NOW)]
 
 
@@ -60,7 +60,7 @@ def test_nothing_is_said_of_an_agent_that_fares_well() -> None:
 
 def test_every_kind_has_words_in_its_order() -> None:
     assert get_args(Kind) == KINDS
-    assert [kind for kind in KINDS if kind in TOLD] == list(TOLD)
+    assert [kind for kind in KINDS if kind in REPORTED_KINDS] == list(REPORTED_KINDS)
     for kind in KINDS:
         told = said(ATTACK, "waf-1", Fault(kind, assets=2, of=3, ms=360_000, said="clear"))
         assert told.text[:1].isupper()
@@ -117,18 +117,18 @@ def test_every_kind_has_words_in_its_order() -> None:
         ),
         (known(late=Late(detail=2), detail=run()), ["Details are left out"]),
         (
-            Known(agent(last_seen=NOW - 5 * MINUTE)),
+            AgentFacts(agent(last_seen=NOW - 5 * MINUTE)),
             ["Not seen, though usually every 30 s"],
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(of: Known, says: list[str]) -> None:
+def test_what_is_wrong_is_said_in_a_sentence(of: AgentFacts, says: list[str]) -> None:
     assert sentences(of) == says
 
 
 def test_reports_that_come_twice_are_told_beside_what_else_is_late() -> None:
     late = Late(late=3, rare=2, last=NOW)
-    of = Known(agent(), Lately(late, {"late": run(2), "rare": run()}), {}, NOW)
+    of = AgentFacts(agent(), Lately(late, {"late": run(2), "rare": run()}), {}, NOW)
     assert [fault.kind for fault in faults_of(ATTACK, of, NOW)] == ["late", "rare"]
 
 
@@ -171,7 +171,7 @@ def test_a_clock_ahead_is_told_in_a_life_cycle_without_votes_in_doubt() -> None:
 def test_an_agent_is_missed_while_another_goes_on(
     row: Agent, others: int, kinds: list[str]
 ) -> None:
-    of = Known(row, others_at=others)
+    of = AgentFacts(row, others_at=others)
     assert [fault.kind for fault in faults_of(ATTACK, of, NOW)] == kinds
 
 
@@ -191,7 +191,7 @@ def test_in_a_life_cycle_nobody_is_missed() -> None:
 
 
 def kinds_told(*found: Fault) -> list[str]:
-    return [fault.kind for fault in _told(found, NOW)]
+    return [fault.kind for fault in _reported(found, NOW)]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_reports_out_of_order_are_told_once_they_come_again_and_again() -> None:
 
     def told(minutes: int) -> list[str]:
         runs = {"late": run(minutes)}
-        of = Known(agent(), Lately(Late(late=minutes, last=NOW), runs), {}, NOW)
+        of = AgentFacts(agent(), Lately(Late(late=minutes, last=NOW), runs), {}, NOW)
         return kinds_told(*faults_of(slow, of, NOW))
 
     assert told(8) == ["late"]
@@ -235,7 +235,7 @@ def test_one_cause_is_told_once() -> None:
     assert kinds_told(contradiction) == ["contradiction"]
     late = Lately(Late(late=3, last=NOW), {"late": run(3)})
     rows = {"contradiction": counted("contradiction")}
-    of = Known(agent(), late, rows, NOW)
+    of = AgentFacts(agent(), late, rows, NOW)
     assert [fault.kind for fault in faults_of(ATTACK, of, NOW)] == ["contradiction"]
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from agents import Reporter, ReportRefused
 from agents import probe as probing
-from agents import simulator as simulating
-from agents.checks import Finding, Target
+from agents.checks import CheckResult, CheckTarget
+from agents.demo import simulator
 from agents.process import report_calmly
 from agents.reporter import wall_clock
 from bus.base import TopicSpec
@@ -175,17 +175,17 @@ def test_a_full_spool_withdraws_what_it_can_and_ends(bus: MemoryBus, tmp_path: P
 def test_a_probe_leaves_unless_it_is_to_stay(
     bus: MemoryBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = Target("t", "tcp", 1, 1, 1, host="127.0.0.1", port=1)
+    target = CheckTarget("t", "tcp", 1, 1, 1, host="127.0.0.1", port=1)
     monkeypatch.setattr(probing, "KafkaBus", lambda _options: bus)
     bus.ensure_topics([TopicSpec("connectivity.reports", 1, {})])
     settings = Settings(_env_file=None, data_dir=tmp_path)  # type: ignore[call-arg]
 
     def reports_of(arguments: list[str]) -> list[Record]:
         stop, given = threading.Event(), probing.parse(["--as", "probe-9", *arguments])
-        found = Finding("up", {})
+        found = CheckResult("up", {})
 
         def watch(
-            target: Target,
+            target: CheckTarget,
             agent: str,
             reporter: Reporter,
             stop: threading.Event,
@@ -215,8 +215,8 @@ def test_the_simulator_leaves_but_orders_stay_where_they_are(
     }
     for reporter in reporters.values():
         reporter.report("a", "waf-1", "bad")
-    assert simulating.parse(["--leave"]).leave
-    simulating._part(reporters, leave=True)
+    assert simulator.parse(["--leave"]).leave
+    simulator._part(reporters, leave=True)
     ends = bus.offsets(f"{name}.reports" for name in names)
     assert [ends[f"{name}.reports", 0][1] for name in names] == [2, 1]
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from agents import Reporter, process
-from agents.checks import Finding, ProbesError, Target, check, load_targets
+from agents.checks import CheckResult, CheckTarget, ProbesError, check, load_targets
+from agents.demo.target import serve
 from agents.probe import parse, variables, watch
-from agents.target import serve
-from bus.base import Message, TopicSpec
+from bus.base import ConsumerRecord, TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
 from domain.records import Report
@@ -59,13 +59,13 @@ def port() -> Iterator[int]:
     server.server_close()
 
 
-def http(port: int, path: str, **changes: object) -> Target:
-    target = Target("t", "http", 1000, 2000, 1500, url=f"http://127.0.0.1:{port}{path}")
+def http(port: int, path: str, **changes: object) -> CheckTarget:
+    target = CheckTarget("t", "http", 1000, 2000, 1500, url=f"http://127.0.0.1:{port}{path}")
     return replace(target, **changes)  # type: ignore[arg-type]
 
 
-def tcp(port: int) -> Target:
-    return Target("t", "tcp", 1000, 1000, 900, host="127.0.0.1", port=port)
+def tcp(port: int) -> CheckTarget:
+    return CheckTarget("t", "tcp", 1000, 1000, 900, host="127.0.0.1", port=port)
 
 
 def test_http_up(port: int) -> None:
@@ -75,7 +75,7 @@ def test_http_up(port: int) -> None:
 
 
 def test_unexpected_status_is_down_also_a_redirect(port: int) -> None:
-    assert check(http(port, "/503")) == Finding("down", {"error": "status 503, expected 200"})
+    assert check(http(port, "/503")) == CheckResult("down", {"error": "status 503, expected 200"})
     assert check(http(port, "/302")).state == "down"
     assert check(http(port, "/503", expect_status=(200, 503))).state == "up"
 
@@ -90,7 +90,7 @@ def test_slow_answer_is_degraded_and_too_slow_is_down(port: int) -> None:
     def ticking(seconds: float):
         return itertools.count(0, seconds).__next__
 
-    assert check(http(port, "/200"), ticking(1.6)) == Finding("degraded", {"latency_ms": 1600})
+    assert check(http(port, "/200"), ticking(1.6)) == CheckResult("degraded", {"latency_ms": 1600})
     assert check(http(port, "/200"), ticking(1.5)).state == "up"
     assert check(http(port, "/200"), ticking(2.1)).detail == {"error": "no answer within 2000 ms"}
 
@@ -113,13 +113,13 @@ def test_nothing_listening_is_down_over_http() -> None:
 def test_each_finding_becomes_a_report(tmp_path: Path) -> None:
     bus, stop = MemoryBus(lambda: 1_790_000_000_000), threading.Event()
     bus.ensure_topics([TopicSpec("connectivity.reports", 1, {})])
-    findings = iter([Finding("up", {"latency_ms": 3}), Finding("down", {"error": "gone"})])
+    findings = iter([CheckResult("up", {"latency_ms": 3}), CheckResult("down", {"error": "gone"})])
 
-    def look(_target: Target) -> Finding:
+    def look(_target: CheckTarget) -> CheckResult:
         found = next(findings, None)
         if found is None:
             stop.set()
-        return found or Finding("up", {})
+        return found or CheckResult("up", {})
 
     with Reporter(bus, "connectivity.reports", tmp_path, lambda: 1_790_000_000_000) as reporter:
         watch(replace(tcp(1), interval=1), "probe-a", reporter, stop, look)
@@ -132,8 +132,8 @@ def test_each_finding_becomes_a_report(tmp_path: Path) -> None:
     ]
 
 
-UP, DOWN = Finding("up", {}), Finding("down", {})
-SLOW = Finding("degraded", {})
+UP, DOWN = CheckResult("up", {}), CheckResult("down", {})
+SLOW = CheckResult("degraded", {})
 GRACE_S = 60
 
 
@@ -150,11 +150,11 @@ GRACE_S = 60
     ids=["comes up", "up at once", "wavers", "never up", "up late", "up after the grace"],
 )
 def test_what_is_not_up_yet_is_reported_when_its_grace_is_over(
-    tmp_path: Path, seen: list[tuple[int, Finding]], reported: list[str]
+    tmp_path: Path, seen: list[tuple[int, CheckResult]], reported: list[str]
 ) -> None:
     now, beats = [0.0], []
 
-    def findings() -> Iterator[Finding]:
+    def findings() -> Iterator[CheckResult]:
         for now[0], finding in seen:
             yield finding
 
@@ -171,22 +171,22 @@ def test_without_a_grace_the_first_finding_is_reported(tmp_path: Path) -> None:
 
 
 def probed(
-    findings: Iterable[Finding],
+    findings: Iterable[CheckResult],
     folder: Path,
     clock: Callable[[], int],
     grace: int = 0,
     **options: Callable[[], Any],
-) -> list[Message]:
+) -> list[ConsumerRecord]:
     """What a probe's thread sends of these findings, and of one that it makes after them. options:
     of `watch`."""
     bus, stop, over = MemoryBus(lambda: NOW), threading.Event(), threading.Event()
     bus.ensure_topics([TopicSpec("connectivity.reports", 1, {})])
     left = iter(findings)
 
-    def look(_target: Target) -> Finding:
+    def look(_target: CheckTarget) -> CheckResult:
         if (found := next(left, None)) is None:
             over.set()
-        return found or Finding("up", {"last": True})
+        return found or CheckResult("up", {"last": True})
 
     with Reporter(bus, "connectivity.reports", folder, clock) as reporter:
         target = replace(tcp(1), interval=1, grace=grace)
@@ -218,9 +218,9 @@ def test_a_probe_goes_on_when_its_clock_is_set_and_set_right(
 ) -> None:
     now = [NOW]
 
-    def findings() -> Iterator[Finding]:
+    def findings() -> Iterator[CheckResult]:
         for now[0] in (NOW, NOW + step, NOW):
-            yield Finding("up", {})
+            yield CheckResult("up", {})
 
     sent = [json.loads(m.value or b"") for m in probed(findings(), tmp_path, lambda: now[0])]
     assert [report["reported_at"] - NOW for report in sent[:3]] == [0, after, back]
@@ -230,8 +230,8 @@ def test_a_probe_goes_on_when_its_clock_is_set_and_set_right(
 def test_a_probe_outlives_a_report_that_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_told", set())
-    findings = [Finding("", {}), Finding("down", {}), Finding("", {})]
+    monkeypatch.setattr(process, "_logged", set())
+    findings = [CheckResult("", {}), CheckResult("down", {}), CheckResult("", {})]
     sent = [json.loads(m.value or b"") for m in probed(findings, tmp_path, lambda: NOW)]
     assert [report["state"] for report in sent][:1] == ["down"]
 

@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 
 from agents import Reporter, ReportRefused, SpoolFull, process
 from agents.process import report_calmly
-from agents.reporter import MAX_BACK_MS, MAX_TOLD
-from bus.base import Delivered, Message, TopicSpec, Unavailable
+from agents.reporter import MAX_BACK_MS, MAX_LOGGED
+from bus.base import ConsumerRecord, Delivered, TopicSpec, Unavailable
 from bus.memory import MemoryBus
 from domain.records import Report
 from stack import wait_until
@@ -41,7 +41,7 @@ def reporter(bus: MemoryBus, tmp_path: Path) -> Iterator[Reporter]:
         yield reporter
 
 
-def log_of(bus: MemoryBus) -> list[Message]:
+def log_of(bus: MemoryBus) -> list[ConsumerRecord]:
     return bus.reader({(TOPIC, at): 0 for at in range(4)}).poll(0, 100_000)
 
 
@@ -230,10 +230,10 @@ def test_a_detail_that_is_too_large_does_not_cost_the_claim(
 def test_details_of_many_agents_do_not_fill_the_log(
     reporter: Reporter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for n in range(MAX_TOLD + 50):
+    for n in range(MAX_LOGGED + 50):
         reporter.report("a", f"waf-{n}", "clear", detail={"x": "y" * 2_048})
-    assert len(caplog.records) == MAX_TOLD
-    assert reporter.stripped == MAX_TOLD + 50
+    assert len(caplog.records) == MAX_LOGGED
+    assert reporter.stripped == MAX_LOGGED + 50
 
 
 def test_a_detail_of_the_largest_size_is_kept(bus: MemoryBus, reporter: Reporter) -> None:
@@ -254,7 +254,7 @@ def test_a_name_that_is_too_long_is_refused_with_a_large_detail_too(reporter: Re
 def test_a_refused_report_is_logged_once_for_each_cause_and_the_next_is_taken(
     bus: MemoryBus, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_told", set())
+    monkeypatch.setattr(process, "_logged", set())
     with capture_logs() as logs:
         for asset in ("a", "b", "c"):
             report_calmly(reporter, Report(asset, "user:eve", "clear"))
@@ -273,7 +273,7 @@ def test_a_refused_report_is_logged_once_for_each_cause_and_the_next_is_taken(
 def test_refused_reports_of_many_causes_do_not_fill_the_log(
     reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_told", {("other", str(n)) for n in range(process.MAX_TOLD)})
+    monkeypatch.setattr(process, "_logged", {("other", str(n)) for n in range(process.MAX_LOGGED)})
     with capture_logs() as logs:
         report_calmly(reporter, Report("a", "user:eve", "clear"))
     assert logs == []

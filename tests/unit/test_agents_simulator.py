@@ -12,11 +12,18 @@ from pathlib import Path
 import pytest
 
 from agents import Reporter
-from agents.incidents import LONGEST_MS, Timetable
+from agents.demo.incidents import LONGEST_MS, Timetable
+from agents.demo.simulator import SCENARIOS, parse, send, simulate
+from agents.demo.worlds import (
+    ATTACK_KINDS,
+    CONNECTIVITY_KINDS,
+    NETWORKS,
+    Orders,
+    attack,
+    connectivity,
+)
 from agents.process import OFF_MS
-from agents.simulator import SCENARIOS, parse, send, simulate
-from agents.worlds import ATTACK_KINDS, CONNECTIVITY_KINDS, NETWORKS, Orders, attack, connectivity
-from bus.base import Message, TopicSpec
+from bus.base import ConsumerRecord, TopicSpec
 from bus.memory import MemoryBus
 from domain.records import Report
 from domain.scenario_parser import load_scenarios
@@ -237,7 +244,7 @@ def test_simulator_whose_clock_is_set_waits_no_longer_and_goes_on_from_now(
     assert clock.longest_s < 10
 
 
-def log_of(bus: MemoryBus) -> list[Message]:
+def log_of(bus: MemoryBus) -> list[ConsumerRecord]:
     return bus.reader({("attack.reports", 0): 0}).poll(0, 10_000)
 
 

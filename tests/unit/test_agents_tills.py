@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.tills import RESENT_WITHIN_MS, STORES, Fleet, Invoice, Sender, parse, prices, sell
+from agents.demo.tills import RESENT_WITHIN_MS, STORES, Fleet, Invoice, Sender, parse, prices, sell
 from bus.base import Delivered, QueueFull, TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings

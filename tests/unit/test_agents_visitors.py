@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agents.tills import PRODUCTS
-from agents.visitors import browse, parse, views
+from agents.demo.tills import PRODUCTS
+from agents.demo.visitors import browse, parse, views
 from bus.base import QueueFull, TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings

@@ -7,16 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from dashboard.annotations.acknowledgements import Move, why_ended
-from dashboard.annotations.models import Acknowledgement
-from dashboard.annotations.row_marks import Ack, Mark, in_force
-from dashboard.annotations.templatetags.annotations import linked
-from dashboard.live.alarms import MOST, Alarm, Alerts, Raised
-from dashboard.live.entries import Entry
-from dashboard.live.live_view import LiveView
-from dashboard.live.messages import plain_changes
-from dashboard.live.page_filter import Filter
-from dashboard.live.subscription import Subscription
+from dashboard.board.live.consumer import plain_changes
+from dashboard.board.live.feeds import MOST, AlarmStates, Alerts, Raised
+from dashboard.board.live.live_view import LiveView
+from dashboard.board.live.page_filter import LiveRecord, PageFilter
+from dashboard.board.live.subscription import SocketSubscription
+from dashboard.watch.annotations.acknowledgements import StateChange, why_ended
+from dashboard.watch.annotations.models import Acknowledgement
+from dashboard.watch.annotations.row_marks import AckMark, RowMark, in_force
+from dashboard.watch.annotations.templatetags.annotations import linked
 from domain.scenario_parser import scenario_from_plain
 
 PLACE = ("watch.states", 0)
@@ -29,28 +28,30 @@ SCENARIO = scenario_from_plain(
 )
 
 
-def row(asset: str, state: str = "bad", offset: int = 1, since: int = 5, at: int = 5) -> Entry:
+def row(asset: str, state: str = "bad", offset: int = 1, since: int = 5, at: int = 5) -> LiveRecord:
     made = {"asset": asset, "state": state, "version": f"{offset:03d}", "severity": 0}
     made |= {"rank": 1, "doubts": []}
-    return Entry(asset, f"{offset:03d}", {**made, "since": since, "caused_at": at}, PLACE, offset)
+    return LiveRecord(
+        asset, f"{offset:03d}", {**made, "since": since, "caused_at": at}, PLACE, offset
+    )
 
 
-def mark(asset: str, revision: int = 1, notes: int = 1) -> Mark:
-    return Mark(asset, revision, None, notes)
+def mark(asset: str, revision: int = 1, notes: int = 1) -> RowMark:
+    return RowMark(asset, revision, None, notes)
 
 
 @pytest.fixture
-def live() -> tuple[LiveView, Subscription, list[int]]:
+def live() -> tuple[LiveView, SocketSubscription, list[int]]:
     """A board that shows `a`."""
     view, woken = LiveView(), list[int]()
-    subscription = Subscription("watch", lambda: woken.append(1))
+    subscription = SocketSubscription("watch", lambda: woken.append(1))
     view.subscribe(subscription)
     view.begin(subscription)
     view.settle(subscription, [row("a").row or {}], False, {PLACE: 1})
     return view, subscription, woken
 
 
-def told(view: LiveView, subscription: Subscription) -> dict[str, Any]:
+def told(view: LiveView, subscription: SocketSubscription) -> dict[str, Any]:
     """The message that the browser gets."""
     message: dict[str, Any] = msgspec.json.decode(plain_changes(view.take(subscription)))
     return message
@@ -97,7 +98,7 @@ def test_a_mark_that_comes_while_the_snapshot_is_read_is_told_after_it(live):
 
 def test_the_watched_asset_is_told_of_its_marks(live):
     view, subscription, _ = live
-    view.refilter(subscription, Filter(rows=False, watch="z"))
+    view.refilter(subscription, PageFilter(rows=False, watch="z"))
     view.begin(subscription)
     view.settle(subscription, [], False, {})
     view.annotate("watch", [mark("z", 7)])
@@ -118,7 +119,7 @@ def test_what_is_acknowledged_is_told_once_when_it_changes(live):
 # ---- alarms ---------------------------------------------------------------------------------
 
 
-def alarmed(live: Any, alarm: Alarm, *entries: Entry) -> list[Any]:
+def alarmed(live: Any, alarm: AlarmStates, *entries: LiveRecord) -> list[Any]:
     """Of which assets the browser is alarmed."""
     view, subscription, _ = live
     view.set_alarm(subscription, alarm)
@@ -129,31 +130,31 @@ def alarmed(live: Any, alarm: Alarm, *entries: Entry) -> list[Any]:
 
 def test_an_asset_that_comes_to_a_chosen_state_is_told(live):
     entries = row("a", offset=2), row("b", "odd", 3), row("c", offset=4, since=1, at=9)
-    assert alarmed(live, Alarm(frozenset(["bad"])), *entries) == ["a"]
+    assert alarmed(live, AlarmStates(frozenset(["bad"])), *entries) == ["a"]
 
 
 def test_what_follows_in_the_same_portion_hides_no_coming(live):
     comes = row("a", offset=2), row("a", offset=3, at=7)  # another agent says the same
     goes = row("b", offset=4), row("b", "good", 5, since=6, at=6)
-    gone = row("c", offset=6), Entry("c", "007", None, PLACE, 7)
+    gone = row("c", offset=6), LiveRecord("c", "007", None, PLACE, 7)
     states = frozenset(["bad"])
-    assert alarmed(live, Alarm(states), *comes, *goes, *gone) == ["a"]
+    assert alarmed(live, AlarmStates(states), *comes, *goes, *gone) == ["a"]
 
 
 def test_any_asset_or_those_that_the_filter_shows(live):
     view, subscription, _ = live
-    view.refilter(subscription, Filter(q="a"))
+    view.refilter(subscription, PageFilter(q="a"))
     view.begin(subscription)
     view.settle(subscription, [], False, {})
     states = frozenset(["bad"])
-    assert alarmed(live, Alarm(states), row("a", offset=2), row("b", offset=3)) == ["a"]
+    assert alarmed(live, AlarmStates(states), row("a", offset=2), row("b", offset=3)) == ["a"]
     entries = row("a2", offset=4), row("b2", offset=5)
-    assert alarmed(live, Alarm(states, any=True), *entries) == ["a2", "b2"]
+    assert alarmed(live, AlarmStates(states, any=True), *entries) == ["a2", "b2"]
 
 
 def test_a_storm_is_told_though_the_rows_wait_for_a_snapshot(live):
     view, subscription, _ = live
-    view.set_alarm(subscription, Alarm(frozenset(["bad"])))
+    view.set_alarm(subscription, AlarmStates(frozenset(["bad"])))
     view.apply("watch", [row(f"s{n}", offset=n + 2) for n in range(2_000)], {})
     assert subscription.stale
     view.begin(subscription)
@@ -164,9 +165,9 @@ def test_a_storm_is_told_though_the_rows_wait_for_a_snapshot(live):
 
 def test_before_the_first_snapshot_nobody_is_alarmed():
     view = LiveView()
-    subscription = Subscription("watch", lambda: None)
+    subscription = SocketSubscription("watch", lambda: None)
     view.subscribe(subscription)
-    view.set_alarm(subscription, Alarm(frozenset(["bad"])))
+    view.set_alarm(subscription, AlarmStates(frozenset(["bad"])))
     view.apply("watch", [row("a")], {})
     view.begin(subscription)
     view.settle(subscription, [], False, {})
@@ -188,7 +189,7 @@ def test_an_asset_is_told_once_in_a_message():
     [(1, 5, True), (0, 5, False), (2, 5, False), (1, 10, False), (1, 9, True)],
 )
 def test_it_holds_while_the_state_is_no_worse_and_not_calm(severity: int, now: int, holds: bool):
-    assert in_force(Ack("olga", 1, 10, 1, ""), severity, 2, now) is holds
+    assert in_force(AckMark("olga", 1, 10, 1, ""), severity, 2, now) is holds
     assert not in_force(None, severity, 2, now)
 
 
@@ -201,7 +202,7 @@ def test_it_holds_while_the_state_is_no_worse_and_not_calm(severity: int, now: i
 )  # fmt: skip
 def test_which_change_ends_it(state: str, place: str, why: str):
     ack = Acknowledgement(severity=1, place="1")
-    assert why_ended(ack, Move("watch", "a", place, 1, state, ""), SCENARIO) == why
+    assert why_ended(ack, StateChange("watch", "a", place, 1, state, ""), SCENARIO) == why
 
 
 # ---- links in notes -------------------------------------------------------------------------

@@ -14,12 +14,12 @@ import pytest
 from django.test import Client
 from web_fixtures import answer, bearer, commands_sent, make_user, sent, show
 
-from dashboard.api import commands, operations, reporting
-from dashboard.commands import submission
-from dashboard.commands.models import Command as Row
-from dashboard.core import kafka_delivery, rate_limits, times
-from dashboard.core import kafka_gateway as gateway_module
-from dashboard.core.scenarios import scenarios
+from dashboard.core.common import access, kafka, times
+from dashboard.core.common.scenarios import scenarios
+from dashboard.serve.api import operations, reporting
+from dashboard.watch.commands import api as command_api
+from dashboard.watch.commands import submission
+from dashboard.watch.commands.models import Command as Row
 from domain.fold import Bucket
 from domain.records import MAX_AHEAD, DeadLetter, Doubt, Flap, Report, StateRecord, Vote
 
@@ -186,7 +186,7 @@ def test_what_is_not_there_is_404(api, bus):
 
 def test_a_purged_asset_is_gone(api, bus):
     show("attack", "shop.example", "clear")
-    from dashboard.states.models import AssetState
+    from dashboard.core.states.models import AssetState
 
     AssetState.objects.update(purged=True)
     problem(api("get", SHOP), 404, "unknown-asset")
@@ -245,7 +245,7 @@ def test_waiting_gives_the_outcome(api, bus, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_waiting_in_vain_is_202(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(commands, "POLL_S", 0.01)
+    monkeypatch.setattr(command_api, "POLL_S", 0.01)
     start = time.monotonic()
     response = api("put", f"{SHOP}?wait=0.2", set_body())
     assert (response.status_code, response.json()["outcome"]) == (202, None)
@@ -345,7 +345,7 @@ def test_the_same_key_is_one_command(api, bus):
     key = {"Idempotency-Key": str(uuid.uuid4())}
     first = api("delete", SHOP, **key)
     Row.objects.update(status="answered", outcome="applied")
-    from dashboard.states.models import AssetState
+    from dashboard.core.states.models import AssetState
 
     AssetState.objects.all().delete()
     again = api("delete", SHOP, **key)
@@ -366,7 +366,7 @@ def test_a_key_of_another_command_is_409(api, bus):
 
 
 def test_without_a_broker_it_is_503(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kafka_delivery, "REACH_S", 0)
+    monkeypatch.setattr(kafka, "REACH_S", 0)
     bus.bus.stop()
     body = problem(api("put", SHOP, set_body()), 503, "unsent")
     assert "Kafka does not answer" in body["detail"]
@@ -374,7 +374,7 @@ def test_without_a_broker_it_is_503(api, bus, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_too_many_commands_are_429(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(submission, "COMMANDS", rate_limits.Limit("commands", 1, window=86_400))
+    monkeypatch.setattr(submission, "COMMANDS", access.Limit("commands", 1, window=86_400))
     assert api("put", SHOP, set_body()).status_code == 202
     response = api("put", SHOP, set_body())
     problem(response, 429, "too-many")
@@ -499,7 +499,7 @@ def test_a_refusal_is_answered_where_it_cannot_be_recorded(
     body = problem(api("post", REPORTS, report(state="on-fire")), 422, "invalid")
     assert "note" not in body["errors"][0]
     problem(api("post", REPORTS, [report(), report(state="on-fire")]), 503, "unsent")
-    monkeypatch.setattr(kafka_delivery, "SEND_TIMEOUT_S", -0.9)
+    monkeypatch.setattr(kafka, "SEND_TIMEOUT_S", -0.9)
     monkeypatch.setattr(bus.bus, "wait", lambda _timeout: None)
     body = problem(api("post", REPORTS, report(state="on-fire")), 422, "invalid")
     assert "note" not in body["errors"][0]
@@ -507,7 +507,7 @@ def test_a_refusal_is_answered_where_it_cannot_be_recorded(
 
 
 def test_a_refused_report_counts_towards_the_limit(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(operations, "REPORTS", rate_limits.Limit("reports", 1, window=86_400))
+    monkeypatch.setattr(operations, "REPORTS", access.Limit("reports", 1, window=86_400))
     problem(api("post", REPORTS, report(state="on-fire")), 422, "invalid")
     problem(api("post", REPORTS, report(state="on-fire")), 429, "too-many")
     assert len(sent(bus, "attack")) == 1
@@ -608,7 +608,7 @@ def test_reports_without_a_broker_are_503(api, bus, monkeypatch: pytest.MonkeyPa
 
 def test_reports_that_are_not_confirmed_say_so(api, bus, monkeypatch: pytest.MonkeyPatch):
 
-    monkeypatch.setattr(kafka_delivery, "SEND_TIMEOUT_S", -0.9)
+    monkeypatch.setattr(kafka, "SEND_TIMEOUT_S", -0.9)
     monkeypatch.setattr(bus.bus, "wait", lambda _timeout: None)
     bus.bus.stop()
     body = problem(api("post", REPORTS, report()), 503, "unsent")
@@ -617,7 +617,7 @@ def test_reports_that_are_not_confirmed_say_so(api, bus, monkeypatch: pytest.Mon
 
 
 def test_too_many_reports_are_429(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(operations, "REPORTS", rate_limits.Limit("reports", 3, window=86_400))
+    monkeypatch.setattr(operations, "REPORTS", access.Limit("reports", 3, window=86_400))
     assert api("post", REPORTS, [report()] * 2).status_code == 202
     problem(api("post", REPORTS, [report()] * 2), 429, "too-many")
     assert api("post", REPORTS, report()).status_code == 202
@@ -632,4 +632,4 @@ def test_one_producer_for_all_threads(bus):
     for thread in threads:
         thread.join()
     assert len({id(producer) for producer in made}) == 1
-    assert gateway_module.gateway() is bus
+    assert kafka.gateway() is bus

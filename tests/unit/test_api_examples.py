@@ -23,12 +23,12 @@ from web_fixtures import (
     show,
 )
 
-from dashboard.api.api import api
-from dashboard.api.examples import COMMAND, OF_OPERATION, PARAMETERS
-from dashboard.commands import submission
-from dashboard.commands.models import Command as Row
-from dashboard.core import times
-from dashboard.core.scenarios import scenarios
+from dashboard.core.common import times
+from dashboard.core.common.scenarios import scenarios
+from dashboard.serve.api.api import api
+from dashboard.serve.api.examples import COMMAND, OF_OPERATION, PARAMETERS
+from dashboard.watch.commands import submission
+from dashboard.watch.commands.models import Command as Row
 
 pytestmark = pytest.mark.django_db
 

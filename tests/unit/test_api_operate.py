@@ -13,13 +13,13 @@ from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
 from web_fixtures import bearer, make_user
 
-from dashboard.checkpoints.models import Divergence, FoldSnapshot, SinkOffset
-from dashboard.core import metrics as names
-from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.times import now_ms
-from dashboard.dead_letters.models import DeadLetter
-from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.materialiser.worker import Materialiser
+from dashboard.core.common import metrics
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.models import BucketStatus, JobProgress
+from dashboard.core.states.models import Divergence, FoldSnapshot, SinkOffset
+from dashboard.operate.dead_letters.models import DeadLetter
+from dashboard.serve.materialiser.worker import Materialiser
 
 pytestmark = pytest.mark.django_db
 
@@ -252,7 +252,9 @@ def test_metrics_count_the_open_dead_letters_by_reason_and_alarms_begin_at_0(bus
 def test_metrics_tell_of_the_workers_runs_and_of_snapshots(bus, headers):
     for n, (status, ended) in enumerate((("SUCCESS", 100), ("SUCCESS", 50), ("FAILURE", 70))):
         run = TaskResult.objects.create(
-            task_id=str(n), task_name="dashboard.materialiser.tasks.apply_retention", status=status
+            task_id=str(n),
+            task_name="dashboard.serve.materialiser.tasks.apply_retention",
+            status=status,
         )
         at = datetime.fromtimestamp(ended, UTC)
         TaskResult.objects.filter(pk=run.pk).update(
@@ -275,10 +277,10 @@ def test_nothing_is_told_that_no_document_names(bus, headers):
     Client().get("/api/v1/job", headers=headers)
     beat()
     ours = {name for name, _ in scrape(headers) if name.startswith("tallyboard_")}
-    told = {each.name for each in vars(names).values() if isinstance(each, names.Metric)}
+    told = {each.name for each in vars(metrics).values() if isinstance(each, metrics.Metric)}
     counted = {
         f"{family.name}_total"
-        for each in vars(names).values()
+        for each in vars(metrics).values()
         if isinstance(each, Counter)
         for family in each.describe()
     }

@@ -10,9 +10,10 @@ from django.test import Client
 from prometheus_client import REGISTRY
 from web_fixtures import bearer, make_user, sent, show
 
-from dashboard.api import auth, operations, problems
-from dashboard.core.kafka_gateway import Gateway
-from dashboard.core.rate_limits import Limit
+from dashboard.core.api import problems, router
+from dashboard.core.common.access import Limit
+from dashboard.core.common.kafka import Gateway
+from dashboard.serve.api import operations
 
 pytestmark = pytest.mark.django_db
 
@@ -128,7 +129,7 @@ def test_too_much_is_not_sent_back(bus, headers):
 def test_a_user_who_asks_too_much_is_told_when_to_go_on(
     bus, headers, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(auth, "REQUESTS", Limit("requests", 2, window=86_400))
+    monkeypatch.setattr(router, "REQUESTS", Limit("requests", 2, window=86_400))
     labels = {"limit": "requests"}
     before = REGISTRY.get_sample_value("tallyboard_limited_total", labels) or 0
     statuses = [Client().get("/api/v1/job", headers=headers).status_code for _ in range(3)]

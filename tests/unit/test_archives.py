@@ -17,7 +17,7 @@ from ops import jars
 from ops.broker import BrokerProblem, prepare
 from ops.jars_lock import as_toml, changes
 from streaming import kernel
-from streaming.session import VersionProblem, check_archives
+from streaming.spark.session import VersionProblem, check_archives
 
 
 def sha256(content: bytes) -> str:
@@ -137,7 +137,7 @@ def test_the_lock_has_every_pinned_module_and_what_comes_with_it() -> None:
 def test_a_fetch_of_something_else_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def send(pins: jars.Pins, work: Path, _say: object) -> None:
+    def send(pins: jars.JarPins, work: Path, _say: object) -> None:
         for group in pins.groups:
             (work / "jars" / group.name).mkdir(parents=True)
             for key in read_lock()[group.name]:

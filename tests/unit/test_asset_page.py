@@ -15,24 +15,23 @@ from django.test import Client
 from web_fixtures import make_user
 from world import World
 
-from bus.base import Message
-from dashboard.board import asset_page, log_records, record_views
-from dashboard.board.asset_page import unheard_agents
-from dashboard.board.log_records import NotShown, fetch, show
-from dashboard.board.timeline import PAGE, timeline
-from dashboard.commands.models import Command as Row
-from dashboard.core.rate_limits import Limit
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import exact_span, now_ms
-from dashboard.dead_letters.models import DeadLetter
-from dashboard.job.job_clock import log_time
-from dashboard.job.models import BucketStatus
-from dashboard.live.shared_live_view import live_view
-from dashboard.rules.models import RuleRecord
-from dashboard.states.models import AssetState, Transition
+from bus.base import ConsumerRecord
+from dashboard.board.assets import asset_page, log_records
+from dashboard.board.assets.asset_page import PAGE, timeline, unreported_agents
+from dashboard.board.assets.log_records import NotShown, fetch, show
+from dashboard.board.live.live_view import live_view
+from dashboard.core.common.access import Limit
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import exact_span, now_ms
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.job.status import log_time
+from dashboard.core.rules.models import RuleRecord
+from dashboard.core.states.models import AssetState, Transition
+from dashboard.operate.dead_letters.models import DeadLetter
+from dashboard.watch.commands.models import Command as Row
 from domain.records import Record, Report
 from domain.version import Version
-from streaming.rules import dump_rule
+from streaming.fold.rules import dump_rule
 from wire.partitioner import partition_of
 from wire.source import encode_report, encode_scenario, encode_tick
 
@@ -130,12 +129,12 @@ def test_unheard_agents_are_those_that_the_history_names(client: Client, world: 
     world.command("purge", ASSET)
     world.report(ASSET, "clear", "waf-3", "waf-4")
     world.write()
-    assert {one.agent for one in unheard_agents("attack", ASSET, {"waf-3", "waf-4"})} == {
+    assert {one.agent for one in unreported_agents("attack", ASSET, {"waf-3", "waf-4"})} == {
         "waf-1",
         "waf-2",
     }
     assert "Without a vote waf-2 changed the state" in text(client.get(PATH))
-    assert unheard_agents("attack", "other", set()) == []
+    assert unreported_agents("attack", "other", set()) == []
 
 
 MINUTE = 60_000
@@ -323,7 +322,7 @@ def test_reminders_push_no_agent_out_of_the_history(world: World, monkeypatch: p
         world.later(61_000)
     world.write()
     assert Transition.objects.filter(kind="reminder").count() == 4
-    assert [one.agent for one in unheard_agents("attack", ASSET, set())] == ["waf-1"]
+    assert [one.agent for one in unreported_agents("attack", ASSET, set())] == ["waf-1"]
 
 
 def test_what_has_no_place_in_the_log_comes_first_for_a_while(world: World):
@@ -468,7 +467,7 @@ def test_a_user_fetches_so_many_at_most(
     client: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ):
     cache.clear()
-    monkeypatch.setattr(record_views, "FETCHES", Limit("fetches", 2, window=86_400))
+    monkeypatch.setattr(log_records, "FETCHES", Limit("fetches", 2, window=86_400))
     statuses = [client.get("/s/attack/record/0/0/").status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
 
@@ -485,8 +484,8 @@ def test_a_process_fetches_so_many_at_once(world: World):
     assert fetch(world.bus, "attack.reports", 0, 0).offset == 0
 
 
-def message(value: bytes | None, key: bytes | None = None) -> Message:
-    return Message("attack.reports", 0, 7, 1_000, key, value, (("h", b"\xff\x00"),))
+def message(value: bytes | None, key: bytes | None = None) -> ConsumerRecord:
+    return ConsumerRecord("attack.reports", 0, 7, 1_000, key, value, (("h", b"\xff\x00"),))
 
 
 def test_what_the_job_reads_in_a_record(world: World):
@@ -505,7 +504,7 @@ def test_what_the_job_reads_in_a_record(world: World):
     assert dict(show(message(None), 4).facts)["reason"] == "not-json"
 
 
-def report_of(**fields: Any) -> Message:
+def report_of(**fields: Any) -> ConsumerRecord:
     """A report on `a` by `w`, whatever its other fields are."""
     value = json.dumps({"type": "report", "agent": "w", "state": "clear", **fields})
     return message(value.encode(), b"a")

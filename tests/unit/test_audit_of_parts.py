@@ -14,29 +14,29 @@ from ops import inventory, vulnerability_audit
 from ops.advisories import (
     Advisories,
     Advisory,
+    AdvisoryMatch,
     Affected,
     CopyProblem,
-    Finding,
     Range,
     is_affected,
     read_copy,
 )
-from ops.inventory import Part, jar_part, python_parts, script_parts
+from ops.inventory import Dependency, jar_part, python_parts, script_parts
 from ops.setup import PRODUCT_LOCK
 
 NOW = datetime.now(UTC)
 PARTS = [
-    Part("PyPI", "Django_Like", "5.2.9", ("aa",)),
-    Part(
+    Dependency("PyPI", "Django_Like", "5.2.9", ("aa",)),
+    Dependency(
         "Maven",
         "org.example:shaded",
         "2.0",
         ("bb",),
         "shaded-2.0.jar",
-        (Part("Maven", "io.netty:netty-codec", "4.1.9.Final"),),
+        (Dependency("Maven", "io.netty:netty-codec", "4.1.9.Final"),),
     ),
-    Part("Maven", "oro", "2.0.8", ("cc",), "oro-2.0.8.jar"),
-    Part("npm", "uplot", "1.6.32", ("dd",), "uPlot.js"),
+    Dependency("Maven", "oro", "2.0.8", ("cc",), "oro-2.0.8.jar"),
+    Dependency("npm", "uplot", "1.6.32", ("dd",), "uPlot.js"),
 ]
 
 
@@ -226,7 +226,8 @@ def test_versions_are_compared_as_maven_does(
     import msgspec
 
     assert (
-        is_affected(Part("Maven", "g:a", version), msgspec.convert(affected, Affected)) is expected
+        is_affected(Dependency("Maven", "g:a", version), msgspec.convert(affected, Affected))
+        is expected
     )
 
 
@@ -236,7 +237,7 @@ def test_a_limit_that_github_notes_beside_counts(version: str, expected: bool) -
         ranges=[Range("ECOSYSTEM", [ZERO])],
         database_specific={"last_known_affected_version_range": "<= 1.2.3"},
     )
-    assert is_affected(Part("Maven", "g:a", version), noted) is expected
+    assert is_affected(Dependency("Maven", "g:a", version), noted) is expected
 
 
 def test_an_accepted_finding_stands_until_its_day(tmp_path: Path) -> None:
@@ -245,10 +246,10 @@ def test_an_accepted_finding_stands_until_its_day(tmp_path: Path) -> None:
         '[[accepted]]\nid = "CVE-1"\npackage = "oro"\nreason = "not reached"\nuntil = 2026-12-31\n'
     )
     (entry,) = vulnerability_audit.read_accepted(path)
-    finding = Finding(PARTS[2], Advisory("GHSA-9", aliases=["CVE-1"]), "")
+    finding = AdvisoryMatch(PARTS[2], Advisory("GHSA-9", aliases=["CVE-1"]), "")
     assert entry.covers(finding, date(2026, 12, 31))
     assert not entry.covers(finding, date(2027, 1, 1))
-    assert not entry.covers(Finding(PARTS[3], finding.advisory, ""), date(2026, 12, 31))
+    assert not entry.covers(AdvisoryMatch(PARTS[3], finding.advisory, ""), date(2026, 12, 31))
 
 
 def test_accepted_findings_are_not_counted(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +296,7 @@ def test_an_archive_is_named_by_its_lock_by_itself_or_by_its_file(tmp_path: Path
     bare = tmp_path / "zstd-jni-1.5.7-7.jar"
     with zipfile.ZipFile(bare, "w"):
         pass
-    assert jar_part(bare, bare.name, "ab", {}) == Part(
+    assert jar_part(bare, bare.name, "ab", {}) == Dependency(
         "Maven", "zstd-jni", "1.5.7-7", ("ab",), bare.name
     )
     assert jar_part(bare, bare.name, "ab", {"zstd-jni": "com.github.luben"}).name == (

@@ -15,32 +15,45 @@ import pytest
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
-from dashboard.batch_queries.snapshots import newest_before
-from dashboard.checkpoints.models import FoldSnapshot
-from dashboard.state_store.comparison import BEHIND, BOARD_BEHIND, DIFFERS, EQUAL, Board, judge
-from dashboard.state_store.record_lines import lines
+from dashboard.core.states.models import FoldSnapshot
+from dashboard.operate.requests.batch_queries import newest_before
+from dashboard.operate.requests.state_store import (
+    BEHIND,
+    BOARD_BEHIND,
+    DIFFERS,
+    EQUAL,
+    Board,
+    judge,
+    lines,
+)
 from domain.fold import Bucket
 from domain.overlay import overlaid
 from domain.records import Doubt, Flap, Report, Vote
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
 from stack import wait_until
-from streaming.batch_queries import runner
-from streaming.batch_queries.comparison import (
+from streaming.queries import runner
+from streaming.queries.comparison import (
     MOST_PAIRS,
     History,
+    HistoryTally,
     Matched,
-    Tally,
-    Transition,
+    StateTransition,
     compare,
     match,
     transitions,
 )
-from streaming.batch_queries.errors import QueryRefused
-from streaming.batch_queries.log_times import Times
-from streaming.batch_queries.replay_window import Window, begin_with, choose, warm_up, window_of
-from streaming.batch_queries.runner import BatchQueries
-from streaming.checkpoint import Epoch
+from streaming.queries.protocol import QueryRefused
+from streaming.queries.replay_window import (
+    AppendTimes,
+    ReplayWindow,
+    begin_with,
+    choose,
+    warm_up,
+    window_of,
+)
+from streaming.queries.runner import BatchQueries
+from streaming.state.checkpoint import Epoch
 from wire.batch_query import (
     MOST_DIFFERENT,
     MOST_MOMENTS,
@@ -52,7 +65,7 @@ from wire.batch_query import (
     parameters_of,
     portions,
 )
-from wire.job import Control, Outcome, Step, UnreadableJobRecord
+from wire.job import AskStep, Control, Outcome, UnreadableJobRecord
 from wire.snapshot import dump_snapshot
 
 RULE = scenario_from_plain(
@@ -116,7 +129,7 @@ def test_each_transition_is_counted_once_however_many_there_are() -> None:
 
 
 def test_totals_by_state_and_assets_that_differ() -> None:
-    tally = Tally(1000, 2000, RULE)
+    tally = HistoryTally(1000, 2000, RULE)
     compare(
         tally,
         [
@@ -139,7 +152,7 @@ def test_totals_by_state_and_assets_that_differ() -> None:
 
 
 def test_what_is_told_of_the_assets_is_bounded() -> None:
-    tally = Tally(0, 10_000, RULE)
+    tally = HistoryTally(0, 10_000, RULE)
     flicker = [(at, "ab"[at % 2]) for at in range(3 * MOST_MOMENTS)]
     compare(tally, [History("worst", flicker, [])])
     compare(tally, (History(f"n{at}", [(1, "clear")], []) for at in range(MOST_DIFFERENT + 10)))
@@ -150,7 +163,7 @@ def test_what_is_told_of_the_assets_is_bounded() -> None:
 
 
 def test_kinds_are_from_and_to() -> None:
-    assert Transition(1, "a", "b").kind == ("a", "b")
+    assert StateTransition(1, "a", "b").kind == ("a", "b")
     assert [one.before for one in transitions("x", [(1, "a"), (2, "b")])] == ["x", "a"]
 
 
@@ -181,7 +194,7 @@ def filled() -> MemoryBus:
 
 @pytest.mark.parametrize(("since", "offset"), [(0, 0), (1, 1), (50_000, 50), (99_001, 100)])
 def test_an_offset_is_found_by_time(since: int, offset: int) -> None:
-    with Times(filled()) as times:
+    with AppendTimes(filled()) as times:
         assert times.first_since(("sites.reports", 0), 0, 100, since) == offset
 
 
@@ -208,7 +221,7 @@ def test_a_window_that_holds_nothing_is_refused(since: int) -> None:
 
 
 def test_too_long_a_window_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.batch_queries.replay_window.MOST_RECORDS", 54)
+    monkeypatch.setattr("streaming.queries.replay_window.MOST_RECORDS", 54)
     window = window_of(filled(), "sites.reports", 60_000, [RULE, RULE])
     with pytest.raises(QueryRefused, match=r"55 records with what .* at most 54"):
         window.check()
@@ -273,10 +286,10 @@ def test_the_newest_snapshot_before_a_moment_is_taken_of_each_partition() -> Non
     assert newest_before(kept, 100) == {}
 
 
-def windowed(*lengths: tuple[int, int, int]) -> Window:
+def windowed(*lengths: tuple[int, int, int]) -> ReplayWindow:
     """Partitions with a log from and to these offsets, begun without state at the third."""
     places = {("sites.reports", at): each for at, each in enumerate(lengths)}
-    return Window(
+    return ReplayWindow(
         {place: (begin, end) for place, (begin, end, _) in places.items()},
         {place: offset for place, (_, _, offset) in places.items()},
         dict.fromkeys(places, Began("empty", 7)),
@@ -305,7 +318,7 @@ def test_a_snapshot_that_does_not_meet_the_log_is_left_out() -> None:
 def test_of_too_many_records_the_farthest_snapshot_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streaming.batch_queries.replay_window.MOST_RECORDS", 119)
+    monkeypatch.setattr("streaming.queries.replay_window.MOST_RECORDS", 119)
     window, chosen = choose(windowed((0, 100, 90), (0, 100, 90)), "sites", offered(50, 30))
     assert [place[1] for place in chosen] == [0]
     assert "more than 119 records" in window.began["sites.reports", 1].why
@@ -416,13 +429,13 @@ class Answers:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
-        self.steps: list[Step] = []
+        self.steps: list[AskStep] = []
         self.answers: dict[str, tuple[Outcome, str]] = {}
 
     def begin_batch_query(self, ask: Control) -> None:
         self.begun.append(ask.id)
 
-    def step(self, _ask: Control, step: Step) -> None:
+    def step(self, _ask: Control, step: AskStep) -> None:
         self.steps.append(step)
 
     def answer(self, ask: Control, outcome: Outcome, why: str = "") -> None:
@@ -491,7 +504,7 @@ def test_one_at_a_time_and_a_cancelled_one_makes_room(says: Any) -> None:
     begin_other("c")
     assert "another errand" in answers.answers["c"][1]
     followed(errands, lambda: answers.steps)
-    assert answers.steps[0] == Step(1, 2, "rows")
+    assert answers.steps[0] == AskStep(1, 2, "rows")
     errands.cancel(Control("x", "kernel", "cancel", "eve", "no", {"ask": "b"}))
     assert answers.answers["x"] == ("refused", "it is not under way")
     errands.cancel(Control("y", "kernel", "cancel", "eve", "enough", {"ask": "a"}))

@@ -19,28 +19,27 @@ from histories import History, seeded
 from pyspark.sql.streaming.tws_tester import TwsTester
 from sinks import PlayedJob
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from bus.memory import MemoryBus
-from dashboard.checkpoints.models import FoldSnapshot, LogBound
-from dashboard.job.models import BucketStatus
-from dashboard.materialiser.worker import Materialiser
-from dashboard.reconciliation import log_bounds as kept
-from dashboard.reconciliation.comparison import Reconciler
-from dashboard.reconciliation.partition_replay import Replay
-from dashboard.reconciliation.snapshots import Snapshots, take
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.rules import log_replay
+from dashboard.core.rules.log_replay import PartitionReplay, Snapshots, take
+from dashboard.core.rules.reconciliation import Reconciler
+from dashboard.core.states.models import FoldSnapshot, LogBound
+from dashboard.serve.materialiser.worker import Materialiser
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import Report, StateRecord, Tick
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from stack import wait_until
-from streaming.bounds import in_log, known, merged, remember
-from streaming.checkpoint import Epoch, current_epoch, raise_epoch
-from streaming.epoch_start import EpochStart, begin, bound, start_of
-from streaming.plan import Plan
-from streaming.processor import TallyProcessor
-from streaming.rules import dump_rule
-from wire.job import Control, Progress, encode
+from streaming.fold.epochs import EpochStart, begin, bound, start_of
+from streaming.fold.plan import Plan
+from streaming.fold.processor import TallyProcessor
+from streaming.fold.rules import dump_rule
+from streaming.state.buckets import in_log, known, merged, remember
+from streaming.state.checkpoint import Epoch, current_epoch, raise_epoch
+from wire.job import Control, QueryReport, encode
 from wire.source import decode_placed
 
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml", demo=True)
@@ -134,9 +133,13 @@ def test_the_python_engine_and_the_readers_agree(seed: int, batch: int) -> None:
         at = applied_time(bounds, one.offset, one.time, bucket.clock)
         wanted += len(bucket.apply(record, one.offset, at))
 
-    replay = Replay("watch", 0, 1, kept.Terms(tuple(bounds)), Bucket(history.scenario, 0, 4))
+    replay = PartitionReplay(
+        "watch", 0, 1, log_replay.Terms(tuple(bounds)), Bucket(history.scenario, 0, 4)
+    )
     for one in entries:
-        replay.feed(Message("watch.reports", 0, one.offset, one.time, one.key, one.value, ()))
+        replay.feed(
+            ConsumerRecord("watch.reports", 0, one.offset, one.time, one.key, one.value, ())
+        )
     assert replay.bucket is not None
     assert replay.bucket.clock == bucket.clock < max(times)
     assert replay.bucket.assets == bucket.assets
@@ -267,19 +270,21 @@ def _ask(id_: str, parameters: dict[str, object]) -> Control:
 # ---- known to who folds here --------------------------------------------------------------------
 
 
-def progress(epoch: int, **bounds: list[Bound]) -> Progress:
+def progress(epoch: int, **bounds: list[Bound]) -> QueryReport:
     named = {name.replace("_", "/"): tuple(held) for name, held in bounds.items()}
-    return Progress("kernel", START, "running", epoch, bounds=named)
+    return QueryReport("kernel", START, "running", epoch, bounds=named)
 
 
 @pytest.mark.django_db
 def test_what_was_told_last_of_a_bucket_is_kept() -> None:
-    kept.take_in([progress(2, attack_0=[(5, 10)]), progress(3, attack_0=[(5, 10), (9, 20)])])
-    assert kept.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
-    kept.take_in([progress(2, attack_0=[(1, 1)], attack_1=[(4, 4)]), progress(4)])
-    assert kept.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
-    assert kept.terms_of("attack", 1).bounds == ((4, 4),)
-    assert kept.terms_of("attack", 2) == kept.Terms()
+    log_replay.ingest_bounds(
+        [progress(2, attack_0=[(5, 10)]), progress(3, attack_0=[(5, 10), (9, 20)])]
+    )
+    assert log_replay.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
+    log_replay.ingest_bounds([progress(2, attack_0=[(1, 1)], attack_1=[(4, 4)]), progress(4)])
+    assert log_replay.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
+    assert log_replay.terms_of("attack", 1).bounds == ((4, 4),)
+    assert log_replay.terms_of("attack", 2) == log_replay.Terms()
     assert LogBound.objects.get(pk="attack/0").epoch == 3
 
 
@@ -290,8 +295,11 @@ def test_what_was_told_last_of_a_bucket_is_kept() -> None:
 def test_a_snapshot_with_a_clock_that_no_longer_counts_does_not_fit(
     clock: int, had: str, fits: bool
 ) -> None:
-    assert kept.fits(FoldSnapshot(clock=clock, bounds=had), kept.Terms(((100, 10),))) is fits
-    assert kept.fits(FoldSnapshot(clock=clock, bounds=had), kept.Terms())
+    assert (
+        log_replay.fits(FoldSnapshot(clock=clock, bounds=had), log_replay.Terms(((100, 10),)))
+        is fits
+    )
+    assert log_replay.fits(FoldSnapshot(clock=clock, bounds=had), log_replay.Terms())
 
 
 class World:
@@ -328,7 +336,7 @@ class World:
         self.job = PlayedJob(self.bus, SCENARIOS.values(), epoch=2)
         self.job.bounds = {f"attack/{at}": [(bound, end)] for (_, at), (_, end) in edges.items()}
         told = {name: tuple(held) for name, held in self.job.bounds.items()}
-        record = Progress("python", self.now, "running", 2, bounds=told)
+        record = QueryReport("python", self.now, "running", 2, bounds=told)
         self.job.producer.send_and_wait(self.job.topics.progress, b"python", encode(record))
         self.catch_up()
         return self.job.bounds

@@ -11,7 +11,7 @@ from django.core.cache import cache
 from django.test import Client
 from web_fixtures import bearer, make_user, memory_bus, show
 
-from dashboard.core.scenarios import scenarios
+from dashboard.core.common.scenarios import scenarios
 
 pytestmark = pytest.mark.django_db
 

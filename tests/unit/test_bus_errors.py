@@ -5,7 +5,7 @@ from __future__ import annotations
 import confluent_kafka as ck
 import pytest
 
-from bus.base import BusError, LoginRefused, NotPermitted, Refused, Unavailable, no_answer
+from bus.base import AccessRefused, BusError, LoginRefused, NotPermitted, Unavailable, no_answer
 from bus.kafka_errors import Login, ProducerRefusals, bus_error, refused
 
 WORDS = "sasl_ssl://kafka-1:9093/bootstrap: SASL authentication error: no (after 3ms in state AUTH)"
@@ -69,7 +69,7 @@ def test_a_refused_login_names_the_setting_and_no_broker(code, words, setting):
 )
 def test_a_broker_that_goes_away_refuses_nobody(code, words):
     error = bus_error(ck.KafkaError(code, words))
-    assert not isinstance(error, Refused)
+    assert not isinstance(error, AccessRefused)
     assert no_answer(error).startswith("Kafka does not answer: ")
 
 

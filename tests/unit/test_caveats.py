@@ -10,17 +10,17 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from state_records import Record, as_read, doubt, record, vote
 
-from bus.base import Message
-from dashboard.core.scenarios import scenarios, topics
-from dashboard.filter_language.parser import parse
-from dashboard.filters import search
-from dashboard.materialiser.batch import sort_out
-from dashboard.materialiser.writer import write
-from dashboard.states import queries
-from dashboard.states.board_rows import VOTES_SHOWN, cause_text, order_of, row_of
-from dashboard.states.caveats import DOUBTS, LEAST_RANK, NAMED, rank_of, ranks_of
-from dashboard.states.record_rows import COLUMNS, read
-from dashboard.states.record_rows import row_of as columns_of
+from bus.base import ConsumerRecord
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.states import queries
+from dashboard.core.states.board_rows import VOTES_SHOWN, cause_text, order_of, row_of
+from dashboard.core.states.caveats import DOUBTS, LEAST_RANK, NAMED, rank_of, ranks_of
+from dashboard.core.states.filter_parser import parse
+from dashboard.core.states.rows import COLUMNS, read
+from dashboard.core.states.rows import record_row as columns_of
+from dashboard.serve.materialiser.batch import sort_out
+from dashboard.serve.materialiser.writer import write
+from dashboard.watch.filters import search
 from domain.records import CAUSE_TYPES
 from wire.sink import CauseValue, UnreadableState
 
@@ -36,7 +36,9 @@ def put(*made: Record) -> None:
     """Have these records materialised, each in a batch of its own."""
     topic = topics().states("attack")
     for offset, one in enumerate(made):
-        message = Message(topic, 0, offset, 0, one["asset"].encode(), msgspec.json.encode(one), ())
+        message = ConsumerRecord(
+            topic, 0, offset, 0, one["asset"].encode(), msgspec.json.encode(one), ()
+        )
         write(sort_out([message], topics()), scenarios(), NOW)
 
 
@@ -214,7 +216,7 @@ def test_counts_follow_each_record():
 # ---- filters ------------------------------------------------------------------------------------
 
 
-def find(text: str) -> queries.Found:
+def find(text: str) -> queries.BoardResult:
     scenario = scenarios()["attack"]
     wanted = parse(text, scenario, NOW)
     return search.find(scenario, (), wanted, NOW, after=None, limit=10, skip=())

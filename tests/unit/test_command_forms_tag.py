@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from state_records import as_read, record
 from web_fixtures import make_user
 
-from dashboard.commands.models import Command as Row
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.watch.commands.models import Command as Row
 
 pytestmark = pytest.mark.django_db
 

@@ -13,9 +13,9 @@ from django.test import Client
 from web_fixtures import answer, commands_sent, make_user, show
 
 from bus.base import OnDelivery, Unavailable
-from dashboard.commands import submission
-from dashboard.commands.models import Command as Row
-from dashboard.core import kafka_delivery, rate_limits, times
+from dashboard.core.common import access, kafka, times
+from dashboard.watch.commands import submission
+from dashboard.watch.commands.models import Command as Row
 
 pytestmark = pytest.mark.django_db
 
@@ -189,7 +189,7 @@ def test_somebody_elses_id_is_refused(client: Client, bus):
 def test_without_a_broker_it_says_so_and_sends_once_it_is_back(
     client: Client, bus, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(kafka_delivery, "REACH_S", 0)
+    monkeypatch.setattr(kafka, "REACH_S", 0)
     bus.bus.stop()
     data = fields(reason="typed with care")
     response = client.post(url("set"), data)
@@ -273,7 +273,7 @@ def test_a_command_that_never_left_is_not_sending_for_ever(client: Client, bus):
 
 
 def test_too_many_commands_are_held_back(client: Client, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(submission, "COMMANDS", rate_limits.Limit("commands", 2, window=86_400))
+    monkeypatch.setattr(submission, "COMMANDS", access.Limit("commands", 2, window=86_400))
     assert [client.post(url("set"), fields()).status_code for _ in range(3)] == [302, 302, 429]
     assert len(commands_sent(bus, "attack")) == 2
 

@@ -20,7 +20,7 @@ from agents.probe import variables
 from config.entry import unknown_settings
 from config.secret_files import SUFFIX
 from config.settings import PREFIX, SECRETS, Settings
-from dashboard.server.limits import SPARE
+from dashboard.serve.server.request_limits import SPARE
 from ops.processes import processes
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from refused_records import OF_PIPELINE, OUTCOMES, Counted, Letter, all_topics, outcomes, readers
 
-from dashboard.dead_letters.diagnosis import ADVICE, Sample, fault_of
-from dashboard.dead_letters.models import DeadLetter
+from dashboard.operate.dead_letters.diagnosis import ADVICE, Sample, fault_of
+from dashboard.operate.dead_letters.models import DeadLetter
 from domain.records import DEAD_LETTER_REASONS, LETTER_REASONS, SCHEMA_MISMATCH, SET_ASIDE
 from stack import ROOT
 from wire.signature import FAULTS
@@ -33,9 +33,9 @@ FOLDERS = (
 REFUSING = {"DeadLetter", "DeadRecord", "Unreadable"}
 """What is made with a reason first."""
 WRITERS = {
-    "streaming/processor.py": set(DEAD_LETTER_REASONS),
-    "streaming/quarantine.py": {SET_ASIDE},
-    "streaming/request_auth.py": set(FAULTS),
+    "streaming/fold/processor.py": set(DEAD_LETTER_REASONS),
+    "streaming/state/quarantine.py": {SET_ASIDE},
+    "streaming/requests/queue.py": set(FAULTS),
     "streaming/pipelines/records.py": {SCHEMA_MISMATCH},
 }
 """The modules that write dead letters, and for which reasons; the kernel's are compared with the

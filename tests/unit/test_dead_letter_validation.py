@@ -9,7 +9,7 @@ import pytest
 from judge import Judged, Key
 from sharedlog import PARTITIONS, shared_log
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from wire.topics import Topics
 
 TOPICS = Topics("test.")
@@ -26,25 +26,27 @@ def judged() -> Judged:
 
 
 @pytest.fixture
-def states(judged: Judged) -> list[Message]:
+def states(judged: Judged) -> list[ConsumerRecord]:
     """Return what a job that is right would have written, last versions twice."""
     keys = list(judged.emissions)
     return [
-        Message(key.topic, 0, at, 0, *judged.emissions[key])
+        ConsumerRecord(key.topic, 0, at, 0, *judged.emissions[key])
         for at, key in enumerate([*keys, *keys[-50:]])
     ]
 
 
 @pytest.fixture
-def dead(judged: Judged) -> list[Message]:
+def dead(judged: Judged) -> list[ConsumerRecord]:
     """The dead letters of such a job."""
     return [
-        Message(TOPICS.dead_letters, 0, at, 0, *content)
+        ConsumerRecord(TOPICS.dead_letters, 0, at, 0, *content)
         for at, content in enumerate(judged.dead.values())
     ]
 
 
-def complaint(judged: Judged, states: Sequence[Message], dead: Sequence[Message]) -> str:
+def complaint(
+    judged: Judged, states: Sequence[ConsumerRecord], dead: Sequence[ConsumerRecord]
+) -> str:
     """Return what the judge says of them."""
     with pytest.raises(AssertionError) as failed:
         judged.check(states, dead)
@@ -53,12 +55,14 @@ def complaint(judged: Judged, states: Sequence[Message], dead: Sequence[Message]
     return text
 
 
-def test_what_is_right_passes(judged: Judged, states: list[Message], dead: list[Message]) -> None:
+def test_what_is_right_passes(
+    judged: Judged, states: list[ConsumerRecord], dead: list[ConsumerRecord]
+) -> None:
     judged.check(states, dead)
 
 
 def test_another_field_is_named_with_the_history(
-    judged: Judged, states: list[Message], dead: list[Message]
+    judged: Judged, states: list[ConsumerRecord], dead: list[ConsumerRecord]
 ) -> None:
     at = next(i for i, m in enumerate(states) if b'"expires":null' in (m.value or b""))
     value = (states[at].value or b"").replace(b'"expires":null', b'"expires":7', 1)
@@ -69,7 +73,7 @@ def test_another_field_is_named_with_the_history(
 
 
 def test_other_bytes_and_other_headers_are_told(
-    judged: Judged, states: list[Message], dead: list[Message]
+    judged: Judged, states: list[ConsumerRecord], dead: list[ConsumerRecord]
 ) -> None:
     at = next(i for i, m in enumerate(states) if m.value is not None)
     spaced = replace(states[at], value=b" " + (states[at].value or b""))
@@ -80,21 +84,21 @@ def test_other_bytes_and_other_headers_are_told(
 
 
 def test_a_version_too_many_is_told(
-    judged: Judged, states: list[Message], dead: list[Message]
+    judged: Judged, states: list[ConsumerRecord], dead: list[ConsumerRecord]
 ) -> None:
     extra = replace(states[0], headers=(("version", b"1.999999.0"),))
     assert "no such version" in complaint(judged, [*states, extra], dead)
 
 
 def test_a_version_that_is_missing_is_told(
-    judged: Judged, states: list[Message], dead: list[Message]
+    judged: Judged, states: list[ConsumerRecord], dead: list[ConsumerRecord]
 ) -> None:
     assert "1 of" in complaint(judged, states[1:], dead)
     assert "missing" in complaint(judged, states, dead[1:])
 
 
 def test_versions_that_come_in_another_order_are_told(
-    judged: Judged, states: list[Message], dead: list[Message]
+    judged: Judged, states: list[ConsumerRecord], dead: list[ConsumerRecord]
 ) -> None:
     asset = next(key for key in judged.emissions if _versions(judged, key) > 2)
     places = [i for i, m in enumerate(states) if (m.topic, m.key) == _place(asset)]
@@ -104,7 +108,7 @@ def test_versions_that_come_in_another_order_are_told(
 
 
 def test_a_dead_letters_bytes_and_reason_are_held_against_the_folds(
-    judged: Judged, states: list[Message], dead: list[Message]
+    judged: Judged, states: list[ConsumerRecord], dead: list[ConsumerRecord]
 ) -> None:
     assert "dead letter" in complaint(judged, states, [replace(dead[0], value=b"?"), *dead])
     headers = (("reason", b"another"), *dead[0].headers[1:])

@@ -11,8 +11,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dashboard.dead_letters.byte_display import MAX_RUNS, bad_bytes, hex_lines, point, runs
-from dashboard.dead_letters.diagnosis import ADVICE, Sample, doubt_of, fault_of, fields_of
+from dashboard.operate.dead_letters.diagnosis import (
+    ADVICE,
+    MAX_RUNS,
+    Sample,
+    bad_bytes,
+    doubt_of,
+    fault_of,
+    fields_of,
+    hex_lines,
+    point,
+    runs,
+)
 from domain.fold import Bucket
 from domain.records import DEAD_LETTER_REASONS, LETTER_REASONS, MAX_AHEAD, DeadLetter
 from domain.scenario import Scenario

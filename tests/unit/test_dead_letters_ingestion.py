@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from selection import examples
 from sinks import PlayedJob
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from bus.memory import MemoryBus
-from dashboard.checkpoints.models import SinkOffset
-from dashboard.core import retention as core_retention
-from dashboard.dead_letters import ingestion, retention
-from dashboard.dead_letters.ingestion import UnreadableLetter, read_letter
-from dashboard.dead_letters.models import OPEN, DeadLetter, LetterCount
-from dashboard.dead_letters.stored_records import key_of, value_of
-from dashboard.materialiser.worker import Materialiser
-from dashboard.retention import tasks
+from dashboard.core.common import retention as common_retention
+from dashboard.core.states.models import SinkOffset
+from dashboard.operate.administration import tasks
+from dashboard.operate.dead_letters import ingestion, models
+from dashboard.operate.dead_letters.ingestion import UnreadableLetter, read_letter
+from dashboard.operate.dead_letters.models import OPEN, DeadLetter, LetterCount, key_of, value_of
+from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import DEAD_LETTER_REASONS, Report
 from domain.scenario_parser import load_scenarios
 from wire.sink import DeadRecord, Headers, encode_dead_letter
@@ -112,7 +111,8 @@ def test_offsets_and_letters_are_written_together(job, monkeypatch):
     tell(job, 5)
     job.run()
     monkeypatch.setattr(
-        "dashboard.materialiser.writer.advance", lambda _: (_ for _ in ()).throw(ZeroDivisionError)
+        "dashboard.serve.materialiser.writer.advance",
+        lambda _: (_ for _ in ()).throw(ZeroDivisionError),
     )
     worker = Materialiser(job.bus, job.topics, SCENARIOS, lambda: NOW)
     with pytest.raises(ZeroDivisionError):
@@ -130,25 +130,25 @@ def test_what_is_no_dead_letter_is_passed_over(job):
 
 
 def test_only_the_newest_are_kept_and_what_goes_is_counted(job, monkeypatch):
-    monkeypatch.setattr(retention, "MAX_LETTERS", 3)
-    monkeypatch.setattr(core_retention, "PORTION", 2)
+    monkeypatch.setattr(models, "MAX_LETTERS", 3)
+    monkeypatch.setattr(common_retention, "PORTION", 2)
     for offset in range(8):
         tell(job, offset)
     catch_up(job)
     assert [offset for offset, *_ in rows()] == [5, 6, 7]
-    assert LetterCount.objects.get(what="thinned").n == 5 == retention.deleted_count()
+    assert LetterCount.objects.get(what="thinned").n == 5 == models.deleted_count()
 
 
 def test_old_letters_go_by_schedule(job, monkeypatch):
     for offset in range(3):
         tell(job, offset)
     catch_up(job)
-    DeadLetter.objects.filter(offset__lt=2).update(noted_at=NOW - retention.KEPT_MS - 1)
+    DeadLetter.objects.filter(offset__lt=2).update(noted_at=NOW - models.KEPT_MS - 1)
     monkeypatch.setattr(tasks, "now_ms", lambda: NOW)
     assert tasks.apply_retention() == {"dead letters": 2}
     assert tasks.apply_retention() == {}
     assert [offset for offset, *_ in rows()] == [2]
-    assert retention.deleted_count() == 2
+    assert models.deleted_count() == 2
 
 
 @given(
@@ -166,10 +166,10 @@ def test_any_key_value_and_headers_can_be_kept(reason, key, value, headers):
     dead = DeadRecord(reason, "attack.reports", 0, 1, NOW, key, value, tuple(headers))
     key_, value_, headers_ = encode_dead_letter(dead)
     letter = read_letter(
-        Message("dead-letters", 0, 7, NOW, key_, value_, tuple(headers_)), Topics()
+        ConsumerRecord("dead-letters", 0, 7, NOW, key_, value_, tuple(headers_)), Topics()
     )
     DeadLetter.objects.all().delete()
-    ingestion.take_in([letter])
+    ingestion.ingest_letters([letter])
     kept = DeadLetter.objects.get()
     assert "\0" not in kept.asset + kept.agent + kept.headers
     assert len(kept.asset) <= 255
@@ -193,4 +193,4 @@ def test_a_place_that_is_none_is_refused_by_name(header: str, value: bytes):
     _, _, headers = encode_dead_letter(dead)
     changed = tuple((n, value if n == header else v) for n, v in headers)
     with pytest.raises(UnreadableLetter, match=header if value != b"now" else "int"):
-        read_letter(Message("dead-letters", 0, 7, NOW, b"shop", b"{", changed), Topics())
+        read_letter(ConsumerRecord("dead-letters", 0, 7, NOW, b"shop", b"{", changed), Topics())

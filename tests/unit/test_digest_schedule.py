@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.digests.schedule import Plan, between, due_at, newest_due
+from dashboard.notify.summaries.digests import DigestPlan, between, due_at, newest_due
 from domain.history.periods import DAY, WEEK, containing
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -23,13 +23,13 @@ def ms(text: str) -> int:
 
 def test_a_daily_one_is_due_on_the_next_day():
     day = containing(DAY, date(2026, 11, 22))
-    assert due_at(day, Plan(DAY, 4, 7), BERLIN) == ms("2026-11-23T06:00")
+    assert due_at(day, DigestPlan(DAY, 4, 7), BERLIN) == ms("2026-11-23T06:00")
 
 
 def test_a_weekly_one_is_due_on_its_weekday_after_the_week():
     week = containing(WEEK, date(2026, 11, 18))
-    assert due_at(week, Plan(WEEK, 0, 7), BERLIN) == ms("2026-11-23T06:00")
-    assert due_at(week, Plan(WEEK, 4, 7), BERLIN) == ms("2026-11-27T06:00")
+    assert due_at(week, DigestPlan(WEEK, 0, 7), BERLIN) == ms("2026-11-23T06:00")
+    assert due_at(week, DigestPlan(WEEK, 4, 7), BERLIN) == ms("2026-11-27T06:00")
 
 
 @pytest.mark.parametrize(
@@ -37,15 +37,15 @@ def test_a_weekly_one_is_due_on_its_weekday_after_the_week():
     [("2026-03-29T05:59", date(2026, 3, 27)), ("2026-03-29T06:00", date(2026, 3, 28))],
 )
 def test_the_hour_is_the_clocks_also_when_that_is_put_forward(now: str, expected: date):
-    assert newest_due(Plan(DAY, 0, 8), BERLIN, ms(now)).first == expected
+    assert newest_due(DigestPlan(DAY, 0, 8), BERLIN, ms(now)).first == expected
 
 
-PLANS = st.builds(Plan, st.sampled_from([DAY, WEEK]), st.integers(0, 6), st.integers(0, 23))
+PLANS = st.builds(DigestPlan, st.sampled_from([DAY, WEEK]), st.integers(0, 6), st.integers(0, 23))
 TIMES = st.integers(ms("2020-01-01"), ms("2035-01-01"))
 
 
 @given(PLANS, st.sampled_from(ZONES), TIMES)
-def test_the_newest_is_due_and_the_one_after_it_is_not(plan: Plan, zone: ZoneInfo, now: int):
+def test_the_newest_is_due_and_the_one_after_it_is_not(plan: DigestPlan, zone: ZoneInfo, now: int):
     period = newest_due(plan, zone, now)
     assert due_at(period, plan, zone) <= now < due_at(period.next, plan, zone)
     assert period.span(zone).end <= now

@@ -10,7 +10,7 @@ import pytest
 from daphne.ws_protocol import WebSocketProtocol
 from twisted.internet.main import CONNECTION_LOST
 
-from dashboard.server.direct_socket import DirectSocket
+from dashboard.serve.server.daphne import DirectSocket
 
 
 @pytest.fixture

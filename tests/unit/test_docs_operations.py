@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 
-from dashboard.accounts import tokens
+from dashboard.core.accounts import tokens
 
 TEXT = Path(settings.BASE_DIR, "docs", "operations.md").read_text()
 
@@ -23,7 +23,7 @@ def options(command: BaseCommand) -> set[str]:
 
 
 def test_every_option_of_the_token_command_is_told():
-    own = options(load_command_class("dashboard.accounts", "token"))
+    own = options(load_command_class("dashboard.core.accounts", "token"))
     assert own == {"--label", "--scope", "--days", "--list", "--revoke"}
     assert [option for option in sorted(own) if option not in TEXT] == []
     assert [scope for scope in tokens.SCOPES if f"`{scope}`" not in TEXT] == []

@@ -17,14 +17,15 @@ from prometheus_client import REGISTRY
 from prometheus_client.metrics import MetricWrapperBase
 from web_fixtures import bearer, make_user, memory_bus
 
-from dashboard.accounts.tokens import MAX_TOKENS, SCOPES
-from dashboard.annotations import acknowledgements
-from dashboard.api import alertmanager, auth, operations, problems, reporting
-from dashboard.api.api import api
-from dashboard.core import metrics
-from dashboard.core.rate_limits import COMMANDS, REPORTS
-from dashboard.core.roles import ALLOWED
-from dashboard.core.scenarios import scenarios
+from dashboard.core.accounts.tokens import MAX_TOKENS, SCOPES
+from dashboard.core.api import problems
+from dashboard.core.api import router as api_router
+from dashboard.core.common import metrics
+from dashboard.core.common.access import ALLOWED, COMMANDS, REPORTS
+from dashboard.core.common.scenarios import scenarios
+from dashboard.serve.api import alertmanager, operations, reporting
+from dashboard.serve.api.api import api
+from dashboard.watch.annotations import acknowledgements
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "rest.md").read_text(encoding="utf-8")
@@ -121,7 +122,7 @@ def test_the_reasons_of_problems_are_listed():
 
 def test_the_limits_are_told():
     text = PLAIN.replace(",", "")
-    for limit in (auth.REQUESTS, COMMANDS, REPORTS, acknowledgements.LIMIT):
+    for limit in (api_router.REQUESTS, COMMANDS, REPORTS, acknowledgements.LIMIT):
         assert f"{limit.count} {limit.what}" in text
         assert limit.window == 60
     assert f"{reporting.MAX_REPORTS} reports" in text

@@ -21,7 +21,7 @@ from domain.records import (
     Tick,
     Unmute,
 )
-from wire.job import Lateness, decode_control, decode_heartbeat, decode_progress, encode
+from wire.job import LatenessReport, decode_control, decode_heartbeat, decode_progress, encode
 from wire.sink import decode_state, encode_state
 from wire.source import MAX_DETAIL, decode_source
 
@@ -91,7 +91,7 @@ def test_the_fields_of_an_agents_counts_are_explained():
     assert json.loads(encode(heartbeat)) == json.loads(text)
     heard = DOC[DOC.index("`job.buckets`, key") : DOC.index("`job.control`, key")]
     listed = re.findall(r"^- `([a-z_]+)`", heard, re.MULTILINE)
-    assert set(Lateness.__struct_fields__) - {"agent"} <= set(listed)
+    assert set(LatenessReport.__struct_fields__) - {"agent"} <= set(listed)
 
 
 def test_every_cause_is_named():

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection import examples
 
-from dashboard.board.explanation import (
+from dashboard.board.assets.explanation import (
     Dispute,
     Silence,
     dissenters,
@@ -23,9 +23,8 @@ from dashboard.board.explanation import (
     names,
     need,
 )
-from dashboard.board.forecast import Flip, TaskRun, aim_of, current_of
-from dashboard.board.freeing import Freed
-from dashboard.core.times import exact_span
+from dashboard.board.assets.forecast import Flip, Freed, TaskRun, aim_of, current_of
+from dashboard.core.common.times import exact_span
 from domain.asset import Asset
 from domain.fold import Bucket
 from domain.records import (

@@ -14,7 +14,7 @@ from kombu import Connection, Exchange, Queue
 from kombu.exceptions import KombuError
 from kombu.transport import filesystem
 
-from dashboard.core import file_queue
+from dashboard.core.common import queues
 from stack import ROOT
 
 LARGE = "x" * 200_000
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "celery"
 
 
-def connect(folder: Path, transport: type = file_queue.Transport) -> Connection:
+def connect(folder: Path, transport: type = queues.Transport) -> Connection:
     options = {
         "data_folder_in": str(folder / "queue"),
         "data_folder_out": str(folder / "queue"),
@@ -37,7 +37,7 @@ def connect(folder: Path, transport: type = file_queue.Transport) -> Connection:
 
 
 @pytest.fixture
-def channel(folder: Path) -> Iterator[file_queue.Channel]:
+def channel(folder: Path) -> Iterator[queues.FolderChannel]:
     with connect(folder) as connection:
         yield connection.default_channel
 
@@ -46,9 +46,9 @@ def test_a_queue_that_nobody_empties_takes_so_many_messages_and_no_more(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """What waking survives, as below; another queue is not full."""
-    from dashboard.bulk.tasks import carry_on
+    from dashboard.watch.bulk.tasks import carry_on
 
-    monkeypatch.setattr(file_queue, "MOST_WAITING", 2)
+    monkeypatch.setattr(queues, "MOST_WAITING", 2)
     with connect(folder) as connection:
         for queue in ("q", "q", "other"):
             carry_on.apply_async(retry=False, connection=connection, queue=queue)
@@ -70,7 +70,7 @@ def test_a_message_is_read_whole_or_not_at_all(folder: Path):
             while not sent.is_set() or reader._size("q"):
                 try:
                     got.append(reader._get("q")["n"])
-                except file_queue.Empty:
+                except queues.Empty:
                     continue
                 except Exception as error:  # noqa: BLE001 - told below
                     failed.append(error)
@@ -85,7 +85,7 @@ def test_a_message_is_read_whole_or_not_at_all(folder: Path):
     assert got == list(range(200))
 
 
-def test_a_file_that_is_no_message_is_set_aside(channel: file_queue.Channel):
+def test_a_file_that_is_no_message_is_set_aside(channel: queues.FolderChannel):
     channel._put("q", {"n": 1})
     (channel.folder / "00_half.q.msg").write_text('{"n": ')
     (channel.folder / "00_none.q.msg").write_text("")
@@ -94,13 +94,13 @@ def test_a_file_that_is_no_message_is_set_aside(channel: file_queue.Channel):
     assert left == ["00_half.q.msg.unreadable", "00_none.q.msg.unreadable"]
 
 
-def test_queues_keep_apart_and_can_be_emptied(channel: file_queue.Channel):
+def test_queues_keep_apart_and_can_be_emptied(channel: queues.FolderChannel):
     channel._put("q", {"n": 1})
     channel._put("q.other", {"n": 2})
     assert (channel._size("q"), channel._size("q.other")) == (1, 1)
     assert channel._purge("q") == 1
     assert channel._get("q.other") == {"n": 2}
-    with pytest.raises(file_queue.Empty):
+    with pytest.raises(queues.Empty):
         channel._get("q")
 
 
@@ -127,8 +127,8 @@ def test_all_that_bind_at_once_are_bound(folder: Path):
 
 
 def test_a_message_that_cannot_be_written_is_an_error_that_waking_survives(folder: Path):
-    """dashboard.core.resumable expects these; its file would have a name of more than 255."""
-    from dashboard.bulk.tasks import carry_on
+    """dashboard.core.common.resumable expects these; its file would have a name of more than 255."""
+    from dashboard.watch.bulk.tasks import carry_on
 
     with connect(folder) as connection, pytest.raises((KombuError, OSError)):
         carry_on.apply_async(retry=False, connection=connection, queue="q" * 200)
@@ -136,7 +136,7 @@ def test_a_message_that_cannot_be_written_is_an_error_that_waking_survives(folde
 
 
 def test_the_product_uses_it():
-    assert settings.CELERY_BROKER_TRANSPORT == "dashboard.core.file_queue:Transport"
+    assert settings.CELERY_BROKER_TRANSPORT == "dashboard.core.common.queues:Transport"
     with current_app._get_current_object().connection() as connection:
         assert isinstance(connection.transport, filesystem.Transport)
 
@@ -154,7 +154,7 @@ def test_what_is_asked_for_out_of_turn_is_asked_for_within_ten_seconds_anyway():
             if isinstance(call, ast.Call):
                 name = getattr(call.func, "attr", getattr(call.func, "id", ""))
                 assert name not in ("delay", "send_task"), (
-                    f"{path}: use dashboard.core.resumable.wake"
+                    f"{path}: use dashboard.core.common.resumable.start_task"
                 )
                 assert name != "apply_async" or path.name == "resumable.py", f"{path}: use wake"
                 if name == "wake" and call.args:

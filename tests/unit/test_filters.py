@@ -13,16 +13,15 @@ from selection import examples
 from state_records import as_read, doubt, vote
 from state_records import record as state_record
 
-from dashboard.annotations.models import Mark
-from dashboard.annotations.row_marks import Ack, calm_of, in_force
-from dashboard.core.scenarios import scenarios
-from dashboard.filter_language.parser import Filter, FilterError, parse
-from dashboard.filter_language.terms import Sight
-from dashboard.filters import query, search
-from dashboard.labels.models import Label
-from dashboard.live.typed_filter import filter_of
-from dashboard.states.caveats import doubted_agents, doubts_of, rank_of, silent_votes
-from dashboard.states.models import AssetState
+from dashboard.board.live.page_filter import filter_of
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.states.caveats import doubted_agents, doubts_of, rank_of, silent_votes
+from dashboard.core.states.filter_parser import Filter, FilterError, parse
+from dashboard.core.states.filter_terms import Sight
+from dashboard.core.states.models import AssetState
+from dashboard.watch.annotations.models import Label, Mark
+from dashboard.watch.annotations.row_marks import AckMark, calm_of, in_force
+from dashboard.watch.filters import query, search
 from domain.scenario import Scenario
 from wire.sink import StateValue, state_value
 
@@ -201,7 +200,7 @@ def acknowledged(name: str) -> str | None:
     row, number = AssetState.objects.get(asset=name), NAMES.index(name)
     if number % 2:
         return None
-    ack = Ack(USERS[number % 3], 0, NOW + (number % 3) * 1_000, number % 3, "")
+    ack = AckMark(USERS[number % 3], 0, NOW + (number % 3) * 1_000, number % 3, "")
     Mark.objects.create(scenario="attack", asset=name, revision=1, changed_at=0, ack_by=ack.by,
                         ack_since=0, ack_until=ack.until, ack_severity=ack.severity)  # fmt: skip
     return ack.by if in_force(ack, row.severity, calm_of(attack()), NOW) else None

@@ -11,13 +11,13 @@ import pytest
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
-from dashboard.audit.models import AuditEntry
-from dashboard.checkpoints.models import SinkOffset
-from dashboard.commands.models import Command as Row
-from dashboard.core.times import now_ms
-from dashboard.dead_letters.forgeries import ACTION, MOST_A_MINUTE, refused, settle_sent
-from dashboard.dead_letters.models import DeadLetter
-from dashboard.materialiser.worker import Materialiser
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.models import SinkOffset
+from dashboard.operate.dead_letters.ingestion import ACTION, MOST_A_MINUTE, refused, settle_sent
+from dashboard.operate.dead_letters.models import DeadLetter
+from dashboard.serve.materialiser.worker import Materialiser
+from dashboard.watch.commands.models import Command as Row
 from domain.scenario_parser import load_scenarios
 from wire.sink import DeadRecord, encode_dead_letter
 

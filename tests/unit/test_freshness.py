@@ -8,26 +8,26 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
-from dashboard.core.roles import Role
-from dashboard.core.scenarios import scenarios
-from dashboard.job.agent_findings import AgentNews, Finding, Kind, LastSeen
-from dashboard.job.freshness import (
+from dashboard.core.common.access import Role
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.job.agent_findings import AgentNews, Finding, Kind, LastSeen
+from dashboard.core.job.freshness import (
     ORDER,
     Beat,
+    BoardProblem,
     Facts,
+    KafkaRefusal,
     Pause,
-    Refusal,
-    Trouble,
-    board_troubles,
-    find_troubles,
+    board_problems,
+    find_problems,
     standstill,
 )
-from dashboard.job.ingestion import take_in
-from dashboard.job.liveness import Signs
-from dashboard.job.models import FIGURES, BucketStatus
-from dashboard.job.status import clocks_behind, recall
+from dashboard.core.job.ingestion import ingest_progress
+from dashboard.core.job.liveness import Signs
+from dashboard.core.job.models import FIGURES, BucketStatus
+from dashboard.core.job.status import clocks_behind, recall
 from domain.scenario import Scenario
-from wire.job import ClockBehind, Heartbeat, Progress, Stopped, bucket_name, encode
+from wire.job import ClockBehind, Heartbeat, QueryReport, Stopped, bucket_name, encode
 
 NOW = 1_790_000_000_000
 PLACE = ("job.buckets", 0)
@@ -53,13 +53,13 @@ def well(**changes: Any) -> Facts:
     return replace(facts, **changes)
 
 
-def told(facts: Facts, current: str = "attack") -> list[Trouble]:
-    return find_troubles(facts, known(), current, NOW)
+def told(facts: Facts, current: str = "attack") -> list[BoardProblem]:
+    return find_problems(facts, known(), current, NOW)
 
 
 def elsewhere(facts: Facts) -> dict[str, str]:
     """What the boards' tabs are marked with."""
-    return board_troubles(facts, known(), NOW)
+    return board_problems(facts, known(), NOW)
 
 
 def kinds(facts: Facts, current: str = "attack") -> list[str]:
@@ -106,12 +106,12 @@ def test_a_rebuild_hides_no_other_query_that_is_late():
 def test_a_job_that_somebody_started_has_a_moment_until_its_first_heartbeat():
     signs, by = Signs(), Stopped("ada", "a drill", NOW - 30_000)
     signs.heard(beat(log_time=NOW - 40_000), PLACE, 1, NOW - 40_000)
-    signs.told(encode(Progress("kernel", NOW - 30_000, "stopped", 2, stopped=by)))
-    signs.told(encode(Progress("kernel", NOW - 9_000, "starting", 2)))
+    signs.told(encode(QueryReport("kernel", NOW - 30_000, "stopped", 2, stopped=by)))
+    signs.told(encode(QueryReport("kernel", NOW - 9_000, "starting", 2)))
     trouble = told(replace(signs.facts(), reached=NOW))[0]
     assert (trouble["kind"], trouble["what"]) == ("job", "The job is starting")
     assert trouble["since"] == NOW - 40_000
-    later = find_troubles(
+    later = find_problems(
         replace(signs.facts(), reached=NOW + 12_000), known(), "attack", NOW + 12_000
     )
     assert later[0]["what"] == "The job has not answered"
@@ -119,15 +119,15 @@ def test_a_job_that_somebody_started_has_a_moment_until_its_first_heartbeat():
 
 def test_the_end_of_a_rebuild_is_heard():
     signs, by = Signs(), Stopped("ada", "a drill", NOW)
-    signs.told(encode(Progress("kernel", NOW, "catching-up", 2, rebuild=by)))
+    signs.told(encode(QueryReport("kernel", NOW, "catching-up", 2, rebuild=by)))
     assert signs.facts().rebuilds == {"kernel": Pause("ada", NOW, "a drill")}
-    signs.told(encode(Progress("kernel", NOW, "running", 2)))
+    signs.told(encode(QueryReport("kernel", NOW, "running", 2)))
     assert signs.facts().rebuilds == {}
 
 
 def test_what_kafka_refuses_this_process_is_told_alone_and_since_when():
     why = "Kafka refuses the topic attack.states: the user needs the right READ on it"
-    facts = well(reached=NOW - 60_000, beats={}, refusal=Refusal(why, NOW - 50_000))
+    facts = well(reached=NOW - 60_000, beats={}, refusal=KafkaRefusal(why, NOW - 50_000))
     (trouble,) = told(facts)
     assert trouble["kind"] == "kafka"
     assert trouble["what"] == "Kafka refuses this server"
@@ -140,7 +140,7 @@ def test_a_refusal_is_over_once_this_process_has_read_all():
     signs = Signs()
     signs.refused("the topic a", NOW)
     signs.refused("the topic b", NOW + 9_000)
-    assert signs.facts().refusal == Refusal("the topic b", NOW)
+    assert signs.facts().refusal == KafkaRefusal("the topic b", NOW)
     signs.reached(NOW + 10_000)
     assert signs.facts().refusal is None
 
@@ -201,7 +201,7 @@ def test_a_bucket_never_heard_of_is_behind():
     assert trouble["since"] is None
 
 
-def link_of(trouble: Trouble, role: Role) -> tuple[str, str] | None:
+def link_of(trouble: BoardProblem, role: Role) -> tuple[str, str] | None:
     """Where a reader of this role is led."""
     return next((each[:2] for each in trouble["links"] if role in each.roles), None)
 
@@ -639,22 +639,24 @@ def test_a_heartbeat_is_watched_for_until_the_database_has_it():
 
 def test_a_stop_is_heard_of_until_the_start():
     signs = Signs()
-    signs.told(encode(Progress("kernel", NOW, "stopped", 1, stopped=Stopped("ada", "why", NOW))))
+    signs.told(encode(QueryReport("kernel", NOW, "stopped", 1, stopped=Stopped("ada", "why", NOW))))
     signs.told(b"{")
     assert signs.facts().pauses == {"kernel": Pause("ada", NOW, "why")}
-    signs.told(encode(Progress("python", NOW, "running", 1)))
+    signs.told(encode(QueryReport("python", NOW, "running", 1)))
     assert signs.facts().pauses
-    signs.told(encode(Progress("kernel", NOW, "running", 1)))
+    signs.told(encode(QueryReport("kernel", NOW, "running", 1)))
     assert not signs.facts().pauses
 
 
 @pytest.mark.django_db
 def test_a_stop_is_recalled_from_the_database():
     signs = Signs()
-    take_in([Progress("kernel", NOW, "stopped", 1, since=5, stopped=Stopped("ada", "why", 5))])
+    ingest_progress(
+        [QueryReport("kernel", NOW, "stopped", 1, since=5, stopped=Stopped("ada", "why", 5))]
+    )
     recall(signs)
     assert signs.facts().pauses == {"kernel": Pause("ada", 5, "why")}
-    take_in([Progress("kernel", NOW, "running", 1)])
+    ingest_progress([QueryReport("kernel", NOW, "running", 1)])
     recall(signs)
     assert not signs.facts().pauses
 
@@ -662,10 +664,10 @@ def test_a_stop_is_recalled_from_the_database():
 # ---- a broker's clock behind ----------------------------------------------------------------
 
 
-def slow(query: str = "kernel", **clocks: ClockBehind) -> Progress:
+def slow(query: str = "kernel", **clocks: ClockBehind) -> QueryReport:
     """A report of clocks that are behind, by scenario, in its first partition."""
     behind = {bucket_name(name, 0): clock for name, clock in clocks.items()}
-    return Progress(query, NOW, "running", 1, clocks_behind=behind)
+    return QueryReport(query, NOW, "running", 1, clocks_behind=behind)
 
 
 def test_clocks_behind_are_heard_of_until_they_are_right():
@@ -695,9 +697,9 @@ def test_clocks_behind_are_recalled_from_the_database():
     )
     BucketStatus.objects.create(**{name: getattr(told, name) for name in FIGURES}, received_at=NOW)
     signs = Signs()
-    take_in([slow(attack=SLOW), slow("python", attack=SLOW, orders=SLOW)])
+    ingest_progress([slow(attack=SLOW), slow("python", attack=SLOW, orders=SLOW)])
     recall(signs)
     assert signs.facts().clocks_behind == clocks_behind() == {"attack/0": SLOW}
-    take_in([slow()])
+    ingest_progress([slow()])
     recall(signs)
     assert signs.facts().clocks_behind == clocks_behind() == {}

@@ -14,7 +14,7 @@ import pytest
 from config import pulse
 from config.pulse import Pulse, age_s, path_of
 from config.settings import Settings
-from ops.health import trouble
+from ops.health import process_problem
 
 
 def settings(data_dir: Path, **more: object) -> Settings:
@@ -22,12 +22,12 @@ def settings(data_dir: Path, **more: object) -> Settings:
 
 
 def test_a_process_that_beats_lives(tmp_path: Path):
-    assert trouble(settings(tmp_path), "job") == "job has given no sign of life yet"
+    assert process_problem(settings(tmp_path), "job") == "job has given no sign of life yet"
     Pulse(tmp_path, "job").beat()
-    assert trouble(settings(tmp_path), "job") == ""
+    assert process_problem(settings(tmp_path), "job") == ""
     long_ago = time.time() - 100
     os.utime(path_of(tmp_path, "job"), (long_ago, long_ago))
-    assert trouble(settings(tmp_path), "job") == "job gave its last sign of life 100 s ago"
+    assert process_problem(settings(tmp_path), "job") == "job gave its last sign of life 100 s ago"
 
 
 def test_it_is_written_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -70,9 +70,9 @@ def port() -> Iterator[int]:
 
 def test_the_web_server_is_asked_under_a_name_that_it_has(tmp_path: Path, port: int):
     named = settings(tmp_path, http_port=port, allowed_hosts=".board.example.org,other")
-    assert trouble(named, "web") == ""
-    assert "400" in trouble(settings(tmp_path, http_port=port), "web")
+    assert process_problem(named, "web") == ""
+    assert "400" in process_problem(settings(tmp_path, http_port=port), "web")
 
 
 def test_one_that_does_not_answer_is_told(tmp_path: Path):
-    assert "does not answer" in trouble(settings(tmp_path, http_port=1), "web")
+    assert "does not answer" in process_problem(settings(tmp_path, http_port=1), "web")

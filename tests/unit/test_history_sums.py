@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain.history.delays import mean, p95
 from domain.history.periods import Hour, hours
-from domain.history.sums import Classes, Mask, Sources, Sums, Trouble
+from domain.history.sums import BadSpan, Classes, Mask, Sources, Sums
 
 ZONE = ZoneInfo("Europe/Berlin")
 MINUTE = 60_000
@@ -56,7 +56,7 @@ def test_sums_are_those_of_each_minute(lives: list, windows: list):
         for begin, end, unconfirmed in sorted(spells):
             begin, end = max(begin, reached), min(end, gone)  # noqa: PLW2901 - cut to its life
             if begin < end and begin < LENGTH and end > 0:
-                troubles.append(Trouble(asset, at(begin), at(end), unconfirmed))
+                troubles.append(BadSpan(asset, at(begin), at(end), unconfirmed))
                 for minute in range(max(0, begin), min(LENGTH, end)):
                     kinds[minute] = "unconfirmed" if unconfirmed else "bad"
             reached = max(reached, end)
@@ -109,7 +109,7 @@ def test_a_mask_measures_the_chosen_hours(one: int, two: int):
 
 def test_no_hours_are_no_sums():
     sums = Sums([], in_service)
-    sums.add(Sources(3, troubles=[Trouble("a", 0, 10, unconfirmed=False)]))
+    sums.add(Sources(3, troubles=[BadSpan("a", 0, 10, unconfirmed=False)]))
     assert (sums.by_hour(Sources(3)), sums.by_asset()) == ([], [])
     assert Mask([], in_service).ms(0, 10) == 0
 

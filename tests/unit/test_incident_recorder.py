@@ -7,9 +7,9 @@ from typing import NamedTuple
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dashboard.annotations.acknowledgements import Move
-from dashboard.core.scenarios import scenarios
-from dashboard.incidents.recorder import Course, IncidentChange, follow
+from dashboard.core.common.scenarios import scenarios
+from dashboard.watch.annotations.acknowledgements import StateChange
+from dashboard.watch.incidents.ingestion import Course, IncidentChange, follow
 
 
 class Run(NamedTuple):
@@ -20,7 +20,7 @@ class Run(NamedTuple):
     states: tuple[str, ...]
 
 
-def runs_of(moves: list[Move]) -> list[Run]:
+def runs_of(moves: list[StateChange]) -> list[Run]:
     """Return the incidents of a history that is read whole."""
     runs: list[Run] = []
     for move in moves:
@@ -41,21 +41,21 @@ histories = st.lists(
 )
 
 
-def moves_of(history: list[tuple[int, str, bool]]) -> list[list[Move]]:
+def moves_of(history: list[tuple[int, str, bool]]) -> list[list[StateChange]]:
     """Return the changes of a history, in portions; a state that stays is no change."""
-    portions: list[list[Move]] = [[]]
+    portions: list[list[StateChange]] = [[]]
     at, state = 0, ""
     for step, new, cut in history:
         at += step
         if new != state:
-            portions[-1].append(Move("attack", "a", f"{at:033}", at, new, state))
+            portions[-1].append(StateChange("attack", "a", f"{at:033}", at, new, state))
         if cut and portions[-1]:
             portions.append([])
         state = new
     return [portion for portion in portions if portion]
 
 
-def write(kept: dict[str, Course], portions: list[list[Move]]) -> None:
+def write(kept: dict[str, Course], portions: list[list[StateChange]]) -> None:
     """Record portions as the materialiser does, into a table of the kept rows by their places."""
     for moves in portions:
         known = [row for row in kept.values() if row.ended_at is None]
@@ -68,7 +68,7 @@ def real(kept: dict[str, Course]) -> list[tuple[int, int | None, int, str]]:
     return sorted((row.began_at, row.ended_at, row.changes, row.state) for row in rows)
 
 
-def expected(portions: list[list[Move]]) -> list[tuple[int, int | None, int, str]]:
+def expected(portions: list[list[StateChange]]) -> list[tuple[int, int | None, int, str]]:
     runs = runs_of([move for portion in portions for move in portion])
     return [(run.begin, run.end, len(run.states), run.states[-1]) for run in runs]
 
@@ -102,7 +102,7 @@ def test_a_rebuild_by_another_rule_leaves_none_open_that_is_not(first, second):
         assert open_now == [run for run in expected(portions) if run[1] is None]
 
 
-def changes_of(portions: list[list[Move]]) -> list[IncidentChange]:
+def changes_of(portions: list[list[StateChange]]) -> list[IncidentChange]:
     """Record portions, and return what each made of incidents."""
     kept: dict[str, Course] = {}
     changes: list[IncidentChange] = []

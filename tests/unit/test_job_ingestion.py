@@ -6,11 +6,18 @@ from uuid import UUID
 
 import pytest
 
-from dashboard.core.retention import apply_all
-from dashboard.job import ingestion
-from dashboard.job.models import JobProgress, JobRequest
-from dashboard.job.retention import DAY_MS, HOUR_MS, KEPT, KEPT_MS, surplus
-from wire.job import Answer, Checkpoint, Progress, Stopped
+from dashboard.core.common.retention import apply_all
+from dashboard.core.job import ingestion
+from dashboard.core.job.models import (
+    DAY_MS,
+    HOUR_MS,
+    KEPT,
+    KEPT_MS,
+    JobProgress,
+    JobRequest,
+    surplus,
+)
+from wire.job import Checkpoint, JobAnswer, QueryReport, Stopped
 
 NOW = 1_790_000_000_000
 ID = UUID("6f1d7a9e-0000-4000-8000-00000000000a")
@@ -29,9 +36,9 @@ def asked(**changes: object) -> JobRequest:
     return JobRequest.objects.create(**fields | changes)
 
 
-def answer(outcome: str, why: str = "", action: str = "stop", id_: str = str(ID)) -> Progress:
-    told = Answer(id_, action, outcome, why)  # type: ignore[arg-type]
-    return Progress("kernel", NOW + 5, "stopped", 1, answer=told)
+def answer(outcome: str, why: str = "", action: str = "stop", id_: str = str(ID)) -> QueryReport:
+    told = JobAnswer(id_, action, outcome, why)  # type: ignore[arg-type]
+    return QueryReport("kernel", NOW + 5, "stopped", 1, answer=told)
 
 
 def stands(ask: JobRequest) -> tuple[str, str, int | None]:
@@ -41,9 +48,9 @@ def stands(ask: JobRequest) -> tuple[str, str, int | None]:
 
 @pytest.mark.django_db
 def test_all_that_is_told_is_kept():
-    ingestion.take_in(
+    ingestion.ingest_progress(
         [
-            Progress(
+            QueryReport(
                 "kernel",
                 NOW,
                 "stopped",
@@ -70,9 +77,9 @@ def test_all_that_is_told_is_kept():
 @pytest.mark.django_db
 def test_an_ask_is_accepted_then_done_and_stays_so():
     ask = asked()
-    ingestion.take_in([answer("accepted")])
+    ingestion.ingest_progress([answer("accepted")])
     assert stands(ask) == ("accepted", "", None)
-    ingestion.take_in([answer("done", "so it is"), answer("refused", "late")])
+    ingestion.ingest_progress([answer("done", "so it is"), answer("refused", "late")])
     assert stands(ask) == ("done", "so it is", NOW + 5)
     assert not JobProgress.objects.exists()
 
@@ -80,16 +87,16 @@ def test_an_ask_is_accepted_then_done_and_stays_so():
 @pytest.mark.django_db
 def test_answers_to_others_change_nothing():
     ask = asked()
-    ingestion.take_in([answer("done", id_="nobody"), answer("done", action="start")])
+    ingestion.ingest_progress([answer("done", id_="nobody"), answer("done", action="start")])
     assert stands(ask) == ("sent", "", None)
 
 
 @pytest.mark.django_db
 def test_what_is_kept_of_a_query_is_bounded(monkeypatch):
     monkeypatch.setattr(ingestion, "PROGRESS_KEPT", 5)
-    ingestion.take_in([Progress("python", NOW, "running", 1)])
+    ingestion.ingest_progress([QueryReport("python", NOW, "running", 1)])
     for at in range(8):
-        ingestion.take_in([Progress("kernel", NOW + at, "running", 1)])
+        ingestion.ingest_progress([QueryReport("kernel", NOW + at, "running", 1)])
     kept = JobProgress.objects.filter(query="kernel").order_by("id").values_list("at", flat=True)
     assert list(kept) == [NOW + at for at in range(3, 8)]
     assert JobProgress.objects.filter(query="python").exists()
@@ -113,10 +120,12 @@ def test_of_older_batches_ever_fewer_are_kept():
 
 @pytest.mark.django_db
 def test_thinning_out_keeps_the_words():
-    ingestion.take_in([Progress("kernel", NOW - KEPT_MS - 1, "running", 1)])
+    ingestion.ingest_progress([QueryReport("kernel", NOW - KEPT_MS - 1, "running", 1)])
     old = NOW - DAY_MS - HOUR_MS
-    batches = [Progress("kernel", old + at, "running", 1, batch={"batchId": at}) for at in (1, 2)]
-    ingestion.take_in([Progress("kernel", old, "restarting", 1, "again"), *batches])
+    batches = [
+        QueryReport("kernel", old + at, "running", 1, batch={"batchId": at}) for at in (1, 2)
+    ]
+    ingestion.ingest_progress([QueryReport("kernel", old, "restarting", 1, "again"), *batches])
     gone = asked(asked_at=NOW - 91 * DAY_MS)
     assert apply_all(KEPT, NOW) == 3
     assert not JobRequest.objects.filter(pk=gone.pk).exists()

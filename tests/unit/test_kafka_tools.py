@@ -12,15 +12,19 @@ from bus_contract import made
 
 from bus.base import BusError, Delivered
 from bus.memory import MemoryBus
-from dashboard.kafka_tools.consumption import MAX_SHOWN, _shown
-from dashboard.kafka_tools.options import name, seconds, target, whole
-from dashboard.kafka_tools.production import (
-    Tally,
+from dashboard.operate.console.kafka_tools import (
+    MAX_SHOWN,
+    DeliveryCounts,
+    _shown,
+    aligned,
+    name,
     produce_async,
     produce_sync,
     produce_with_callback,
+    seconds,
+    target,
+    whole,
 )
-from dashboard.kafka_tools.tables import aligned
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -89,7 +93,7 @@ def test_each_record_is_reported_once_with_its_place(bus: MemoryBus, send) -> No
 def test_sending_one_by_one_ends_at_the_first_error(bus: MemoryBus) -> None:
     topic, lines = made(bus, "t"), list[str]()
     bus.stop()
-    tally = Tally(lines.append)
+    tally = DeliveryCounts(lines.append)
     produce_sync(bus.producer(message_timeout_s=0.05), topic, 100, tally.report, 1)
     assert (lines, tally.delivered) == (["KEY-0 error: the bus is stopped"], 0)
 

@@ -35,7 +35,7 @@ from domain import (
     transitions,
     votes,
 )
-from streaming import processor
+from streaming.fold import processor
 from streaming.kernel import sources, state_codec
 from wire import asset as wire_asset
 from wire import signature, sink, source

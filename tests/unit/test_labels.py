@@ -12,16 +12,16 @@ from msgspec import structs
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
-from dashboard.audit.log import Actor
-from dashboard.audit.models import AuditEntry
-from dashboard.core.scenarios import scenarios
-from dashboard.labels import csv_tables, queries, writer
-from dashboard.labels.models import Label
-from dashboard.labels.reported_labels import labels_of_votes
-from dashboard.labels.validation import MOST, fault
-from dashboard.materialiser.worker import Materialiser
-from dashboard.retention import tasks
-from dashboard.states.models import AssetState
+from dashboard.core.audit.log import Actor
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.states.models import AssetState
+from dashboard.operate.administration import tasks
+from dashboard.serve.materialiser.worker import Materialiser
+from dashboard.watch.annotations import label_files
+from dashboard.watch.annotations import labels as annotation_labels
+from dashboard.watch.annotations.labels import MOST_LABELS, fault, labels_of_votes
+from dashboard.watch.annotations.models import Label
 from domain.records import Command, Report
 from wire.sink import VoteValue
 
@@ -31,11 +31,13 @@ NOW = 1_790_000_000_000
 
 
 def labels(asset: str = "shop") -> dict[str, str]:
-    return queries.labels_of("attack", [asset]).get(asset, {})
+    return annotation_labels.labels_of("attack", [asset]).get(asset, {})
 
 
 def give(asset: str = "shop", **wanted: str | None) -> dict[str, int]:
-    return dict(writer.counted(writer.put("attack", {asset: wanted}, "ada", NOW)))
+    return dict(
+        annotation_labels.counted(annotation_labels.put("attack", {asset: wanted}, "ada", NOW))
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,38 +66,40 @@ def test_people_give_change_and_take_away() -> None:
     assert give(tier="silver", owner="bob") == {"changed": 1, "same": 1}
     assert give(owner=None) == {"removed": 1}
     assert labels() == {"tier": "silver"}
-    assert queries.state("attack").n == 3
+    assert annotation_labels.state("attack").n == 3
 
 
 def test_nothing_changed_is_no_change() -> None:
     give(tier="gold")
-    before = queries.state("attack").n
+    before = annotation_labels.state("attack").n
     assert give(tier="gold", other=None) == {"same": 2}
-    assert queries.state("attack").n == before
+    assert annotation_labels.state("attack").n == before
 
 
 def test_an_asset_has_at_most_so_many() -> None:
-    give(**{f"k{n}": "v" for n in range(MOST)})
+    give(**{f"k{n}": "v" for n in range(MOST_LABELS)})
     assert give(more="v") == {"refused": 1}
     assert give(more="v", k0=None) == {"removed": 1, "new": 1}
-    assert len(labels()) == MOST
+    assert len(labels()) == MOST_LABELS
 
 
 def test_people_stand_before_agents() -> None:
-    writer.take_in("attack", {"shop": {"tier": ("silver", "waf-1"), "zone": ("a", "waf-1")}}, NOW)
+    annotation_labels.ingest_reported_labels(
+        "attack", {"shop": {"tier": ("silver", "waf-1"), "zone": ("a", "waf-1")}}, NOW
+    )
     assert labels() == {"tier": "silver", "zone": "a"}
     give(tier="gold")
     assert labels() == {"tier": "gold", "zone": "a"}
-    writer.take_in("attack", {"shop": {"tier": ("bronze", "waf-2")}}, NOW)
+    annotation_labels.ingest_reported_labels("attack", {"shop": {"tier": ("bronze", "waf-2")}}, NOW)
     assert labels() == {"tier": "gold"}
     give(tier=None)
     assert labels() == {"tier": "bronze"}
-    writer.take_in("attack", {"shop": {}}, NOW)
+    annotation_labels.ingest_reported_labels("attack", {"shop": {}}, NOW)
     assert labels() == {}
 
 
 def test_of_one_key_and_source_there_is_one_that_is_shown() -> None:
-    writer.take_in("attack", {"shop": {"tier": ("silver", "waf-1")}}, NOW)
+    annotation_labels.ingest_reported_labels("attack", {"shop": {"tier": ("silver", "waf-1")}}, NOW)
     give(tier="gold")
     shown = Label.objects.filter(asset="shop", shown=True)
     assert [(row.value, row.source) for row in shown] == [("gold", "person")]
@@ -103,7 +107,9 @@ def test_of_one_key_and_source_there_is_one_that_is_shown() -> None:
 
 def test_replacing_takes_away_what_is_not_named() -> None:
     give(tier="gold", owner="bob")
-    writer.put("attack", writer.replaced("attack", {"shop": {"tier": "gold"}}), "ada", NOW)
+    annotation_labels.put(
+        "attack", annotation_labels.replaced("attack", {"shop": {"tier": "gold"}}), "ada", NOW
+    )
     assert labels() == {"tier": "gold"}
 
 
@@ -111,32 +117,32 @@ def test_keys_and_values_are_known() -> None:
     give("a", tier="gold", owner="bob")
     give("b", tier="gilt")
     give("c", tier="silver")
-    assert queries.keys("attack") == ("owner", "tier")
-    assert queries.values("attack", "tier", "g", 5) == ["gilt", "gold"]
-    assert queries.values("attack", "tier", "", 2) == ["gilt", "gold"]
+    assert annotation_labels.keys("attack") == ("owner", "tier")
+    assert annotation_labels.values("attack", "tier", "g", 5) == ["gilt", "gold"]
+    assert annotation_labels.values("attack", "tier", "", 2) == ["gilt", "gold"]
 
 
 def test_the_audit_says_who_changed_what() -> None:
     wanted = {"shop": {"tier": "gold"}}
-    done = writer.counted(writer.put("attack", wanted, "ada", NOW))
-    writer.tell(Actor.system("test"), "attack", wanted, done)
+    done = annotation_labels.counted(annotation_labels.put("attack", wanted, "ada", NOW))
+    annotation_labels.log_edits(Actor.system("test"), "attack", wanted, done)
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.target) == ("labels.changed", "shop")
-    writer.tell(Actor.system("test"), "attack", wanted, {"same": 1})
+    annotation_labels.log_edits(Actor.system("test"), "attack", wanted, {"same": 1})
     assert AuditEntry.objects.count() == 1
 
 
 # ---- tables -------------------------------------------------------------------------------------
 
 
-def wanted(table: csv_tables.Table) -> dict[str, dict[str, str | None]]:
+def wanted(table: label_files.LabelTable) -> dict[str, dict[str, str | None]]:
     """By asset and key what a table gives."""
     said = table.wanted.items()
     return {asset: {key: each.value for key, each in labels.items()} for asset, labels in said}
 
 
 def test_a_line_for_each_label() -> None:
-    table = csv_tables.read(b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n")
+    table = label_files.read_table(b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n")
     assert wanted(table) == {"shop": {"tier": "gold", "owner": None}, "mail": {"tier": "a b"}}
     assert (table.lines, table.labels, table.found.said) == (3, 3, 0)
     assert table.wanted["mail"]["tier"].line == 4
@@ -144,7 +150,7 @@ def test_a_line_for_each_label() -> None:
 
 def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
     data = "\ufeffasset;tier;owner\r\nshop;gold;\r\n\r\nZürich;;bob\r\n".encode()
-    table = csv_tables.read(data)
+    table = label_files.read_table(data)
     assert wanted(table) == {
         "shop": {"tier": "gold", "owner": None},
         "Zürich": {"tier": None, "owner": "bob"},
@@ -163,7 +169,7 @@ def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
     ],
 )
 def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
-    table = csv_tables.read(f"asset,key,value\nfirst,tier,gold\n{line}\n".encode())
+    table = label_files.read_table(f"asset,key,value\nfirst,tier,gold\n{line}\n".encode())
     assert wanted(table) == {"first": {"tier": "gold"}}
     ((number, why),) = table.found.refused
     assert number == 3
@@ -182,20 +188,20 @@ def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
     ],
 )
 def test_a_file_that_is_no_table_is_refused(data: bytes, says: str) -> None:
-    with pytest.raises(csv_tables.Unreadable, match=says):
-        csv_tables.read(data)
+    with pytest.raises(label_files.UnreadableTable, match=says):
+        label_files.read_table(data)
 
 
 def test_too_many_lines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_tables, "MAX_LINES", 2)
-    with pytest.raises(csv_tables.Unreadable, match="at most 2 lines"):
-        csv_tables.read(b"asset,tier\na,b\nc,d\ne,f\n")
+    monkeypatch.setattr(label_files, "MAX_LINES", 2)
+    with pytest.raises(label_files.UnreadableTable, match="at most 2 lines"):
+        label_files.read_table(b"asset,tier\na,b\nc,d\ne,f\n")
 
 
 def test_too_many_labels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_tables, "MAX_LABELS", 5)
-    with pytest.raises(csv_tables.Unreadable, match="at most 5 labels"):
-        csv_tables.read(b"asset,a,b,c\nx,1,2,3\ny,,,\n")
+    monkeypatch.setattr(label_files, "MAX_LABELS", 5)
+    with pytest.raises(label_files.UnreadableTable, match="at most 5 labels"):
+        label_files.read_table(b"asset,a,b,c\nx,1,2,3\ny,,,\n")
 
 
 def test_each_label_of_a_file_is_counted_once() -> None:
@@ -203,23 +209,23 @@ def test_each_label_of_a_file_is_counted_once() -> None:
         "asset,key,value,source", "a,tier,gold,person", "a,tier,gold,person", "a,tier,tin,person",
         "a,zone,x,agent waf-1", "b,Ti er,x,person", "b", "b,tier,,person",
     )  # fmt: skip
-    table = csv_tables.read("\n".join(lines).encode())
+    table = label_files.read_table("\n".join(lines).encode())
     assert table.labels == 2
     assert table.found.counts == {"again": 1, "refused": 3, "agents": 1}
     assert [line for line, _ in table.found.refused] == [4, 6, 7]
 
 
 def test_what_is_written_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_tables, "PORTION", 17)
+    monkeypatch.setattr(label_files, "PORTION", 17)
     odd = ("=1+1", "'quoted", "'=x", "-", "a,b", 'say "x"', "@home", "東京")
     for number in range(12):
         give(f"asset-{number}", **{f"k{n}": value for n, value in enumerate(odd[:4])})
     for number, value in enumerate(odd):
         give(value, key=value, more=str(number))
-    writer.take_in("attack", {"asset-1": {"zone": ("a", "waf-1")}}, NOW)
+    annotation_labels.ingest_reported_labels("attack", {"asset-1": {"zone": ("a", "waf-1")}}, NOW)
     before = {row.asset: labels(row.asset) for row in Label.objects.filter(source="person")}
     before["asset-1"].pop("zone")
-    table = csv_tables.read(b"".join(csv_tables.lines("attack")))
+    table = label_files.read_table(b"".join(label_files.lines("attack")))
     assert wanted(table) == before
     assert table.found.counts == {"agents": 1}
 

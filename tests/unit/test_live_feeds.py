@@ -12,21 +12,20 @@ from hypothesis import strategies as st
 from liveboard import Board, beside, log_of, made_bodies, small_board
 from selection import examples
 
-from dashboard.annotations.row_marks import Mark
-from dashboard.live.alarms import Alarm
-from dashboard.live.entries import Entry, Offsets
-from dashboard.live.live_view import LiveView
-from dashboard.live.messages import plain_changes
-from dashboard.live.page_filter import Filter
-from dashboard.live.subscription import Subscription
+from dashboard.board.live.consumer import plain_changes
+from dashboard.board.live.feeds import AlarmStates
+from dashboard.board.live.live_view import LiveView
+from dashboard.board.live.page_filter import LiveRecord, Offsets, PageFilter
+from dashboard.board.live.subscription import SocketSubscription
+from dashboard.watch.annotations.row_marks import RowMark
 
 PLACE = ("watch.states", 0)
 
 
-def row(asset: str, version: int, state: str = "bad") -> Entry:
+def row(asset: str, version: int, state: str = "bad") -> LiveRecord:
     made = {"asset": asset, "state": state, "version": f"{version:03d}", "rank": 0, "doubts": []}
     made |= {"since": version, "caused_at": version}
-    return Entry(asset, f"{version:03d}", made, PLACE, version)
+    return LiveRecord(asset, f"{version:03d}", made, PLACE, version)
 
 
 def rows(*assets: str) -> list[dict[str, Any]]:
@@ -42,17 +41,17 @@ def view() -> LiveView:
 
 
 def opened(
-    view: LiveView, *assets: str, wanted: Filter | None = None, base: Offsets | None = None
-) -> Subscription:
+    view: LiveView, *assets: str, wanted: PageFilter | None = None, base: Offsets | None = None
+) -> SocketSubscription:
     """A socket whose snapshot holds these assets."""
-    sub = Subscription("watch", lambda: None, wanted or Filter(frozenset(["bad"])))
+    sub = SocketSubscription("watch", lambda: None, wanted or PageFilter(frozenset(["bad"])))
     view.subscribe(sub)
     view.begin(sub)
     view.settle(sub, rows(*assets), False, base or {})
     return sub
 
 
-def together(view: LiveView, *assets: str, sockets: int = 2) -> list[Subscription]:
+def together(view: LiveView, *assets: str, sockets: int = 2) -> list[SocketSubscription]:
     """Sockets with the same page, which have been told of a record since their snapshots."""
     subs = [opened(view, *assets) for _ in range(sockets)]
     view.apply("watch", [row("first", 2)], {})
@@ -61,7 +60,7 @@ def together(view: LiveView, *assets: str, sockets: int = 2) -> list[Subscriptio
     return subs
 
 
-def told(view: LiveView, sub: Subscription) -> dict[str, Any]:
+def told(view: LiveView, sub: SocketSubscription) -> dict[str, Any]:
     """What the browser is sent next."""
     message: dict[str, Any] = msgspec.json.decode(plain_changes(view.take(sub)))
     return message
@@ -90,7 +89,7 @@ def test_boards_of_one_page_are_sent_the_same_bytes_made_once(view, monkeypatch)
 
 def test_boards_of_other_pages_and_scenarios_are_not(view):
     one, _ = together(view, "a")
-    other = opened(view, "a", wanted=Filter(q="a"))
+    other = opened(view, "a", wanted=PageFilter(q="a"))
     view.apply("watch", [row("a", 3), row("b", 4)], {})
     assert versions(told(view, one)) == {"a": "003", "b": "004"}
     assert versions(told(view, other)) == {"a": "003"}
@@ -169,7 +168,7 @@ def test_one_with_too_much_waiting_needs_a_snapshot_and_nobody_else_does(view):
 def test_one_whose_filter_changes_is_sent_nothing_of_its_former_page(view):
     stays, goes = together(view, "a")
     view.apply("watch", [row("a", 3)], {})
-    view.refilter(goes, Filter(q="z"))
+    view.refilter(goes, PageFilter(q="z"))
     assert goes.stale
     assert not view.take(goes)
     view.begin(goes)
@@ -181,8 +180,8 @@ def test_one_whose_filter_changes_is_sent_nothing_of_its_former_page(view):
 
 def test_what_is_of_one_viewer_alone_is_told_to_that_one(view):
     plain, own = together(view, "a")
-    view.refilter(own, Filter(frozenset(["bad"]), watch="z"))
-    view.set_alarm(own, Alarm(frozenset(["bad"])))
+    view.refilter(own, PageFilter(frozenset(["bad"]), watch="z"))
+    view.set_alarm(own, AlarmStates(frozenset(["bad"])))
     view.apply("watch", [row("a", 3), row("z", 4, "good")], {})
     expected = told(view, plain)
     message = told(view, own)
@@ -192,9 +191,9 @@ def test_what_is_of_one_viewer_alone_is_told_to_that_one(view):
 
 def test_marks_of_rows_are_in_the_message_of_all(view):
     one, other = together(view, "a")
-    view.annotate("watch", [Mark("a", 7, None, 1), Mark("unseen", 8, None, 1)])
+    view.annotate("watch", [RowMark("a", 7, None, 1), RowMark("unseen", 8, None, 1)])
     assert view.take(one) is view.take(other)
-    view.annotate("watch", [Mark("a", 9, None, 1)])
+    view.annotate("watch", [RowMark("a", 9, None, 1)])
     assert told(view, one)["marks"] == [["a", 9, None, 1, None]]
 
 
@@ -219,7 +218,7 @@ STEPS = st.one_of(
     st.tuples(st.sampled_from(["snapshot", "flush"]), st.integers(0, 2), st.just(0)),
     st.tuples(st.just("refilter"), st.integers(0, 2), st.integers(0, 6)),
 )
-FILTERS = st.sampled_from([Filter(), Filter(frozenset(["bad", "odd"])), Filter(q="Ü/")])
+FILTERS = st.sampled_from([PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="Ü/")])
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -15,10 +15,9 @@ from liveboard import LIMIT, PLACE, Board, small_board
 from liveclient import Client
 from selection import examples
 
-from dashboard.live.entries import Entry
-from dashboard.live.page_filter import Filter, order_of_token
-from dashboard.live.subscription import Subscription
-from dashboard.states.board_rows import Row
+from dashboard.board.live.page_filter import LiveRecord, PageFilter, order_of_token
+from dashboard.board.live.subscription import SocketSubscription
+from dashboard.core.states.board_rows import Row
 
 STATES = ("bad", "odd", "good")
 NAMES = [f"{prefix}{number}" for prefix in "aüz" for number in range(5)]
@@ -41,7 +40,7 @@ def logs(draw: st.DrawFn, least: int, most: int) -> list[tuple[str, int | None, 
     return draw(st.lists(one, min_size=least, max_size=most))
 
 
-def entries_of(log: Sequence[tuple[str, int | None, int]]) -> list[Entry]:
+def entries_of(log: Sequence[tuple[str, int | None, int]]) -> list[LiveRecord]:
     made = []
     for offset, (asset, severity, since) in enumerate(log):
         version = f"{offset:04d}"
@@ -49,7 +48,7 @@ def entries_of(log: Sequence[tuple[str, int | None, int]]) -> list[Entry]:
         if severity is not None:
             row = {"asset": asset, "state": STATES[severity], "rank": severity, "doubts": []}
             row |= {"since": since, "version": version}
-        made.append(Entry(asset, version, row, PLACE, offset))
+        made.append(LiveRecord(asset, version, row, PLACE, offset))
     return made
 
 
@@ -57,7 +56,7 @@ def opened(board: Board, after: str | None) -> None:
     """The page after a token, in a browser that has not been told anything."""
     board.view.unsubscribe(board.subscription)
     board.wanted = replace(board.wanted, after=order_of_token(after) if after else None)
-    board.subscription = Subscription("watch", lambda: None, board.wanted)
+    board.subscription = SocketSubscription("watch", lambda: None, board.wanted)
     board.view.subscribe(board.subscription)
     board.client, board.reading = Client(), None
 
@@ -100,7 +99,7 @@ def met(board: Board, dice: Iterator[Any]) -> Counter[str]:
     raise AssertionError(f"no last page: {after} again and again")
 
 
-FILTERS = st.sampled_from([Filter(), Filter(frozenset(["bad", "odd"])), Filter(q="1")])
+FILTERS = st.sampled_from([PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="1")])
 LOOKS = st.sampled_from([None, 3, 5])
 
 
@@ -126,7 +125,7 @@ def test_what_does_not_change_is_met_once(known, later, wanted, looks, seed):
 def test_a_page_that_fills_goes_on_after_its_own_last_row():
     """It was looked no further for it; what came since is more than it shows."""
     known, later = [(name, 1, 1) for name in NAMES[:2]], [(name, 0, 9) for name in NAMES[2:5]]
-    board = Board(entries_of(known + later), Filter(frozenset(["bad"])), looks=1)
+    board = Board(entries_of(known + later), PageFilter(frozenset(["bad"])), looks=1)
     board.materialise(2)
     board.snapshot()
     board.snapshot()

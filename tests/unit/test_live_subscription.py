@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from dashboard.live.entries import Entry
-from dashboard.live.feeds import MOST_HELD
-from dashboard.live.live_view import LiveView
-from dashboard.live.messages import plain_changes
-from dashboard.live.page_filter import Filter
-from dashboard.live.subscription import Subscription
+from dashboard.board.live.consumer import plain_changes
+from dashboard.board.live.feeds import MOST_HELD
+from dashboard.board.live.live_view import LiveView
+from dashboard.board.live.page_filter import LiveRecord, PageFilter
+from dashboard.board.live.subscription import SocketSubscription
 
 PLACE = ("watch.states", 0)
 
 
-def row(asset: str, state: str = "bad", version: int = 1, rank: int = 0, since: int = 1) -> Entry:
+def row(
+    asset: str, state: str = "bad", version: int = 1, rank: int = 0, since: int = 1
+) -> LiveRecord:
     made = {"asset": asset, "state": state, "version": f"{version:03d}"}
-    return Entry(
+    return LiveRecord(
         asset,
         f"{version:03d}",
         {**made, "rank": rank, "since": since, "doubts": []},
@@ -28,14 +29,14 @@ def row(asset: str, state: str = "bad", version: int = 1, rank: int = 0, since: 
     )
 
 
-def gone(asset: str, version: int) -> Entry:
-    return Entry(asset, f"{version:03d}", None, PLACE, version)
+def gone(asset: str, version: int) -> LiveRecord:
+    return LiveRecord(asset, f"{version:03d}", None, PLACE, version)
 
 
 @pytest.fixture
 def live():
     view, woken = LiveView(), []
-    subscription = Subscription("watch", lambda: woken.append(1))
+    subscription = SocketSubscription("watch", lambda: woken.append(1))
     view.subscribe(subscription)
     view.begin(subscription)
     view.settle(subscription, [], False, {})
@@ -69,7 +70,7 @@ def test_what_another_scenario_does_is_not_told(live):
 
 def test_a_row_that_no_longer_matches_goes(live):
     view, subscription, _ = live
-    view.refilter(subscription, Filter(frozenset(["bad"])))
+    view.refilter(subscription, PageFilter(frozenset(["bad"])))
     view.begin(subscription)
     view.settle(subscription, [row("a").row], False, {})
     view.apply("watch", [row("a", "good", 2), row("b", "good", 3)], {})
@@ -114,7 +115,7 @@ def test_a_browser_that_does_not_read_costs_no_memory(live):
 
 def test_a_watched_asset_is_told_of_though_no_row_shows_it(live):
     view, subscription, woken = live
-    view.refilter(subscription, Filter(rows=False, watch="a"))
+    view.refilter(subscription, PageFilter(rows=False, watch="a"))
     view.begin(subscription)
     view.settle(subscription, [], False, {})
     view.apply("watch", [row("b"), gone("a", 2)], {})
@@ -157,7 +158,7 @@ def test_a_row_is_serialised_once_for_all_sockets(live):
 def page(live):
     """A page that begins after b, and ends with d."""
     view, subscription, woken = live
-    view.refilter(subscription, Filter(after=(0, -1, "b")))
+    view.refilter(subscription, PageFilter(after=(0, -1, "b")))
     view.begin(subscription)
     view.settle(subscription, [row("c").row, row("d").row], True, {})
     woken.clear()
@@ -184,7 +185,7 @@ def test_another_page_of_the_same_filter_is_another_snapshot(page):
     view, subscription, _ = page
     view.refilter(subscription, replace(subscription.filter, watch="c"))
     assert not subscription.stale
-    view.refilter(subscription, Filter())
+    view.refilter(subscription, PageFilter())
     assert subscription.stale
 
 
@@ -204,14 +205,14 @@ def test_a_socket_is_woken_once_until_it_has_looked(live):
 
 def test_sockets_that_show_the_same_share_the_look_at_a_row(live, monkeypatch):
     view, _, _ = live
-    looked, real = [], Filter.matches
+    looked, real = [], PageFilter.matches
 
-    def noted(self: Filter, row: dict[str, Any] | None) -> bool:
+    def noted(self: PageFilter, row: dict[str, Any] | None) -> bool:
         looked.append(row)
         return real(self, row)
 
-    monkeypatch.setattr(Filter, "matches", noted)
-    others = [Subscription("watch", lambda: None, Filter(q="z")) for _ in range(20)]
+    monkeypatch.setattr(PageFilter, "matches", noted)
+    others = [SocketSubscription("watch", lambda: None, PageFilter(q="z")) for _ in range(20)]
     for other in others:
         view.subscribe(other)
         view.begin(other)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.live.page_filter import order_of_token, token_of
-from dashboard.states.board_rows import order_of
+from dashboard.board.live.page_filter import order_of_token, token_of
+from dashboard.core.states.board_rows import order_of
 
 
 @pytest.mark.parametrize(

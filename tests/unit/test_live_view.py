@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from liveboard import Board, log_of, small_board
 from selection import examples
 
-from dashboard.live.page_filter import Filter
-from dashboard.states.caveats import DOUBTS
+from dashboard.board.live.page_filter import PageFilter
+from dashboard.core.states.caveats import DOUBTS
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -23,7 +23,7 @@ def small():
 
 
 STEPS = ("materialise", "tail", "prune", "snapshot", "flush", "refilter")
-FILTERS = st.sampled_from([Filter(), Filter(frozenset(["bad", "odd"])), Filter(q="Ü/")])
+FILTERS = st.sampled_from([PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="Ü/")])
 SCRIPTS = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 6)), max_size=25)
 REPLAYS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 8)), max_size=3)
 
@@ -48,7 +48,7 @@ def test_many_seeds_and_everything_is_reached():
     import random
 
     seen: Counter[str] = Counter()
-    wanted = (Filter(), Filter(frozenset(["bad", "odd"])), Filter(q="a"))
+    wanted = (PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="a"))
     for seed in range(300):
         dice = random.Random(seed)
         replays = [(dice.randrange(60), dice.randrange(1, 9)) for _ in range(dice.randrange(4))]

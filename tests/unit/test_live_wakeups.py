@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
-from dashboard.live.wakeups import Wakeups
+from dashboard.board.live.threads import Wakeups
 
 
 class Loop(asyncio.SelectorEventLoop):

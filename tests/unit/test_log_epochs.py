@@ -13,11 +13,10 @@ from bus.memory import MemoryBus
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from domain.version import MAX_EPOCH, Version
-from streaming.checkpoint import Epoch, LogProblem, current_epoch, raise_floor, read_floor
-from streaming.engine_assignment import assign_engines
-from streaming.epoch_start import start_of
-from streaming.log_epochs import Shown, rise, shown_by_log
-from streaming.restart_policy import judge
+from streaming.fold.assignment import assign_engines
+from streaming.fold.epochs import LoggedEpoch, rise, shown_by_log, start_of
+from streaming.spark.restart_policy import judge
+from streaming.state.checkpoint import Epoch, LogProblem, current_epoch, raise_floor, read_floor
 from wire.job import Heartbeat, encode
 
 NOW = 1_790_000_000_000
@@ -157,4 +156,4 @@ def test_the_highest_epoch_still_sorts() -> None:
 
 
 def test_shown_keeps_the_highest_of_each() -> None:
-    assert Shown().with_(2, 5).with_(1, 9) == Shown(2, 9)
+    assert LoggedEpoch().with_(2, 5).with_(1, 9) == LoggedEpoch(2, 9)

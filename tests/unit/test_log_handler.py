@@ -18,8 +18,8 @@ from agents import KafkaHandler
 from bus import memory
 from bus.base import (
     BusError,
+    ConsumerRecord,
     LoginRefused,
-    Message,
     NotPermitted,
     TooLarge,
     TopicSpec,
@@ -72,7 +72,7 @@ def handle(bus: MemoryBus, logger: logging.Logger) -> Open:
     return handle
 
 
-def log_of(bus: MemoryBus) -> list[Message]:
+def log_of(bus: MemoryBus) -> list[ConsumerRecord]:
     return bus.reader({(TOPIC, at): 0 for at in range(PARTITIONS)}).poll(0, 100_000)
 
 

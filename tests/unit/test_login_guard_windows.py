@@ -9,20 +9,25 @@ from typing import Any
 import pytest
 from login_logs import DAY_MS, Event, LoginLog, client
 
-from bus.base import Message, TopicSpec
+from bus.base import ConsumerRecord, TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
-from dashboard.login_guard import window_printout, windows
-from dashboard.login_guard.window_printout import MOST_LINES, NoWindows, WindowPrintout
-from dashboard.login_guard.windows import ClientWindow, ClientWindows
+from dashboard.core.accounts import login_windows
+from dashboard.core.accounts.login_windows import (
+    MOST_LINES,
+    ClientWindow,
+    ClientWindows,
+    NoWindows,
+    WindowPrintout,
+)
 from domain.login_windows import HOP_MS, LATE_MS, WINDOW_MS
 
 BEGIN = 1_790_000_000_000
 
 
-def message(event: Event, arrived: int | None = None) -> Message:
+def message(event: Event, arrived: int | None = None) -> ConsumerRecord:
     at = event.time if arrived is None else arrived
-    return Message("app-logs", 0, 0, at, event.client.encode(), event.value, ())
+    return ConsumerRecord("app-logs", 0, 0, at, event.client.encode(), event.value, ())
 
 
 def actions(*seconds: float, name: str = client(1)) -> list[Event]:
@@ -91,7 +96,7 @@ def test_a_client_that_is_verified_has_its_windows_given_and_counts_no_more() ->
 )  # fmt: skip
 def test_what_the_guard_passes_over_is_in_no_window(value: bytes) -> None:
     counted = ClientWindows(by_arrival=False)
-    assert list(counted.take(Message("app-logs", 0, 0, BEGIN, None, value, ()))) == []
+    assert list(counted.take(ConsumerRecord("app-logs", 0, 0, BEGIN, None, value, ()))) == []
     assert list(counted.rest()) == []
 
 
@@ -104,7 +109,7 @@ def test_by_the_wall_clock_an_action_has_the_time_of_its_arrival() -> None:
 def test_of_more_clients_than_are_remembered_the_oldest_are_given_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(windows, "MOST_CLIENTS", 2)
+    monkeypatch.setattr(login_windows, "MOST_CLIENTS", 2)
     counted = ClientWindows(by_arrival=False)
     events = [Event(BEGIN, client(n)) for n in (1, 2, 1, 3)]
     assert {one.client for one in given(counted, events)} == {client(2)}
@@ -135,7 +140,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> MemoryBus:
         def at_time(self, places: Any, _time: object) -> dict[Any, int]:
             return dict.fromkeys(places, 0)
 
-    monkeypatch.setattr(window_printout, "KafkaAdmin", FromTheBeginning)
+    monkeypatch.setattr(login_windows, "KafkaAdmin", FromTheBeginning)
     return made
 
 

@@ -15,9 +15,9 @@ from domain.login_windows import (
     THRESHOLD,
     VERIFIED_MS,
     WINDOW_MS,
+    ActionWindow,
     Client,
     ClientReport,
-    Window,
     begins,
 )
 
@@ -52,10 +52,10 @@ def test_four_actions_are_none_of_our_business_and_the_fifth_is() -> None:
         "challenge",
         NOON + 2_999,
         (
-            Window(NOON - 4_000, NOON + 1_000, 2),
-            Window(NOON - 2_000, NOON + 3_000, 5),
-            Window(NOON, NOON + 5_000, 5),
-            Window(NOON + 2_000, NOON + 7_000, 2),
+            ActionWindow(NOON - 4_000, NOON + 1_000, 2),
+            ActionWindow(NOON - 2_000, NOON + 3_000, 5),
+            ActionWindow(NOON, NOON + 5_000, 5),
+            ActionWindow(NOON + 2_000, NOON + 7_000, 2),
         ),
     )
 
@@ -144,7 +144,7 @@ def test_a_record_ten_seconds_late_counts_and_a_later_one_is_dropped_and_counted
     assert client.verify(NOON - 1) == []
     assert client.late == 2
     [report] = acted(client, NOON)
-    assert Window(NOON, NOON + WINDOW_MS, 5) in report.windows
+    assert ActionWindow(NOON, NOON + WINDOW_MS, 5) in report.windows
 
 
 def test_a_quiet_client_can_be_forgotten_once_its_windows_are_closed() -> None:
@@ -176,7 +176,7 @@ class Naive:
         elif time >= self.until:
             self.counted.append(time)
 
-    def windows(self) -> set[Window]:
+    def windows(self) -> set[ActionWindow]:
         """The windows that a record may still change."""
         first = (self.clock - LATE_MS - WINDOW_MS) // 2_000 * 2_000
         counts = {
@@ -184,7 +184,11 @@ class Naive:
             for begin in range(first, self.clock + 1, 2_000)
             if begin + WINDOW_MS > self.clock - LATE_MS
         }
-        return {Window(begin, begin + WINDOW_MS, count) for begin, count in counts.items() if count}
+        return {
+            ActionWindow(begin, begin + WINDOW_MS, count)
+            for begin, count in counts.items()
+            if count
+        }
 
     def full(self) -> bool:
         """Whether a window that is still open holds five."""
@@ -215,7 +219,7 @@ def test_windows_equal_a_naive_count_in_any_order_of_records(
     for kind, time in timed(steps):
         naive.take(kind, time)
         reports += client.verify(time) if kind == "verified" else client.act(time)
-        kept = {Window(begin, begin + WINDOW_MS, n) for begin, n in client.counts.items()}
+        kept = {ActionWindow(begin, begin + WINDOW_MS, n) for begin, n in client.counts.items()}
         assert kept == naive.windows()
         assert len(client.counts) <= 8
         assert (client.clock, client.late) == (naive.clock, naive.late)

@@ -13,13 +13,20 @@ import pytest
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
-from dashboard.checkpoints.models import Divergence, SinkOffset
-from dashboard.commands.models import Command as Row
-from dashboard.job.models import BucketStatus
-from dashboard.materialiser.worker import Materialiser
-from dashboard.states.caveats import rank_of
-from dashboard.states.models import CONFIRMED, UNCONFIRMED, Answer, AssetState, Transition
-from dashboard.states.queries import counts, find, sink_offsets
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.states.caveats import rank_of
+from dashboard.core.states.models import (
+    CONFIRMED,
+    UNCONFIRMED,
+    Answer,
+    AssetState,
+    Divergence,
+    SinkOffset,
+    Transition,
+)
+from dashboard.core.states.queries import counts, find, sink_offsets
+from dashboard.serve.materialiser.worker import Materialiser
+from dashboard.watch.commands.models import Command as Row
 from domain.records import Command, Report
 from domain.scenario_parser import load_scenarios
 from wire.sink import StateValue
@@ -250,7 +257,8 @@ def test_offsets_are_written_with_what_they_stand_for(job, monkeypatch):
     report(job, "order-1", "received")
     job.run()
     monkeypatch.setattr(
-        "dashboard.materialiser.writer.advance", lambda _: (_ for _ in ()).throw(ZeroDivisionError)
+        "dashboard.serve.materialiser.writer.advance",
+        lambda _: (_ for _ in ()).throw(ZeroDivisionError),
     )
     worker = materialiser(job)
     with pytest.raises(ZeroDivisionError):

@@ -11,16 +11,15 @@ from django.db import DataError, OperationalError
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
-from dashboard.checkpoints.models import Counted, SinkOffset
-from dashboard.commands.models import Command as Row
-from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.materialiser import worker as module
-from dashboard.materialiser.worker import Materialiser
-from dashboard.states.models import AssetState
-from dashboard.states.queries import sink_offsets
+from dashboard.core.job.models import BucketStatus, JobProgress
+from dashboard.core.states.models import AssetState, EventCount, SinkOffset
+from dashboard.core.states.queries import sink_offsets
+from dashboard.serve.materialiser import worker as materialiser_worker
+from dashboard.serve.materialiser.worker import Materialiser
+from dashboard.watch.commands.models import Command as Row
 from domain.records import Command, Report
 from domain.scenario_parser import load_scenarios
-from wire.job import Heartbeat, Progress, encode
+from wire.job import Heartbeat, QueryReport, encode
 from wire.sink import encode_headers, encode_state, state_of_json
 
 pytestmark = pytest.mark.django_db
@@ -68,7 +67,7 @@ def drain(worker: Materialiser) -> None:
 
 def counted(name: str, topic: str = "") -> int:
     """Return what the database has of it."""
-    return sum(Counted.objects.filter(name=name, topic=topic).values_list("n", flat=True))
+    return sum(EventCount.objects.filter(name=name, topic=topic).values_list("n", flat=True))
 
 
 def test_it_goes_on_after_a_lost_broker(job, worker):
@@ -76,7 +75,7 @@ def test_it_goes_on_after_a_lost_broker(job, worker):
     stop = Untiring(4)
     real, job.bus.ensure_topics = job.bus.ensure_topics, lambda *_, **__: job.bus.wait(0)
     worker.run(stop)
-    assert stop.asked == list(module.PAUSES_S[:4])
+    assert stop.asked == list(materialiser_worker.PAUSES_S[:4])
     job.bus.ensure_topics = real
     job.bus.start()
     worker.run(Untiring(1))
@@ -85,17 +84,21 @@ def test_it_goes_on_after_a_lost_broker(job, worker):
 
 
 def test_it_goes_on_after_a_locked_database(job, worker, monkeypatch):
-    real, faults = module.write, iter([OperationalError("database is locked")] * 2)
+    real, faults = materialiser_worker.write, iter([OperationalError("database is locked")] * 2)
 
     def write(*arguments):
         for fault in faults:
             raise fault
         real(*arguments)
 
-    monkeypatch.setattr(module, "write", write)
+    monkeypatch.setattr(materialiser_worker, "write", write)
     stop = Untiring(4)
     worker.run(stop)
-    assert stop.asked[:3] == [module.PAUSES_S[0], module.PAUSES_S[1], module.PACE_S]
+    assert stop.asked[:3] == [
+        materialiser_worker.PAUSES_S[0],
+        materialiser_worker.PAUSES_S[1],
+        materialiser_worker.PACE_S,
+    ]
     assert AssetState.objects.get().asset == "order-1"
     assert counted("faults") == 2
 
@@ -107,7 +110,7 @@ def test_what_is_read_is_counted_with_it_and_by_another_process_on(job, worker, 
     job.put("orders", Report("order-1", "station-1", "shipped"))
     job.run()
     with monkeypatch.context() as patch:
-        patch.setattr("dashboard.materialiser.writer.advance", lambda _: 1 / 0)
+        patch.setattr("dashboard.serve.materialiser.writer.advance", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             worker.step()
     assert counted("records", topic) == 1
@@ -193,14 +196,14 @@ def test_what_the_database_alone_refuses_is_refused_alone(job, worker, monkeypat
     job.put("orders", Report("order-bad", "station-1", "received"))
     job.put("orders", Report("order-2", "station-1", "received"))
     job.run()
-    real = module.write
+    real = materialiser_worker.write
 
     def write(batch, scenarios, now):
         if ("orders", "order-bad") in batch.states:
             raise DataError("out of range")
         real(batch, scenarios, now)
 
-    monkeypatch.setattr(module, "write", write)
+    monkeypatch.setattr(materialiser_worker, "write", write)
     drain(worker)
     assert counted("unreadable", job.topics.states("orders")) == 1
     assert counted("records", job.topics.states("orders")) == 3
@@ -253,9 +256,9 @@ def test_a_heartbeat_that_no_column_takes_is_refused(job, worker, changes):
 
 
 def test_of_the_jobs_progress_the_newest_is_kept(job, worker, monkeypatch):
-    monkeypatch.setattr("dashboard.job.ingestion.PROGRESS_KEPT", 5)
+    monkeypatch.setattr("dashboard.core.job.ingestion.PROGRESS_KEPT", 5)
     for n in range(20):
-        progress = Progress("tally", n, "running", 1, f"batch {n}", 0, {"batchId": n})
+        progress = QueryReport("tally", n, "running", 1, f"batch {n}", 0, {"batchId": n})
         job.producer.send_and_wait(job.topics.progress, b"tally", encode(progress))
     drain(worker)
     kept = JobProgress.objects.order_by("-id")

@@ -15,16 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selection import examples
 
-from bus.base import Message
-from dashboard.checkpoints.models import Counted, Divergence
-from dashboard.materialiser.batch import sort_out
-from dashboard.materialiser.writer import write
-from dashboard.states.aggregates import miscounted
-from dashboard.states.caveats import DOUBTS
-from dashboard.states.change_rows import COLUMNS as CHANGE_COLUMNS
-from dashboard.states.models import Answer, AssetState, Transition
-from dashboard.states.queries import counts, doubt_counts
-from dashboard.states.record_rows import COLUMNS
+from bus.base import ConsumerRecord
+from dashboard.core.states.aggregates import miscounted
+from dashboard.core.states.caveats import DOUBTS
+from dashboard.core.states.models import Answer, AssetState, Divergence, EventCount, Transition
+from dashboard.core.states.queries import counts, doubt_counts
+from dashboard.core.states.rows import CHANGE_COLUMNS, COLUMNS
+from dashboard.serve.materialiser.batch import sort_out
+from dashboard.serve.materialiser.writer import write
 from domain.fold import Bucket
 from domain.records import COMMAND_KINDS, Command, DeadLetter, Record, Report, StateRecord, Tick
 from domain.scenario_parser import load_scenarios
@@ -68,7 +66,7 @@ def sink_log(seed: int, length: int = 60) -> list[tuple[bytes, bytes | None, tup
 def content(order: Sequence[int], log: list[tuple], cuts: Sequence[int]) -> list[list[tuple]]:
     """Return what the database holds after the log's records in this order, cut into batches."""
     found: list[list[tuple]] = []
-    messages = [Message(TOPIC, 0, at, 0, *log[index]) for at, index in enumerate(order)]
+    messages = [ConsumerRecord(TOPIC, 0, at, 0, *log[index]) for at, index in enumerate(order)]
     edges = [0, *sorted(cut % (len(messages) + 1) for cut in cuts), len(messages)]
     with transaction.atomic():
         for low, high in itertools.pairwise(edges):
@@ -161,7 +159,9 @@ def test_records_of_a_lower_epoch_are_counted_and_change_nothing():
         text = str(version)
         renamed = msgspec.json.encode(record | {"version": text})
         others = tuple(pair for pair in headers if pair[0] != "version")
-        message = Message(TOPIC, 0, 0, 0, key, renamed, (*others, ("version", text.encode())))
+        message = ConsumerRecord(
+            TOPIC, 0, 0, 0, key, renamed, (*others, ("version", text.encode()))
+        )
         batch = sort_out([message], Topics())
         write(batch, SCENARIOS, 1)
         return batch.counted
@@ -171,4 +171,4 @@ def test_records_of_a_lower_epoch_are_counted_and_change_nothing():
     assert AssetState.objects.get().version == at._replace(epoch=3).sortable()
     # What comes again of the same epoch is usual.
     assert not written(at._replace(epoch=3, offset=max(0, at.offset - 1)))["lower-epoch", "attack"]
-    assert Counted.objects.get(name="lower-epoch").n == 1
+    assert EventCount.objects.get(name="lower-epoch").n == 1

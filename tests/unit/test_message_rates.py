@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.live.message_rates import Rates, TooFast
+from dashboard.board.live.admission import Rates, TooFast
 
 
 class Clock:

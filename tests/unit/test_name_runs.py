@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
-from dashboard.materialiser.worker import Materialiser
-from dashboard.states.models import AssetState, NameRun
-from dashboard.states.name_runs import add_runs, in_no_name, runs_of
-from dashboard.states.queries import find
+from dashboard.core.states.models import AssetState, NameRun
+from dashboard.core.states.name_search import add_runs, in_no_name, runs_of
+from dashboard.core.states.queries import find
+from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import Report
 from domain.scenario_parser import load_scenarios
 
@@ -73,7 +73,7 @@ def test_the_materialiser_notes_new_names_and_the_board_is_not_scanned_for_other
     assert find("attack", q="op").total == 2
     with CaptureQueriesContext(connection) as made:
         assert find("attack", q="zq").total == 0
-    assert not any("board_assetstate" in query["sql"] for query in made.captured_queries)
+    assert not any("states_assetstate" in query["sql"] for query in made.captured_queries)
 
 
 @pytest.mark.django_db

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.core.scenarios import scenarios
+from dashboard.core.common.scenarios import scenarios
 from domain.notifications.events import BEGUN, CHANGED, ENDED, MARKED, WITHDRAWN, Ack, Event
 from domain.notifications.group import (
     ESCALATED,

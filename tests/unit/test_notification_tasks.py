@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.core.scenarios import scenarios
+from dashboard.core.common.scenarios import scenarios
 from domain.notifications.hours import Hours
 from domain.notifications.machine import LIMIT, MAINTENANCE, OUTSIDE, QUIET
 from domain.notifications.rule import Quiet, Rule, Stage
-from domain.notifications.task_run import Hold, hold_of, within_limit
+from domain.notifications.task_run import NoticeHold, hold_of, within_limit
 
 HOUR = 3_600_000
 STAGES = (Stage(0, channels=(1,)),)
@@ -24,18 +24,18 @@ NIGHT_ENDS = 6 * HOUR
     [
         (Rule(STAGES), "clear", HOUR, False, None),
         (Rule(STAGES, at_least="under-attack"), "clear", HOUR, False, None),
-        (Rule(STAGES), "under-attack", HOUR, True, Hold(MAINTENANCE)),
+        (Rule(STAGES), "under-attack", HOUR, True, NoticeHold(MAINTENANCE)),
         (Rule(STAGES, hours=NIGHT), "clear", HOUR, False, None),
-        (Rule(STAGES, hours=NIGHT), "clear", 7 * HOUR, False, Hold(OUTSIDE)),
-        (Rule(STAGES, quiet=Quiet(NIGHT)), "clear", HOUR, False, Hold(QUIET, NIGHT_ENDS)),
+        (Rule(STAGES, hours=NIGHT), "clear", 7 * HOUR, False, NoticeHold(OUTSIDE)),
+        (Rule(STAGES, quiet=Quiet(NIGHT)), "clear", HOUR, False, NoticeHold(QUIET, NIGHT_ENDS)),
         (Rule(STAGES, quiet=Quiet(NIGHT)), "clear", 7 * HOUR, False, None),
         (Rule(STAGES, quiet=Quiet(NIGHT, "suspicious")), "under-attack", HOUR, False, None),
         (Rule(STAGES, quiet=Quiet(NIGHT, "suspicious")), "clear", HOUR, False,
-         Hold(QUIET, NIGHT_ENDS)),
+         NoticeHold(QUIET, NIGHT_ENDS)),
     ],
 )  # fmt: skip
 def test_a_run_is_told_or_held_back_for_a_reason(
-    rule: Rule, state: str, at: int, muted: bool, expected: Hold | None
+    rule: Rule, state: str, at: int, muted: bool, expected: NoticeHold | None
 ):
     assert hold_of(rule, scenarios()["attack"], state, at, at, muted=muted) == expected
 
@@ -55,5 +55,5 @@ def test_every_run_is_in_one_message_of_no_more_than_the_limit(
         assert [run for part in parts for run in part] == runs
         assert len(parts) <= most - len(counted)
     else:
-        assert (parts, limit) == ([], Hold(LIMIT, counted[0] + HOUR))
+        assert (parts, limit) == ([], NoticeHold(LIMIT, counted[0] + HOUR))
         assert len(counted) >= most

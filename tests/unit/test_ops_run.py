@@ -18,7 +18,7 @@ from ops.leftovers import MARK, find_leftovers, mark_of
 from ops.processes import Process, processes
 from ops.readiness import phases, ready
 from ops.supervise import ProcessStatus, configuration, socket_path
-from ops.test import Count, Outcome, Stage, read_count
+from ops.test import Count, Outcome, TestStage, read_count
 from ops.up import print_welcome
 from ops.watch import QUIET_S, Watch
 
@@ -277,7 +277,7 @@ def test_sum_is_the_last_line_and_decides(
     counts = {stage.name: Count(passed=2) for stage in staged.STAGES}
     counts |= {"spark": Count(1, 1, 1, ("no Redis",)), "kafka": Count(2, why_skipped=("no Redis",))}
 
-    def run_stage(stage: Stage, _extra: list[str], *, whole: bool) -> Outcome:
+    def run_stage(stage: TestStage, _extra: list[str], *, whole: bool) -> Outcome:
         return Outcome(stage.name, counts[stage.name], 10, 100)
 
     monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
@@ -333,7 +333,7 @@ def test_a_whole_run_takes_every_case_and_every_example(
     ran: list[tuple[str, bool]] = []
     monkeypatch.setattr(staged, "ensure_needs", lambda _stage: None)
 
-    def run_stage(stage: Stage, _extra: list[str], *, whole: bool) -> Outcome:
+    def run_stage(stage: TestStage, _extra: list[str], *, whole: bool) -> Outcome:
         ran.append((stage.name, whole))
         return Outcome(stage.name, Count(), 0, stage.seconds(whole=whole))
 

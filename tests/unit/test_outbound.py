@@ -12,8 +12,8 @@ from threading import Thread
 import pytest
 from django.conf import settings
 
-from dashboard.core import outbound
-from dashboard.core.outbound import LONGEST_ANSWER, Refused, Unreachable, post
+from dashboard.core.common import outbound
+from dashboard.core.common.outbound import LONGEST_ANSWER, AddressRefused, OutboundUnreachable, post
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_of_a_long_answer_only_the_beginning_is_read(private: None, receiver: HT
 def test_an_answer_that_never_ends_has_an_end(private: None, line: bytes):
     with dripping(line) as port:
         begun = time.monotonic()
-        with pytest.raises(Unreachable):
+        with pytest.raises(OutboundUnreachable):
             post(f"http://127.0.0.1:{port}/", b"", {}, timeout_s=0.4)
         assert time.monotonic() - begun < 3
 
@@ -98,7 +98,7 @@ def test_an_answer_that_never_ends_has_an_end(private: None, line: bytes):
 def test_nobody_there_is_said(private: None):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(Unreachable, match="refused"):
+    with pytest.raises(OutboundUnreachable, match="refused"):
         post(f"http://127.0.0.1:{port}/", b"", {})
 
 
@@ -111,7 +111,7 @@ def test_nobody_there_is_said(private: None):
     ],
 )  # fmt: skip
 def test_our_own_network_is_not_called(receiver: HTTPServer, host: str):
-    with pytest.raises(Refused, match="TALLYBOARD_PRIVATE_TARGETS"):
+    with pytest.raises(AddressRefused, match="TALLYBOARD_PRIVATE_TARGETS"):
         post(f"http://{host}:{receiver.server_port}/", b"", {})
     assert not hasattr(receiver, "came")
 
@@ -124,7 +124,7 @@ def test_a_name_is_resolved_once_and_every_address_counts(monkeypatch: pytest.Mo
         return [(0, 0, 0, "", (address, port)) for address in ("93.184.216.34", "127.0.0.1")]
 
     monkeypatch.setattr(outbound.socket, "getaddrinfo", resolve)
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         post("http://rebinding.example/", b"", {})
     assert asked == ["rebinding.example"]
 
@@ -138,7 +138,7 @@ def test_a_name_is_resolved_once_and_every_address_counts(monkeypatch: pytest.Mo
     ],
 )  # fmt: skip
 def test_what_is_no_web_address_is_refused(url: str):
-    with pytest.raises(Refused, match=r"^expected an address"):
+    with pytest.raises(AddressRefused, match=r"^expected an address"):
         post(url, b"", {})
 
 
@@ -150,7 +150,7 @@ def test_a_strange_address_raises_nothing_else(url: str, monkeypatch: pytest.Mon
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(outbound.socket, "getaddrinfo", unknown)
-    with pytest.raises(Unreachable):
+    with pytest.raises(OutboundUnreachable):
         post(url, b"", {})
 
 

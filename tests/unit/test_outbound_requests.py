@@ -15,9 +15,8 @@ import requests
 from certificates import certificate_in
 from django.conf import settings
 
-from dashboard.core import outbound
-from dashboard.core.outbound import Refused
-from dashboard.core.outbound_requests import MOST_ANSWER, guarded
+from dashboard.core.common import outbound
+from dashboard.core.common.outbound import MOST_ANSWER, AddressRefused, guarded
 
 
 class Site(ThreadingHTTPServer):
@@ -96,7 +95,7 @@ def test_our_own_network_is_not_called(site: Site, host: str):
         pytest.raises(requests.ConnectionError, match="TALLYBOARD_PRIVATE_TARGETS"),
     ):
         requests.post(site.url(host=host), timeout=5)
-    assert isinstance(calls.obstacle, Refused)
+    assert isinstance(calls.obstacle, AddressRefused)
     assert site.came == []
 
 
@@ -109,7 +108,7 @@ def test_a_name_that_means_our_own_network_is_not_called(
     monkeypatch.setattr(outbound.socket, "getaddrinfo", resolve)
     with guarded(5) as calls, pytest.raises(requests.ConnectionError):
         requests.get(site.url(host="inside.example.org"), timeout=5)
-    assert isinstance(calls.obstacle, Refused)
+    assert isinstance(calls.obstacle, AddressRefused)
     assert site.came == []
 
 

@@ -15,26 +15,24 @@ from pydantic import ValidationError
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings, explain
-from dashboard.core.times import now_ms
-from dashboard.pipelines.ingestion import take_in
-from dashboard.pipelines.skeleton import NoSkeleton, write_skeleton
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.ingestion import ingest_pipeline_progress
+from dashboard.core.job.pipelines import NoSkeleton, write_skeleton
 from ops.processes import processes
 from streaming.pipelines import emitter
 from streaming.pipelines.declaration import (
     DeclarationError,
     Emission,
     GlobalTable,
+    OutputTable,
     Parallelism,
     Pipeline,
     Print,
     Sink,
     Source,
-    Table,
     Trigger,
 )
-from streaming.pipelines.emitter import Counts, Emitter
-from streaming.pipelines.figures import Figures
-from streaming.pipelines.printer import line
+from streaming.pipelines.emitter import Counts, Emitter, line
 from streaming.pipelines.query import (
     NotCoPartitioned,
     SinkTopicMissing,
@@ -44,12 +42,13 @@ from streaming.pipelines.query import (
     sink_specs,
 )
 from streaming.pipelines.registry import chosen, declared
+from streaming.pipelines.report import PipelineFigures
 from wire.pipeline import Assignment, Gathering, Invalid, Node, PipelineProgress
 
 SOURCES = {"reports": Source("a.reports")}
 SINKS = (Sink("out"),)
 TICKS = Trigger(tick_ms=1_000)
-TABLE = Table("invoices_table", ("invoice", "line"))
+TABLE = OutputTable("invoices_table", ("invoice", "line"))
 
 
 def passed_on(reports: Any) -> Any:
@@ -111,10 +110,10 @@ def pipeline(**changes: Any) -> Pipeline:
             ),
             "p: prints: expected None beside a table",
         ),
-        (lambda: Table("invoices table", ("a",)), "Table.setting: expected a setting"),
-        (lambda: Table("url", ("a-b",)), "Table.keys, day, time: expected a-z, 0-9 and '_'"),
-        (lambda: Table("url", ()), "Table.keys: expected at least one column"),
-        (lambda: Table("url", ("a",), keep_days=0), "Table.keep_days: expected 1 to 36,500"),
+        (lambda: OutputTable("invoices table", ("a",)), "Table.setting: expected a setting"),
+        (lambda: OutputTable("url", ("a-b",)), "Table.keys, day, time: expected a-z, 0-9 and '_'"),
+        (lambda: OutputTable("url", ()), "Table.keys: expected at least one column"),
+        (lambda: OutputTable("url", ("a",), keep_days=0), "Table.keep_days: expected 1 to 36,500"),
         (lambda: Source("a b"), "Source.topic: expected a topic or a pattern"),
         (lambda: Source("a", schema=" "), "Source.schema: expected the columns of the value"),
         (lambda: Source("a", invalid_time="later"), "Source.invalid_time: .*log-and-skip, fail"),  # type: ignore[arg-type]
@@ -158,7 +157,7 @@ def test_a_table_is_where_its_setting_says(tmp_path: Path) -> None:
     assert outputs(Settings(invoices_url="hdfs://lake/sold"), writes) == ["hdfs://lake/sold"]
     assert outputs(Settings(data_dir=tmp_path), writes) == [str(tmp_path / "invoices")]
     assert outputs(Settings(), pipeline()) == ["out"]
-    unknown = pipeline(table=Table("nobodys", ("a",)), sinks=(), sources=sources)
+    unknown = pipeline(table=OutputTable("nobodys", ("a",)), sinks=(), sources=sources)
     with pytest.raises(DeclarationError, match="p: table: expected a setting with a URL"):
         outputs(Settings(), unknown)
 
@@ -296,7 +295,7 @@ def test_late_records_are_counted_and_ticks_are_not_shown(tmp_path: Path) -> Non
         "sources": [{"endOffset": offsets}],
         "observedMetrics": {"source:x": {"records": 7}, "source:x:late": {"late@t": 2}},
     }
-    figures = Figures(tmp_path / "totals.json", ticks="ticks")
+    figures = PipelineFigures(tmp_path / "totals.json", ticks="ticks")
     figures.begin(1)
     figures.add(progress)
     figures.add({**progress, "batchId": 1, "observedMetrics": {"source:x:late": {"late@t": None}}})
@@ -313,10 +312,10 @@ def test_a_batch_that_is_done_again_is_counted_once(tmp_path: Path) -> None:
                          "ahead@t": 1, "missing@t": 0},
         },
     }  # fmt: skip
-    figures = Figures(tmp_path / "totals.json")
+    figures = PipelineFigures(tmp_path / "totals.json")
     figures.begin(1)
     figures.add(progress)
-    again = Figures(tmp_path / "totals.json")
+    again = PipelineFigures(tmp_path / "totals.json")
     again.begin(1)
     again.add(progress)
     assert (again.totals.records, again.totals.dead_letters) == (7, 2)
@@ -327,7 +326,7 @@ def test_a_batch_that_is_done_again_is_counted_once(tmp_path: Path) -> None:
 
 
 def test_a_global_table_is_behind_by_what_no_batch_has_read(tmp_path: Path) -> None:
-    figures = Figures(tmp_path / "totals.json")
+    figures = PipelineFigures(tmp_path / "totals.json")
     figures.begin(1)
     read = {"tasks": ["p@0@2"], "p@0": 40, "p@1": None}
     observed = {"table:prices": read, "misfits:prices": {"rows": 3}}
@@ -360,11 +359,11 @@ def test_the_budget_is_the_pipelines_and_its_tasks_have_equal_shares() -> None:
 
 
 def test_what_tables_were_given_and_sent_goes_on_through_a_restart(tmp_path: Path) -> None:
-    figures = Figures(tmp_path / "totals.json")
+    figures = PipelineFigures(tmp_path / "totals.json")
     figures.begin(1)
     figures.add_gathered(7, 1)
     figures.add_gathered(9, 2)
-    again = Figures(tmp_path / "totals.json")
+    again = PipelineFigures(tmp_path / "totals.json")
     again.begin(1)  # the query's own counts begin anew
     again.add_gathered(5, 4)
     assert (again.totals.given, again.totals.sent) == (14, 6)
@@ -439,7 +438,7 @@ def test_the_command_lists_and_describes() -> None:
         Node("operator-1", "operator", "filter\x1b[2J", "stateless", ("source-reports",)),
     )
     assigned = (Assignment("orders.reports", 2, 1, 12), Assignment("orders.reports", 3))
-    take_in(
+    ingest_pipeline_progress(
         [
             PipelineProgress(
                 "report-rates",

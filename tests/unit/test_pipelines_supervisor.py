@@ -14,11 +14,11 @@ from driver_harness import Query
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
-from dashboard.core.times import now_ms
+from dashboard.core.common.times import now_ms
 from stack import wait_until
 from streaming.pipelines import supervisor as supervising
 from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
-from streaming.pipelines.supervisor import Supervisor
+from streaming.pipelines.supervisor import PipelineSupervisor
 from wire.job import Control, encode
 from wire.pipeline import PipelineProgress, decode_pipeline
 from wire.topics import Topics
@@ -47,7 +47,9 @@ class Trial:
         context = SimpleNamespace(setLogLevel=lambda _: None, accumulator=lambda _: count)
         spark: Any = SimpleNamespace(sparkContext=context)
         self.stop = threading.Event()
-        own = Supervisor(settings, PIPELINE, self.bus, spark, self.stop, self.home, [], None)
+        own = PipelineSupervisor(
+            settings, PIPELINE, self.bus, spark, self.stop, self.home, [], None
+        )
         self.thread = threading.Thread(target=own.run)
         self.thread.start()
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from selection import examples
 
 import rules
-from dashboard.board.explanation import rest_text
+from dashboard.board.assets.explanation import rest_text
 from domain import python_rules
 from domain.fold import Bucket
 from domain.records import Record, Report, ScenarioChange, StateRecord, Tick, Vote
@@ -51,7 +51,7 @@ def votes_of(*claims: tuple[str, int]) -> tuple[Vote, ...]:
 def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     """Writes the module of a rule, as if it stood in rules/."""
     monkeypatch.setattr(rules, "__path__", [*rules.__path__, str(tmp_path)])
-    monkeypatch.setattr(python_rules, "_told", set())
+    monkeypatch.setattr(python_rules, "_logged", set())
     written = set()
 
     def write(name: str, text: str) -> None:
@@ -281,9 +281,9 @@ def test_a_failure_is_logged_once_for_each_function_and_kind(rule, caplog):
 def test_no_more_than_so_many_failures_are_logged(rule, caplog):
     rule("ever_new", "def tally(votes, current):\n    raise type(current, (Exception,), {})\n")
     scenario = watching("ever_new", vocabulary="open")
-    for at in range(python_rules.MAX_TOLD + 20):
+    for at in range(python_rules.MAX_LOGGED + 20):
         assert tally(scenario, votes_of(("up", 1)), f"S{at}") == f"S{at}"
-    assert len(caplog.records) == python_rules.MAX_TOLD
+    assert len(caplog.records) == python_rules.MAX_LOGGED
 
 
 def test_a_function_that_is_not_there_any_more_leaves_the_state_as_it_is(rule, caplog):

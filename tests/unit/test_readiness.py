@@ -11,14 +11,14 @@ from django.test import Client
 from web_fixtures import memory_bus
 
 from bus.base import NotPermitted
-from dashboard.api import health
-from dashboard.checkpoints.models import SinkOffset
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.job.ingestion import take_in
-from dashboard.job.liveness import Signs
-from dashboard.job.models import BucketStatus, JobProgress
-from wire.job import ClockBehind, Progress, bucket_name
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.ingestion import ingest_progress
+from dashboard.core.job.liveness import Signs
+from dashboard.core.job.models import BucketStatus, JobProgress
+from dashboard.core.states.models import SinkOffset
+from dashboard.serve.api import health
+from wire.job import ClockBehind, QueryReport, bucket_name
 
 pytestmark = pytest.mark.django_db
 
@@ -185,10 +185,10 @@ def test_a_brokers_clock_that_is_behind_is_named_until_it_is_right(bus):
     heartbeats(now := now_ms())
     BucketStatus.objects.filter(bucket="orders/2").update(log_time=now - 12_000)
     behind = {"orders/2": ClockBehind(599_997, now - 12_000)}
-    take_in([Progress("python", now, "running", 1, clocks_behind=behind)])
+    ingest_progress([QueryReport("python", now, "running", 1, clocks_behind=behind)])
     assert ready() == (503, ["bucket orders/2: the broker's clock is 600 s behind"])
     BucketStatus.objects.filter(bucket="orders/2").update(log_time=now)
-    take_in([Progress("python", now, "running", 1)])
+    ingest_progress([QueryReport("python", now, "running", 1)])
     assert ready() == (200, [])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from pipelines.recent_reports import LAST, PIPELINE, WINDOW_MS, Asset, Recent, Report
+from pipelines.recent_reports import LAST, PIPELINE, WINDOW_MS, AssetProcessor, Recent, RecentReport
 
 START = 1_790_000_000_000
 
@@ -19,7 +19,7 @@ def taken(*reports: tuple[str, int]) -> Recent:
     """An asset after these reports: an id and when it came, ms after the start."""
     asset = Recent()
     for id_, at in reports:
-        asset.add(Report("waf-1", "clear", START + at), id_)
+        asset.add(RecentReport("waf-1", "clear", START + at), id_)
     return asset
 
 
@@ -53,7 +53,7 @@ def test_the_count_is_that_of_a_naive_look_at_the_log() -> None:
     for _ in range(2_000):
         at += chance.choice((0, 100, 900, 5_000))
         log.append((f"r-{chance.randrange(300)}", at))
-        asset.add(Report("waf-1", "clear", at), log[-1][0])
+        asset.add(RecentReport("waf-1", "clear", at), log[-1][0])
         assert asset.in_minute == naive(log)
 
 
@@ -109,18 +109,18 @@ def stores() -> dict[str, Any]:
 
 
 @pytest.fixture
-def operator(stores: dict[str, Any]) -> Asset:
+def operator(stores: dict[str, Any]) -> AssetProcessor:
     """The operator, with stores of its own."""
 
     def opened(kind: type) -> Any:
         return lambda name, *_, **__: stores.setdefault(name, kind())
 
-    operator = Asset()
+    operator = AssetProcessor()
     operator.init(SimpleNamespace(getListState=opened(ListState), getMapState=opened(MapState)))  # type: ignore[arg-type]
     return operator
 
 
-def batch(operator: Asset, *rows: tuple[int, str, int | None]) -> Row:
+def batch(operator: AssetProcessor, *rows: tuple[int, str, int | None]) -> Row:
     """What comes out of a batch of one asset: offset, agent and the agent's time of each."""
     given = [
         Row(agent=agent, state="clear", reported_at=time, at=START + offset, partition=0,
@@ -131,12 +131,14 @@ def batch(operator: Asset, *rows: tuple[int, str, int | None]) -> Row:
     return out
 
 
-def test_the_stores_are_those_that_the_graph_shows(operator: Asset, stores: dict[str, Any]) -> None:
+def test_the_stores_are_those_that_the_graph_shows(
+    operator: AssetProcessor, stores: dict[str, Any]
+) -> None:
     assert tuple(stores) == PIPELINE.stores == ("recent", "rolling", "seen")
 
 
 def test_a_batch_goes_on_where_the_one_before_it_ended(
-    operator: Asset, stores: dict[str, Any]
+    operator: AssetProcessor, stores: dict[str, Any]
 ) -> None:
     first = batch(operator, (1, "waf-1", START), (0, "waf-2", START), (2, "waf-1", START))
     assert (first.in_minute, first.repeated, first.place) == (2, 1, "0/2")
@@ -150,5 +152,5 @@ def test_a_batch_goes_on_where_the_one_before_it_ended(
     assert len(stores["seen"].content) == len(stores["rolling"].content) == 1
 
 
-def test_a_report_without_a_time_of_its_own_is_none_but_itself(operator: Asset) -> None:
+def test_a_report_without_a_time_of_its_own_is_none_but_itself(operator: AssetProcessor) -> None:
     assert batch(operator, (0, "waf-1", None), (1, "waf-1", None)).in_minute == 2

@@ -19,19 +19,22 @@ from sinks import PlayedJob
 
 from bus.base import BusError, TopicSpec, Unavailable
 from bus.memory import MemoryBus
-from dashboard.checkpoints.models import FoldSnapshot
-from dashboard.job.models import BucketStatus
-from dashboard.materialiser.worker import Materialiser
-from dashboard.reconciliation import changes
-from dashboard.reconciliation.changes import ChangeComparison
-from dashboard.reconciliation.comparison import Behind, Reconciler, Result
-from dashboard.reconciliation.log_reader import read_on
-from dashboard.reconciliation.management.commands import reconcile as command
-from dashboard.reconciliation.partition_replay import Replay
-from dashboard.reconciliation.snapshots import Snapshots, take
-from dashboard.states.aggregates import Miscounted, miscounted
-from dashboard.states.models import AssetState, DoubtCount, StateCount, Transition
-from dashboard.states.queries import doubt_counts
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.rules import changes
+from dashboard.core.rules.changes import ChangeComparison
+from dashboard.core.rules.log_replay import PartitionReplay, Snapshots, read_on, take
+from dashboard.core.rules.management.commands import reconcile as command_reconcile
+from dashboard.core.rules.reconciliation import Behind, Reconciler, Result
+from dashboard.core.states.aggregates import Miscounted, miscounted
+from dashboard.core.states.models import (
+    AssetState,
+    DoubtCount,
+    FoldSnapshot,
+    StateCount,
+    Transition,
+)
+from dashboard.core.states.queries import doubt_counts
+from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import Command, Kind, Mute, Report
 from domain.scenario import FOLD
 from domain.scenario_parser import load_scenarios
@@ -232,7 +235,7 @@ def test_each_wrong_number_is_printed(as_json):
         Miscounted("doubt", 3, 0, "attack", "disputed"),
     ]
     out = StringIO()
-    command.Command(stdout=out)._print(Result(9, 7, 0, [], wrong), as_json=as_json)
+    command_reconcile.Command(stdout=out)._print(Result(9, 7, 0, [], wrong), as_json=as_json)
     if as_json:
         assert msgspec.json.decode(out.getvalue())["miscounted"][1]["expected"] == 20
     else:
@@ -297,7 +300,7 @@ def test_the_index_is_counted_beyond_what_one_byte_holds(world):
         )
     assert miscounted() == []
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("INSERT INTO board_nameparts(board_nameparts) VALUES ('delete-all')")
+        cursor.execute("INSERT INTO states_nameparts(states_nameparts) VALUES ('delete-all')")
     assert miscounted() == [Miscounted("names", 20_000, 0)]
 
 
@@ -306,7 +309,7 @@ def test_the_document_says_how_wrong_numbers_are_made_anew(world):
     StateCount.objects.update(n=77)
     DoubtCount.objects.update(n=77)
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("INSERT INTO board_nameparts(board_nameparts) VALUES ('delete-all')")
+        cursor.execute("INSERT INTO states_nameparts(states_nameparts) VALUES ('delete-all')")
     assert {number.kind for number in miscounted()} == {"count", "doubt", "names"}
     document = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
     (sql,) = re.findall(r"```sql\n(.*?)```", document, re.DOTALL)
@@ -321,7 +324,7 @@ def test_the_document_says_how_wrong_numbers_are_made_anew(world):
 def test_without_an_index_there_is_nothing_to_count(world):
     world.live(20)
     with connection.cursor() as cursor:
-        cursor.execute("DROP TABLE board_nameparts")
+        cursor.execute("DROP TABLE states_nameparts")
     assert miscounted() == []
 
 
@@ -464,7 +467,7 @@ def test_a_snapshot_told_in_an_earlier_epoch_serves_on(world):
 def test_a_log_that_does_not_answer_is_no_agreement(world):
     world.live(5)
     place = (world.job.topics.reports("attack"), 0)
-    replay = Replay("attack", 0, SCENARIOS["attack"].partitions)
+    replay = PartitionReplay("attack", 0, SCENARIOS["attack"].partitions)
     with pytest.raises(Unavailable, match="nothing arrives"):
         read_on(world.job.bus, {place: replay}, {place: 10_000}, lambda _d, _t: None, stalled_s=0)
 
@@ -473,7 +476,7 @@ def test_records_deleted_while_they_are_read_are_no_agreement(world):
     world.live(40)
     place = (world.job.topics.reports("attack"), 0)
     world.job.bus.truncate(*place, before=5)
-    replay = Replay("attack", 0, SCENARIOS["attack"].partitions)
+    replay = PartitionReplay("attack", 0, SCENARIOS["attack"].partitions)
     with pytest.raises(BusError, match="deleted while it was read"):
         read_on(world.job.bus, {place: replay}, {place: 9}, lambda _d, _t: None)
 
@@ -500,7 +503,7 @@ def test_a_broker_that_is_not_there_is_named_soon(
     ) as error:
         call_command("reconcile")
     assert error.value.returncode == 2
-    assert time.monotonic() - begun < 3 * command.ANSWERS_S
+    assert time.monotonic() - begun < 3 * command_reconcile.ANSWERS_S
 
 
 # ---- changes ------------------------------------------------------------------------------------
@@ -625,7 +628,7 @@ def test_what_differs_in_changes_is_printed(world):
     gone = kept_changes()[5]
     gone.delete()
     out = StringIO()
-    command.Command(stdout=out)._print(world.reconcile(), as_json=False)
+    command_reconcile.Command(stdout=out)._print(world.reconcile(), as_json=False)
     told = out.getvalue()
     assert f"attack/{gone.asset}: change to {gone.state} " in told
     assert "is missing" in told

@@ -13,9 +13,16 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
 
 from config.settings import Settings
-from dashboard.server import request_limits
-from dashboard.server.limits import Bounds, bounds_of
-from dashboard.server.request_limits import ANONYMOUS, FRAME, LINGER, Connection, Crowd
+from dashboard.serve.server import request_limits
+from dashboard.serve.server.request_limits import (
+    ANONYMOUS,
+    FRAME,
+    LINGER,
+    Bounds,
+    Connection,
+    Crowd,
+    bounds_of,
+)
 
 BOUNDS = Bounds(head_s=10, body_s=30, connections=4, at_once=2)
 LOGIN = b"POST /account/login/ HTTP/1.1\r\nHost: here\r\n"

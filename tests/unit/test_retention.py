@@ -12,12 +12,11 @@ from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.celery import app
-from dashboard.checkpoints.models import FoldSnapshot
-from dashboard.core import retention as core_retention
-from dashboard.materialiser import tasks as snapshot_tasks
-from dashboard.reconciliation.snapshots import KEPT, Snapshots, take
-from dashboard.retention import tasks
-from dashboard.states.models import Answer, AssetState, Transition
+from dashboard.core.common import retention
+from dashboard.core.rules.log_replay import KEPT, Snapshots, take
+from dashboard.core.states.models import Answer, AssetState, FoldSnapshot, Transition
+from dashboard.operate.administration import tasks as administration_tasks
+from dashboard.serve.materialiser import tasks as materialiser_tasks
 from domain.records import Report
 from domain.scenario_parser import load_scenarios
 
@@ -30,7 +29,7 @@ DAY = 86_400_000
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker's clock stands still."""
-    for module in (tasks, snapshot_tasks):
+    for module in (administration_tasks, materialiser_tasks):
         monkeypatch.setattr(module, "now_ms", lambda: NOW)
 
 
@@ -52,13 +51,13 @@ def row(asset: str, *, purged_at: int | None) -> None:
 
 
 def test_purged_rows_are_deleted_after_a_week_and_no_others(monkeypatch):
-    monkeypatch.setattr(core_retention, "PORTION", 2)
+    monkeypatch.setattr(retention, "PORTION", 2)
     row("shown", purged_at=None)
     row("hidden", purged_at=NOW - 7 * DAY)
     for n in range(5):
         row(f"old-{n}", purged_at=NOW - 7 * DAY - 1 - n)
-    assert tasks.apply_retention() == {"purged assets, hidden": 5}
-    assert tasks.apply_retention() == {}
+    assert administration_tasks.apply_retention() == {"purged assets, hidden": 5}
+    assert administration_tasks.apply_retention() == {}
     assert set(AssetState.objects.values_list("asset", flat=True)) == {"shown", "hidden"}
 
 
@@ -67,7 +66,10 @@ def test_history_is_deleted_after_three_months():
         fields = {"scenario": "orders", "asset": "a", "version": f"v{n}", "at": at}
         Transition.objects.create(place=str(n), cause_type="report", cause="{}", **fields)
         Answer.objects.create(command=str(n), outcome="applied", **fields)
-    assert tasks.apply_retention() == {"changes of assets": 1, "answers to commands": 1}
+    assert administration_tasks.apply_retention() == {
+        "changes of assets": 1,
+        "answers to commands": 1,
+    }
     assert [t.at for t in Transition.objects.all()] == [NOW - 90 * DAY]
     assert [a.at for a in Answer.objects.all()] == [NOW - 90 * DAY]
 
@@ -76,19 +78,23 @@ def test_what_cannot_be_deleted_hinders_nothing_else(monkeypatch):
     def fail(_now: int) -> int:
         raise OSError
 
-    monkeypatch.setattr(tasks, "KEPT", (core_retention.Thinning("letters", fail), *tasks.KEPT))
+    monkeypatch.setattr(
+        administration_tasks,
+        "KEPT",
+        (retention.Thinning("letters", fail), *administration_tasks.KEPT),
+    )
     row("old", purged_at=1)
     with pytest.raises(ExceptionGroup) as raised:
-        tasks.apply_retention()
+        administration_tasks.apply_retention()
     assert [type(error) for error in raised.value.exceptions] == [OSError]
     assert not AssetState.objects.exists()
 
 
 def test_the_newest_are_kept_where_only_so_many_are(monkeypatch):
-    monkeypatch.setattr(core_retention, "PORTION", 2)
+    monkeypatch.setattr(retention, "PORTION", 2)
     for n in range(7):
         row(f"a{n}", purged_at=NOW - n)
-    newest = core_retention.Retention("assets", AssetState, "purged_at", at_most=3)
+    newest = retention.Retention("assets", AssetState, "purged_at", at_most=3)
     assert newest.apply(NOW) == 4
     assert newest.apply(NOW) == 0
     assert set(AssetState.objects.values_list("asset", flat=True)) == {"a0", "a1", "a2"}
@@ -98,10 +104,10 @@ def test_the_operators_list_is_what_is_declared():
     text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
     section = text.partition("## Retention")[2].partition("\n## ")[0]
     lines = re.findall(r"^- (.+?): (.+?)(?: \(|$)", section, re.MULTILINE)
-    assert lines == [(each.what, limits_of(each)) for each in tasks.KEPT]
+    assert lines == [(each.what, limits_of(each)) for each in administration_tasks.KEPT]
 
 
-def limits_of(kept: core_retention.Retention | core_retention.Thinning) -> str:
+def limits_of(kept: retention.Retention | retention.Thinning) -> str:
     """Return what the page says of how long, and how many, rows are kept."""
     age = "" if kept.kept_ms is None else f"{kept.kept_ms // DAY} d"
     most = "" if kept.at_most is None else f"at most {kept.at_most:,}"
@@ -110,8 +116,8 @@ def limits_of(kept: core_retention.Retention | core_retention.Thinning) -> str:
 
 @pytest.mark.parametrize(("age", "taken"), [(22, 0), (24, 12)])
 def test_snapshots_are_taken_once_a_day(monkeypatch, age, taken):
-    monkeypatch.setattr(snapshot_tasks, "snapshot_now", lambda: 12)
-    assert snapshot_tasks.snapshot_daily() == 12
+    monkeypatch.setattr(materialiser_tasks, "snapshot_now", lambda: 12)
+    assert materialiser_tasks.snapshot_daily() == 12
     FoldSnapshot.objects.create(
         scenario="orders",
         partition=0,
@@ -122,14 +128,14 @@ def test_snapshots_are_taken_once_a_day(monkeypatch, age, taken):
         assets=0,
         digest="d",
     )
-    assert snapshot_tasks.snapshot_daily() == taken
+    assert materialiser_tasks.snapshot_daily() == taken
 
 
 def test_every_scheduled_task_is_there():
     app.loader.import_default_modules()
     named = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
     assert named <= set(app.tasks)
-    assert "dashboard.retention.tasks.apply_retention" in named
+    assert "dashboard.operate.administration.tasks.apply_retention" in named
 
 
 def test_of_snapshots_the_newest_are_kept_with_their_files(tmp_path):

@@ -17,9 +17,9 @@ from django.template import engines
 from django.template.loader import get_template
 from state_records import as_read, doubt, record, vote
 
-from dashboard.annotations.row_marks import Ack, Mark, Work, calm_of
-from dashboard.core.scenarios import scenarios
-from dashboard.states.board_rows import VOTES_SHOWN, Row, row_of
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.states.board_rows import VOTES_SHOWN, Row, row_of
+from dashboard.watch.annotations.row_marks import AckMark, RowMark, Work, calm_of
 
 NODE = shutil.which("node")
 RENDERER = Path(__file__).parents[1] / "node" / "render_rows.mjs"
@@ -82,12 +82,12 @@ RECORDS = [
     record("both", "suspicious"),
 ]
 MARKS = [
-    Mark("held", 1, Ack("ada", 5, NOW + 60_000, 0, "I look"), 0),
-    Mark("noted", 1, None, 1),
-    Mark("both", 1, Ack(HEBREW, 5, NOW + 60_000, 0, ""), 1_000),
-    Mark("plain", 1, Ack("ada", 5, NOW - 1, 0, "over"), 0),
-    Mark("pinned", 1, None, 2, Work(f"racks <{HEBREW}>", NOW + 60_500, 7)),
-    Mark("days", 1, None, 0, Work("over", NOW - 1, 8)),
+    RowMark("held", 1, AckMark("ada", 5, NOW + 60_000, 0, "I look"), 0),
+    RowMark("noted", 1, None, 1),
+    RowMark("both", 1, AckMark(HEBREW, 5, NOW + 60_000, 0, ""), 1_000),
+    RowMark("plain", 1, AckMark("ada", 5, NOW - 1, 0, "over"), 0),
+    RowMark("pinned", 1, None, 2, Work(f"racks <{HEBREW}>", NOW + 60_500, 7)),
+    RowMark("days", 1, None, 0, Work("over", NOW - 1, 8)),
 ]
 
 Tree = list[Any]

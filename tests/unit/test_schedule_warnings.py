@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.commands.schedule_warnings import PURGES, may_hide, warning
+from dashboard.watch.commands.warnings import PURGES, may_hide, warning
 from domain.records import Schedule
 from domain.scenario import UNKNOWN, Latest, Scenario, StateSpec
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from config.archives import pyspark_jars
-from streaming import gateway
-from streaming.gateway import UNUSED, Launched, attach, class_path, launch
-from streaming.jvm import JvmLost
 from streaming.kernel import KernelProblem, module_options
+from streaming.spark import gateway
+from streaming.spark.gateway import UNUSED, Launched, attach, class_path, launch
+from streaming.spark.jvm import JvmLost
 
 CONF = {"spark.master": "local[1]", "spark.app.name": "a name"}
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from selection import examples
 from state_records import record
 
-from dashboard.core.scenarios import scenarios
-from dashboard.materialiser.writer import count
-from dashboard.states import queries as store
-from dashboard.states.caveats import rank_of
-from dashboard.states.models import AssetState
-from dashboard.states.name_search import candidates
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.states import queries as state_queries
+from dashboard.core.states.caveats import rank_of
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.name_search import candidates
+from dashboard.serve.materialiser.writer import count
 
 pytestmark = pytest.mark.django_db
 
@@ -77,18 +77,18 @@ def test_containing_is_what_the_database_compares(names: set[str], text: str) ->
     board(sorted(names))
     rows = AssetState.objects.filter(purged=False)
     expected = rows.filter(asset__icontains=text)
-    assert set(store.containing(rows, text)) == set(expected)
+    assert set(state_queries.containing(rows, text)) == set(expected)
 
 
 def test_containing_looks_few_names_up() -> None:
     board(["shop.example", "blog.example"])
     with CaptureQueriesContext(connection) as queries:
-        found = store.containing(AssetState.objects.all(), "shop").get()
+        found = state_queries.containing(AssetState.objects.all(), "shop").get()
     assert found.asset == "shop.example"
     assert "json_each" in queries[-1]["sql"]
 
 
-def order(row: AssetState) -> store.Order:
+def order(row: AssetState) -> state_queries.Order:
     return (rank_of(row.severity, row.disputed), -row.since, row.asset)
 
 
@@ -103,7 +103,7 @@ def check(wanted: Wanted, limit: int, after: AssetState | None, skip: Collection
     """Hold what is found against all rows."""
     everything = expected(wanted)
     past = order(after) if after else None
-    found = store.find("attack", *wanted, after=past, limit=limit, skip=skip)
+    found = state_queries.find("attack", *wanted, after=past, limit=limit, skip=skip)
     shown = [row for row in everything if past is None or order(row) > past]
     names = [row.asset for row in shown if row.asset not in skip][:limit]
     assert [each.asset for each in found.records] == names
@@ -131,9 +131,9 @@ def test_a_page_is_what_sorting_everything_gives(
     counted: int, names: set[str], q: str, states: tuple[str, ...], limit: int, after: int,
     skipped: int, monkeypatch: pytest.MonkeyPatch,
 ):  # fmt: skip
-    monkeypatch.setattr(store, "COUNTED", counted)
+    monkeypatch.setattr(state_queries, "COUNTED", counted)
     AssetState.objects.all().delete()
-    store.StateCount.objects.all().delete()
+    state_queries.StateCount.objects.all().delete()
     rows = board(sorted(names))
     start = rows[after % len(rows)] if rows and after >= 0 else None
     skip = {row.asset for row in rows[:skipped]}
@@ -144,7 +144,7 @@ def pages(limit: int, states: Collection[str] = (), q: str = "") -> list[str]:
     """Page after page until there is none."""
     shown: list[str] = []
     after = None
-    while records := store.find("attack", states, q, after=after, limit=limit).records:
+    while records := state_queries.find("attack", states, q, after=after, limit=limit).records:
         shown += [each.asset for each in records]
         after = order(AssetState.objects.get(asset=shown[-1]))
     return shown
@@ -157,31 +157,31 @@ def test_page_after_page_shows_everything_once(wanted: Wanted):
 
 
 def test_of_many_matches_it_is_said_that_there_are_at_least_so_many(monkeypatch):
-    monkeypatch.setattr(store, "COUNTED", 5)
+    monkeypatch.setattr(state_queries, "COUNTED", 5)
     board([f"site-{n}.example" for n in range(20)])
     for q in ("example", "e"):
-        found = store.find("attack", q=q, limit=3)
+        found = state_queries.find("attack", q=q, limit=3)
         assert (len(found.records), found.least) == (3, True)
         assert 3 <= found.total <= 5
-    assert store.find("attack", q="site-12", limit=3)[1:3] == (1, False)
+    assert state_queries.find("attack", q="site-12", limit=3)[1:3] == (1, False)
 
 
 def test_without_the_index_of_parts_the_board_is_walked(monkeypatch):
     board(["alpha", "beta", "alphabet"])
-    monkeypatch.setattr("dashboard.states.queries.candidates", lambda _text, _most: None)
+    monkeypatch.setattr("dashboard.core.states.queries.candidates", lambda _text, _most: None)
     check(((), "alpha"), 5, None, ())
-    assert len(store.find("attack", q="alpha").records) == 2
+    assert len(state_queries.find("attack", q="alpha").records) == 2
 
 
 def test_another_scenario_with_the_same_names_is_another_board():
     board(["shop-1", "shop-2"])
-    assert store.find("orders", q="shop")[:3] == ([], 0, False)
+    assert state_queries.find("orders", q="shop")[:3] == ([], 0, False)
 
 
 @pytest.mark.parametrize("q", ["a\0b", "shop\n", "\x7f"])
 def test_a_text_that_no_name_can_hold_finds_nothing(q: str):
     board(["shop"])
-    assert store.find("attack", q=q)[:3] == ([], 0, False)
+    assert state_queries.find("attack", q=q)[:3] == ([], 0, False)
 
 
 # ---- the index of names' parts ------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_the_index_knows_what_comes_and_goes():
 def test_a_long_text_is_no_harder():
     name = "".join(chr(0x4E00 + n) for n in range(255))
     board([name])
-    assert [r.asset for r in store.find("attack", q=name).records] == [name]
+    assert [r.asset for r in state_queries.find("attack", q=name).records] == [name]
 
 
 def test_the_index_outlives_every_migration():
@@ -240,19 +240,19 @@ def plans(read: Any) -> list[str]:
 )  # fmt: skip
 def test_a_page_is_a_range_of_an_index(wanted: dict[str, Any]):
     board([f"site-{n}" for n in range(30)])
-    found = plans(lambda: store.find("attack", limit=5, **wanted))
+    found = plans(lambda: state_queries.find("attack", limit=5, **wanted))
     assert any("USING INDEX board_order" in plan for plan in found)
     for plan in found:
         assert "TEMP B-TREE" not in plan
-        assert not re.search(r"SCAN board_assetstate", plan)
+        assert not re.search(r"SCAN states_assetstate", plan)
         if "board_order" in plan and "after" in wanted:
             assert "rank" in plan, "it starts at the page, not at the top"
 
 
 def test_rows_are_read_by_their_ids():
     board([f"site-{n}" for n in range(30)])
-    found = plans(lambda: store.find("attack", q="site-1", limit=5))
-    looked_up = [plan for plan in found if "board_assetstate" in plan]
+    found = plans(lambda: state_queries.find("attack", q="site-1", limit=5))
+    looked_up = [plan for plan in found if "states_assetstate" in plan]
     assert looked_up
     assert all("USING INTEGER PRIMARY KEY (rowid=?)" in plan for plan in looked_up)
 
@@ -260,9 +260,9 @@ def test_rows_are_read_by_their_ids():
 def test_many_assets_are_looked_up_by_one_query_on_the_index():
     board([f"site-{n}" for n in range(3_000)])
     names = [f"site-{n}" for n in range(0, 6_000, 2)]
-    assert len(store.stored("attack", names)) == 1_500
-    (plan,) = plans(lambda: store.stored("attack", names))
-    assert re.search(r"SEARCH board_assetstate USING INDEX \S+ \(scenario=\? AND asset=\?\)", plan)
+    assert len(state_queries.stored("attack", names)) == 1_500
+    (plan,) = plans(lambda: state_queries.stored("attack", names))
+    assert re.search(r"SEARCH states_assetstate USING INDEX \S+ \(scenario=\? AND asset=\?\)", plan)
 
 
 def test_assets_by_name_are_a_range_of_an_index():
@@ -270,5 +270,5 @@ def test_assets_by_name_are_a_range_of_an_index():
     board([f"site-{n}" for n in range(30)])
     rows = AssetState.objects.filter(scenario="attack", purged=False, asset__gt="site-2")
     (plan,) = plans(lambda: list(rows.order_by("asset").values_list("asset", "record")[:11]))
-    assert re.search(r"SEARCH board_assetstate USING INDEX \S+ \(scenario=\? AND asset>\?\)", plan)
+    assert re.search(r"SEARCH states_assetstate USING INDEX \S+ \(scenario=\? AND asset>\?\)", plan)
     assert "TEMP B-TREE" not in plan

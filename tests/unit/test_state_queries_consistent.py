@@ -11,8 +11,8 @@ from django.conf import settings
 from django.db import connection, connections
 from django.db.backends.sqlite3.base import DatabaseWrapper
 
-from dashboard.checkpoints.models import SinkOffset
-from dashboard.states.queries import consistent, sink_offsets
+from dashboard.core.states.models import SinkOffset
+from dashboard.core.states.queries import consistent, sink_offsets
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +41,7 @@ def writer(database: Path) -> Iterator[sqlite3.Connection]:
 
 def set_offset(writer: sqlite3.Connection, offset: int) -> None:
     writer.execute(
-        "INSERT INTO materialiser_sinkoffset (topic, partition, next_offset) VALUES ('t', 0, ?) "
+        "INSERT INTO states_sinkoffset (topic, partition, next_offset) VALUES ('t', 0, ?) "
         "ON CONFLICT (topic, partition) DO UPDATE SET next_offset = excluded.next_offset",
         (offset,),
     )

@@ -21,10 +21,10 @@ from ops.processes import processes
 from stack import wait_until
 from stores.base import (
     BEHIND_MS,
+    AssetRecord,
+    AssetTable,
     Change,
     Order,
-    Record,
-    Table,
     Unreachable,
     current,
     now_ms,
@@ -32,7 +32,7 @@ from stores.base import (
 )
 from stores.directory import Directory, Server, standby_for
 from stores.disk_table import STALE_S, DiskTable
-from stores.feed import Feed
+from stores.feed import TableFeed
 from stores.global_store import GlobalStore
 from stores.memory_table import MemoryTable
 from stores.ownership import MARGIN_S, Ownership
@@ -169,7 +169,7 @@ def test_a_file_that_cannot_be_gone_on_with_is_read_anew(tmp_path: Path, spoil):
 
 
 @pytest.fixture(params=["memory", "disk"])
-def table_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Table]:
+def table_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], AssetTable]:
     """Makes the table of a scenario."""
     if request.param == "memory":
         return lambda _scenario: MemoryTable()
@@ -177,11 +177,11 @@ def table_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], 
 
 
 @pytest.fixture
-def table(table_of: Callable[[str], Table]) -> Table:
+def table(table_of: Callable[[str], AssetTable]) -> AssetTable:
     return table_of("orders")
 
 
-def test_a_purged_order_is_remembered_for_a_while(table: Table):
+def test_a_purged_order_is_remembered_for_a_while(table: AssetTable):
     table.begin(0, 0)
     table.apply(0, [change("A", 5), Change("A", f"{6:040d}", NOW, None)], 0, 2)
     table.apply(0, [change("A", 5)], 2, 3)
@@ -194,7 +194,7 @@ def test_a_purged_order_is_remembered_for_a_while(table: Table):
     assert table.get(0, "A") is not None
 
 
-def test_a_partition_is_dropped_alone(table: Table):
+def test_a_partition_is_dropped_alone(table: AssetTable):
     for partition in (0, 1):
         table.begin(partition, 0)
         table.apply(partition, [change(f"A-{partition}", 1)], 0, 7)
@@ -215,14 +215,14 @@ def memory_log(partitions: int = 1) -> tuple[MemoryBus, OrderLog]:
     return bus, OrderLog(bus)
 
 
-def level(bus: MemoryBus, table: Table) -> Feed:
-    feed = Feed(bus, "orders.states", table, ORDERS)
+def level(bus: MemoryBus, table: AssetTable) -> TableFeed:
+    feed = TableFeed(bus, "orders.states", table, ORDERS)
     while not feed.ready():
         feed.step()
     return feed
 
 
-def test_what_is_no_state_is_counted_and_passed_over(table: Table):
+def test_what_is_no_state_is_counted_and_passed_over(table: AssetTable):
     bus, log = memory_log()
     log.append(state_record("A-1", "picking", 1))
     for value in (b"not json", b"{}", b"\xff"):
@@ -234,7 +234,7 @@ def test_what_is_no_state_is_counted_and_passed_over(table: Table):
     assert table.count([0]) == 1
 
 
-def test_a_log_that_was_cut_off_is_read_from_where_it_begins(table: Table):
+def test_a_log_that_was_cut_off_is_read_from_where_it_begins(table: AssetTable):
     bus, log = memory_log()
     for record in lives(6):
         log.append(record)
@@ -295,7 +295,7 @@ def test_a_copy_that_has_not_seen_the_end_of_its_log_for_a_while_says_since_when
         assert (answer.complete, answer.as_of) == (False, one.as_of)
 
 
-def test_a_copy_that_reads_on_is_not_behind(table: Table):
+def test_a_copy_that_reads_on_is_not_behind(table: AssetTable):
     bus, log = memory_log(2)
     feed = level(bus, table)
     before = table.as_of()
@@ -313,7 +313,7 @@ def test_a_copy_that_always_runs_a_little_behind_knows_by_how_much(
     bus, log = memory_log()
     for offset in range(4):
         log.append(state_record("A-1", "picking", offset))
-    feed = Feed(bus, "orders.states", MemoryTable(), ORDERS)
+    feed = TableFeed(bus, "orders.states", MemoryTable(), ORDERS)
     times = set()
     for offset in range(4, 40):
         feed.step()
@@ -334,17 +334,17 @@ def test_a_partition_of_which_nothing_is_known_leaves_the_whole_without_a_time()
 # ---- other scenarios ----------------------------------------------------------------------------
 
 
-def test_the_record_of_any_other_scenario_is_kept_whole(table_of: Callable[[str], Table]):
+def test_the_record_of_any_other_scenario_is_kept_whole(table_of: Callable[[str], AssetTable]):
     bus = MemoryBus(lambda: NOW)
     bus.ensure_topics([TopicSpec("attack.states", 1, {})])
     doubted = doubted_record("shop", 7)
     OrderLog(bus, "attack.states").append(doubted)
     table = table_of("attack")
-    feed = Feed(bus, "attack.states", table, transformation_of("attack"))
+    feed = TableFeed(bus, "attack.states", table, transformation_of("attack"))
     while not feed.ready():
         feed.step()
     kept = table.get(0, "shop")
-    assert isinstance(kept, Record)
+    assert isinstance(kept, AssetRecord)
     assert (kept.name, kept.active, kept.version) == ("shop", True, "1.7.0")
     assert bytes(kept.record) == encode_state(doubted)
     assert state_of_json(bytes(kept.record)) == doubted

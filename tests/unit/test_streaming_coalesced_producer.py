@@ -8,10 +8,10 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from bus.base import BusError, Message, TopicSpec, Unavailable
+from bus.base import BusError, ConsumerRecord, TopicSpec, Unavailable
 from bus.memory import MemoryBus
 from stack import wait_until
-from streaming.coalesced_producer import CoalescedProducer
+from streaming.pipelines.emitter import CoalescedProducer
 from wire.emission import MAX_BYTES
 
 AGES = 10 * 60 * 1000
@@ -24,7 +24,7 @@ def bus() -> MemoryBus:
     return bus
 
 
-def in_log(bus: MemoryBus, topic: str) -> list[Message]:
+def in_log(bus: MemoryBus, topic: str) -> list[ConsumerRecord]:
     with closing(bus.reader({(topic, 0): 0})) as reader:
         return reader.poll(0)
 

@@ -10,9 +10,9 @@ import pytest
 
 from domain.scenario import PythonRule, Scenario
 from domain.scenario_parser import load_scenarios
-from streaming.checkpoint import current_epoch
-from streaming.engine_assignment import assign_engines, hand_over, slots
-from streaming.rules import dump_rule
+from streaming.fold.assignment import assign_engines, hand_over, slots
+from streaming.fold.rules import dump_rule
+from streaming.state.checkpoint import current_epoch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -14,8 +14,8 @@ import pytest
 
 from config.leadership import Leader, boot_id
 from stack import ROOT, wait_until
-from streaming import leader_lock
-from streaming.leader_lock import DRIVER, JVM, SOMEBODY, STANDBY, LeaderLock
+from streaming.job import leader_lock
+from streaming.job.leader_lock import DRIVER, JVM, SOMEBODY, STANDBY, LeaderLock
 
 HOLD = """\
 import fcntl, os, sys, time

@@ -11,7 +11,7 @@ from bus.base import TopicSpec, Unavailable
 from bus.memory import MemoryBus
 from config import leadership as records
 from config.leadership import Leader
-from streaming.leadership import CARE_S, SESSION_S, Leadership
+from streaming.job.leadership import CHECK_S, SESSION_S, Leadership
 
 GROUP, TOPIC = "job-leader", "job.control"
 
@@ -83,7 +83,7 @@ class Scene:
         """Let time pass, with turns of these candidates alone: the others stand still."""
         end = self.now + seconds
         while self.now < end:
-            self.now += CARE_S / 2
+            self.now += CHECK_S / 2
             for one in turning:
                 one.turn(0)
 
@@ -114,14 +114,14 @@ def test_the_first_one_leads_and_tells_of_its_standby(scene: Scene) -> None:
     begun = scene.now
     scene.wait(3, one, two)
     assert scene.leading(one, two) == [True, False]
-    assert begun * 1000 < one.standby <= (begun + 2 * CARE_S) * 1000
+    assert begun * 1000 < one.standby <= (begun + 2 * CHECK_S) * 1000
     assert records.read(scene.file).standby == one.standby
 
 
 def test_a_standby_that_ends_is_told_of(scene: Scene) -> None:
     one, two = pair(scene)
     two.leave()
-    scene.wait(2 * CARE_S, one)
+    scene.wait(2 * CHECK_S, one)
     assert one.standby == records.read(scene.file).standby == 0
 
 
@@ -144,10 +144,10 @@ def test_a_jvm_that_outlived_its_driver_is_ended_first(scene: Scene) -> None:
 
 def test_a_leader_that_stands_still_is_ended_once_its_session_is_over(scene: Scene) -> None:
     _one, two = pair(scene)
-    scene.wait(SESSION_S - 2 * CARE_S, two)
+    scene.wait(SESSION_S - 2 * CHECK_S, two)
     assert not two.leads.is_set()
     assert scene.machine.killed == []
-    scene.wait(4 * CARE_S, two)
+    scene.wait(4 * CHECK_S, two)
     assert two.leads.is_set()
     assert scene.machine.killed == ["one"]
     assert scene.lost == []  # it never took another turn
@@ -156,7 +156,7 @@ def test_a_leader_that_stands_still_is_ended_once_its_session_is_over(scene: Sce
 def test_a_leader_that_wakes_up_as_none_lets_go(scene: Scene) -> None:
     """As on another machine, where nobody can end it: it does so itself, at its first turn."""
     one, two = pair(scene)
-    scene.wait(SESSION_S + 4 * CARE_S, two)
+    scene.wait(SESSION_S + 4 * CHECK_S, two)
     one.turn(0)
     assert [name for name, _ in scene.lost] == ["one"]
     one.turn(0)
@@ -169,7 +169,7 @@ def test_a_leader_whose_place_is_good_is_not_fenced(scene: Scene) -> None:
     scene.wait(2, one, two)
     assert scene.machine.killed == []
     one.leave()
-    scene.wait(2 * CARE_S, two)
+    scene.wait(2 * CHECK_S, two)
     assert two.leads.is_set()
     assert scene.machine.killed == []
     assert scene.lost == []

@@ -15,12 +15,11 @@ from domain.records import ScenarioChange
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from stack import wait_until
-from streaming import request_handler
-from streaming.engine_assignment import EngineAssignment, Refused
-from streaming.overlays import Book, fitting, keep
-from streaming.rule_change import changed, share
-from streaming.rules import Rules, dump_rule
-from wire.job import Answer, Carried, Control, Overlay, encode
+from streaming.fold.assignment import AssignmentRefused, EngineAssignment
+from streaming.fold.rules import Book, Rules, dump_rule, fitting, keep
+from streaming.requests import handler
+from streaming.requests.handler import changed, share
+from wire.job import Carried, Control, JobAnswer, Overlay, encode
 from wire.source import decode_source
 
 HOLD = {"holds": {"good": "2s"}}
@@ -31,7 +30,9 @@ def carried(stage: Stage) -> Carried:
     return [p.carried for p in stage.told() if p.carried][-1]
 
 
-def rule(stage: Stage, id_: str, keys: Any, base: str | None = None, name: str = "sites") -> Answer:
+def rule(
+    stage: Stage, id_: str, keys: Any, base: str | None = None, name: str = "sites"
+) -> JobAnswer:
     """Ask for an overlay, made from what was told last."""
     base = carried(stage).version if base is None else base
     return stage.ask(id_, "rule", scenario=name, keys=keys, base=base)
@@ -177,7 +178,7 @@ def died(stage: Stage, monkeypatch: pytest.MonkeyPatch, at: str, first: Any = No
             first(*args)
         raise Died
 
-    monkeypatch.setattr(request_handler, at, die)
+    monkeypatch.setattr(handler, at, die)
     parameters = {"scenario": "sites", "keys": HOLD, "base": carried(stage).version}
     ask = Control("1", "kernel", "rule", "ada", "a drill", parameters)
     monkeypatch.setattr("threading.excepthook", lambda _args: None)
@@ -190,7 +191,7 @@ def died(stage: Stage, monkeypatch: pytest.MonkeyPatch, at: str, first: Any = No
 
 
 def assert_the_next_one_goes_on(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_handler, "keep", keep)
+    monkeypatch.setattr(handler, "keep", keep)
     stage.begin()
     assert stage.answer("1").outcome == "done"
     assert [each.hold("good") for each in in_the_log(stage)] == [300_000, 2_000] * 2
@@ -245,7 +246,7 @@ def test_a_version_names_file_and_overlay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("parameters", [{}, {"scenario": 1}, {"scenario": "sites", "keys": 1}])
 def test_parameters_that_are_none_are_refused(parameters: dict[str, Any]) -> None:
-    with pytest.raises(Refused, match="parameters: "):
+    with pytest.raises(AssignmentRefused, match="parameters: "):
         changed(Book({}), {}, Control("1", "kernel", "rule", parameters=parameters), 0)
 
 

@@ -11,11 +11,16 @@ from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
 from ops import broker
-from streaming import cds_archive
-from streaming.buckets import BucketId, bucket_key, bucket_keys, spark_hash
-from streaming.cds_archive import class_archive, use, write
-from streaming.cds_training import NoClasses, wait_for_batches
-from streaming.checkpoint import (
+from streaming.fold.progress import batch_figures
+from streaming.job.cds_training import NoClasses, wait_for_batches
+from streaming.kernel import sources
+from streaming.spark import gateway
+from streaming.spark.gateway import class_archive, use, write
+from streaming.spark.jvm import JVM_OPTIONS
+from streaming.spark.restart_policy import first_line, judge
+from streaming.spark.session import VersionProblem, check_versions, spark_conf
+from streaming.state.buckets import BucketId, bucket_key, bucket_keys, spark_hash
+from streaming.state.checkpoint import (
     LogProblem,
     current_epoch,
     drop_uncommitted,
@@ -23,11 +28,6 @@ from streaming.checkpoint import (
     positions,
     raise_epoch,
 )
-from streaming.jvm import JVM_OPTIONS
-from streaming.kernel import sources
-from streaming.progress import batch_figures
-from streaming.restart_policy import first_line, judge
-from streaming.session import VersionProblem, check_versions, spark_conf
 from wire.topics import Topics
 
 
@@ -167,7 +167,7 @@ def test_a_class_archive_is_of_the_options_that_it_was_written_with(
 ) -> None:
     before = class_archive(tmp_path)
     assert class_archive(tmp_path) == before
-    monkeypatch.setattr(cds_archive, "JVM_OPTIONS", (*JVM_OPTIONS, "-XX:+UseSerialGC"))
+    monkeypatch.setattr(gateway, "JVM_OPTIONS", (*JVM_OPTIONS, "-XX:+UseSerialGC"))
     assert class_archive(tmp_path) != before
 
 

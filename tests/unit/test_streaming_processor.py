@@ -25,9 +25,9 @@ from domain.records import (
     Report,
     StateRecord,
 )
-from streaming.plan import Plan
-from streaming.processor import HEARTBEAT_MS, SourceRow, TallyProcessor, _load_headers
-from streaming.rules import dump_rule
+from streaming.fold.plan import Plan
+from streaming.fold.processor import HEARTBEAT_MS, SourceRow, TallyProcessor, _load_headers
+from streaming.fold.rules import dump_rule
 from wire.asset import load_asset
 from wire.job import decode_heartbeat
 from wire.keys import KeyFile

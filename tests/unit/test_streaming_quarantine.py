@@ -11,17 +11,17 @@ from uuid import UUID
 import pytest
 from driver_harness import SCENARIOS, TOPICS, Stage, values
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from bus.memory import MemoryBus
-from dashboard.checkpoints.models import FoldSnapshot
-from dashboard.reconciliation import log_bounds as kept
-from dashboard.reconciliation.partition_replay import Replay
+from dashboard.core.rules import log_replay
+from dashboard.core.rules.log_replay import PartitionReplay
+from dashboard.core.states.models import FoldSnapshot
 from domain.quarantine import is_aside
 from domain.records import SET_ASIDE, Report
 from domain.scenario_parser import load_scenarios
-from streaming import quarantine
-from streaming.checkpoint import positions
-from streaming.quarantine_bypass import (
+from streaming.state import quarantine
+from streaming.state.checkpoint import positions
+from streaming.state.quarantine import (
     AHEAD,
     MOST,
     BoundedBatch,
@@ -30,7 +30,7 @@ from streaming.quarantine_bypass import (
     next_bounded_batch,
     plan_batch,
 )
-from wire.job import Progress
+from wire.job import QueryReport
 from wire.sink import decode_dead_letter
 from wire.source import encode_report, encode_scenario
 
@@ -115,8 +115,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     made = Stage(tmp_path, bus, monkeypatch)
     made.file.write_text(SCENARIOS)
     monkeypatch.setattr(quarantine, "MOST_UNPACKED", 1000)
-    monkeypatch.setattr("streaming.driver.FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("streaming.driver.Driver._step_over", lambda *_: None)
+    monkeypatch.setattr("streaming.job.driver.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("streaming.job.driver.Driver._step_over", lambda *_: None)
     made.begin()
     made.wait_for("running")
     yield made
@@ -178,16 +178,16 @@ def test_a_fold_leaves_it_out(tmp_path: Path) -> None:
     file.write_text(SCENARIOS)
     scenario = load_scenarios(file)["sites"]
 
-    def fed(terms: kept.Terms) -> Replay:
-        replay = Replay("sites", 0, 1, terms)
+    def fed(terms: log_replay.Terms) -> PartitionReplay:
+        replay = PartitionReplay("sites", 0, 1, terms)
         lines: list[tuple[bytes | None, bytes]] = [(None, encode_scenario(scenario))]
         lines += [(b"k", encode_report(Report("k", "w", word))) for word in ("good", "bad")]
         for offset, (key, value) in enumerate(lines):
-            replay.feed(Message("sites.reports", 0, offset, 1000 + offset, key, value, ()))
+            replay.feed(ConsumerRecord("sites.reports", 0, offset, 1000 + offset, key, value, ()))
         return replay
 
-    assert fed(kept.NONE).last["k"].cause.offset == 2
-    without = fed(kept.Terms(asides=((2, 4),)))
+    assert fed(log_replay.NONE).last["k"].cause.offset == 2
+    without = fed(log_replay.Terms(asides=((2, 4),)))
     assert without.last["k"].cause.offset == 1
     assert without.next_offset == 3
     assert is_aside([(2, 4)], 4)
@@ -196,11 +196,19 @@ def test_a_fold_leaves_it_out(tmp_path: Path) -> None:
 
 @pytest.mark.django_db
 def test_who_folds_here_learns_of_it_and_leaves_snapshots_with_it_alone() -> None:
-    kept.take_in([Progress("kernel", 1, "running", 2, asides={"attack/0": ((5, 6),)})])
-    kept.take_in([Progress("kernel", 2, "running", 1, asides={"attack/0": ((1, 1),)})])
-    terms = kept.terms_of("attack", 0)
-    assert terms == kept.Terms((), ((5, 6),))
+    log_replay.ingest_bounds(
+        [QueryReport("kernel", 1, "running", 2, asides={"attack/0": ((5, 6),)})]
+    )
+    log_replay.ingest_bounds(
+        [QueryReport("kernel", 2, "running", 1, asides={"attack/0": ((1, 1),)})]
+    )
+    terms = log_replay.terms_of("attack", 0)
+    assert terms == log_replay.Terms((), ((5, 6),))
     before = FoldSnapshot(clock=1, next_offset=5, bounds="[]", asides="[]")
     with_it = FoldSnapshot(clock=1, next_offset=6, bounds="[]", asides="[]")
     without = FoldSnapshot(clock=1, next_offset=9, bounds="[]", asides="[[5,6]]")
-    assert [kept.fits(row, terms) for row in (before, with_it, without)] == [True, False, True]
+    assert [log_replay.fits(row, terms) for row in (before, with_it, without)] == [
+        True,
+        False,
+        True,
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streaming.query import watch
+from streaming.fold.query import watch
 
 
 class Query:

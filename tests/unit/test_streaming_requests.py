@@ -13,10 +13,9 @@ from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from domain.scenario_parser import load_scenarios
 from stack import wait_until
-from streaming.engine_assignment import EngineAssignment, ProcessNeeded, Refused, slots
-from streaming.request_auth import RequestAuthenticator
-from streaming.request_queue import REMEMBERED, RequestQueue
-from wire.job import EXPIRES_MS, Answer, Control, encode
+from streaming.fold.assignment import AssignmentRefused, EngineAssignment, ProcessNeeded, slots
+from streaming.requests.queue import REMEMBERED, RequestAuthenticator, RequestQueue
+from wire.job import EXPIRES_MS, Control, JobAnswer, encode
 from wire.keys import KeyFile
 from wire.signature import Signer
 from wire.sink import decode_dead_letter
@@ -47,7 +46,7 @@ class Trial:
 
     folder: Path
     clock: Clock = field(default_factory=Clock)
-    told: list[Answer] = field(default_factory=list)
+    told: list[JobAnswer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.bus = MemoryBus(self.clock)
@@ -83,7 +82,10 @@ def test_an_ask_is_given_out_once(trial: Trial) -> None:
     assert trial.queue.receive() == []
     trial.queue.accept(ask)
     trial.queue.settle("done", "so it is")
-    assert trial.told == [Answer("1", "stop", "accepted"), Answer("1", "stop", "done", "so it is")]
+    assert trial.told == [
+        JobAnswer("1", "stop", "accepted"),
+        JobAnswer("1", "stop", "done", "so it is"),
+    ]
 
 
 def test_a_new_driver_goes_on_where_the_last_one_ended(trial: Trial) -> None:
@@ -112,7 +114,7 @@ def test_a_repeated_ask_gets_its_first_answer(trial: Trial) -> None:
     trial.queue.answer(ask, "refused", "no")
     trial.ask("1", "reload")
     assert trial.queue.receive() == []
-    assert trial.told == [Answer("1", "reload", "refused", "no")] * 2
+    assert trial.told == [JobAnswer("1", "reload", "refused", "no")] * 2
     trial.ask("2")
     trial.queue.accept(*trial.queue.receive())
     trial.ask("2")
@@ -210,9 +212,9 @@ def test_what_only_a_new_process_can_take_over(
 
 
 def test_what_cannot_be_taken_over_at_all(sharing: EngineAssignment) -> None:
-    with pytest.raises(Refused, match=r"sites: partitions: expected 2 as before, got 3"):
+    with pytest.raises(AssignmentRefused, match=r"sites: partitions: expected 2 as before, got 3"):
         changed(sharing, SCENARIOS.replace("partitions = 2", "partitions = 3"))
-    with pytest.raises(Refused, match="no scenario is left for the kernel engine"):
+    with pytest.raises(AssignmentRefused, match="no scenario is left for the kernel engine"):
         sharing.anew("kernel", {})
 
 

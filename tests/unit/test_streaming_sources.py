@@ -13,8 +13,8 @@ from bus.base import BusError, TopicSpec
 from bus.memory import MemoryBus
 from domain.scenario_parser import load_scenarios
 from stack import wait_until
-from streaming import driver as driving
-from streaming.sources import WrongSetting, bound, check
+from streaming.job import driver
+from streaming.job.sources import WrongSetting, bound, check
 from wire.topics import BOUNDED
 
 REPORTS = TOPICS.reports("sites")
@@ -35,7 +35,7 @@ def stage(tmp_path: Path, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> It
     made = Stage(tmp_path, bus, monkeypatch)
     made.file.write_text(SCENARIOS)
     bus.ensure_topics([TopicSpec(REPORTS, 2, {})])
-    monkeypatch.setattr(driving, "PAUSE_STAYING_S", 0.1)
+    monkeypatch.setattr(driver, "PAUSE_STAYING_S", 0.1)
     yield made
     made.end()
 

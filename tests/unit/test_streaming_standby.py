@@ -16,11 +16,11 @@ from config.leadership import Leader
 from config.settings import Settings
 from ops.control import standby_lines
 from stack import wait_until
-from streaming import turn
-from streaming.buckets import BucketId
-from streaming.checkpoint import positions
-from streaming.turn import await_turn
-from streaming.warm_up import first_rules, link
+from streaming.job import leader_lock
+from streaming.job.leader_lock import await_turn
+from streaming.job.warm_up import first_rules, link
+from streaming.state.buckets import BucketId
+from streaming.state.checkpoint import positions
 from wire.topics import Topics
 
 
@@ -64,8 +64,8 @@ class Waiting:
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setattr(turn, "LOOK_S", 0.01)
-    monkeypatch.setattr(turn, "SETTLE_S", 0.1)
+    monkeypatch.setattr(leader_lock, "LOOK_S", 0.01)
+    monkeypatch.setattr(leader_lock, "SETTLE_S", 0.1)
     (tmp_path / "checkpoint").mkdir()
     return Settings(data_dir=tmp_path, standby=True)
 
@@ -91,7 +91,7 @@ def test_the_second_lets_the_first_begin(settings: Settings) -> None:
 def test_a_second_one_begins_where_no_first_comes(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "FIRST_S", 0.1)
+    monkeypatch.setattr(leader_lock, "FIRST_S", 0.1)
     assert Waiting(settings, PlayedLock(held=False), second=True).result() is False
 
 

@@ -16,18 +16,18 @@ from domain.fold import Bucket
 from domain.records import Report
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
-from streaming import epoch_start
-from streaming.bounds import remember
-from streaming.checkpoint import current_epoch, drop_old, raise_epoch, start_folder
-from streaming.engine_assignment import Refused
-from streaming.epoch_start import EARLIEST, EpochStart, begin, start_of
-from streaming.initial_state import read_initial_state
-from streaming.plan import Plan
-from streaming.request_queue import RequestQueue
-from streaming.restart_policy import judge
-from streaming.rules import dump_rule, rule_before
-from streaming.state_rebuild import StateRebuild
-from wire.job import Answer, Control, Heartbeat, encode
+from streaming.fold import epochs
+from streaming.fold.assignment import AssignmentRefused
+from streaming.fold.epochs import EARLIEST, EpochStart, begin, start_of
+from streaming.fold.plan import Plan
+from streaming.fold.rules import dump_rule, rule_before
+from streaming.requests.queue import RequestQueue
+from streaming.requests.rebuild import StateRebuild
+from streaming.spark.restart_policy import judge
+from streaming.state.buckets import remember
+from streaming.state.checkpoint import current_epoch, drop_old, raise_epoch, start_folder
+from streaming.state.restore import read_initial_state
+from wire.job import Control, Heartbeat, JobAnswer, encode
 from wire.snapshot import dump_snapshot
 
 NOW = 1_790_000_000_000
@@ -47,7 +47,7 @@ class Trial:
             self.append(partition, 10)
         (self.home / "epoch-1").mkdir(parents=True)
         (folder / "snapshots").mkdir()
-        self.told: list[Answer] = []
+        self.told: list[JobAnswer] = []
         self.now = NOW
         self.open()
 
@@ -132,11 +132,11 @@ def test_an_epoch_is_begun_whole_or_not_at_all(
 
     with monkeypatch.context() as patched:
         if step == "write":
-            patched.setattr(epoch_start.os, "fsync", fail)
+            patched.setattr(epochs.os, "fsync", fail)
         elif step == "replace":
             patched.setattr(Path, "replace", fail)
         elif step == "mkdir":
-            patched.setattr(epoch_start, "_sync", fail)
+            patched.setattr(epochs, "_sync", fail)
         with pytest.raises(OSError, match="killed"):
             begin(home, make)
     assert current_epoch(home) == first
@@ -178,29 +178,29 @@ def test_the_last_two_epochs_are_kept(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_refused(trial: Trial, place: dict[str, Any], why: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AssignmentRefused) as refused:
         trial.rebuilds.judge(trial.ask(sites_0=place), trial.scenarios)
     assert why in str(refused.value)
 
 
 def test_another_query_s_bucket_is_refused(trial: Trial) -> None:
-    with pytest.raises(Refused, match="expected those of this query, got orders/0"):
+    with pytest.raises(AssignmentRefused, match="expected those of this query, got orders/0"):
         trial.rebuilds.judge(trial.ask(orders_0={}), trial.scenarios)
 
 
 def test_a_lost_beginning_needs_a_snapshot_to_be_rebuilt(trial: Trial) -> None:
     trial.bus.truncate("sites.reports", 0, 3)
-    with pytest.raises(Refused, match="sites/0: snapshot: expected one"):
+    with pytest.raises(AssignmentRefused, match="sites/0: snapshot: expected one"):
         trial.rebuilds.judge(trial.ask(), trial.scenarios)
     trial.rebuilds.judge(trial.ask(action="reset"), trial.scenarios)
     trial.rebuilds.judge(trial.ask(sites_0=trial.snapshot(0, 5)), trial.scenarios)
-    with pytest.raises(Refused, match="offset: expected 3 to 10"):
+    with pytest.raises(AssignmentRefused, match="offset: expected 3 to 10"):
         trial.rebuilds.judge(trial.ask(sites_0=trial.snapshot(0, 2)), trial.scenarios)
 
 
 def test_a_stopped_query_is_to_be_started_first(trial: Trial) -> None:
     trial.queue.accept(Control("s", "kernel", "stop", "bob"))
-    with pytest.raises(Refused, match="stopped by bob: start it first"):
+    with pytest.raises(AssignmentRefused, match="stopped by bob: start it first"):
         trial.rebuilds.judge(trial.ask(), trial.scenarios)
 
 
@@ -302,7 +302,7 @@ def bounded(trial: Trial, id_: str, bounds: dict[str, Any], **buckets: Any) -> C
     ],
 )
 def test_a_bound_that_is_refused(trial: Trial, bounds: dict[str, Any], why: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AssignmentRefused) as refused:
         trial.rebuilds.judge(bounded(trial, "1", bounds), trial.scenarios)
     assert why in str(refused.value)
 
@@ -367,7 +367,7 @@ def test_it_is_followed_until_it_has_caught_up(trial: Trial) -> None:
     trial.rebuilds.look(epoch)
     steps = [(a.step.done, a.step.of) for a in trial.told if a.step is not None]
     assert steps == [(0, 20), (14, 20), (20, 20)]
-    assert trial.told[-1] == Answer("1", "rebuild", "done", "epoch 4: 20 records in 2 s")
+    assert trial.told[-1] == JobAnswer("1", "rebuild", "done", "epoch 4: 20 records in 2 s")
     assert not trial.rebuilds.under_way(epoch)
     assert sorted(path.name for path in trial.home.glob("epoch-*")) == ["epoch-3", "epoch-4"]
 
@@ -436,6 +436,6 @@ def test_another_takes_its_place(trial: Trial) -> None:
 def test_a_start_that_cannot_be_read_is_no_end_of_it(trial: Trial) -> None:
     trial.carry_out(trial.ask("1"))
     (start_folder(current_epoch(trial.home)) / "start.json").write_text("{")
-    with pytest.raises(epoch_start.UnreadableStart):
+    with pytest.raises(epochs.UnreadableStart):
         start_of(current_epoch(trial.home))
     assert trial.carry_out(trial.ask("2")).ask == "2"

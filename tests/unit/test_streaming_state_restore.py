@@ -12,11 +12,11 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from domain.fold import Bucket
 from domain.records import DeadLetter, StateRecord
-from streaming.epoch_start import EpochStart
-from streaming.initial_state import pack, unpack, write_initial_state
-from streaming.plan import Plan
-from streaming.processor import TallyProcessor, _load_headers
-from streaming.rules import dump_rule
+from streaming.fold.epochs import EpochStart
+from streaming.fold.plan import Plan
+from streaming.fold.processor import TallyProcessor, _load_headers
+from streaming.fold.rules import dump_rule
+from streaming.state.restore import pack, unpack, write_initial_state
 from wire.sink import encode_headers, encode_state
 from wire.source import decode_placed
 

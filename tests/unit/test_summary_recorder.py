@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.core.scenarios import scenarios
-from dashboard.summaries.recorder import KINDS, Condition, Kind, Move, Moves, _concerns, follow
+from dashboard.core.common.scenarios import scenarios
+from dashboard.notify.summaries.ingestion import (
+    KINDS,
+    Condition,
+    Move,
+    Moves,
+    SpanKind,
+    _concerns,
+    follow,
+)
 from domain.history.runs import Run
 
 STATES = ("clear", "suspicious", "under-attack", "")
@@ -66,7 +74,7 @@ def whole(history: list, kind: str) -> list[Span]:
     return spans
 
 
-def bring(kept: dict[str, Run], kind: Kind, portions: list[list[Move]]) -> None:
+def bring(kept: dict[str, Run], kind: SpanKind, portions: list[list[Move]]) -> None:
     """Take portions as the materialiser does, into a table of the kept rows by their places."""
     before = Condition()
     for steps in portions:
@@ -98,7 +106,7 @@ def told(kept: dict[str, Run]) -> list[Span]:
     ("kind", "name"), [(PRESENCE, "presence"), (TROUBLE, "trouble"), (ALARM, "alarm")]
 )
 @given(history=histories)
-def test_spans_are_those_of_the_whole_history(kind: Kind, name: str, history: list):
+def test_spans_are_those_of_the_whole_history(kind: SpanKind, name: str, history: list):
     kept: dict[str, Run] = {}
     bring(kept, kind, portions_of(history))
     assert told(kept) == whole(history, name)
@@ -106,7 +114,7 @@ def test_spans_are_those_of_the_whole_history(kind: Kind, name: str, history: li
 
 @pytest.mark.parametrize("kind", KINDS, ids=["presence", "trouble", "alarm"])
 @given(history=histories)
-def test_a_rebuild_finds_its_spans_again(kind: Kind, history: list):
+def test_a_rebuild_finds_its_spans_again(kind: SpanKind, history: list):
     kept: dict[str, Run] = {}
     bring(kept, kind, portions_of(history))
     before = told(kept)

@@ -8,10 +8,9 @@ import pytest
 from django.core.paginator import Paginator
 from django.template import Context, Template
 
-from dashboard.core.listing import Place
-from dashboard.core.tables import Column, Pager, Table
+from dashboard.core.common.tables import Column, PagePosition, Pager, Table
 
-FRAME = "{% load tables %}{% table columns label='Sites' %}<tr><td>a</td></tr>{% endtable %}"
+FRAME = "{% load board %}{% table columns label='Sites' %}<tr><td>a</td></tr>{% endtable %}"
 
 
 def rendered(text: str, **context: object) -> str:
@@ -71,11 +70,11 @@ def test_heads_link_to_other_orders_and_the_present_one_to_its_reverse() -> None
     ],
 )  # fmt: skip
 def test_cells(tag: str, cell: str) -> None:
-    assert rendered("{% load tables %}" + tag, hostile="<b>") == cell
+    assert rendered("{% load board %}" + tag, hostile="<b>") == cell
 
 
 def test_a_name_is_text_in_its_link() -> None:
-    cell = rendered("{% load tables %}{% name_cell url name %}", url='/s/"x', name="<b>\u202e")
+    cell = rendered("{% load board %}{% name_cell url name %}", url='/s/"x', name="<b>\u202e")
     assert "<b>" not in cell
     assert 'href="/s/&quot;x"' in cell
     assert "<bdi>&lt;b&gt;" in cell
@@ -98,5 +97,5 @@ def test_a_pager_of_numbered_pages_says_where_it_is() -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "1.2", "1.2.3.4", "1.2.x", "1.-2.3", "1.2." + "9" * 20])
 def test_what_is_no_place_is_none(text: str) -> None:
-    assert Place.parse(text) is None
-    assert Place.parse(str(Place(1, 2, 3))) == Place(1, 2, 3)
+    assert PagePosition.parse(text) is None
+    assert PagePosition.parse(str(PagePosition(1, 2, 3))) == PagePosition(1, 2, 3)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.job.throughput import KEPT, Judged, Pace, Paces, Sign, Speed, signs, skews
+from dashboard.core.job.liveness import (
+    KEPT,
+    BucketThroughput,
+    Pace,
+    Paces,
+    Sign,
+    Speed,
+    signs,
+    skews,
+)
 from wire.job import Heartbeat
 
 NOW = 1_790_000_000_000
@@ -155,12 +164,12 @@ def judged(
     heard: int = 500, lag: int = 900, load: float | None = 5.0, skew: float | None = 1.0,
     whole: float = 20.0,
 ) -> list[Sign]:  # fmt: skip
-    return signs(Judged(NOW - heard, NOW - lag, load, skew, whole), NOW)
+    return signs(BucketThroughput(NOW - heard, NOW - lag, load, skew, whole), NOW)
 
 
 def test_a_clock_that_is_ahead_is_a_sign_of_its_own():
     def ahead(ms: int, heard: int = 500) -> list[Sign]:
-        return signs(Judged(NOW - heard, NOW + ms, 5.0, 1.0, 20.0, ms), NOW)
+        return signs(BucketThroughput(NOW - heard, NOW + ms, 5.0, 1.0, 20.0, ms), NOW)
 
     assert ahead(5_000) == ["well"]
     assert ahead(5_001) == ["ahead"]
@@ -178,7 +187,7 @@ def test_reports_that_came_too_late_are_those_of_the_last_minute():
 
 def test_signs():
     assert judged() == ["well"]
-    assert signs(Judged(None, None, None, None, 0.0), NOW) == ["unknown"]
+    assert signs(BucketThroughput(None, None, None, None, 0.0), NOW) == ["unknown"]
     assert judged(heard=5_001) == ["silent"]
     assert judged(lag=10_001) == ["behind"]
     assert judged(skew=2.0) == ["hot"]

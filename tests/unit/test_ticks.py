@@ -12,10 +12,10 @@ import pytest
 
 from bus.base import Delivered, TopicPartition, TopicSpec, Unavailable
 from bus.memory import MemoryBus
-from streaming.planner import Planner
-from streaming.progress import ProgressReporter
-from streaming.ticks import HEARD_S, BrokerClocks, Ticker, TimerWatch
-from wire.job import ClockBehind, Heartbeat, Progress, decode_progress, encode
+from streaming.fold.progress import ProgressReporter
+from streaming.job.planner import Planner
+from streaming.job.ticks import FRESH_S, BrokerClocks, Ticker, TimerWatch
+from wire.job import ClockBehind, Heartbeat, QueryReport, decode_progress, encode
 from wire.source import encode_tick
 
 PLACE: TopicPartition = ("t.sites.reports", 0)
@@ -102,7 +102,7 @@ def test_nothing_rests_where_the_job_does_not_say_what_is_due(partition: Partiti
 def test_an_old_heartbeat_says_nothing(partition: Partition) -> None:
     partition.beat(0, due=NOW + 60_000)
     assert partition.rests()
-    partition.time += int(HEARD_S * 1000) + 1
+    partition.time += int(FRESH_S * 1000) + 1
     assert not partition.rests()
 
 
@@ -197,7 +197,7 @@ def test_the_ticker_compares_append_times_with_the_time_of_sending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, told = [NOW], list[Mapping[str, ClockBehind]]()
-    monkeypatch.setattr("streaming.ticks.time", lambda: driver[0] / 1000)
+    monkeypatch.setattr("streaming.job.ticks.time", lambda: driver[0] / 1000)
     bus = MemoryBus(lambda: driver[0] - BACK)
     bus.ensure_topics([TopicSpec(PLACE[0], 1, {})])
     clocks, producer = BrokerClocks({"sites/0": PLACE}, told.append), bus.producer()
@@ -212,7 +212,7 @@ def test_the_ticker_compares_append_times_with_the_time_of_sending(
     assert told == [{"sites/0": ClockBehind(BACK - 1_000, NOW)}]
 
 
-def reported(bus: MemoryBus) -> list[Progress]:
+def reported(bus: MemoryBus) -> list[QueryReport]:
     """Return what a query has reported."""
     reader = bus.reader({("job.progress", 0): 0})
     return [decode_progress(message.value) for message in reader.poll(0)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.core.scenarios import scenarios
-from dashboard.what_if.timeline_bars import WIDTH, bars, told_span
+from dashboard.core.common.scenarios import scenarios
+from dashboard.operate.requests.what_if import WIDTH, bars, shown_span
 from domain.scenario import Scenario
 from wire.batch_query import Difference
 
@@ -30,13 +30,13 @@ def difference(before: str | None, *moments: tuple[int, str | None]) -> Differen
     ],
 )
 def test_the_span_begins_where_something_is_told(found: list[Difference], begin: int) -> None:
-    assert told_span(found, SINCE, UNTIL) == (begin, UNTIL)
+    assert shown_span(found, SINCE, UNTIL) == (begin, UNTIL)
 
 
 def test_a_bar_fills_the_span() -> None:
     attack: Scenario = scenarios()["attack"]
     found = difference(None, (1_900_000, "clear"), (1_950_000, "under-attack"))
-    since, until = told_span([found], SINCE, UNTIL)
+    since, until = shown_span([found], SINCE, UNTIL)
     running, _ = bars(attack, found, since, until)
     first, last = running.pieces[0], running.pieces[-1]
     assert (first.x, last.x + last.width) == (0, WIDTH)

@@ -16,9 +16,9 @@ from django.utils import timezone
 from prometheus_client import REGISTRY
 from web_fixtures import confirmed, make_user
 
-from dashboard.accounts import tokens
-from dashboard.accounts.models import ApiToken
-from dashboard.audit.models import AuditEntry
+from dashboard.core.accounts import tokens
+from dashboard.core.accounts.models import ApiToken
+from dashboard.core.audit.models import AuditEntry
 
 pytestmark = pytest.mark.django_db
 

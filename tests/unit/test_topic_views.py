@@ -13,28 +13,35 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.tills import prices
-from bus.base import Message, TopicSpec, Unavailable
+from agents.demo.tills import prices
+from bus.base import ConsumerRecord, TopicSpec, Unavailable
 from bus.memory import MemoryBus
-from dashboard.topic_views import tailer as module
-from dashboard.topic_views.declaration import MOST_VIEWS, View, ViewError, load_views
-from dashboard.topic_views.expressions import BadExpression, expression
-from dashboard.topic_views.filters import Wanted
-from dashboard.topic_views.management.commands.view import Printout
-from dashboard.topic_views.table import Row, ViewTable
-from dashboard.topic_views.tailer import ViewTailer
-from dashboard.topic_views.values import is_empty, printed, shown
+from dashboard.operate.console import topic_copies
+from dashboard.operate.console.management.commands.view import Printout
+from dashboard.operate.console.topic_copies import ViewTailer
+from dashboard.operate.console.topic_table import TopicRow, TopicRowFilter, ViewTable
+from dashboard.operate.console.topics import (
+    MOST_VIEWS,
+    BadExpression,
+    TopicView,
+    ViewError,
+    expression,
+    is_empty,
+    load_views,
+    printed,
+    shown,
+)
 from stack import ROOT, wait_until
 
 TOPIC = "orders.states"
-VIEW = View("orders", TOPIC, "Orders")
+VIEW = TopicView("orders", TOPIC, "Orders")
 NOW = 1_790_000_000_000
 
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> MemoryBus:
-    monkeypatch.setattr(module, "LOOK_S", 0)
-    monkeypatch.setattr(module, "WAIT_S", 0)
+    monkeypatch.setattr(topic_copies, "LOOK_S", 0)
+    monkeypatch.setattr(topic_copies, "WAIT_S", 0)
     return MemoryBus(lambda: time.time_ns() // 1_000_000)
 
 
@@ -47,7 +54,7 @@ def send(bus: MemoryBus, *contents: tuple[bytes | None, bytes | None]) -> None:
         bus.producer().send_and_wait(TOPIC, key, value)
 
 
-def follow(bus: MemoryBus, view: View = VIEW) -> tuple[ViewTable, ViewTailer]:
+def follow(bus: MemoryBus, view: TopicView = VIEW) -> tuple[ViewTable, ViewTailer]:
     table = ViewTable(view)
     return table, ViewTailer(bus, [table], lambda: NOW)
 
@@ -58,11 +65,11 @@ def step(tailer: ViewTailer, times: int = 3) -> None:
         tailer.step()
 
 
-def rows(table: ViewTable, wanted: Wanted = Wanted()) -> dict[bytes, bytes]:  # noqa: B008
+def rows(table: ViewTable, wanted: TopicRowFilter = TopicRowFilter()) -> dict[bytes, bytes]:  # noqa: B008
     return {row.key: row.value for row in table.page(wanted.test(), 1000).rows}
 
 
-def rebuilt(bus: MemoryBus, view: View = VIEW) -> dict[bytes, bytes]:
+def rebuilt(bus: MemoryBus, view: TopicView = VIEW) -> dict[bytes, bytes]:
     table, tailer = follow(bus, view)
     step(tailer)
     assert table.state().status == "ready"
@@ -92,28 +99,28 @@ RECORDS = st.lists(
 )
 
 
-def messages(records: Iterable[tuple[int, bytes, bytes | None, int]]) -> list[Message]:
+def messages(records: Iterable[tuple[int, bytes, bytes | None, int]]) -> list[ConsumerRecord]:
     """Records of three partitions, each with offsets of its own, at times that rise in it."""
     offsets, times, found = [0, 0, 0], [0, 0, 0], []
     for partition, key, value, pause in records:
         times[partition] += pause
         at = (offsets[partition], times[partition])
-        found.append(Message(TOPIC, partition, *at, key, value, ()))
+        found.append(ConsumerRecord(TOPIC, partition, *at, key, value, ()))
         offsets[partition] += 1
     return found
 
 
-def compacted(log: list[Message]) -> list[Message]:
+def compacted(log: list[ConsumerRecord]) -> list[ConsumerRecord]:
     """What compaction leaves: the newest record of each key, not of those that were deleted."""
     newest = {(message.partition, message.key): message for message in log}
     return [m for m in log if newest[m.partition, m.key] is m and m.value is not None]
 
 
-def table_of(log: list[Message]) -> dict[bytes, Row]:
+def table_of(log: list[ConsumerRecord]) -> dict[bytes, TopicRow]:
     table = ViewTable(VIEW)
     table.begin({0: (0, 100), 1: (0, 100), 2: (0, 100)}, NOW)
     table.apply(log)
-    return {row.key: row for row in table.page(Wanted().test(), 1000).rows}
+    return {row.key: row for row in table.page(TopicRowFilter().test(), 1000).rows}
 
 
 @given(RECORDS)
@@ -131,7 +138,9 @@ def test_rows_whose_record_the_log_has_deleted_leave_as_a_rebuilt_copy_lacks_the
     table.apply(log)
     table.note_edges({0: (begin, 100), 1: (0, 100), 2: (0, 100)}, NOW)
     left = [m for m in log if m.partition or m.offset >= begin]
-    assert {row.key: row for row in table.page(Wanted().test(), 1000).rows} == table_of(left)
+    assert {row.key: row for row in table.page(TopicRowFilter().test(), 1000).rows} == table_of(
+        left
+    )
 
 
 @given(RECORDS)
@@ -139,9 +148,9 @@ def test_what_a_copy_counts_is_what_it_holds(records):
     table = ViewTable(VIEW)
     table.begin({0: (0, 100), 1: (0, 100), 2: (0, 100)}, NOW)
     changes = table.apply(messages(records))
-    held = {row.key: row for row in table.page(Wanted().test(), 1000).rows}
+    held = {row.key: row for row in table.page(TopicRowFilter().test(), 1000).rows}
     assert table.state().records == len(held)
-    followed: dict[bytes, Row] = {}
+    followed: dict[bytes, TopicRow] = {}
     for key, before, after in changes:
         assert followed.get(key) == before
         followed.pop(key, None)
@@ -149,7 +158,9 @@ def test_what_a_copy_counts_is_what_it_holds(records):
             followed[key] = after
     assert followed == held
     table.apply(
-        Message(TOPIC, n, 100, 9, key, None, ()) for n in range(3) for key in (b"a", b"b", b"c")
+        ConsumerRecord(TOPIC, n, 100, 9, key, None, ())
+        for n in range(3)
+        for key in (b"a", b"b", b"c")
     )
     assert (table.state().records, table.state().size) == (0, 0)
 
@@ -165,7 +176,7 @@ def test_a_record_without_a_key_stands_in_no_table_and_is_counted(bus):
     )
 
 
-PRICES = View("prices", TOPIC, "Prices", keys="product-*", drops_empty=True)
+PRICES = TopicView("prices", TOPIC, "Prices", keys="product-*", drops_empty=True)
 
 
 def test_keys_that_do_not_match_stand_in_no_table_and_are_counted(bus):
@@ -179,7 +190,7 @@ def test_keys_that_do_not_match_stand_in_no_table_and_are_counted(bus):
 
 def test_keys_that_match_no_regular_expression_stand_in_no_table_and_are_counted(bus):
     make(bus)
-    view = View("prices", TOPIC, "Prices", keys="*product*", matches="(a-)?product-[0-9]+")
+    view = TopicView("prices", TOPIC, "Prices", keys="*product*", matches="(a-)?product-[0-9]+")
     table, tailer = follow(bus, view)
     send(bus, (b"product-1", b"1"), (b"a-product-1", b"1"), (b"product-", b"1"))
     send(bus, (b"product-\xff", b"1"), (b"product-12\n", b"1"), (b"product-12", b"1"))
@@ -209,7 +220,7 @@ def test_an_empty_value_deletes_the_row_of_its_key(bus, empty):
 @pytest.mark.parametrize("limits", [{"max_records": 3}, {"max_bytes": 1_300}])
 def test_a_copy_that_would_be_too_large_holds_nothing_and_says_so(bus, limits):
     make(bus, 1)
-    table, tailer = follow(bus, View("orders", TOPIC, "Orders", **limits))
+    table, tailer = follow(bus, TopicView("orders", TOPIC, "Orders", **limits))
     send(bus, *((b"%d" % number, b"x" * 100) for number in range(3)))
     step(tailer)
     assert table.state().status == "ready"
@@ -222,7 +233,9 @@ def test_a_copy_that_would_be_too_large_holds_nothing_and_says_so(bus, limits):
 
 def test_replacing_rows_does_not_make_a_copy_too_large(bus):
     make(bus, 1)
-    table, tailer = follow(bus, View("orders", TOPIC, "Orders", max_records=2, max_bytes=2_000))
+    table, tailer = follow(
+        bus, TopicView("orders", TOPIC, "Orders", max_records=2, max_bytes=2_000)
+    )
     send(bus, *((b"%d" % (number % 2), b"x" * 100) for number in range(50)))
     step(tailer)
     assert (table.state().status, table.state().records) == ("ready", 2)
@@ -232,7 +245,7 @@ def test_replacing_rows_does_not_make_a_copy_too_large(bus):
 
 
 def test_a_copy_is_ready_once_it_has_all_that_there_was(bus, monkeypatch):
-    monkeypatch.setattr(module, "BATCH", 2)
+    monkeypatch.setattr(topic_copies, "BATCH", 2)
     make(bus, 1)
     send(bus, *((b"%d" % number, b"x") for number in range(5)))
     table, tailer = follow(bus)
@@ -303,7 +316,7 @@ def test_records_deleted_before_they_were_read_have_the_copy_begin_anew(bus):
 
 
 def test_under_load_the_time_up_to_which_a_copy_is_whole_goes_on(bus, monkeypatch):
-    monkeypatch.setattr(module, "BATCH", 3)
+    monkeypatch.setattr(topic_copies, "BATCH", 3)
     make(bus, 1)
     table, clock = ViewTable(VIEW), iter(range(NOW, NOW + 100))
     tailer = ViewTailer(bus, [table], lambda: next(clock))
@@ -317,7 +330,7 @@ def test_under_load_the_time_up_to_which_a_copy_is_whole_goes_on(bus, monkeypatc
 
 def test_two_views_of_a_topic_have_the_same_rows(bus):
     make(bus)
-    tables = [ViewTable(VIEW), ViewTable(View("again", TOPIC, "Again"))]
+    tables = [ViewTable(VIEW), ViewTable(TopicView("again", TOPIC, "Again"))]
     tailer = ViewTailer(bus, tables, lambda: NOW)
     send(bus, (b"a", b"1"))
     step(tailer)
@@ -346,20 +359,20 @@ def test_a_thread_follows_until_it_is_stopped(bus):
 @pytest.mark.parametrize(
     ("wanted", "keys"),
     [
-        (Wanted(), ["", "order-1", "order-10", "order-2", "x\n"]),
-        (Wanted("order-1"), ["order-1"]),
-        (Wanted("order-1*"), ["order-1", "order-10"]),
-        (Wanted("*-?"), ["order-1", "order-2"]),
-        (Wanted("order-[!1]"), ["order-2"]),
-        (Wanted("x*"), ["x\n"]),
-        (Wanted("ORDER*"), []),
-        (Wanted(not_empty=True), ["order-10", "order-2"]),
-        (Wanted("order-1*", not_empty=True), ["order-10"]),
-        (Wanted(matches="order-(1|2)"), ["order-1", "order-2"]),
-        (Wanted(matches="order-[0-9]+", not_empty=True), ["order-10", "order-2"]),
-        (Wanted("*0", matches="order-.*"), ["order-10"]),
-        (Wanted(matches="order"), []),
-        (Wanted(matches="(?i)ORDER-1"), ["order-1"]),
+        (TopicRowFilter(), ["", "order-1", "order-10", "order-2", "x\n"]),
+        (TopicRowFilter("order-1"), ["order-1"]),
+        (TopicRowFilter("order-1*"), ["order-1", "order-10"]),
+        (TopicRowFilter("*-?"), ["order-1", "order-2"]),
+        (TopicRowFilter("order-[!1]"), ["order-2"]),
+        (TopicRowFilter("x*"), ["x\n"]),
+        (TopicRowFilter("ORDER*"), []),
+        (TopicRowFilter(not_empty=True), ["order-10", "order-2"]),
+        (TopicRowFilter("order-1*", not_empty=True), ["order-10"]),
+        (TopicRowFilter(matches="order-(1|2)"), ["order-1", "order-2"]),
+        (TopicRowFilter(matches="order-[0-9]+", not_empty=True), ["order-10", "order-2"]),
+        (TopicRowFilter("*0", matches="order-.*"), ["order-10"]),
+        (TopicRowFilter(matches="order"), []),
+        (TopicRowFilter(matches="(?i)ORDER-1"), ["order-1"]),
     ],
 )
 def test_rows_by_pattern_of_their_key_and_by_value(bus, wanted, keys):
@@ -373,13 +386,13 @@ def test_rows_by_pattern_of_their_key_and_by_value(bus, wanted, keys):
 
 @given(st.text(max_size=12, alphabet="[]!-*?az\\^{}"), st.binary(max_size=6))
 def test_any_pattern_is_taken(pattern, key):
-    assert Wanted(pattern).test()(Row(key, b"", 0, 0, 0)) in (True, False)
+    assert TopicRowFilter(pattern).test()(TopicRow(key, b"", 0, 0, 0)) in (True, False)
 
 
 @given(st.text(max_size=12, alphabet="a(|)[]{}^$*+?.\\d-é"), st.binary(max_size=6))
 def test_any_expression_is_taken_or_refused(pattern, key):
     with suppress(BadExpression):
-        assert Wanted(matches=pattern).test()(Row(key, b"", 0, 0, 0)) in (True, False)
+        assert TopicRowFilter(matches=pattern).test()(TopicRow(key, b"", 0, 0, 0)) in (True, False)
 
 
 @pytest.mark.parametrize(
@@ -413,9 +426,11 @@ def test_no_expression_holds_a_process_up(pattern):
     st.none() | st.text(max_size=2, alphabet="ab"),
 )
 def test_looking_only_where_a_pattern_can_match_leaves_no_row_out(pattern, keys, after):
-    table, wanted = ViewTable(VIEW), Wanted(pattern)
+    table, wanted = ViewTable(VIEW), TopicRowFilter(pattern)
     table.begin({0: (0, 100)}, NOW)
-    table.apply(Message(TOPIC, 0, at, 0, key.encode(), b"x", ()) for at, key in enumerate(keys))
+    table.apply(
+        ConsumerRecord(TOPIC, 0, at, 0, key.encode(), b"x", ()) for at, key in enumerate(keys)
+    )
     place = None if after is None else after.encode()
     whole = table.page(wanted.test(), 100, place)
     assert table.page(wanted.test(), 100, place, prefix=wanted.prefix()) == whole
@@ -425,10 +440,10 @@ def test_looking_only_where_a_pattern_can_match_leaves_no_row_out(pattern, keys,
 def test_pages_hold_each_row_once_in_the_order_of_keys(keys, size):
     table = ViewTable(VIEW)
     table.begin({0: (0, 100)}, NOW)
-    table.apply(Message(TOPIC, 0, at, 0, key, b"x", ()) for at, key in enumerate(keys))
+    table.apply(ConsumerRecord(TOPIC, 0, at, 0, key, b"x", ()) for at, key in enumerate(keys))
     found, after = [], None
     while True:
-        page = table.page(Wanted().test(), size, after)
+        page = table.page(TopicRowFilter().test(), size, after)
         assert len(page.rows) <= size
         found += [row.key for row in page.rows]
         if (after := page.following) is None:
@@ -439,9 +454,9 @@ def test_pages_hold_each_row_once_in_the_order_of_keys(keys, size):
 def test_a_page_ends_before_it_has_too_many_bytes():
     table = ViewTable(VIEW)
     table.begin({0: (0, 100)}, NOW)
-    table.apply(Message(TOPIC, 0, at, 0, b"%d" % at, b"x" * 99, ()) for at in range(5))
-    assert [r.key for r in table.page(Wanted().test(), 9, None, 200).rows] == [b"0", b"1"]
-    page = table.page(Wanted().test(), 9, b"1", 10)
+    table.apply(ConsumerRecord(TOPIC, 0, at, 0, b"%d" % at, b"x" * 99, ()) for at in range(5))
+    assert [r.key for r in table.page(TopicRowFilter().test(), 9, None, 200).rows] == [b"0", b"1"]
+    page = table.page(TopicRowFilter().test(), 9, b"1", 10)
     assert ([r.key for r in page.rows], page.following) == ([b"2"], b"2")
 
 
@@ -498,7 +513,7 @@ def test_the_table_is_printed_and_then_its_changes(bus):
     table = ViewTable(VIEW)
     lines: list[str] = []
     remarks: list[str] = []
-    out = Printout(table, Wanted("order-*", not_empty=True), lines.append, remarks.append)
+    out = Printout(table, TopicRowFilter("order-*", not_empty=True), lines.append, remarks.append)
     tailer = ViewTailer(bus, [table], lambda: NOW, out.print_changes)
     step(tailer)
     out.print_table()
@@ -526,8 +541,8 @@ def test_the_command_refuses_what_is_no_regular_expression():
 
 def test_the_shipped_views_load_with_the_prefix():
     views = load_views(ROOT / "views.toml", "test.")
-    assert views["orders"] == View("orders", "test.orders.states", "Orders")
-    assert views["prices"] == View(
+    assert views["orders"] == TopicView("orders", "test.orders.states", "Orders")
+    assert views["prices"] == TopicView(
         "prices", "test.prices", "Prices", matches="product-[0-9]+", drops_empty=True
     )
 

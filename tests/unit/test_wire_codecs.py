@@ -47,8 +47,8 @@ from wire.asset import (
 from wire.job import (
     Control,
     Heartbeat,
-    Lateness,
-    Progress,
+    LatenessReport,
+    QueryReport,
     UnreadableJobRecord,
     bucket_name,
     decode_control,
@@ -337,8 +337,8 @@ def test_a_record_that_is_no_dead_letter_is_refused():
 
 # ---- the job -------------------------------------------------------------------------------
 
-LATE = Lateness("w1", late=1, silent=2, rare=3, age=4000)
-DOUBTED = Lateness("w2", refused=4, doubtful=5, detail=6, ahead=301_000)
+LATE = LatenessReport("w1", late=1, silent=2, rare=3, age=4000)
+DOUBTED = LatenessReport("w2", refused=4, doubtful=5, detail=6, ahead=301_000)
 HEARTBEAT = Heartbeat("net/3", "net", 3, 1, "w1", "host", 5, 6, 7, 8, 9, 10, 11, "python", 12)
 
 
@@ -350,8 +350,8 @@ HEARTBEAT = Heartbeat("net/3", "net", 3, 1, "w1", "host", 5, 6, 7, 8, 9, 10, 11,
             msgspec.structs.replace(HEARTBEAT, late=1, silent=2, agents=(LATE, DOUBTED)),
             decode_heartbeat,
         ),
-        (Progress("q", 5, "running", 1, "fine", 2, {"rows": [1.5]}), decode_progress),
-        (Progress("q", 5, "failed", 1), decode_progress),
+        (QueryReport("q", 5, "running", 1, "fine", 2, {"rows": [1.5]}), decode_progress),
+        (QueryReport("q", 5, "failed", 1), decode_progress),
         (Control("id", "q", "reload"), decode_control),
     ],
 )

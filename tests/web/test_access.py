@@ -38,21 +38,20 @@ from web_fixtures import (
     show,
 )
 
-from dashboard.accounts import tokens
-from dashboard.accounts.drafts import KEPT
-from dashboard.accounts.models import Draft
-from dashboard.api.api import api
 from dashboard.asgi import application
-from dashboard.bulk.models import Run
-from dashboard.commands.models import Command as Row
-from dashboard.core.roles import ALLOWED
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.dead_letters.models import DeadLetter
-from dashboard.job.models import JobProgress
-from dashboard.live import consumer, database_threads
-from dashboard.live.routing import websocket_urlpatterns
-from dashboard.pipelines.ingestion import take_in
+from dashboard.board.live import consumer, threads
+from dashboard.board.live.consumer import websocket_urlpatterns
+from dashboard.core.accounts import tokens
+from dashboard.core.accounts.models import DRAFTS_KEPT, Draft
+from dashboard.core.common.access import ALLOWED
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.ingestion import ingest_pipeline_progress
+from dashboard.core.job.models import JobProgress
+from dashboard.operate.dead_letters.models import DeadLetter
+from dashboard.serve.api.api import api
+from dashboard.watch.bulk.models import Run
+from dashboard.watch.commands.models import Command as Row
 from wire.pipeline import PipelineProgress
 
 pytestmark = pytest.mark.django_db
@@ -426,7 +425,7 @@ def bus():
     show("attack", "shop", "clear")
     show("orders", "shop", "picking")
     JobProgress.objects.create(query="kernel", at=now_ms(), status="running", epoch=1)
-    take_in([PipelineProgress("report-rates", now_ms(), "running")])
+    ingest_pipeline_progress([PipelineProgress("report-rates", now_ms(), "running")])
     with memory_bus(scenarios()) as gateway:
         yield gateway
 
@@ -681,9 +680,7 @@ async def socket_of(role: str, path: str) -> Any:
         yield socket
     finally:
         await socket.disconnect()
-        await sync_to_async(
-            database_threads.close
-        )()  # nothing is read while the database is emptied
+        await sync_to_async(threads.close)()  # nothing is read while the database is emptied
 
 
 def session_of(role: str) -> str:
@@ -927,8 +924,8 @@ def test_a_draft_is_seen_by_its_own_user_alone_and_the_newest_are_kept(admin):
     other = Client()
     other.force_login(make_user("operator"))
     assert "secret-shop" not in other.get(at).content.decode()
-    for _ in range(KEPT + 2):
+    for _ in range(DRAFTS_KEPT + 2):
         admin.post("/bulk/review/", form)
-    assert Draft.objects.count() == KEPT
+    assert Draft.objects.count() == DRAFTS_KEPT
     assert "secret-shop" not in admin.get(at).content.decode()
     assert admin.get("/bulk/?draft=nonsense").status_code == 200

@@ -10,20 +10,19 @@ from django.contrib.auth.models import User
 from django.test import Client
 from world import World
 
-from dashboard.agents.fault_counts import count_doubts
-from dashboard.agents.findings import LASTED_MS, news
-from dashboard.agents.models import Agent, AgentFinding, VoteFault
-from dashboard.agents.vote_counts import walk
-from dashboard.agents.watch import watch
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.job.models import BucketStatus, JobProgress
-from dashboard.job.status import troubles
-from dashboard.live.shared_live_view import live_view
-from dashboard.notifications import rule_changes
-from dashboard.notifications.decisions import decide
-from dashboard.notifications.models import AgentEvent, Channel, Group, Message
-from dashboard.notifications.preview import preview
+from dashboard.board.live.live_view import live_view
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.models import BucketStatus, JobProgress
+from dashboard.core.job.status import problems
+from dashboard.notify.notifications import rule_forms
+from dashboard.notify.notifications.decisions import decide
+from dashboard.notify.notifications.models import AgentEvent, Channel, Group, Message
+from dashboard.notify.notifications.rule_views import preview
+from dashboard.watch.agents.faults import count_doubts
+from dashboard.watch.agents.findings import LASTED_MS, news, watch
+from dashboard.watch.agents.models import Agent, AgentFinding, VoteFault
+from dashboard.watch.agents.statistics import walk
 from domain.notifications.events import AGENT_KINDS
 from domain.notifications.rule_parser import rule_from_plain
 from domain.records import Leave, Mute, Report
@@ -203,7 +202,7 @@ def test_where_all_agents_are_silent_the_scenario_is_missed_for_ever(world: Worl
     assert news(now).findings == []
     for later in (0, 40 * 24 * 60 * MINUTE):
         BucketStatus.objects.update(at=now + later, log_time=now + later)
-        told = [each["what"] for each in troubles(now + later, "attack")]
+        told = [each["what"] for each in problems(now + later, "attack")]
         assert "Attacks: no agent has reported" in told
 
 
@@ -225,7 +224,7 @@ def test_several_agents_alike_are_one_line_of_the_banner(world: World, client: C
         report(world, agent, off=AHEAD)
     settle(world)
     VoteFault.objects.update(since=now_ms() - MINUTE)
-    found = [each for each in troubles(now_ms(), "attack") if each["kind"] == "agents"]
+    found = [each for each in problems(now_ms(), "attack") if each["kind"] == "agents"]
     assert [each["what"] for each in found] == [
         "Attacks: the clocks of waf-2 and waf-3 are up to 6 min ahead"
     ]
@@ -294,7 +293,7 @@ def rule(user: User, channel: Channel):
         "agents": [*AGENT_KINDS], "incidents": False, "window_ms": 0,
         "stages": [{"channels": [channel.pk]}],
     }  # fmt: skip
-    return rule_changes.create(user, "Agents", rule_from_plain(plain), True, now_ms())
+    return rule_forms.create(user, "Agents", rule_from_plain(plain), True, now_ms())
 
 
 def test_a_rule_tells_of_an_agent_and_of_its_end(world: World, client: Client, rule) -> None:
@@ -350,7 +349,7 @@ def test_a_mute_ends_what_is_told(world: World, rule) -> None:
 
 def test_a_rule_about_incidents_says_nothing_of_agents(world: World, user: User, channel) -> None:
     plain = {"window_ms": 0, "stages": [{"channels": [channel.pk]}]}
-    rule_changes.create(user, "Attacks", rule_from_plain(plain), True, now_ms())
+    rule_forms.create(user, "Attacks", rule_from_plain(plain), True, now_ms())
     report(world, "waf-2", off=AHEAD)
     now = settle(world)
     watch(now)

@@ -16,17 +16,17 @@ from hostile import calm, text
 from web_fixtures import bearer, make_user
 from world import World
 
-from bus.base import Message, Unavailable
-from dashboard.agents import views
-from dashboard.agents.faults import is_unseen
-from dashboard.agents.models import Agent, AgentHour, Dissent, MuteRequest, Walk
-from dashboard.agents.mutes import mutes
-from dashboard.agents.vote_counts import walk
-from dashboard.audit.models import AuditEntry
-from dashboard.core.paths import agent_path
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.states.models import AssetState, Transition
+from bus.base import ConsumerRecord, Unavailable
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.navigation import agent_path
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.models import AssetState, Transition
+from dashboard.watch.agents import views
+from dashboard.watch.agents.faults import is_unseen
+from dashboard.watch.agents.models import Agent, AgentHour, Dissent, MuteRequest, Walk
+from dashboard.watch.agents.mutes import mutes
+from dashboard.watch.agents.statistics import walk
 from domain.names import name_ok
 from domain.records import Mute
 from wire.source import encode_mute
@@ -80,7 +80,7 @@ def test_a_replayed_record_is_counted_once(world: World) -> None:
     world.report("shop", "clear", "waf-1")
     world.write()
     before = list(AgentHour.objects.values_list("agent", "records", "changes"))
-    from dashboard.checkpoints.models import SinkOffset
+    from dashboard.core.states.models import SinkOffset
 
     SinkOffset.objects.update(next_offset=0)
     world.write()
@@ -258,7 +258,7 @@ def test_the_same_form_sent_twice_is_one_ask(world: World, client: Client) -> No
     assert "belongs to another request" in other.content.decode()
 
 
-def sent_mutes(world: World) -> list[Message]:
+def sent_mutes(world: World) -> list[ConsumerRecord]:
     """The mutes in the log."""
     topic = world.job.topics.reports("attack")
     reader = world.bus.reader(dict.fromkeys(world.bus.offsets([topic]), 0))

@@ -12,10 +12,10 @@ from hostile import calm, text
 from web_fixtures import make_user
 from world import World
 
-from dashboard.annotations import acknowledgements, models, notes
-from dashboard.annotations.models import Acknowledgement, Mark, Note
-from dashboard.core.retention import apply_all
-from dashboard.core.times import now_ms
+from dashboard.core.common.retention import apply_all
+from dashboard.core.common.times import now_ms
+from dashboard.watch.annotations import acknowledgements, models
+from dashboard.watch.annotations.models import Acknowledgement, Mark, Note
 
 pytestmark = pytest.mark.django_db
 
@@ -205,7 +205,7 @@ def test_who_wrote_it_edits_it_for_a_while_and_deletes_it(attacked: World, clien
     client.post(f"/notes/{note.pk}/edit/", {"text": "second"})
     note.refresh_from_db()
     assert (note.text, note.edited_at is not None) == ("second", True)
-    Note.objects.update(at=now_ms() - notes.EDITED_FOR_MS)
+    Note.objects.update(at=now_ms() - acknowledgements.EDITED_FOR_MS)
     assert client.post(f"/notes/{note.pk}/edit/", {"text": "third"}).status_code == 403
     other = Client()
     other.force_login(make_user("admin"))
@@ -226,7 +226,7 @@ def test_a_note_that_is_too_long_comes_back(attacked: World, client: Client):
 
 
 def test_an_asset_has_so_many_notes(attacked: World, client: Client, monkeypatch: Any):
-    monkeypatch.setattr(notes, "MOST", 1)
+    monkeypatch.setattr(acknowledgements, "MOST_NOTES", 1)
     client.post("/s/attack/note/a/", {"text": "one"})
     response = client.post("/s/attack/note/a/", {"text": "two"})
     assert response.status_code == 409

@@ -10,13 +10,13 @@ from django.core.cache import cache
 from django.test import Client
 from web_fixtures import bearer, make_user, memory_bus, show
 
-from dashboard.agents import mutes as muting
-from dashboard.annotations import acknowledgements
-from dashboard.annotations.models import Acknowledgement, Mark
-from dashboard.audit.models import AuditEntry
-from dashboard.core.rate_limits import Limit
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.access import Limit
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.watch.agents import mutes
+from dashboard.watch.annotations import acknowledgements
+from dashboard.watch.annotations.models import Acknowledgement, Mark
 
 pytestmark = pytest.mark.django_db
 
@@ -126,8 +126,8 @@ def test_they_are_counted(call: Caller, monkeypatch: pytest.MonkeyPatch):
 
 def test_one_mute_too_many_is_a_problem_and_no_fault(monkeypatch: pytest.MonkeyPatch):
     cache.clear()
-    monkeypatch.setattr("dashboard.api.agents.MAX_MUTED", 0)
-    assert muting.mutes(scenarios()["attack"], now_ms()) == {}
+    monkeypatch.setattr("dashboard.watch.agents.api.MAX_MUTED", 0)
+    assert mutes.mutes(scenarios()["attack"], now_ms()) == {}
     with memory_bus(scenarios()):
         response = Client().post(
             "/api/v1/scenarios/attack/mute/waf-1", {"reason": "wild"},

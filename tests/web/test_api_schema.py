@@ -29,13 +29,13 @@ from web_fixtures import (
     show,
 )
 
-from dashboard.agents import mutes
-from dashboard.api import auth
-from dashboard.commands import submission
-from dashboard.commands.models import Command as Row
-from dashboard.core import rate_limits, times
-from dashboard.core.scenarios import scenarios
-from dashboard.job.models import BucketStatus, JobProgress
+from dashboard.core.api import router
+from dashboard.core.common import access, times
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.job.models import BucketStatus, JobProgress
+from dashboard.watch.agents import mutes
+from dashboard.watch.commands import submission
+from dashboard.watch.commands.models import Command as Row
 
 pytestmark = pytest.mark.django_db
 
@@ -47,9 +47,9 @@ COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """An operator's token, with limits out of the way and something on the board."""
     cache.clear()
-    monkeypatch.setattr(submission, "COMMANDS", rate_limits.Limit("commands", 1_000_000))
-    monkeypatch.setattr(mutes, "COMMANDS", rate_limits.Limit("commands", 1_000_000))
-    monkeypatch.setattr(auth, "REQUESTS", rate_limits.Limit("requests", 1_000_000))
+    monkeypatch.setattr(submission, "COMMANDS", access.Limit("commands", 1_000_000))
+    monkeypatch.setattr(mutes, "COMMANDS", access.Limit("commands", 1_000_000))
+    monkeypatch.setattr(router, "REQUESTS", access.Limit("requests", 1_000_000))
     show("attack", "shop", "suspicious")
     Row.objects.create(
         id=COMMAND, scenario="attack", asset="shop", kind="set", state="clear", username="x",

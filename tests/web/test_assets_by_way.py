@@ -16,11 +16,10 @@ from world import World
 
 from bus.base import BusError
 from bus.memory import MemoryBus
-from dashboard.api import health
-from dashboard.core.times import now_ms
-from dashboard.stores import ways
-from dashboard.stores.database_store import Ends
-from dashboard.stores.ways import missing_copies
+from dashboard.core.common.times import now_ms
+from dashboard.core.states import stores
+from dashboard.core.states.stores import Ends, missing_copies
+from dashboard.serve.api import health
 from domain.records import Report
 from stores.base import BEHIND_MS
 
@@ -145,7 +144,7 @@ def test_what_is_not_served_says_which_setting(
 
 def test_the_setting_says_which_scenarios_a_process_copies(got: Ask, sites: World, settings):
     settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"stores_scenarios": "orders"})
-    ways.forget()
+    stores.forget()
     problem = got(f"{ASSETS}/shop?via=global", 404)
     assert "add it to TALLYBOARD_STORES_SCENARIOS (now orders)" in problem["detail"]
     assert got(f"{ASSETS}/shop?via=database")["asset"]["asset"] == "shop"
@@ -185,7 +184,7 @@ def test_a_database_that_always_runs_a_little_behind_knows_by_how_much(
     monkeypatch: pytest.MonkeyPatch,
 ):
     clock, looks = count(1_000, 1_000), count(10, 10)
-    monkeypatch.setattr("dashboard.stores.database_store.now_ms", lambda: next(clock))
+    monkeypatch.setattr("dashboard.core.states.stores.now_ms", lambda: next(clock))
     bus = SimpleNamespace(offsets=lambda *_, **__: {("t", 0): (0, next(looks))})
     ends = Ends(SimpleNamespace(bus=bus), "t")  # type: ignore[arg-type]
     times = [ends.as_of({0: 10 * (number - 2)}) for number in range(20)]
@@ -212,7 +211,7 @@ def test_a_copy_that_does_not_have_all_is_a_reason_not_to_be_ready(
 ):
     fare = {"attack": "7 s behind its log", "orders": ""}
     behind = {name: SimpleNamespace(behind=lambda why=why: why) for name, why in fare.items()}
-    monkeypatch.setattr(ways, "stored", lambda: ["attack", "orders"])
-    monkeypatch.setattr(ways, "global_store", behind.__getitem__)
+    monkeypatch.setattr(stores, "stored", lambda: ["attack", "orders"])
+    monkeypatch.setattr(stores, "global_store", behind.__getitem__)
     assert missing_copies() == ["copy of attack: 7 s behind its log"]
     assert health.missing_copies is missing_copies

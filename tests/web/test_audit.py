@@ -25,26 +25,26 @@ from django.test import Client, RequestFactory
 from hostile import calm, text
 from web_fixtures import bearer, confirmed, error_of, make_user, pages_of, show
 
-from dashboard.accounts.models import ApiToken
-from dashboard.audit import hash_chain, log, queries, triggers
-from dashboard.audit.actions import ACTIONS
-from dashboard.audit.log import Actor, note
-from dashboard.audit.models import AuditEntry
-from dashboard.audit.retention import prune
-from dashboard.core.metrics import AUDITED
-from dashboard.core.times import now_ms
-from dashboard.job.models import JobProgress
+from dashboard.core.accounts.models import ApiToken
+from dashboard.core.audit import hash_chain, log
+from dashboard.core.audit.actions import ACTIONS
+from dashboard.core.audit.log import Actor, prune, record
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.metrics import AUDITED
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.models import JobProgress
+from dashboard.operate.administration import audit
 
 pytestmark = pytest.mark.django_db
 
 ROOT = Path(__file__).resolve().parents[2]
-OLD_MS = (triggers.KEPT_DAYS + 1) * 86_400_000
+OLD_MS = (hash_chain.KEPT_DAYS + 1) * 86_400_000
 
 
 def write(*targets: str) -> None:
     """An entry for each."""
     for target in targets:
-        note(Actor.system("worker"), "command.set", scenario="attack", target=target)
+        record(Actor.system("worker"), "command.set", scenario="attack", target=target)
 
 
 # ---- what an entry holds ------------------------------------------------------------------
@@ -54,7 +54,7 @@ def test_an_entry_says_who_did_what_when_from_where_and_how_it_ended():
     request = RequestFactory().post("/", REMOTE_ADDR="192.0.2.7")
     request.user = make_user("operator")
     before = int(time.time() * 1000)
-    note(
+    record(
         Actor.of(request), "command.set", scenario="attack", target="shop", outcome="sent",
         state="clear", reason="a drill",
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_an_address_that_a_proxy_tells_counts_only_where_proxies_are_trusted(set
 
 def test_every_length_is_bounded_and_every_text_can_be_kept():
     long, odd = "x" * 10_000, "a\0b\ud800"
-    note(Actor(1, long, long, "page", long, long), "command.set", scenario=long, target=long,
+    record(Actor(1, long, long, "page", long, long), "command.set", scenario=long, target=long,
          outcome=long, text=long, odd=odd, many=list(range(1_000)), nan=float("nan"))  # fmt: skip
     entry = AuditEntry.objects.get()
     for field in ("name", "role", "token", "address", "scenario", "target", "outcome"):
@@ -117,7 +117,7 @@ def test_what_cannot_be_written_is_counted_and_hinders_nobody(monkeypatch):
 @pytest.fixture
 def guarded():
     """The triggers, which tests' databases do without."""
-    triggers.install(connection)
+    hash_chain.install(connection)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_each_entry_follows_from_the_one_before():
     first, second, third = AuditEntry.objects.order_by("number")
     assert (first.number, first.previous) == (1, hash_chain.START)
     assert (second.previous, third.previous) == (first.digest, second.digest)
-    assert hash_chain.verify() == hash_chain.Finding(3, 1, 3, third.digest)
+    assert hash_chain.verify() == hash_chain.ChainCheck(3, 1, 3, third.digest)
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def shown(client: Client, query: str = "") -> list[str]:
 
 def test_the_newest_are_on_top_with_their_facts(admin):
     write("a", "b")
-    note(Actor.system("worker"), "job.stop", target="kernel", outcome="unsent", why="<b>no</b>")
+    record(Actor.system("worker"), "job.stop", target="kernel", outcome="unsent", why="<b>no</b>")
     assert shown(admin) == ["kernel", "b", "a"]
     page = admin.get("/audit/").content.decode()
     assert "&lt;b&gt;no&lt;/b&gt;" in page
@@ -434,9 +434,11 @@ def test_the_newest_are_on_top_with_their_facts(admin):
     ],
 )
 def test_the_filter_narrows(admin, query: str, targets: list[str]):
-    note(Actor.system("worker"), "command.set", scenario="attack", target="a")
-    note(Actor.system("olga"), "command.vote", scenario="attack", target="b", outcome="refused: x")
-    note(Actor.system("worker"), "job.stop", target="c")
+    record(Actor.system("worker"), "command.set", scenario="attack", target="a")
+    record(
+        Actor.system("olga"), "command.vote", scenario="attack", target="b", outcome="refused: x"
+    )
+    record(Actor.system("worker"), "job.stop", target="c")
     assert shown(admin, query) == targets
 
 
@@ -468,7 +470,7 @@ def test_what_is_no_filter_is_refused_by_its_field(admin, query: str, field: str
 def test_hostile_texts_in_the_filter_and_in_an_entry(admin, text: str):
     if len(text) > 10_000:  # the web server's own limit of an address is shorter
         text = text[:10_000]
-    note(Actor.system(text), "command.set", scenario=text, target=text, outcome=text, fact=text)
+    record(Actor.system(text), "command.set", scenario=text, target=text, outcome=text, fact=text)
     told = text.encode(errors="replace").decode()
     for name in ("user", "q", "outcome", "action", "start", "before"):
         calm(admin.get("/audit/", {name: told}), text)
@@ -477,14 +479,14 @@ def test_hostile_texts_in_the_filter_and_in_an_entry(admin, text: str):
 
 
 def test_pages_meet_every_entry_once(admin, monkeypatch):
-    monkeypatch.setattr(queries.ENTRIES, "page_size", 2)
+    monkeypatch.setattr(audit.ENTRIES, "page_size", 2)
     write(*"abcde")
     assert pages_of(admin, "/audit/", shown) == ["e", "d", "c", "b", "a"]
 
 
 def test_only_so_many_entries_are_looked_at_for_a_page(admin, monkeypatch):
     write("wanted", "x", "y", "z")
-    monkeypatch.setattr(queries.ENTRIES, "looked_at", 2)
+    monkeypatch.setattr(audit.ENTRIES, "looked_at", 2)
     assert shown(admin, "?q=wanted") == []
     older = re.search(r"before=(\d+)", admin.get("/audit/?q=wanted").content.decode())
     assert older
@@ -492,7 +494,7 @@ def test_only_so_many_entries_are_looked_at_for_a_page(admin, monkeypatch):
 
 
 def test_files_hold_what_the_filter_finds(admin, monkeypatch):
-    monkeypatch.setattr(queries.ENTRY_FILE, "portion_size", 1)
+    monkeypatch.setattr(audit.ENTRY_FILE, "portion_size", 1)
     write("=cmd()", "b")
     lines = file(admin, "csv").decode().splitlines()
     found = list(csv.DictReader(lines))
@@ -524,7 +526,7 @@ def test_an_admin_is_led_from_an_asset_to_what_was_done_to_it(bus, admin):
     show("attack", "a b", "clear")
     link = "/audit/?scenario=attack&amp;q=a%20b"
     assert link in admin.get("/s/attack/a/a b/").content.decode()
-    note(Actor.system("worker"), "command.set", scenario="attack", target="a b")
+    record(Actor.system("worker"), "command.set", scenario="attack", target="a b")
     assert shown(admin, "?scenario=attack&q=a%20b") == ["a b"]
     operator = client_of("operator")
     assert "/audit/" not in operator.get("/s/attack/a/a b/").content.decode()

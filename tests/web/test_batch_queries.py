@@ -14,29 +14,27 @@ from query_results import asked, bring, heard_of, tell
 from web_fixtures import make_user
 from world import World
 
-from dashboard.checkpoints.models import FoldSnapshot
-from dashboard.core.retention import apply_all
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import exact_span, now_ms
-from dashboard.job.models import JobRequest
-from dashboard.state_store import models as readings
-from dashboard.state_store.models import Reading, StoredRow
-from dashboard.what_if import models as trials
-from dashboard.what_if.models import Fared, Trial
-from dashboard.what_if.queries import begun_at
+from dashboard.core.common.retention import apply_all
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import exact_span, now_ms
+from dashboard.core.job.models import JobRequest
+from dashboard.core.states.models import FoldSnapshot
+from dashboard.operate.requests import models
+from dashboard.operate.requests.models import Fared, Reading, StoredRow, Trial
+from dashboard.operate.requests.what_if import begun_at
 from domain.asset import all_timers
 from domain.overlay import overlaid
-from streaming.batch_queries.comparison import History, Tally, compare
+from streaming.queries.comparison import History, HistoryTally, compare
 from wire.batch_query import (
     Began,
-    Compared,
     Stored,
     StoredAsset,
     StoredBucket,
     WhatIf,
+    WhatIfResult,
     parameters_of,
 )
-from wire.job import Answer, Step
+from wire.job import AskStep, JobAnswer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("admin")]
 
@@ -91,7 +89,7 @@ def test_a_reading_is_asked_for_followed_and_shown(world: World, client: Client)
     page = client.get(answer.url).content.decode()
     assert "waiting" in page
     assert "Cancel it" in page
-    tell(world, Answer(ask.id, "read-state", "accepted", step=Step(10, 40, "assets")))
+    tell(world, JobAnswer(ask.id, "read-state", "accepted", step=AskStep(10, 40, "assets")))
     page = client.get(answer.url).content.decode()
     assert 'aria-valuenow="25"' in page
     assert "10 of 40 assets" in page
@@ -100,7 +98,7 @@ def test_a_reading_is_asked_for_followed_and_shown(world: World, client: Client)
     world.report("late", "clear")  # the board goes on meanwhile
     world.write()
     bring(world, taken)
-    tell(world, Answer(ask.id, "read-state", "done", "5 assets"))
+    tell(world, JobAnswer(ask.id, "read-state", "done", "5 assets"))
     verdicts = dict(StoredRow.objects.values_list("asset", "verdict"))
     assert verdicts.pop("late") == "behind"
     assert set(verdicts.values()) == {"equal"}
@@ -177,12 +175,15 @@ def test_hostile_and_wrong_readings_are_refused_and_kept_as_typed(
 
 
 def test_old_readings_go(world: World, client: Client) -> None:
-    for at in range(readings.MOST_READINGS + 2):
+    for at in range(models.MOST_READINGS + 2):
         Reading.objects.create(
             id=uuid.uuid4(), scenario="attack", query="kernel", asked_at=now_ms() - at
         )
-    assert apply_all(readings.KEPT, now_ms()) == 2
-    assert apply_all(readings.KEPT, now_ms() + readings.KEPT_MS + 1000) == readings.MOST_READINGS
+    assert apply_all(models.READINGS_KEPT, now_ms()) == 2
+    assert (
+        apply_all(models.READINGS_KEPT, now_ms() + models.READINGS_KEPT_MS + 1000)
+        == models.MOST_READINGS
+    )
 
 
 # ---- cancelled, lost ----------------------------------------------------------------------------
@@ -195,7 +196,7 @@ def test_a_batch_query_is_cancelled_by_a_request(world: World, client: Client) -
     answer = client.post(f"/errands/{ask}/cancel/", {"back": url})
     assert answer.url == url  # type: ignore[attr-defined]
     assert asked(world.gateway)[1].parameters == {"ask": ask}
-    tell(world, Answer(ask, "read-state", "failed", "cancelled by admin: "))
+    tell(world, JobAnswer(ask, "read-state", "failed", "cancelled by admin: "))
     assert "Failed: cancelled by admin" in client.get(url).content.decode()
     client.post(f"/errands/{ask}/cancel/", {"back": "https://elsewhere.example/"})
     assert len(asked(world.gateway)) == 2, "a query that has ended is cancelled again"
@@ -206,7 +207,7 @@ def test_a_result_that_does_not_arrive_is_told(world: World, client: Client) -> 
     heard_of(world)
     url = read(client).url
     ask = asked(world.gateway)[0].id
-    tell(world, Answer(ask, "read-state", "done", "5 assets"))
+    tell(world, JobAnswer(ask, "read-state", "done", "5 assets"))
     assert "on its way" in client.get(url).content.decode()
     JobRequest.objects.filter(pk=ask).update(answered_at=now_ms() - 120_000)
     assert "is the materialiser running?" in client.get(url).content.decode()
@@ -217,12 +218,12 @@ def test_a_result_that_does_not_arrive_is_told(world: World, client: Client) -> 
 TRY = {"scenario": "attack", "back": "6"}
 
 
-def found(world: World, ask: str) -> Compared:
+def found(world: World, ask: str) -> WhatIfResult:
     """What a batch query would tell of three assets."""
     rule = scenarios()["attack"]
     other = overlaid(rule, {"min_voters": 1})
     now = now_ms()
-    tally = Tally(now - 1_000_000, now, other)
+    tally = HistoryTally(now - 1_000_000, now, other)
     early, late = now - 900_000, now - 500_000
     compare(
         tally,
@@ -241,7 +242,7 @@ def found(world: World, ask: str) -> Compared:
         3: Began("log", now - 2_000_000),
     }
     totals = tally.totals(began, offsets, ("kernel", "kernel"), plain, 1234)
-    return Compared(ask, 0, tally.different(), last=True, totals=totals)
+    return WhatIfResult(ask, 0, tally.different(), last=True, totals=totals)
 
 
 def test_a_rule_is_tried_and_what_it_makes_is_shown(world: World, client: Client) -> None:
@@ -254,7 +255,7 @@ def test_a_rule_is_tried_and_what_it_makes_is_shown(world: World, client: Client
     assert abs(now_ms() - 6 * 3_600_000 - ask.parameters["since"]) < 60_000
     url = answer.url  # type: ignore[attr-defined]
     bring(world, found(world, ask.id))
-    tell(world, Answer(ask.id, "what-if", "done", "100 records"))
+    tell(world, JobAnswer(ask.id, "what-if", "done", "100 records"))
     page = client.get(url).content.decode()
     assert names(client.get(url)) == ["gained", "moved"]
     assert "100 records under each rule" in page
@@ -397,19 +398,19 @@ def test_results_are_bounded_and_old_trials_go(world: World, client: Client) -> 
     client.post("/what-if/run/", {**TRY, "min_voters": "1"})
     ask = asked(world.gateway)[0].id
     part = found(world, ask)
-    bring(world, part, part, Compared(str(uuid.uuid4()), 0, part.rows))
+    bring(world, part, part, WhatIfResult(str(uuid.uuid4()), 0, part.rows))
     assert Fared.objects.count() == 2
-    assert apply_all(trials.KEPT, now_ms() + trials.KEPT_MS + 1000) == 1
+    assert apply_all(models.TRIALS_KEPT, now_ms() + models.TRIALS_KEPT_MS + 1000) == 1
     assert not Fared.objects.exists()
 
 
 def test_more_asks_than_the_limit_leave_no_row(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dashboard.job import requests
+    from dashboard.core.job import requests
 
     heard_of(world)
-    monkeypatch.setattr(requests, "REQUESTS", requests.Limit("requests-test", 1))
+    monkeypatch.setattr(requests, "REQUEST_LIMIT", requests.Limit("requests-test", 1))
     assert read(client).status_code == 302
     assert read(client).status_code == 429
     assert client.post("/what-if/run/", {**TRY, "min_voters": "1"}).status_code == 429

@@ -12,9 +12,8 @@ from hostile import calm, text
 from web_fixtures import make_user
 from world import World
 
-from dashboard.core.times import now_ms
-from dashboard.state_store.models import Reading, StoredRow
-from dashboard.what_if.models import Trial
+from dashboard.core.common.times import now_ms
+from dashboard.operate.requests.models import Reading, StoredRow, Trial
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from django_celery_beat.models import PeriodicTask
 
 from config.pulse import age_s
 from dashboard.celery import app
-from dashboard.core.beat import WAIT_S, FileLock, OneScheduler
+from dashboard.core.common.queues import WAIT_S, FileLock, OneScheduler
 
 pytestmark = pytest.mark.django_db
 

@@ -15,11 +15,11 @@ from sinks import PlayedJob
 from web_fixtures import make_user
 
 from bus.memory import MemoryBus
-from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.times import duration, now_ms
-from dashboard.live.shared_live_view import live_view
-from dashboard.live.tailer import Tailer
-from dashboard.materialiser.worker import Materialiser
+from dashboard.board.live.live_view import live_view
+from dashboard.board.live.tailer import Tailer
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.times import duration, now_ms
+from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import Command, Report
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]

@@ -13,11 +13,11 @@ from django.test import Client
 from web_fixtures import bearer, make_user
 from world import World
 
-from dashboard.audit.models import AuditEntry
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.labels import writer
-from dashboard.states.sort_orders import OFFERED
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.queries import OFFERED
+from dashboard.watch.annotations import labels
 from domain.records import Report
 
 NAME_HEAD = r'class="col-asset"( aria-sort="(\w+)")?><a class="sort" href="([^"]*)"'
@@ -150,7 +150,7 @@ def test_each_example_of_the_help_can_be_typed(client: Client, world: World, sce
             world.report("one", whole.states[0].name, 'odd "agent', scenario=scenario)
             world.write()
         if step == "labelled":
-            writer.put(scenario, {"one": {"tier": "pure gold"}}, "olga", now_ms())
+            labels.put(scenario, {"one": {"tier": "pure gold"}}, "olga", now_ms())
         page = client.get("/", {"scenario": scenario}).content.decode()
         shown = re.search(r'id="examples">(.*?)</span>', page)
         assert shown

@@ -15,14 +15,14 @@ from world import World
 
 from bus.base import TooLarge, Unavailable
 from bus.memory import MemoryProducer
-from dashboard.audit.models import AuditEntry
-from dashboard.bulk import execution, retention, run_views, targets
-from dashboard.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
-from dashboard.bulk.review import command_id
-from dashboard.bulk.run_progress import progress_of
-from dashboard.core import kafka_delivery, resumable
-from dashboard.core.retention import apply_all
-from dashboard.core.times import now_ms
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common import kafka, resumable
+from dashboard.core.common.retention import apply_all
+from dashboard.core.common.times import now_ms
+from dashboard.watch.bulk import execution, models, review, views
+from dashboard.watch.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
+from dashboard.watch.bulk.progress import progress_of
+from dashboard.watch.bulk.review import command_id
 from domain.records import MAX_VOTERS, Command
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +33,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn waits for answers that the test has not let come, and nobody wakes a worker."""
     monkeypatch.setattr(execution, "PATIENCE_S", 0.0)
     monkeypatch.setattr(execution, "QUIET_S", 0.0)
-    monkeypatch.setattr(run_views, "wake", lambda task: None)
+    monkeypatch.setattr(views, "wake", lambda task: None)
 
 
 def board(world: World, *assets: str, scenario: str = "attack") -> None:
@@ -227,7 +227,7 @@ def test_a_pin_whose_end_has_passed_is_not_reviewed_again(world: World, client: 
 def test_above_a_thousand_the_number_must_be_typed(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_views, "ASK_ABOVE", 1)
+    monkeypatch.setattr(views, "ASK_ABOVE", 1)
     board(world, "a", "b")
     run = reviewed(client)
     wrong = client.post(f"/bulk/{run.pk}/start/", {"confirm": "3"})
@@ -241,7 +241,7 @@ def test_above_a_thousand_the_number_must_be_typed(
 def test_paused_resumed_cancelled(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "PORTION", 1)
+    monkeypatch.setattr(execution, "SEND_PORTION", 1)
     monkeypatch.setattr(resumable, "TURN_S", 0.0)
     board(world, "a", "b", "c")
     run = started(client)
@@ -280,7 +280,7 @@ def test_a_worker_killed_after_sending_sends_under_the_same_id(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution, "note", killed)
+        patch.setattr(execution, "record_deliveries", killed)
         with pytest.raises(KeyboardInterrupt):
             execution.work()
     assert set(fates(run).values()) == {"sending"}
@@ -308,7 +308,7 @@ def test_one_worker_has_a_run_until_its_lease_ends(world: World, client: Client)
 def test_where_kafka_does_not_answer_it_waits_and_says_so(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_delivery, "REACH_S", 0.0)
+    monkeypatch.setattr(kafka, "REACH_S", 0.0)
     board(world, "a")
     run = started(client)
     world.bus.stop()
@@ -345,8 +345,8 @@ def test_a_manager_looks_on(world: World, client: Client) -> None:
 def test_more_than_the_bound_are_counted_and_left(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(targets, "MOST", 2)
-    monkeypatch.setattr("dashboard.bulk.review.MOST", 2)
+    monkeypatch.setattr(review, "MOST", 2)
+    monkeypatch.setattr("dashboard.watch.bulk.review.MOST", 2)
     board(world, "a", "b", "c")
     run = reviewed(client)
     assert (run.matched, run.beyond) == (2, 1)
@@ -377,16 +377,16 @@ def test_old_runs_and_reviews_are_deleted(world: World, client: Client) -> None:
     board(world, "a")
     run = started(client)
     reviewed(client)
-    assert apply_all(retention.KEPT, now_ms() + retention.REVIEW_KEPT_MS + 60_000) == 1
+    assert apply_all(models.KEPT, now_ms() + models.REVIEW_KEPT_MS + 60_000) == 1
     assert set(Run.objects.all()) == {run}
-    assert apply_all(retention.KEPT, now_ms() + retention.KEPT_MS + 60_000) == 1
+    assert apply_all(models.KEPT, now_ms() + models.KEPT_MS + 60_000) == 1
     assert not Item.objects.exists()
 
 
 def test_reviews_of_one_user_are_bounded(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "MOST_REVIEWS", 1)
+    monkeypatch.setattr(models, "MOST_REVIEWS", 1)
     board(world, "a")
     reviewed(client)
     last = reviewed(client)
@@ -427,7 +427,9 @@ def test_the_history_of_an_asset_says_who_why_and_in_which_run(
     board(world, "a")
     run = started(client, reason="customer left")
     with monkeypatch.context() as patch:
-        patch.setattr(execution, "note", lambda _results: 0)  # the worker dies before it has noted
+        patch.setattr(
+            execution, "record_deliveries", lambda _results: 0
+        )  # the worker dies before it has noted
         execution.work()
     execution.work()
     world.write()

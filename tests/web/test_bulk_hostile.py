@@ -12,9 +12,9 @@ from django.test import Client
 from hostile import TEXTS, calm
 from web_fixtures import make_user, show
 
-from dashboard.bulk import run_views, views
-from dashboard.bulk.models import Item, Run
-from dashboard.core.rate_limits import Limit
+from dashboard.core.common.access import Limit
+from dashboard.watch.bulk import views
+from dashboard.watch.bulk.models import Item, Run
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,7 @@ FORM = {
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     monkeypatch.setattr(views, "REVIEWS", Limit("reviews", 10_000))
-    monkeypatch.setattr(run_views, "wake", lambda task: None)
+    monkeypatch.setattr(views, "wake", lambda task: None)
     show("attack", "shop", "clear")
     client = Client()
     client.force_login(make_user("operator"))

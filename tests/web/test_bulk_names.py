@@ -13,9 +13,9 @@ from django.test import Client
 from web_fixtures import commands_sent, make_user
 from world import World
 
-from dashboard.audit.models import AuditEntry
-from dashboard.bulk import execution, pins, run_views
-from dashboard.bulk.models import Run
+from dashboard.core.audit.models import AuditEntry
+from dashboard.watch.bulk import execution, review, views
+from dashboard.watch.bulk.models import Run
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn waits for answers that the test has not let come, and nobody wakes a worker."""
     monkeypatch.setattr(execution, "PATIENCE_S", 0.0)
     monkeypatch.setattr(execution, "QUIET_S", 0.0)
-    monkeypatch.setattr(run_views, "wake", lambda task: None)
+    monkeypatch.setattr(views, "wake", lambda task: None)
 
 
 def browser(name: str, role: str = "operator") -> Client:
@@ -126,7 +126,7 @@ def page_of_runs(client: Client) -> str:
 def test_who_goes_on_with_a_paused_run_has_the_rest_sent_in_the_own_name(
     world: World, ada: Client, grace: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "PORTION", 1)
+    monkeypatch.setattr(execution, "SEND_PORTION", 1)
     board(world, "a", "b", "c")
     run = reviewed(ada)
     start(ada, run)
@@ -164,7 +164,7 @@ def deactivate(user: User) -> None:
 def test_a_run_stops_when_its_sender_may_not_command_any_more(
     world: World, ada: Client, grace: Client, monkeypatch: pytest.MonkeyPatch, lose: Any, why: str
 ) -> None:
-    monkeypatch.setattr(execution, "PORTION", 1)
+    monkeypatch.setattr(execution, "SEND_PORTION", 1)
     board(world, "a", "b", "c")
     run = reviewed(ada)
     start(ada, run)
@@ -193,7 +193,7 @@ def test_a_run_stops_when_its_sender_may_not_command_any_more(
 def test_a_stopped_run_can_be_cancelled_and_hears_its_answers(
     world: World, ada: Client, grace: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "PORTION", 1)
+    monkeypatch.setattr(execution, "SEND_PORTION", 1)
     board(world, "a", "b")
     run = reviewed(ada)
     start(ada, run)
@@ -292,13 +292,13 @@ def test_what_is_pinned_between_review_and_start_is_left(pinned: World, ada: Cli
     start(ada, run, replace="on")
     execution.work()
     assert set(names(pinned)) == {"b", "c"}
-    assert dict(run.items.values_list("asset", "text"))["a"] == pins.SINCE
+    assert dict(run.items.values_list("asset", "text"))["a"] == review.SINCE
 
 
 def test_above_the_bound_the_number_without_or_with_pins_is_typed(
     pinned: World, ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_views, "ASK_ABOVE", 1)
+    monkeypatch.setattr(views, "ASK_ABOVE", 1)
     run = reviewed(ada)
     assert "Type 2, or with the pins 3, to confirm" in page(ada, run)
     assert start(ada, run, confirm="3") == 422

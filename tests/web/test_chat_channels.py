@@ -19,15 +19,15 @@ from django.conf import settings
 from django.test import Client
 from receivers import HookServer, hook_server
 
-from dashboard.accounts.encryption import seal
-from dashboard.core import outbound
-from dashboard.core.times import now_ms
-from dashboard.notifications import chat_services, outbox
-from dashboard.notifications.channels import Undelivered
-from dashboard.notifications.chat import ChatKind
-from dashboard.notifications.delivery import deliver
-from dashboard.notifications.models import GIVEN_UP, SENT, Channel, Message
-from dashboard.notifications.outbox import Draft
+from dashboard.core.accounts.encryption import seal
+from dashboard.core.common import outbound
+from dashboard.core.common.times import now_ms
+from dashboard.notify.notifications import chat, outbox
+from dashboard.notify.notifications.channels import Undelivered
+from dashboard.notify.notifications.chat import ChatKind
+from dashboard.notify.notifications.delivery import deliver
+from dashboard.notify.notifications.models import GIVEN_UP, SENT, Channel, Message
+from dashboard.notify.notifications.outbox import MessageDraft
 
 pytestmark = pytest.mark.django_db
 
@@ -66,7 +66,7 @@ def stored(url: str) -> Channel:
 def sent_by(channel: Channel) -> Message:
     """What becomes of a message to a channel."""
     [target] = outbox.targets_of_channel(channel)
-    message = outbox.put(target, Draft("test", "a test", "text"), now_ms())
+    message = outbox.put(target, MessageDraft("test", "a test", "text"), now_ms())
     deliver()
     message.refresh_from_db()
     return message
@@ -81,8 +81,8 @@ def typed(admin: Client, url: str) -> Any:
 
 
 def test_every_allowed_service_is_one_of_the_library():
-    services = chat_services.services()
-    assert len(services) == len(chat_services.ALLOWED)
+    services = chat.services()
+    assert len(services) == len(chat.ALLOWED)
     assert all(service.name and service.beginnings for service in services.values())
 
 
@@ -94,7 +94,7 @@ def test_every_allowed_service_is_one_of_the_library():
     ],
 )  # fmt: skip
 def test_no_service_may_be_given_an_address_a_file_or_a_time_to_wait(name: str):
-    for service in chat_services.services().values():
+    for service in chat.services().values():
         assert name not in service.parameters
 
 
@@ -106,9 +106,7 @@ def test_the_document_lists_the_same_services():
         listed.partition(" `")[0]: tuple(re.findall(r"`([^`]+)`", listed))
         for listed in plain.split("; ")
     }
-    assert documented == {
-        service.name: service.beginnings for service in chat_services.services().values()
-    }
+    assert documented == {service.name: service.beginnings for service in chat.services().values()}
 
 
 @pytest.mark.parametrize("schema", PARTS)

@@ -16,19 +16,25 @@ from django.test import AsyncClient, Client
 from web_fixtures import error_of, make_user
 from world import World, made_world
 
-from bus.base import Message, Unavailable
-from dashboard.core import kafka_gateway as gateways
-from dashboard.core.exports import safe_cell
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.dead_letters import exports, queries, redrive
-from dashboard.dead_letters.ingestion import take_in
-from dashboard.dead_letters.models import DISCARDED, OPEN, REDRIVEN, SENDING, DeadLetter
-from dashboard.dead_letters.stored_records import value_of
-from dashboard.dead_letters.validation import Verdict, judge
-from dashboard.rules.models import RuleRecord
+from bus.base import ConsumerRecord, Unavailable
+from dashboard.core.common import kafka
+from dashboard.core.common.exports import safe_cell
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.rules.models import RuleRecord
+from dashboard.operate.dead_letters import queries, redrive, views
+from dashboard.operate.dead_letters.ingestion import ingest_letters
+from dashboard.operate.dead_letters.models import (
+    DISCARDED,
+    OPEN,
+    REDRIVEN,
+    SENDING,
+    DeadLetter,
+    value_of,
+)
+from dashboard.operate.dead_letters.validation import RecordVerdict, judge
 from domain.records import MAX_VOTERS
-from streaming.rules import dump_rule
+from streaming.fold.rules import dump_rule
 from wire.partitioner import partition_of
 
 pytestmark = pytest.mark.django_db
@@ -56,7 +62,7 @@ def letter(world: World, key: bytes | None = b"shop", value: bytes = UNKNOWN) ->
     return DeadLetter.objects.latest("id")
 
 
-def log_of(world: World) -> list[Message]:
+def log_of(world: World) -> list[ConsumerRecord]:
     """Every record of the source topic that has a header."""
     topic = world.gateway.topics.reports("attack")
     edges = world.bus.offsets([topic])
@@ -137,13 +143,13 @@ def test_pages_follow_each_other_whatever_they_are_sorted_by(world, sort):
     for n in range(7):
         put(world, f"asset-{n % 3}".encode(), UNKNOWN if n % 2 else b"{" * (n + 1))
     world.write()
-    wanted, seen = queries.Wanted(sort=sort), []
+    wanted, seen = queries.LetterFilter(sort=sort), []
     while True:
         page = queries.page(wanted, 3)
         seen += [(getattr(one, queries.ORDERS[sort.lstrip("-")]), one.pk) for one in page.rows]
         if page.following is None:
             break
-        wanted = queries.Wanted(sort=sort, after=page.following)
+        wanted = queries.LetterFilter(sort=sort, after=page.following)
     assert len(seen) == 7
     assert seen == sorted(seen, reverse=sort.startswith("-"))
 
@@ -152,7 +158,7 @@ def test_hours_are_counted(world, admin):
     letter(world)
     old = letter(world, value=b"{")
     DeadLetter.objects.filter(pk=old.pk).update(appended_at=now_ms() - 3 * 86_400_000)
-    told = queries.figures(queries.Wanted(), now_ms())
+    told = queries.figures(queries.LetterFilter(), now_ms())
     assert [bar.n for bar in told.bars if bar.n] == [1]
     assert (told.bars[-1].n or told.bars[-2].n, told.before, told.open) == (1, 1, 2)
     assert told.reasons == [("not-json", 1), ("unknown-state", 1)]
@@ -268,7 +274,7 @@ def test_what_the_fold_before_refused_is_redriven_and_the_page_says_how_it_is_ta
     assert "Clear" in admin.get("/s/attack/a/shop/").content.decode()
 
 
-def verdict_on(value: bytes, now: int | None = None) -> Verdict:
+def verdict_on(value: bytes, now: int | None = None) -> RecordVerdict:
     """What would become of a record of the asset shop."""
     return judge("attack.reports", b"shop", value, now or now_ms())
 
@@ -627,7 +633,7 @@ def body(response: Any) -> bytes:
 
 
 def test_every_letter_is_exported(world, admin, monkeypatch):
-    monkeypatch.setattr(exports.LETTER_FILE, "portion_size", 2)
+    monkeypatch.setattr(views.LETTER_FILE, "portion_size", 2)
     for n in range(5):
         put(world, f"asset-{n}".encode(), b"\xff" if n else b"{")
     world.write()
@@ -642,10 +648,10 @@ def test_every_letter_is_exported(world, admin, monkeypatch):
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_server_sends_a_file_in_portions(monkeypatch):
-    monkeypatch.setattr(exports.LETTER_FILE, "portion_size", 2)
+    monkeypatch.setattr(views.LETTER_FILE, "portion_size", 2)
     client = AsyncClient()
     await client.aforce_login(await sync_to_async(make_user)("admin"))
-    await sync_to_async(take_in)(
+    await sync_to_async(ingest_letters)(
         DeadLetter(
             reason="not-json", topic="attack.reports", partition=0, offset=n, appended_at=1_000,
             noted_at=1_000, size=0, dead_partition=0, dead_offset=n, told_offset=n,
@@ -676,7 +682,7 @@ def test_a_file_of_another_kind_is_not_found(world, admin):
 
 def test_a_gateway_is_in_use(world):
     """What these tests send goes to memory."""
-    assert gateways.gateway() is world.gateway
+    assert kafka.gateway() is world.gateway
 
 
 # ---- what the job would make of one --------------------------------------------------------------

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from hostile import TEXTS, calm
 
-from dashboard.core.times import now_ms
-from dashboard.dead_letters.ingestion import take_in
-from dashboard.dead_letters.models import OPEN, DeadLetter
+from dashboard.core.common.times import now_ms
+from dashboard.operate.dead_letters.ingestion import ingest_letters
+from dashboard.operate.dead_letters.models import OPEN, DeadLetter
 
 pytestmark = pytest.mark.django_db
 MAX_LINE = 16_000
@@ -42,7 +42,7 @@ def kept(key: bytes | None, value: bytes | None, reason: str = "not-json") -> De
         appended_at=now_ms(), noted_at=now_ms(), key=key, value=value, size=len(value or b""),
         dead_partition=0, dead_offset=1, told_offset=1,
     )  # fmt: skip
-    take_in([letter])
+    ingest_letters([letter])
     return DeadLetter.objects.get()
 
 

@@ -17,26 +17,25 @@ from django.test import Client
 from receivers import MailServer, mail_server
 from web_fixtures import error_of
 
-from dashboard.audit.models import AuditEntry
-from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS
-from dashboard.digests import delivery
-from dashboard.digests.delivery import send_due
-from dashboard.digests.models import Issue, Subscription
-from dashboard.digests.subscriptions import subscribe
-from dashboard.digests.unsubscribe import token_of, url_of
-from dashboard.notifications.delivery import deliver
-from dashboard.notifications.models import Message
-from dashboard.summaries.figures import (
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
+from dashboard.notify.notifications.delivery import deliver
+from dashboard.notify.notifications.models import Message
+from dashboard.notify.summaries import digests
+from dashboard.notify.summaries.digest_views import subscribe, token_of, url_of
+from dashboard.notify.summaries.digests import send_due
+from dashboard.notify.summaries.figures import (
     Delays,
+    FigureGroup,
     Figures,
-    Group,
     Observed,
+    PeriodSummary,
     Question,
-    Summary,
     Times,
     WorstAsset,
+    set_reporting_zone,
 )
-from dashboard.summaries.targets import set_reporting_zone
+from dashboard.notify.summaries.models import Issue, Subscription
 from domain.history.periods import DAY, WEEK, Span
 
 pytestmark = pytest.mark.django_db
@@ -57,17 +56,17 @@ def figures(incidents: int, bad: int) -> Figures:
 def figures_of_the_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every period has the same figures."""
 
-    def summary(question: Question) -> Summary:
-        group = Group("", "", figures(3, 90 * MINUTE_MS), figures(5, 4 * HOUR_MS))
+    def summary(question: Question) -> PeriodSummary:
+        group = FigureGroup("", "", figures(3, 90 * MINUTE_MS), figures(5, 4 * HOUR_MS))
         worst = (
             WorstAsset("attack", "mail <b>", 20 * MINUTE_MS, 0, 1, 0),
             WorstAsset("attack", "shop", 70 * MINUTE_MS, 0, 2, HOUR_MS),
             WorstAsset("attack", "fine", 0, 5, 0, 0),
         )
-        return Summary(question, "UTC", Span(0, 1), Span(0, 1), False, 1, None, None, group,
+        return PeriodSummary(question, "UTC", Span(0, 1), Span(0, 1), False, 1, None, None, group,
                        worst=worst)  # fmt: skip
 
-    monkeypatch.setattr(delivery, "summary", summary)
+    monkeypatch.setattr(digests, "summary", summary)
 
 
 @pytest.fixture
@@ -185,14 +184,14 @@ def test_who_may_not_read_or_has_no_address_gets_none(reader: User, post: MailSe
 def test_two_workers_at_once_send_one(
     reader: User, post: MailServer, monkeypatch: pytest.MonkeyPatch
 ):
-    real = delivery.content_of
+    real = digests.content_of
 
     def meanwhile(*given: Any) -> Any:
-        monkeypatch.setattr(delivery, "content_of", real)
+        monkeypatch.setattr(digests, "content_of", real)
         send_due(DUE)
         return real(*given)
 
-    monkeypatch.setattr(delivery, "content_of", meanwhile)
+    monkeypatch.setattr(digests, "content_of", meanwhile)
     assert len(sent(post, DUE)) == 1
     assert Message.objects.count() == 1
 
@@ -201,14 +200,14 @@ def test_one_that_fails_hinders_no_other(
     reader: User, post: MailServer, monkeypatch: pytest.MonkeyPatch
 ):
     subscribe(reader, "connectivity", DAILY, MONDAY)
-    real = delivery.summary
+    real = digests.summary
 
-    def fail(question: Question) -> Summary:
+    def fail(question: Question) -> PeriodSummary:
         if question.scenarios == ("attack",):
             raise OSError
         return real(question)
 
-    monkeypatch.setattr(delivery, "summary", fail)
+    monkeypatch.setattr(digests, "summary", fail)
     with pytest.raises(ExceptionGroup):
         send_due(DUE)
     assert Message.objects.count() == 1
@@ -260,7 +259,7 @@ def test_no_other_link_ends_it(reader: User):
         str(row.pk), f"{row.pk}.", f"{row.pk}.guessed", f"{row.pk}.{row.token}x", row.token,
         f"{row.pk}.{other.token}", f"{row.pk}.{row.token[:-1]}", f"{'9' * 5000}.{row.token}",
         f"²{row.pk}.{row.token}", f"{row.pk}.é", Signer().sign(str(row.pk)),
-        Signer(salt="dashboard.digests.unsubscribe").sign(str(row.pk)),
+        Signer(salt="dashboard.notify.summaries.digest_views").sign(str(row.pk)),
     )  # fmt: skip
     for token in tokens:
         page = Client().post(f"/digests/unsubscribe/{quote(token)}/")

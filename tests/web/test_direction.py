@@ -15,8 +15,8 @@ from django.test import Client
 from web_fixtures import make_user
 from world import World, made_world
 
-from dashboard.commands.models import Command as Row
-from dashboard.core.bidi import isolated
+from dashboard.core.common.text import isolated
+from dashboard.watch.commands.models import Command as Row
 from domain.names import USER_PREFIX
 
 pytestmark = pytest.mark.django_db

@@ -13,9 +13,9 @@ from django.test import Client
 from web_fixtures import error_of, pages_of
 from world import World
 
-from dashboard.board import events
-from dashboard.labels.models import Label
-from dashboard.states.models import Transition
+from dashboard.board.assets import events
+from dashboard.core.states.models import Transition
+from dashboard.watch.annotations.models import Label
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 

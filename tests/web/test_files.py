@@ -11,14 +11,14 @@ import pytest
 from django.test import Client
 from web_fixtures import show
 
-from dashboard.audit.models import AuditEntry
-from dashboard.bulk.models import Item, Run
-from dashboard.core import exports
-from dashboard.core.times import iso, now_ms
-from dashboard.dead_letters.models import DeadLetter
-from dashboard.labels import writer
-from dashboard.state_store.models import Reading, StoredRow
-from dashboard.states.models import Transition
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common import exports
+from dashboard.core.common.times import iso, now_ms
+from dashboard.core.states.models import Transition
+from dashboard.operate.dead_letters.models import DeadLetter
+from dashboard.operate.requests.models import Reading, StoredRow
+from dashboard.watch.annotations import labels
+from dashboard.watch.bulk.models import Item, Run
 from domain.version import Version
 
 pytestmark = pytest.mark.django_db
@@ -150,8 +150,8 @@ def test_outcomes_of_a_run(admin: Client) -> None:
 
 
 def test_labels(admin: Client) -> None:
-    writer.put("attack", {"=b": {"tier": "'x"}, "a": {"tier": "x,y"}}, "ada", 1)
-    writer.take_in("attack", {"a": {"zone": ("-", "waf-1")}}, 1)
+    labels.put("attack", {"=b": {"tier": "'x"}, "a": {"tier": "x,y"}}, "ada", 1)
+    labels.ingest_reported_labels("attack", {"a": {"zone": ("-", "waf-1")}}, 1)
     assert file(admin, "/labels/labels.csv", scenario="attack") == csv(
         "asset,key,value,source",
         "'=b,tier,''x,person",

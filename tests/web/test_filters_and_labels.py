@@ -14,10 +14,10 @@ from hostile import calm, text
 from web_fixtures import bearer, make_user
 from world import World
 
-from dashboard.audit.models import AuditEntry
-from dashboard.filters import saved_filters
-from dashboard.filters.models import SavedFilter
-from dashboard.labels import queries, writer
+from dashboard.core.audit.models import AuditEntry
+from dashboard.watch.annotations import labels
+from dashboard.watch.filters import models
+from dashboard.watch.filters.models import SavedFilter
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,7 @@ def board(world: World) -> World:
     world.report("shop-2", "under-attack", "waf-1", "waf-3")
     world.report("mail", "clear", "waf-2", "waf-3")
     world.write()
-    writer.put("attack", {"shop-1": {"tier": "gold"}, "shop-2": {"tier": "silver"}}, "ada", 1)
+    labels.put("attack", {"shop-1": {"tier": "gold"}, "shop-2": {"tier": "silver"}}, "ada", 1)
     return world
 
 
@@ -106,7 +106,7 @@ def test_rest_writes_labels_all_or_none(board: World, client: Client) -> None:
     many = {"items": [{"asset": "a", "labels": {"x": "1"}}, {"asset": "b", "labels": {"X": "1"}}]}
     refused = send("PUT", path, many)
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "items.1.labels.X")
-    assert queries.labels_of("attack", ["a"]) == {}
+    assert labels.labels_of("attack", ["a"]) == {}
     assert send("DELETE", f"{path}/new%2Fone").json()["labels"] == {}
     assert send("GET", path).json() == {"keys": ["tier"]}
     assert AuditEntry.objects.filter(action="labels.changed").count() == 3
@@ -202,7 +202,7 @@ def test_a_board_begins_with_its_users_filter(board: World, client: Client) -> N
 def test_what_cannot_be_saved_says_why(
     board: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved_filters, "MOST_OWN", 1)
+    monkeypatch.setattr(models, "MOST_OWN", 1)
     refusals = [{"q": ""}, {"q": "sate:x"}, {"q": "shop", "title": " "}]
     for given in refusals:
         answer = save(client, **given, shared="on", state=["nix"])
@@ -256,15 +256,15 @@ def test_an_asset_is_given_a_label_on_its_page(board: World, client: Client) -> 
     assert "key: expected a small letter" in refused.content.decode()
     assert 'value="ti er"' in refused.content.decode()
     client.post(path, {"key": "owner", "do": "remove"}, headers=fragment)
-    assert queries.labels_of("attack", ["mail"]) == {}
+    assert labels.labels_of("attack", ["mail"]) == {}
 
 
 def test_rows_show_the_chosen_keys_and_no_others(board: World, client: Client) -> None:
-    writer.put("attack", {"shop-1": {"zone": "a"}}, "ada", 1)
+    labels.put("attack", {"shop-1": {"zone": "a"}}, "ada", 1)
     client.post("/labels/chips/", {"scenario": "attack", "key": ["tier", "", "zone"]})
-    assert queries.state("attack").chips == ("tier", "zone")
+    assert labels.state("attack").chips == ("tier", "zone")
     client.post("/labels/chips/", {"scenario": "attack", "key": ["tier", "Bad Key"]})
-    assert queries.state("attack").chips == ("tier", "zone"), "a bad key changes nothing"
+    assert labels.state("attack").chips == ("tier", "zone"), "a bad key changes nothing"
     client.post("/labels/chips/", {"scenario": "attack", "key": ["tier"]})
     page = client.get("/?scenario=attack").content.decode()
     assert page.count('<span class="label-chip"') == 2

@@ -13,12 +13,12 @@ from django.test import Client
 from web_fixtures import show
 from world import World
 
-from dashboard.audit.actions import ACTIONS
-from dashboard.audit.log import Actor, note
-from dashboard.commands.forms import FORMS, SUGGESTED, expected_state
-from dashboard.core.glossary import TERMS
-from dashboard.core.scenarios import scenarios
-from dashboard.job.models import JobProgress
+from dashboard.core.audit.actions import ACTIONS
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.navigation import TERMS
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.job.models import JobProgress
+from dashboard.watch.commands.forms import FORMS, SUGGESTED, expected_state
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).parents[2]
@@ -58,8 +58,8 @@ def test_a_state_that_is_missing_or_unknown_is_named_as_people_would(admin: Clie
 
 
 def test_the_audit_says_what_was_done(admin: Client):
-    note(SOMEBODY, "login.ok")
-    note(SOMEBODY, "agent.muted", scenario="attack", target="waf-1", until=1_790_000_000_000)
+    record(SOMEBODY, "login.ok")
+    record(SOMEBODY, "agent.muted", scenario="attack", target="waf-1", until=1_790_000_000_000)
     page = admin.get("/audit/").content.decode()
     assert '<td class="did">logged in</td>' in page
     assert '<option value="login.ok">logged in</option>' in page
@@ -69,7 +69,7 @@ def test_the_audit_says_what_was_done(admin: Client):
 
 
 def test_the_facts_of_an_entry_open_below_it(admin: Client):
-    note(SOMEBODY, "login.ok")
+    record(SOMEBODY, "login.ok")
     page = admin.get("/audit/").content.decode()
     (number,) = set(re.findall(r'aria-controls="facts-(\d+)"', page))
     assert re.search(rf'</tr><tr class="facts-row"[^>]*><td colspan="6" id="facts-{number}">', page)

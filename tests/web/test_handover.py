@@ -12,19 +12,19 @@ from django.test import Client
 from web_fixtures import error_of
 from world import World
 
-from dashboard.agents.models import MuteRequest
-from dashboard.annotations import shifts
-from dashboard.annotations.models import Handover, Presence, Shift
-from dashboard.bulk.models import Run
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.handover import state_changes, views
-from dashboard.job.freshness import trouble
-from dashboard.job.models import JobRequest
-from dashboard.replays.models import Replay
-from dashboard.rules.ingestion import text_of
-from dashboard.rules.models import RuleChange
-from dashboard.states.models import CHANGE, Transition
+from dashboard.board.handover import summary, views
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.freshness import lasting_problem
+from dashboard.core.job.models import JobRequest
+from dashboard.core.rules.ingestion import text_of
+from dashboard.core.rules.models import RuleChange
+from dashboard.core.states.models import CHANGE, Transition
+from dashboard.operate.requests.models import Replay
+from dashboard.watch.agents.models import MuteRequest
+from dashboard.watch.annotations import acknowledgements
+from dashboard.watch.annotations.models import Handover, Presence, Shift
+from dashboard.watch.bulk.models import Run
 from domain.records import Report
 
 pytestmark = pytest.mark.django_db
@@ -76,7 +76,7 @@ def test_open_incidents_are_listed_the_most_severe_first(night: World, client: C
 
 
 def test_changes_say_from_where_to_where_and_the_worst_between(night: World):
-    found = {each.asset: each for each in state_changes.moves(scenarios()["attack"], 0).listed}
+    found = {each.asset: each for each in summary.moves(scenarios()["attack"], 0).listed}
     flapping = found["flapping"]
     assert (flapping.before, flapping.after, flapping.worst) == ("", "suspicious", "under-attack")
     assert flapping.n == 3
@@ -89,13 +89,13 @@ def test_changes_are_those_since_the_time_and_the_newest_are_looked_at(
     night: World, monkeypatch: pytest.MonkeyPatch
 ):
     scenario = scenarios()["attack"]
-    assert state_changes.moves(scenario, now_ms() + HOUR_MS).listed == []
-    monkeypatch.setattr(state_changes, "LOOKED_AT", 1)
-    found = state_changes.moves(scenario, 0)
+    assert summary.moves(scenario, now_ms() + HOUR_MS).listed == []
+    monkeypatch.setattr(summary, "LOOKED_AT", 1)
+    found = summary.moves(scenario, 0)
     assert (len(found.listed), found.cut) == (1, True)
-    monkeypatch.setattr(state_changes, "LOOKED_AT", 1_000)
-    monkeypatch.setattr(state_changes, "MOST", 2)
-    found = state_changes.moves(scenario, 0)
+    monkeypatch.setattr(summary, "LOOKED_AT", 1_000)
+    monkeypatch.setattr(summary, "MOST", 2)
+    found = summary.moves(scenario, 0)
     assert (len(found.listed), found.total, found.cut) == (2, 3, False)
 
 
@@ -285,13 +285,13 @@ def test_a_state_that_nobody_knows_any_more_is_the_worst_there_was(world: World)
     change.state = "mitigated"
     change.save()
     attack = scenarios()["attack"]
-    (moved,) = state_changes.moves(attack, 0).listed
+    (moved,) = summary.moves(attack, 0).listed
     assert (moved.before, moved.after, moved.worst) == ("", "mitigated", "mitigated")
     for n, state in enumerate(("under-attack", "clear")):
         change.pk, change.place, change.previous = None, f"{change.place}{n}", change.state
         change.state = state
         change.save()
-    (moved,) = state_changes.moves(attack, 0).listed
+    (moved,) = summary.moves(attack, 0).listed
     assert (moved.before, moved.after, moved.worst) == ("", "clear", "unknown")
 
 
@@ -304,7 +304,7 @@ def test_where_nothing_is_open_it_says_so(
     page = page_of(client)
     assert "Nothing is open" in page
     assert 'data-key="trouble-' not in page
-    silent = trouble("job", "The job is silent", None, "States are as of then.")
+    silent = lasting_problem("job", "The job is silent", None, "States are as of then.")
     monkeypatch.setattr(views, "troubles", lambda _now: [silent])
     page = page_of(client)  # nor is one that nobody tallies
     assert "As far as is known nothing is open" in page
@@ -378,32 +378,32 @@ def test_a_text_that_is_sent_twice_is_kept_once(client: Client, user: User):
     client.post("/handover/shift/text/", {"text": "not any more"})
     client.post("/handover/shift/text/", {"text": "all quiet"})
     assert Handover.objects.count() == 3
-    assert shifts.leave(user, "all quiet", now_ms() + 2 * shifts.TWICE_MS)
+    assert acknowledgements.leave(user, "all quiet", now_ms() + 2 * acknowledgements.TWICE_MS)
 
 
 def test_who_was_away_for_hours_is_told_since_then(user: User):
     now = now_ms()
     Presence.objects.create(user=user, last_at=now - 5 * HOUR_MS)
-    shifts.here(user, now)
-    assert shifts.last_shift(user, now).at == now - 5 * HOUR_MS
+    acknowledgements.here(user, now)
+    assert acknowledgements.last_shift(user, now).at == now - 5 * HOUR_MS
     Shift.objects.create(user=user, username="x", began_at=1, ended_at=now - 9 * HOUR_MS)
-    assert shifts.last_shift(user, now).at == now - 9 * HOUR_MS
+    assert acknowledgements.last_shift(user, now).at == now - 9 * HOUR_MS
     Shift.objects.update(ended_at=now - 200 * HOUR_MS)
-    assert shifts.last_shift(user, now).at == now - 5 * HOUR_MS
+    assert acknowledgements.last_shift(user, now).at == now - 5 * HOUR_MS
 
 
 def test_who_was_here_all_along_was_not_away(user: User):
     now = now_ms()
     Presence.objects.create(user=user, last_at=now - 3 * HOUR_MS)
-    shifts.here(user, now)
+    acknowledgements.here(user, now)
     assert Presence.objects.get().away_from is None
-    assert shifts.last_shift(user, now).at == now - shifts.SHIFT_MS
+    assert acknowledgements.last_shift(user, now).at == now - acknowledgements.SHIFT_MS
 
 
 def test_the_end_of_a_shift_is_eight_hours_after_its_begin(user: User):
     now = now_ms()
-    assert shifts.shift_ends(user, now) == now + shifts.SHIFT_MS
+    assert acknowledgements.shift_ends(user, now) == now + acknowledgements.SHIFT_MS
     Shift.objects.create(user=user, username="x", began_at=now - 6 * HOUR_MS)
-    assert shifts.shift_ends(user, now) == now + 2 * HOUR_MS
+    assert acknowledgements.shift_ends(user, now) == now + 2 * HOUR_MS
     Shift.objects.update(began_at=now - 9 * HOUR_MS)
-    assert shifts.shift_ends(user, now) == now + shifts.SHIFT_MS
+    assert acknowledgements.shift_ends(user, now) == now + acknowledgements.SHIFT_MS

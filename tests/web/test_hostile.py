@@ -13,9 +13,9 @@ from django.test import Client
 from hostile import TEXTS, calm, text
 from web_fixtures import bearer, commands_sent, confirmed, make_user, memory_bus, sent, show
 
-from dashboard.accounts.models import ApiToken
-from dashboard.commands.models import Command as Row
-from dashboard.core.scenarios import scenarios
+from dashboard.core.accounts.models import ApiToken
+from dashboard.core.common.scenarios import scenarios
+from dashboard.watch.commands.models import Command as Row
 from domain.names import name_ok
 from domain.records import RefusedReport, Report
 

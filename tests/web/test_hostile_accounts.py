@@ -19,7 +19,7 @@ from django.test import Client
 from hostile import TEXTS, calm, text
 from web_fixtures import make_user
 
-from dashboard.core.metrics import LIMITED
+from dashboard.core.common.metrics import LIMITED
 
 pytestmark = pytest.mark.django_db
 

@@ -11,11 +11,11 @@ from django.test import Client
 from web_fixtures import make_user
 from world import World
 
-from dashboard.annotations import acknowledgements, notes
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import MINUTE_MS, now_ms
-from dashboard.incidents.models import Incident, real
-from dashboard.labels.models import Label
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import MINUTE_MS, now_ms
+from dashboard.watch.annotations import acknowledgements
+from dashboard.watch.annotations.models import Label
+from dashboard.watch.incidents.models import Incident, real
 
 pytestmark = pytest.mark.django_db
 
@@ -108,7 +108,7 @@ def test_a_file_has_them_all(attacked: World, client: Client):
 
 def test_its_page_and_its_report_have_the_timeline(attacked: World, client: Client, user: User):
     row = Incident.objects.get(asset="shop")
-    notes.write("attack", "shop", user, "called *the* customer", now_ms())
+    acknowledgements.write("attack", "shop", user, "called *the* customer", now_ms())
     page = client.get(f"/incidents/{row.pk}/").content.decode()
     assert "called *the* customer" in page
     assert "Under attack" in page

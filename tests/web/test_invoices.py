@@ -17,14 +17,14 @@ from web_fixtures import bearer, logged_in_as, make_user
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import DEMO_POINTS
-from dashboard.checkpoints.models import Counted, SinkOffset
-from dashboard.core.times import DAY_MS, HOUR_MS, now_ms
-from dashboard.invoices import figures, ingestion
-from dashboard.invoices.models import KEPT, CountedRecord, ProductDay, StoreHour
-from dashboard.invoices.notices import LATE
-from dashboard.invoices.reader import InvoiceReader
-from dashboard.notifications.delivery import DELIVERED, deliver
-from dashboard.notifications.models import SENT, Channel, Message
+from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
+from dashboard.core.states.models import EventCount, SinkOffset
+from dashboard.notify.notifications.delivery import DELIVERED, deliver
+from dashboard.notify.notifications.models import SENT, Channel, Message
+from dashboard.retail import ingestion, invoices
+from dashboard.retail.ingestion import InvoiceReader
+from dashboard.retail.models import KEPT, CountedRecord, ProductDay, StoreHour
+from dashboard.retail.notices import LATE
 from wire.topics import Topics
 
 pytestmark = pytest.mark.django_db
@@ -84,7 +84,7 @@ def log() -> Log:
 
 
 def sums() -> tuple[int, int, int]:
-    total = figures.today(NOON_MS).total
+    total = invoices.today(NOON_MS).total
     return total.invoices, total.lines, total.revenue
 
 
@@ -109,7 +109,7 @@ def test_the_same_record_twice_in_one_batch_counts_once(log: Log):
         log.earn(1)
     log.read()
     assert sums() == (1, 2, 1_297)
-    assert figures.today(NOON_MS).points == 25
+    assert invoices.today(NOON_MS).points == 25
 
 
 def test_what_was_killed_in_mid_batch_goes_on_without_loss(
@@ -164,7 +164,7 @@ def test_what_cannot_be_counted_is_passed_over_and_noted(log: Log, record: Any, 
     log.sell(2, 7)
     log.read()
     assert sums() == (1, 1, 7)
-    assert Counted.objects.get(name=what, topic=TOPICS.invoice_lines).n == 1
+    assert EventCount.objects.get(name=what, topic=TOPICS.invoice_lines).n == 1
 
 
 def test_a_return_is_counted_apart_and_lowers_the_revenue(log: Log):
@@ -174,7 +174,7 @@ def test_a_return_is_counted_apart_and_lowers_the_revenue(log: Log):
     log.sell(4, -7, quantity=-1)  # of before there were kinds
     log.sell(5, 0, kind="return")
     log.read()
-    total = figures.today(NOON_MS).total
+    total = invoices.today(NOON_MS).total
     assert (total.invoices, total.lines, total.revenue) == (5, 7, 232)
     assert (total.returns, total.returned) == (4, 1_105)
     assert (total.delivered, total.delivered_share) == (0, 0)
@@ -186,7 +186,7 @@ def test_a_return_is_counted_apart_and_lowers_the_revenue(log: Log):
 def test_type_and_delivery_count_alike_in_any_capitals(log: Log, type_: str, delivery: str):
     log.sell(1, 5, customer_type=type_, delivery=delivery)
     log.read()
-    total = figures.today(NOON_MS).total
+    total = invoices.today(NOON_MS).total
     assert (total.prime, total.delivered) == (1, 1)
 
 
@@ -194,7 +194,7 @@ def test_points_that_are_taken_back_lower_todays(log: Log):
     log.earn(1, 25)
     log.earn(2, -9, total=16)
     log.read()
-    assert figures.today(NOON_MS).points == 16
+    assert invoices.today(NOON_MS).points == 16
 
 
 def test_more_stores_and_products_than_are_kept_are_added_up_under_no_name(
@@ -207,11 +207,11 @@ def test_more_stores_and_products_than_are_kept_are_added_up_under_no_name(
         log.read()
     log.sell(9, 10, store="store-0", product="product-9")
     log.read()
-    stores = {each.store: each.sales.invoices for each in figures.today(NOON_MS).stores}
+    stores = {each.store: each.sales.invoices for each in invoices.today(NOON_MS).stores}
     assert stores == {"store-0": 2, "store-1": 1, "": 3}
     pieces = dict(ProductDay.objects.values_list("product", "pieces"))
     assert pieces == {"product-0": 2, "product-1": 2, "product-2": 2, "": 6}
-    assert [each.product for each in figures.today(NOON_MS).products] == [
+    assert [each.product for each in invoices.today(NOON_MS).products] == [
         "product-0", "product-1", "product-2",
     ]  # fmt: skip
 
@@ -226,7 +226,7 @@ def test_topics_that_come_later_are_read_from_then_on():
     log.earn(1)
     log.reader._next_look = 0.0
     log.read()
-    assert (sums(), figures.today(NOON_MS).points) == ((1, 1, 5), 25)
+    assert (sums(), invoices.today(NOON_MS).points) == ((1, 1, 5), 25)
 
 
 def test_sums_are_kept_for_two_days(log: Log):
@@ -428,7 +428,7 @@ def test_points_of_long_ago_and_none_are_not_told(log: Log, channel: Channel):
     log.earn(3, earned=1)
     log.read()
     assert [message.subject for message in Message.objects.all()] == ["1 point earned"]
-    assert Counted.objects.get(name=DELIVERED, topic=LATE).n == 1
+    assert EventCount.objects.get(name=DELIVERED, topic=LATE).n == 1
 
 
 def test_a_channel_that_is_off_takes_no_notice(log: Log, channel: Channel):

@@ -16,28 +16,28 @@ from web_fixtures import logged_in_as
 from world import World
 
 from bus.memory import MemoryBus
-from dashboard.console import samples
-from dashboard.core.kafka_gateway import Gateway
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.dead_letters.models import DeadLetter
-from dashboard.job.ingestion import take_in
-from dashboard.job.liveness import process_signs
-from dashboard.job.models import FIGURES, BucketStatus, JobProgress, JobRequest, JobSample
-from dashboard.job.requests import REQUESTS
-from dashboard.live.shared_live_view import live_view
-from dashboard.states.models import AssetState
-from dashboard.states.record_rows import seen_of
+from dashboard.board.live.live_view import live_view
+from dashboard.core.common.kafka import Gateway
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.ingestion import ingest_progress
+from dashboard.core.job.liveness import process_signs
+from dashboard.core.job.models import FIGURES, BucketStatus, JobProgress, JobRequest, JobSample
+from dashboard.core.job.requests import REQUEST_LIMIT
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.rows import seen_of
+from dashboard.operate.console import samples
+from dashboard.operate.dead_letters.models import DeadLetter
 from domain.records import Cause, StateRecord
 from domain.version import Version
 from wire.job import (
     EXPIRES_MS,
-    Answer,
     Checkpoint,
     ClockBehind,
     Control,
     Heartbeat,
-    Progress,
+    JobAnswer,
+    QueryReport,
     Stopped,
     bucket_name,
     decode_control,
@@ -69,7 +69,9 @@ BATCH = {
 def tell(status: Any = "running", since: int = 1_000_000, **more: Any) -> None:
     """The job tells of its kernel; since: ms ago."""
     now = now_ms()
-    take_in([Progress("kernel", now, status, 3, since=now - since, trigger="real-time", **more)])
+    ingest_progress(
+        [QueryReport("kernel", now, status, 3, since=now - since, trigger="real-time", **more)]
+    )
 
 
 def beat(age: int = 0, **changes: Any) -> None:
@@ -188,11 +190,11 @@ def test_a_process_that_was_killed_is_a_restart_with_its_time_and_cause():
 
 def test_a_start_that_is_reported_again_is_no_restart():
     since = now_ms()
-    report = Progress("kernel", since, "starting", 3, since=since, trigger="real-time")
-    take_in([report, replace(report, at=since + 1, standby=since)])
+    report = QueryReport("kernel", since, "starting", 3, since=since, trigger="real-time")
+    ingest_progress([report, replace(report, at=since + 1, standby=since)])
     client = logged_in_as("operator")
     assert restarts(body(client)) == "0"
-    take_in([replace(report, at=since + 2, since=since + 2)])
+    ingest_progress([replace(report, at=since + 2, since=since + 2)])
     assert restarts(body(client)) == "1", "another start"
 
 
@@ -276,8 +278,8 @@ def asks_in(gateway: Gateway) -> list[Control]:
 
 
 def answer(ask: JobRequest, outcome: Any, why: str = "") -> None:
-    told = Answer(str(ask.pk), ask.action, outcome, why)  # type: ignore[arg-type]
-    take_in([Progress("kernel", now_ms(), "stopped", 3, answer=told)])
+    told = JobAnswer(str(ask.pk), ask.action, outcome, why)  # type: ignore[arg-type]
+    ingest_progress([QueryReport("kernel", now_ms(), "stopped", 3, answer=told)])
 
 
 def test_an_admin_stops_a_query_and_is_told_what_became_of_it(gateway: Gateway):
@@ -336,7 +338,7 @@ def test_what_is_not_there_cannot_be_asked(gateway: Gateway, path: str, action: 
 
 
 def test_a_kafka_that_does_not_answer_is_told(gateway: Gateway, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dashboard.core.kafka_delivery.REACH_S", 0.1)
+    monkeypatch.setattr("dashboard.core.common.kafka.REACH_S", 0.1)
     assert isinstance(gateway.bus, MemoryBus)
     tell()
     gateway.bus.stop()
@@ -350,10 +352,10 @@ def test_asks_are_limited(gateway: Gateway):
     tell()
     admin = logged_in_as("admin")
     statuses = [
-        admin.post("/job/kernel/ask/", form()).status_code for _ in range(REQUESTS.count + 1)
+        admin.post("/job/kernel/ask/", form()).status_code for _ in range(REQUEST_LIMIT.count + 1)
     ]
     assert statuses.count(429) == 1
-    assert len(asks_in(gateway)) == REQUESTS.count
+    assert len(asks_in(gateway)) == REQUEST_LIMIT.count
 
 
 def test_an_ask_that_nobody_answers_is_told_to_be_over():
@@ -395,10 +397,10 @@ def test_hostile_reasons(text: str):
 def test_charts_have_one_list_for_each_line():
     now = now_ms()
     told = [
-        Progress("kernel", now - age, "running", 3, batch={**BATCH, "batchId": -age})
+        QueryReport("kernel", now - age, "running", 3, batch={**BATCH, "batchId": -age})
         for age in range(7_200_000, 0, -60_000)
     ]
-    take_in(told)
+    ingest_progress(told)
     client = logged_in_as("operator")
     for span, batches in (("hour", 60), ("day", 120), ("month", 3)):
         found = client.get(f"/job/kernel/figures.json?span={span}").json()
@@ -478,8 +480,8 @@ def test_what_was_read_once_more_and_what_time_did_are_no_wait():
     ]
     newest = [seen(cause) for cause in causes]
     beats = [heartbeat(log_time=now - 4_000), heartbeat(log_time=now - 2_000)]
-    samples.take_in({"attack": newest}, beats, [DeadLetter(scenario="attack")], now)
-    samples.take_in({}, [heartbeat(log_time=now - 1_000)], [DeadLetter(scenario="attack")], now)
+    samples.add_sample({"attack": newest}, beats, [DeadLetter(scenario="attack")], now)
+    samples.add_sample({}, [heartbeat(log_time=now - 1_000)], [DeadLetter(scenario="attack")], now)
     (row,) = JobSample.objects.all()
     told = (row.told, row.waited, row.longest, row.behind, row.letters)
     assert told == (2, 400, 300, 4_000, 2)

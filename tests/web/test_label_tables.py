@@ -14,21 +14,13 @@ from django.test import Client
 from web_fixtures import bearer, make_user
 from world import World
 
-from dashboard.audit.models import AuditEntry
-from dashboard.core import resumable
-from dashboard.core.retention import apply_all
-from dashboard.labels import (
-    import_counts,
-    imports,
-    queries,
-    retention,
-    tasks,
-    upload_service,
-    upload_views,
-    writer,
-)
-from dashboard.labels.import_counts import ImportCounts
-from dashboard.labels.models import Label, LabelPortion, LabelUpload
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common import resumable
+from dashboard.core.common.retention import apply_all
+from dashboard.watch.annotations import label_files, label_uploads, label_views, tasks
+from dashboard.watch.annotations import labels as annotation_labels
+from dashboard.watch.annotations.label_uploads import ImportCounts
+from dashboard.watch.annotations.models import Label, LabelPortion, LabelUpload
 
 pytestmark = pytest.mark.django_db
 
@@ -39,9 +31,9 @@ DAY_MS = 86_400_000
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the worker was told to do; it does so when a test lets it. No turn takes a rest."""
     told: list[Any] = []
-    monkeypatch.setattr(upload_views, "wake", told.append)
+    monkeypatch.setattr(label_views, "wake", told.append)
     monkeypatch.setattr(tasks, "wake", told.append)
-    monkeypatch.setattr(imports, "REST_S", 0.0)
+    monkeypatch.setattr(label_files, "REST_S", 0.0)
     cache.clear()
     return told
 
@@ -49,15 +41,17 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table is one for the worker, in portions of four labels."""
-    monkeypatch.setattr(imports, "AT_ONCE", -1)
-    monkeypatch.setattr(imports, "AT_ONCE_BYTES", -1)
-    monkeypatch.setattr(imports, "PORTION", 4)
+    monkeypatch.setattr(label_files, "AT_ONCE", -1)
+    monkeypatch.setattr(label_files, "AT_ONCE_BYTES", -1)
+    monkeypatch.setattr(label_files, "WRITE_PORTION", 4)
 
 
 @pytest.fixture
 def shops() -> None:
     """Two shops have labels."""
-    writer.put("attack", {"shop-1": {"tier": "gold"}, "shop-2": {"tier": "silver"}}, "ada", 1)
+    annotation_labels.put(
+        "attack", {"shop-1": {"tier": "gold"}, "shop-2": {"tier": "silver"}}, "ada", 1
+    )
 
 
 def upload(client: Client, data: str, name: str = "labels.csv") -> Any:
@@ -80,7 +74,7 @@ def text(client: Client, path: str) -> str:
 
 def given() -> dict[str, str]:
     """What the ten sites have."""
-    found = queries.labels_of("attack", [f"site-{n}" for n in range(10)])
+    found = annotation_labels.labels_of("attack", [f"site-{n}" for n in range(10)])
     return {asset: labels["tier"] for asset, labels in found.items() if "tier" in labels}
 
 
@@ -105,12 +99,12 @@ def test_a_small_table_is_looked_at_and_applied_at_once(
     assert "state is a word of the filter" in page
     assert "&lt;b&gt;bob" in page
     assert "&lt;i&gt;mine.csv" in page
-    assert queries.labels_of("attack", ["shop-1"]) == {"shop-1": {"tier": "gold"}}
+    assert annotation_labels.labels_of("attack", ["shop-1"]) == {"shop-1": {"tier": "gold"}}
     done = client.post(f"{answer.url}apply/", follow=True).content.decode()
     assert counts(done) == one_each
     assert ">Done</h2>" in done
     assert '<td class="num" data-value="5">5</td>' in done
-    found = queries.labels_of("attack", ["shop-1", "shop-2", "mail"])
+    found = annotation_labels.labels_of("attack", ["shop-1", "shop-2", "mail"])
     assert found == {"shop-1": {"tier": "gilt"}, "mail": {"owner": "<b>bob"}}
     assert woken == []
     assert audited() == [("done", 1)]
@@ -122,7 +116,7 @@ def test_a_table_is_applied_once(client: Client) -> None:
     answer = upload(client, ten())
     for _ in range(2):
         assert client.post(f"{answer.url}apply/")["Location"] == answer.url
-    assert queries.state("attack").n == 1
+    assert annotation_labels.state("attack").n == 1
     assert audited() == [("done", 10)]
 
 
@@ -146,7 +140,7 @@ def test_a_file_that_is_no_table_says_why(client: Client) -> None:
 def test_a_file_that_is_too_large_is_not_kept(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.labels.csv_tables.MAX_BYTES", 10)
+    monkeypatch.setattr("dashboard.watch.annotations.label_files.MAX_BYTES", 10)
     assert upload(client, ten()).status_code == 422
     assert not LabelUpload.objects.exists()
 
@@ -162,8 +156,8 @@ def test_what_a_table_would_do_is_bounded(
 ) -> None:
     world.report("site-1", "clear")
     world.write()
-    monkeypatch.setattr(import_counts, "LISTED", 3)
-    monkeypatch.setattr(import_counts, "MOST_REFUSED", 2)
+    monkeypatch.setattr(label_uploads, "LISTED", 3)
+    monkeypatch.setattr(label_uploads, "MOST_REFUSED", 2)
     page = text(client, upload(client, ten() + "a\nb\nc\n").url)
     assert counts(page) == {"New": 10, "Refused": 3, "In the file": 13}
     assert "9 are not on the board" in page
@@ -199,11 +193,11 @@ def test_the_page_tells_how_far_it_is(large: None, client: Client) -> None:
     answer = upload(client, ten())
     kept = LabelUpload.objects.get()
     for done, status in ((0, "comparing"), (4, "comparing"), (8, "comparing"), (10, "comparing")):
-        imports.UploadTask(kept).step()
+        label_files.UploadTask(kept).step()
         assert (kept.done, kept.status) == (done, status)
-    imports.UploadTask(kept).step()
+    label_files.UploadTask(kept).step()
     client.post(f"{answer.url}apply/")
-    imports.UploadTask(kept).step()
+    label_files.UploadTask(kept).step()
     page = client.get(answer.url, headers={"HX-Request": "true"}).content.decode()
     assert page.startswith('<div id="table"')
     assert 'data-every="1"' in page
@@ -218,12 +212,12 @@ def test_the_page_tells_how_far_it_is(large: None, client: Client) -> None:
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     large: None, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer.put("attack", {"site-5": {"tier": "tin"}}, "ada", 1)
+    annotation_labels.put("attack", {"site-5": {"tier": "tin"}}, "ada", 1)
     answer = upload(client, ten())
     tasks.carry_on()
     client.post(f"{answer.url}apply/")
     kept, stale = LabelUpload.objects.get(), LabelUpload.objects.get()
-    imports.UploadTask(kept).step()
+    label_files.UploadTask(kept).step()
 
     class Killed(BaseException):
         pass
@@ -234,10 +228,10 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(ImportCounts, "take", die)  # its labels are written, and not yet counted
         with pytest.raises(Killed):
-            imports.UploadTask(kept).step()
+            label_files.UploadTask(kept).step()
     assert sum(value == "gold" for value in given().values()) == 4
     portion = stale.portions.get(number=0)
-    imports.UploadTask(stale)._pass(
+    label_files.UploadTask(stale)._pass(
         portion
     )  # by another worker, which has not seen that it is done
     tasks.carry_on()
@@ -250,7 +244,7 @@ def test_the_rest_is_cancelled(large: None, client: Client) -> None:
     answer = upload(client, ten())
     tasks.carry_on()
     client.post(f"{answer.url}apply/")
-    imports.UploadTask(LabelUpload.objects.get()).step()
+    label_files.UploadTask(LabelUpload.objects.get()).step()
     for _ in range(2):
         assert client.post(f"{answer.url}stop/")["Location"] == answer.url
     tasks.carry_on()
@@ -266,11 +260,11 @@ def test_what_was_not_begun_is_thrown_away(large: None, client: Client) -> None:
     held = LabelUpload.objects.get()
     assert client.post(f"{answer.url}stop/")["Location"] == "/labels/"
     assert client.get(answer.url).status_code == 404
-    assert imports.UploadTask(held).take_turn() is False
+    assert label_files.UploadTask(held).take_turn() is False
 
 
 def test_a_label_too_many_is_refused_with_its_line(large: None, client: Client) -> None:
-    writer.put("attack", {"site-3": {f"k{n}": "v" for n in range(16)}}, "ada", 1)
+    annotation_labels.put("attack", {"site-3": {f"k{n}": "v" for n in range(16)}}, "ada", 1)
     answer = upload(client, ten())
     tasks.carry_on()
     client.post(f"{answer.url}apply/")
@@ -303,18 +297,18 @@ def test_a_fault_holds_up_one_table_alone(
     tasks.carry_on()
     for each, answer in ((client, broken), (other, well)):
         each.post(f"{answer.url}apply/")
-    put = writer.put
+    put = annotation_labels.put
 
-    def fail(scenario: str, wanted: writer.Wanted, by: str, now: int) -> Any:
+    def fail(scenario: str, wanted: annotation_labels.LabelEdits, by: str, now: int) -> Any:
         if by == "operator":
             raise OSError("no room")
         return put(scenario, wanted, by, now)
 
-    monkeypatch.setattr(writer, "put", fail)
+    monkeypatch.setattr(annotation_labels, "put", fail)
     tasks.carry_on()
     assert "The worker failed: no room" in text(client, broken.url)
     assert ">Done</h2>" in text(other, well.url)
-    monkeypatch.setattr(writer, "put", put)
+    monkeypatch.setattr(annotation_labels, "put", put)
     tasks.carry_on()
     assert "no room" not in text(client, broken.url)
     assert len(given()) == 10
@@ -335,7 +329,7 @@ def test_turns_end_and_go_on(
 def test_of_what_was_not_applied_the_newest_is_kept(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upload_service, "UPLOADS_OF_USER", 2)
+    monkeypatch.setattr(label_uploads, "UPLOADS_OF_USER", 2)
     for n in range(3):
         answer = upload(client, ten(f"gold-{n}"), f"{n}.csv")
         client.post(f"{answer.url}apply/")
@@ -349,14 +343,14 @@ def test_tables_go_after_their_time(client: Client) -> None:
     client.post(f"{applied.url}apply/")
     upload(client, ten(), "never.csv")
     now = LabelUpload.objects.latest("sent_at").sent_at
-    assert apply_all(retention.KEPT, now + DAY_MS - 10_000) == 0
-    assert apply_all(retention.KEPT, now + DAY_MS + 1) == 1
+    assert apply_all(annotation_labels.KEPT, now + DAY_MS - 10_000) == 0
+    assert apply_all(annotation_labels.KEPT, now + DAY_MS + 1) == 1
     assert LabelUpload.objects.get().name == "applied.csv"
-    assert apply_all(retention.KEPT, now + 91 * DAY_MS) == 1
+    assert apply_all(annotation_labels.KEPT, now + 91 * DAY_MS) == 1
 
 
 def test_so_many_a_minute(client: Client) -> None:
-    for _ in range(upload_service.UPLOADS.count):
+    for _ in range(label_uploads.UPLOADS.count):
         assert upload(client, ten()).status_code == 302
     assert upload(client, ten()).status_code == 429
 
@@ -375,7 +369,9 @@ def test_rest_takes_so_many_and_writes_all_or_none() -> None:
     many = [{"asset": f"site-{n}", "labels": {"tier": "gold"}} for n in range(1_001)]
     assert put(many).status_code == 422
     assert given() == {}
-    writer.take_in("attack", {"site-9": {f"k{n}": ("v", "waf-1") for n in range(16)}}, 1)
+    annotation_labels.ingest_reported_labels(
+        "attack", {"site-9": {f"k{n}": ("v", "waf-1") for n in range(16)}}, 1
+    )
     refused = put(many[:10])
     assert (refused.status_code, "site-9" in refused.content.decode()) == (422, True)
     assert given() == {}
@@ -389,13 +385,13 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
     large: None, client: Client, woken: list[Any]
 ) -> None:
     upload(client, ten())
-    imports.work()
+    label_files.work()
     kept = LabelUpload.objects.get()
     client.post(f"/labels/upload/{kept.pk}/apply/")
     kept.refresh_from_db()
-    imports.UploadTask(kept).step()
+    label_files.UploadTask(kept).step()
     User.objects.filter(username="operator").update(is_active=False)
-    imports.work()
+    label_files.work()
     kept.refresh_from_db()
     assert (kept.status, kept.trouble, kept.done) == ("stopped", "operator is deactivated", 4)
     taker = Client()
@@ -403,7 +399,7 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
     assert "operator is deactivated" in text(taker, "/labels/")
     assert "Take over and go on as admin" in text(taker, f"/labels/upload/{kept.pk}/")
     taker.post(f"/labels/upload/{kept.pk}/apply/")
-    imports.work()
+    label_files.work()
     kept.refresh_from_db()
     assert (kept.status, kept.done, kept.user.username) == ("done", 10, "admin")
     names = Label.objects.order_by("pk").values_list("name", flat=True)
@@ -417,13 +413,13 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
 
 def test_a_stopped_table_is_cancelled_by_anybody_who_may(large: None, client: Client) -> None:
     upload(client, ten())
-    imports.work()
+    label_files.work()
     kept = LabelUpload.objects.get()
     client.post(f"/labels/upload/{kept.pk}/apply/")
     kept.refresh_from_db()
-    imports.UploadTask(kept).step()
+    label_files.UploadTask(kept).step()
     User.objects.get(username="operator").groups.clear()
-    imports.work()
+    label_files.work()
     other = Client()
     other.force_login(make_user("admin"))
     other.post(f"/labels/upload/{kept.pk}/stop/")

@@ -9,12 +9,12 @@ from django.conf import settings
 from django.core.management import call_command
 
 from agents.checks import load_targets
+from agents.demo.worlds import NETWORKS, SITES
 from agents.probe import variables
-from agents.worlds import NETWORKS, SITES
 from config.settings import Settings
-from dashboard.labels import queries
-from dashboard.labels.models import Label
-from dashboard.labels.writer import put
+from dashboard.watch.annotations import labels as annotation_labels
+from dashboard.watch.annotations.labels import put
+from dashboard.watch.annotations.models import Label
 
 pytestmark = pytest.mark.django_db
 
@@ -33,11 +33,11 @@ def test_all_that_the_demo_reports_on_has_a_customer_a_tier_and_an_owner():
         "attack": {*SITES},
         "connectivity": {*NETWORKS, *(target.name for target in targets)},
     }.items():
-        labels = queries.labels_of(scenario, assets)
+        labels = annotation_labels.labels_of(scenario, assets)
         assert labels.keys() == assets
         assert {tuple(sorted(each)) for each in labels.values()} == {("customer", "owner", "tier")}
         assert Label.objects.filter(scenario=scenario).count() == 3 * len(assets)
-        assert queries.state(scenario).chips == ("customer", "tier")
+        assert annotation_labels.state(scenario).chips == ("customer", "tier")
 
 
 def test_they_are_given_once_and_nowhere_beside_labels_of_somebody():

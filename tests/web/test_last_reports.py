@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from world import World
 
-from dashboard.agents import last_reports
-from dashboard.agents.findings import news
-from dashboard.agents.models import KEPT, Agent, LastReport
-from dashboard.core.retention import apply_all
-from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.times import DAY_MS, HOUR_MS, now_ms
-from dashboard.materialiser.worker import Materialiser
-from wire.job import Heartbeat, Lateness, encode
+from dashboard.core.common.retention import apply_all
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
+from dashboard.serve.materialiser.worker import Materialiser
+from dashboard.watch.agents import reports
+from dashboard.watch.agents.findings import news
+from dashboard.watch.agents.models import KEPT, Agent, LastReport
+from wire.job import Heartbeat, LatenessReport, encode
 
 pytestmark = pytest.mark.django_db
 
 
-def beat(at: int, *agents: Lateness, **more: Any) -> Heartbeat:
+def beat(at: int, *agents: LatenessReport, **more: Any) -> Heartbeat:
     """A heartbeat of attack/0 that was sent at a time."""
     fields: dict[str, Any] = {
         "bucket": "attack/0", "scenario": "attack", "partition": 0, "epoch": 1,
@@ -65,23 +65,27 @@ def test_heartbeats_with_records_alone_are_no_report(world: World) -> None:
 
 def test_reports_that_leave_no_record_are_reports(world: World) -> None:
     now = now_ms()
-    for each in (Lateness("waf-1", stale=1), Lateness("waf-1", refused=2), Lateness("", late=1)):
+    for each in (
+        LatenessReport("waf-1", stale=1),
+        LatenessReport("waf-1", refused=2),
+        LatenessReport("", late=1),
+    ):
         now += 1
         tell(world, beat(now, each))
         assert last() == {"attack": now}, each
-    tell(world, beat(now + 1, Lateness("user:ada", late=1)))
+    tell(world, beat(now + 1, LatenessReport("user:ada", late=1)))
     assert last() == {"attack": now}, "an operator's vote is no agent's"
 
 
 def test_a_clock_that_is_ahead_does_not_say_when_it_was(world: World) -> None:
     now = now_ms()
-    tell(world, beat(now, Lateness("waf-1", late=1), log_time=now + HOUR_MS))
+    tell(world, beat(now, LatenessReport("waf-1", late=1), log_time=now + HOUR_MS))
     assert last() == {"attack": now}
 
 
 def test_what_is_read_again_changes_nothing(world: World) -> None:
-    last_reports.keep({"attack": 7_000, "orders": 5_000})
-    last_reports.keep({"attack": 6_000}, {"attack": 6_500, "orders": 5_001})
+    reports.keep({"attack": 7_000, "orders": 5_000})
+    reports.keep({"attack": 6_000}, {"attack": 6_500, "orders": 5_001})
     assert last() == {"attack": 7_000, "orders": 5_001}
 
 
@@ -98,6 +102,6 @@ def test_it_outlives_every_agent(world: World) -> None:
 
 
 def test_of_several_boards_those_are_found_on_which_nobody_reported(world: World) -> None:
-    last_reports.keep({"clients": 5_000})
-    assert last_reports.never_reported({"clients", "customers"}) == {"customers"}
-    assert last_reports.never_reported([]) == set()
+    reports.keep({"clients": 5_000})
+    assert reports.never_reported({"clients", "customers"}) == {"customers"}
+    assert reports.never_reported([]) == set()

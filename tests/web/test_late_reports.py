@@ -11,29 +11,28 @@ import pytest
 from django.test import Client
 from world import World
 
-from dashboard.agents import models
-from dashboard.agents.late_reports import (
+from dashboard.board.live.live_view import live_view
+from dashboard.core.common.retention import apply_all
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.times import HOUR_MS, now_ms, span
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.states.models import EventCount, SinkOffset
+from dashboard.serve.materialiser.worker import Materialiser
+from dashboard.watch.agents import models
+from dashboard.watch.agents.models import Agent, AgentHour, LateHour, LateMark, LateMinute
+from dashboard.watch.agents.reports import (
     KINDS,
     NONE,
     Late,
-    Run,
+    LatePeriod,
     clock_now,
     lately,
     of_the_day,
     reason,
 )
-from dashboard.agents.models import Agent, AgentHour, LateHour, LateMark, LateMinute
-from dashboard.agents.statistics import listed, one
-from dashboard.agents.vote_counts import walk
-from dashboard.checkpoints.models import Counted, SinkOffset
-from dashboard.core.retention import apply_all
-from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.times import HOUR_MS, now_ms, span
-from dashboard.job.models import BucketStatus
-from dashboard.live.shared_live_view import live_view
-from dashboard.materialiser.worker import Materialiser
+from dashboard.watch.agents.statistics import listed, one, walk
 from domain.records import Leave, Report
-from wire.job import ClockBehind, Heartbeat, Lateness, Progress, encode
+from wire.job import ClockBehind, Heartbeat, LatenessReport, QueryReport, encode
 
 pytestmark = pytest.mark.django_db
 
@@ -45,7 +44,7 @@ def text(body: str) -> str:
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body)))
 
 
-def beat(offset: int, *agents: Lateness, **more: Any) -> Heartbeat:
+def beat(offset: int, *agents: LatenessReport, **more: Any) -> Heartbeat:
     """A heartbeat of attack/0 at an offset."""
     at = now_ms()
     sums = {
@@ -81,7 +80,7 @@ def kept() -> dict[str, tuple[int, ...]]:
 
 
 def totals() -> dict[str, int]:
-    rows = Counted.objects.filter(topic="attack/0", name__in=KINDS)
+    rows = EventCount.objects.filter(topic="attack/0", name__in=KINDS)
     return dict(rows.values_list("name", "n"))
 
 
@@ -89,14 +88,14 @@ def totals() -> dict[str, int]:
 
 
 def test_what_heartbeats_tell_is_added_up_by_agent_and_hour(world: World) -> None:
-    waf = Lateness("waf-1", stale=3, silent=2, age=90_000)
+    waf = LatenessReport("waf-1", stale=3, silent=2, age=90_000)
     tell(
         world,
-        beat(10, waf, Lateness("waf-2", late=1)),
-        beat(20, Lateness("waf-1", silent=1, rare=1, age=80_000)),
-        beat(30, Lateness("", stale=7, age=70_000)),
+        beat(10, waf, LatenessReport("waf-2", late=1)),
+        beat(20, LatenessReport("waf-1", silent=1, rare=1, age=80_000)),
+        beat(30, LatenessReport("", stale=7, age=70_000)),
     )
-    tell(world, beat(40, Lateness("waf-2", late=1, rare=4)))
+    tell(world, beat(40, LatenessReport("waf-2", late=1, rare=4)))
     assert kept() == {
         "waf-1": (3, 0, 3, 1, 80_000),
         "waf-2": (0, 2, 0, 4, 0),
@@ -108,11 +107,13 @@ def test_what_heartbeats_tell_is_added_up_by_agent_and_hour(world: World) -> Non
 
 def test_what_was_refused_or_taken_in_doubt_is_added_up_too(world: World) -> None:
     now = now_ms() // MINUTE * MINUTE
-    ahead = Lateness("waf-1", doubtful=2, ahead=370_000)
+    ahead = LatenessReport("waf-1", doubtful=2, ahead=370_000)
     tell(
         world,
-        beat(10, ahead, Lateness("waf-2", refused=3), log_time=now - MINUTE, at=now - MINUTE),
-        beat(20, Lateness("waf-1", doubtful=1, detail=1, ahead=360_000), log_time=now, at=now),
+        beat(10, ahead, LatenessReport("waf-2", refused=3), log_time=now - MINUTE, at=now - MINUTE),
+        beat(
+            20, LatenessReport("waf-1", doubtful=1, detail=1, ahead=360_000), log_time=now, at=now
+        ),
     )
     attack = scenarios()["attack"]
     told = of_the_day(attack, None, now)
@@ -122,8 +123,8 @@ def test_what_was_refused_or_taken_in_doubt_is_added_up_too(world: World) -> Non
     assert recent.sums == told["waf-1"]
     minute = now // MINUTE
     assert recent.runs == {
-        "doubtful": Run(minute - 1, minute, 2),
-        "detail": Run(minute, minute, 1),
+        "doubtful": LatePeriod(minute - 1, minute, 2),
+        "detail": LatePeriod(minute, minute, 1),
     }
     assert recent.run("doubtful").since == now - MINUTE
     assert totals() == {"refused": 3, "doubtful": 3, "detail": 1}
@@ -132,7 +133,7 @@ def test_what_was_refused_or_taken_in_doubt_is_added_up_too(world: World) -> Non
 def test_what_reports_were_like_of_late_is_told_for_a_votes_lifetime(world: World) -> None:
     attack, at = scenarios()["attack"], now_ms()
     assert attack.vote_lifetime is not None
-    tell(world, beat(10, Lateness("waf-1", refused=1), log_time=at, at=at))
+    tell(world, beat(10, LatenessReport("waf-1", refused=1), log_time=at, at=at))
     end = at + attack.vote_lifetime
     assert lately(attack, None, end - MINUTE)
     assert not lately(attack, None, end + 2 * MINUTE)
@@ -140,8 +141,11 @@ def test_what_reports_were_like_of_late_is_told_for_a_votes_lifetime(world: Worl
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_heartbeat_that_is_told_again_is_counted_once(world: World, together: bool) -> None:
-    first, second = beat(10, Lateness("waf-1", stale=1, age=1)), beat(20, Lateness("waf-1", late=1))
-    again = [beat(10, Lateness("waf-1", stale=1, age=1), epoch=2), beat(20, epoch=2)]
+    first, second = (
+        beat(10, LatenessReport("waf-1", stale=1, age=1)),
+        beat(20, LatenessReport("waf-1", late=1)),
+    )
+    again = [beat(10, LatenessReport("waf-1", stale=1, age=1), epoch=2), beat(20, epoch=2)]
     runs: list[Iterable[Heartbeat]] = [[first, second], [first, second], again]
     if together:
         tell(world, *(each for run in runs for each in run))
@@ -151,12 +155,12 @@ def test_a_heartbeat_that_is_told_again_is_counted_once(world: World, together: 
     assert kept() == {"waf-1": (1, 1, 0, 0, 1)}
     assert totals() == {"stale": 1, "late": 1}
     assert BucketStatus.objects.get(bucket="attack/0").epoch == 2
-    tell(world, beat(30, Lateness("waf-1", stale=1, age=1), epoch=2))
+    tell(world, beat(30, LatenessReport("waf-1", stale=1, age=1), epoch=2))
     assert totals() == {"stale": 2, "late": 1}
 
 
 def test_a_topic_that_is_read_again_is_counted_once(world: World) -> None:
-    tell(world, beat(10, Lateness("waf-1", stale=1, age=1)))
+    tell(world, beat(10, LatenessReport("waf-1", stale=1, age=1)))
     SinkOffset.objects.update(next_offset=0)
     materialise(world)
     assert kept() == {"waf-1": (1, 0, 0, 0, 1)}
@@ -164,21 +168,30 @@ def test_a_topic_that_is_read_again_is_counted_once(world: World) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [Lateness("x" * 256, stale=1), Lateness("a\0b", stale=1), Lateness("a", stale=2**63)],
+    [
+        LatenessReport("x" * 256, stale=1),
+        LatenessReport("a\0b", stale=1),
+        LatenessReport("a", stale=2**63),
+    ],
 )
-def test_what_no_column_takes_is_refused_with_its_heartbeat(world: World, wrong: Lateness) -> None:
-    tell(world, beat(10, wrong), beat(20, Lateness("waf-1", late=1)))
+def test_what_no_column_takes_is_refused_with_its_heartbeat(
+    world: World, wrong: LatenessReport
+) -> None:
+    tell(world, beat(10, wrong), beat(20, LatenessReport("waf-1", late=1)))
     assert kept() == {"waf-1": (0, 1, 0, 0, 0)}
 
 
 def test_names_that_are_nobodys_are_left_out(world: World) -> None:
-    tell(world, beat(10, Lateness("user:olga", silent=1, age=9), Lateness("waf-1", late=1)))
+    tell(
+        world,
+        beat(10, LatenessReport("user:olga", silent=1, age=9), LatenessReport("waf-1", late=1)),
+    )
     assert kept() == {"waf-1": (0, 1, 0, 0, 0)}
 
 
 def test_a_bucket_whose_clock_is_ahead_counts_in_the_hour_of_the_jobs_own(world: World) -> None:
     now = now_ms()
-    tell(world, beat(10, Lateness("waf-1", late=1), log_time=now + 23 * HOUR_MS))
+    tell(world, beat(10, LatenessReport("waf-1", late=1), log_time=now + 23 * HOUR_MS))
     assert LateHour.objects.get().hour == now // HOUR_MS
 
 
@@ -287,7 +300,7 @@ def test_an_agent_whose_clock_is_behind_is_told_from_one_that_is_right(
 def test_an_agent_of_which_no_record_tells_is_listed_all_the_same(
     world: World, client: Client
 ) -> None:
-    tell(world, beat(10, Lateness("<b>lost</b>", stale=5, age=3 * HOUR_MS)))
+    tell(world, beat(10, LatenessReport("<b>lost</b>", stale=5, age=3 * HOUR_MS)))
     row = one(scenarios()["attack"], "<b>lost</b>", {}, now_ms())
     assert row is not None
     assert (row.last_seen, row.why) == (0, "clock behind by 3 h")
@@ -300,7 +313,7 @@ def test_an_agent_of_which_no_record_tells_is_listed_all_the_same(
 
 def test_what_came_more_than_a_day_ago_is_not_told(world: World) -> None:
     long_ago = now_ms() - 25 * HOUR_MS
-    tell(world, beat(10, Lateness("waf-1", stale=5, age=9), log_time=long_ago, at=long_ago))
+    tell(world, beat(10, LatenessReport("waf-1", stale=5, age=9), log_time=long_ago, at=long_ago))
     assert kept()
     assert of_the_day(scenarios()["attack"], None, now_ms()) == {}
 
@@ -333,9 +346,9 @@ def test_metrics_count_what_came_too_late_was_refused_or_taken_in_doubt(
     world: World, client: Client
 ) -> None:
     agents = (
-        Lateness("waf-1", stale=3, silent=2, late=1, age=9),
-        Lateness("waf-2", refused=4, doubtful=5, detail=6),
-        Lateness("", refused=1),
+        LatenessReport("waf-1", stale=3, silent=2, late=1, age=9),
+        LatenessReport("waf-2", refused=4, doubtful=5, detail=6),
+        LatenessReport("", refused=1),
     )
     tell(world, beat(10, *agents))
     said = client.get("/metrics").content.decode()
@@ -393,7 +406,7 @@ def test_a_brokers_clock_behind_is_told_by_banner_readiness_and_metric(
     world: World, client: Client
 ) -> None:
     now = now_ms()
-    progress = Progress(
+    progress = QueryReport(
         "kernel", now, "running", 1, clocks_behind={"attack/0": ClockBehind(599_997, now - 12_000)}
     )
     world.job.producer.send_and_wait(topics().progress, b"kernel", encode(progress))

@@ -28,27 +28,19 @@ from web_fixtures import make_user
 
 from bus.memory import MemoryBus
 from dashboard.asgi import application
-from dashboard.core.roles import Role
-from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.times import now_ms
-from dashboard.labels import writer
-from dashboard.live import (
-    consumer,
-    database_threads,
-    feeds,
-    merge,
-    row_context,
-    shared_reads,
-)
-from dashboard.live.consumer import BoardConsumer
-from dashboard.live.live_view import LiveView
-from dashboard.live.message_rates import Rates
-from dashboard.live.page_filter import LIMIT, Filter, token_of
-from dashboard.live.shared_live_view import live_view
-from dashboard.live.snapshots import read
-from dashboard.live.tailer import Tailer
-from dashboard.live.turns import until_turn_s
-from dashboard.materialiser.worker import Materialiser
+from dashboard.board.live import consumer, feeds, snapshots, threads
+from dashboard.board.live.admission import Rates
+from dashboard.board.live.consumer import BoardConsumer
+from dashboard.board.live.live_view import LiveView, live_view
+from dashboard.board.live.page_filter import LIMIT, PageFilter, token_of
+from dashboard.board.live.snapshots import read
+from dashboard.board.live.tailer import Tailer
+from dashboard.board.live.threads import until_turn_s
+from dashboard.core.common.access import Role
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.times import now_ms
+from dashboard.serve.materialiser.worker import Materialiser
+from dashboard.watch.annotations import labels
 from domain.records import Command, Report
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -167,9 +159,7 @@ async def talk(session: str = "", scenario: str = "attack", origin: bytes = b"ht
         yield Talk(socket) if connected else None
     finally:
         await socket.disconnect()
-        await sync_to_async(
-            database_threads.close
-        )()  # nothing is read while the database is emptied
+        await sync_to_async(threads.close)()  # nothing is read while the database is emptied
 
 
 # ---- what it is told ------------------------------------------------------------------------
@@ -254,7 +244,7 @@ async def test_no_gap_and_no_stale_row_whatever_the_database_does_meanwhile(worl
             if turn == 4:
                 await browser.say(type="resync")
         await sync_to_async(world.tail)()
-        fresh = await sync_to_async(lambda: _fresh(Filter()))()
+        fresh = await sync_to_async(lambda: _fresh(PageFilter()))()
         versions = {row["asset"]: row["version"] for row in fresh["rows"]}
         await browser.until(
             lambda: {a: r["version"] for a, r in browser.client.rows.items()} == versions
@@ -263,7 +253,7 @@ async def test_no_gap_and_no_stale_row_whatever_the_database_does_meanwhile(worl
         assert versions
 
 
-def _fresh(wanted: Filter) -> dict[str, Any]:
+def _fresh(wanted: PageFilter) -> dict[str, Any]:
     return read(scenarios()["attack"], wanted, live_view().overlay("attack")).merged._asdict()
 
 
@@ -321,7 +311,7 @@ async def test_what_a_socket_is_told_of_in_part_is_counted_anew(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(consumer, "RECOUNT_S", 0.05)
-    monkeypatch.setattr(merge, "LIMIT", 1)
+    monkeypatch.setattr(snapshots, "LIMIT", 1)
     monkeypatch.setattr(feeds, "FEW_HELD", 1)
     session = await sync_to_async(cookie)("operator")
     await sync_to_async(told)(world, ("shop-1", "clear"), ("shop-2", "suspicious"))
@@ -408,16 +398,16 @@ async def test_sockets_that_show_the_same_are_told_of_one_reading(
     await sync_to_async(world.report)("a.example", "clear")
     await sync_to_async(world.job.run)()
     await sync_to_async(world.tail)()
-    readings: list[Filter] = []
+    readings: list[PageFilter] = []
     held = Event()
 
-    def slow(scenario: Any, wanted: Filter, overlay: Any) -> Any:
+    def slow(scenario: Any, wanted: PageFilter, overlay: Any) -> Any:
         readings.append(wanted)
         held.wait(10)
         return read(scenario, wanted, overlay)
 
-    monkeypatch.setattr("dashboard.live.shared_reads.read", slow)
-    monkeypatch.setattr(database_threads, "READERS", 8)  # filters are read while boards are held up
+    monkeypatch.setattr("dashboard.board.live.snapshots.read", slow)
+    monkeypatch.setattr(threads, "READERS", 8)  # filters are read while boards are held up
     async with AsyncExitStack() as stack:
         browsers = [await stack.enter_async_context(talk(session)) for _ in range(6)]
         for browser in browsers:
@@ -426,7 +416,7 @@ async def test_sockets_that_show_the_same_are_told_of_one_reading(
         held.set()
         for browser in browsers:
             assert len((await browser.next("snapshot"))["rows"]) == 1
-    assert len(readings) <= shared_reads.READERS + 1
+    assert len(readings) <= snapshots.READERS + 1
 
 
 async def test_boards_of_one_page_are_sent_the_same_message_made_once(
@@ -505,7 +495,7 @@ def at_the_end(world: World) -> bool:
 async def test_the_database_is_waited_for_when_it_is_too_far_behind(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("dashboard.live.tailer.MOST_AHEAD", 3)
+    monkeypatch.setattr("dashboard.board.live.tailer.MOST_AHEAD", 3)
 
     def act() -> tuple[int, bool, bool]:
         for number in range(3):
@@ -718,7 +708,7 @@ async def test_a_database_that_does_not_answer_is_waited_for(
             raise fault
         return read(*arguments)
 
-    monkeypatch.setattr("dashboard.live.shared_reads.read", locked)
+    monkeypatch.setattr("dashboard.board.live.snapshots.read", locked)
     async with talk(session) as browser:
         await browser.say(type="filter", states=[], q="")
         first = await browser.next("snapshot")
@@ -730,8 +720,8 @@ async def test_a_database_that_does_not_answer_is_waited_for(
 
 def acknowledge(user: str, *assets: str) -> None:
     """As a form of another process does: this one finds it in the database."""
-    from dashboard.annotations import acknowledgements
-    from dashboard.annotations.row_marks import marks_changed
+    from dashboard.watch.annotations import acknowledgements
+    from dashboard.watch.annotations.row_marks import marks_changed
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(marks_changed, "send", lambda *_, **_kwargs: None)
@@ -849,24 +839,24 @@ async def test_a_text_that_is_no_filter_leaves_the_rows(world: World):
 async def test_labels_that_change_are_shown_without_a_record(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(row_context, "LOOK_S", 0.0)
+    monkeypatch.setattr(snapshots, "LOOK_S", 0.0)
     session = await sync_to_async(cookie)("operator")
-    await sync_to_async(writer.choose_chips)("attack", ["tier"])
-    await sync_to_async(writer.put)("attack", {"other": {"tier": "silver"}}, "ada", 1)
+    await sync_to_async(labels.choose_chips)("attack", ["tier"])
+    await sync_to_async(labels.put)("attack", {"other": {"tier": "silver"}}, "ada", 1)
     await sync_to_async(told)(world, ("written", "clear"))
     await sync_to_async(told)(world, ("ahead", "clear"), written=False)
     async with talk(session) as browser:
         await browser.say(type="filter", q="tier:gold")
         assert (await browser.next("snapshot"))["rows"] == []
         for asset in ("written", "ahead"):
-            await sync_to_async(writer.put)("attack", {asset: {"tier": "gold"}}, "ada", 1)
+            await sync_to_async(labels.put)("attack", {asset: {"tier": "gold"}}, "ada", 1)
         await sync_to_async(world.tail)()
         await browser.until(lambda: len(browser.client.rows) == 2)
         assert {str(row["labels"]) for row in browser.client.rows.values()} == {
             "[['tier', 'gold']]"
         }
         await sync_to_async(told)(world, ("new", "clear"), written=False)
-        await sync_to_async(writer.put)("attack", {"ahead": {"tier": None}}, "ada", 1)
+        await sync_to_async(labels.put)("attack", {"ahead": {"tier": None}}, "ada", 1)
         await sync_to_async(world.tail)()
         await browser.until(lambda: set(browser.client.rows) == {"written"})
 

@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 from web_fixtures import bearer, error_of, make_user, show
 
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.login_guard import captcha, challenge
-from dashboard.login_guard.captcha import CaptchaRefused, redeem
-from dashboard.login_guard.client import client_of
+from dashboard.core.accounts import login_guard
+from dashboard.core.accounts.login_guard import CaptchaRefused, client_of, redeem
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
 from domain.records import Override, Vote
 
 pytestmark = pytest.mark.django_db
@@ -41,8 +40,8 @@ Event = tuple[str, str]
 @pytest.fixture(autouse=True)
 def easy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A captcha takes a few tries."""
-    monkeypatch.setattr(captcha, "FEWEST_TRIES", 2)
-    monkeypatch.setattr(captcha, "MOST_TRIES", 4)
+    monkeypatch.setattr(login_guard, "FEWEST_TRIES", 2)
+    monkeypatch.setattr(login_guard, "MOST_TRIES", 4)
 
 
 @pytest.fixture
@@ -236,7 +235,7 @@ def test_a_state_that_cannot_be_read_locks_nobody_out(
     def fail(_scenario: str, _client: str) -> None:
         raise DatabaseError("gone")
 
-    monkeypatch.setattr(challenge, "record_of", fail)
+    monkeypatch.setattr(login_guard, "record_of", fail)
     assert log_in(visitor()).status_code == 302
     assert counted("unknown") == unknown + 1
 
@@ -244,7 +243,7 @@ def test_a_state_that_cannot_be_read_locks_nobody_out(
 def test_without_the_scenario_nobody_is_asked(admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
     challenged()
     others = {name: each for name, each in scenarios().items() if name != "clients"}
-    monkeypatch.setattr(challenge, "scenarios", lambda: others)
+    monkeypatch.setattr(login_guard, "scenarios", lambda: others)
     assert log_in(visitor()).status_code == 302
 
 
@@ -301,8 +300,8 @@ def test_after_a_quarter_of_an_hour_another_is_asked_for(
     admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = challenged()
-    monkeypatch.setattr(challenge, "VERIFIED_S", 0)
-    challenge.verify(client)
+    monkeypatch.setattr(login_guard, "VERIFIED_S", 0)
+    login_guard.verify(client)
     assert challenge_in(visitor().get(LOGIN).content.decode())
 
 
@@ -338,7 +337,7 @@ def test_a_solution_that_comes_too_late_does_not_count(
     admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     challenged()
-    monkeypatch.setattr(captcha, "LIFETIME_S", -2)
+    monkeypatch.setattr(login_guard, "LIFETIME_S", -2)
     answer = solved(visitor().get(LOGIN).content.decode())
     assert "too long ago" in refused(answer, "expired")
 

@@ -13,11 +13,11 @@ from django.core.cache import cache, caches
 from django.test import Client, RequestFactory
 from web_fixtures import bearer, make_user
 
-from dashboard.accounts import known_addresses
-from dashboard.accounts.models import FirstPassword, KnownAddress
-from dashboard.core.rate_limits import Limit, TooMany
-from dashboard.core.times import now_ms
-from dashboard.dead_letters.queries import count_open
+from dashboard.core.accounts import login
+from dashboard.core.accounts.models import FirstPassword, KnownAddress
+from dashboard.core.common.access import Limit, TooMany
+from dashboard.core.common.times import now_ms
+from dashboard.operate.dead_letters.queries import count_open
 
 pytestmark = pytest.mark.django_db
 
@@ -136,20 +136,18 @@ def test_an_address_is_known_for_its_own_user_and_for_a_while(
 ):
     log_in(PASSWORD, HOME)
     asks = RequestFactory().post("/", REMOTE_ADDR=HOME)
-    assert known_addresses.is_known(asks, "ADMIN")
-    assert not known_addresses.is_known(asks, "operator")
-    monkeypatch.setattr(known_addresses, "MOST", 3)
+    assert login.is_known(asks, "ADMIN")
+    assert not login.is_known(asks, "operator")
+    monkeypatch.setattr(login, "MOST", 3)
     for n in range(5):
         cache.clear()
         log_in(PASSWORD, somewhere(n))
     assert KnownAddress.objects.filter(user=admin).count() == 3
-    assert not known_addresses.is_known(asks, "admin")
+    assert not login.is_known(asks, "admin")
     row = KnownAddress.objects.get(address=somewhere(4))
-    row.seen_at -= known_addresses.KNOWN_FOR
+    row.seen_at -= login.KNOWN_FOR
     row.save()
-    assert not known_addresses.is_known(
-        RequestFactory().post("/", REMOTE_ADDR=somewhere(4)), "admin"
-    )
+    assert not login.is_known(RequestFactory().post("/", REMOTE_ADDR=somewhere(4)), "admin")
 
 
 def test_empty_forms_are_bounded():
@@ -206,7 +204,7 @@ def first_login(users: type[User]) -> Client:
     """The browser of somebody who is in with a password for one login."""
     from django.utils import timezone
 
-    from dashboard.accounts.user_management import GOOD_FOR
+    from dashboard.core.accounts.users import GOOD_FOR
 
     user = users.objects.create_user("first", password=PASSWORD)
     user.groups.set(User.objects.get(username="admin").groups.all())

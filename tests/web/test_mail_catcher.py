@@ -13,7 +13,7 @@ from web_fixtures import logged_in_as
 
 from config.mailbox import Mailbox
 from config.settings import Settings
-from dashboard.mail_catcher import mails
+from dashboard.operate.console import mails
 
 pytestmark = pytest.mark.django_db
 

@@ -11,30 +11,28 @@ from django.test import Client
 from web_fixtures import error_of, make_user
 from world import World
 
-from dashboard.annotations.models import Mark
-from dashboard.annotations.row_marks import Work, marks_of
-from dashboard.audit.models import AuditEntry
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import HOUR_MS, field_text, now_ms
-from dashboard.filter_language.parser import parse
-from dashboard.filters import search
-from dashboard.labels.models import Label
-from dashboard.maintenance.changes import (
-    NotNow,
-    Plan,
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import HOUR_MS, field_text, now_ms
+from dashboard.core.states.filter_parser import parse
+from dashboard.watch.annotations.models import Label, Mark
+from dashboard.watch.annotations.row_marks import Work, marks_of
+from dashboard.watch.filters import search
+from dashboard.watch.incidents.maintenance import (
+    FOLLOWED_MS,
+    WindowPlan,
+    WindowRefused,
     cancel_window,
     change_window,
     end_window,
-    plan_window,
-)
-from dashboard.maintenance.coverage import FOLLOWED_MS, keep
-from dashboard.maintenance.models import ALL, FILTER, LISTED, Window, WindowAsset
-from dashboard.maintenance.windows import (
     excluded_between,
+    keep,
+    plan_window,
     running,
     windows_changed,
     windows_of,
 )
+from dashboard.watch.incidents.models import ALL, FILTER, LISTED, Window, WindowAsset
 
 pytestmark = pytest.mark.django_db
 
@@ -194,14 +192,14 @@ def test_of_two_windows_a_row_shows_the_one_that_ends_last(sites: World):
 # ---- what people do ---------------------------------------------------------------------------
 
 
-def plan(**more: Any) -> Plan:
+def plan(**more: Any) -> WindowPlan:
     """A window as somebody wants it."""
     given: dict[str, Any] = {
         "scenario": "attack", "name": "racks", "why": "", "covers": ALL, "filter": "",
         "assets": (), "begin": NOW + HOUR_MS, "end": NOW + 2 * HOUR_MS,
         "excluded": True, "held": True,
     }  # fmt: skip
-    return Plan(**given | more)
+    return WindowPlan(**given | more)
 
 
 @pytest.fixture
@@ -233,14 +231,14 @@ def test_a_window_that_has_begun_or_was_changed_meanwhile_is_not_changed(user: U
     made = plan_window(plan(), user, NOW)
     stale = Window.objects.get(pk=made.pk)
     change_window(made, plan(name="other"), user, NOW)
-    with pytest.raises(NotNow):
+    with pytest.raises(WindowRefused):
         change_window(stale, plan(name="lost"), user, NOW)
-    with pytest.raises(NotNow):
+    with pytest.raises(WindowRefused):
         change_window(made, plan(name="late"), user, made.begin)
-    with pytest.raises(NotNow):
+    with pytest.raises(WindowRefused):
         end_window(made, user, NOW)
     cancel_window(made, user, NOW)
-    with pytest.raises(NotNow):
+    with pytest.raises(WindowRefused):
         cancel_window(made, user, NOW)
     assert Window.objects.get().name == "other"
 

@@ -14,11 +14,11 @@ from receivers import mail_server
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import DEMO_MAIL
-from dashboard.checkpoints.models import Counted, SinkOffset
-from dashboard.notifications.delivery import deliver
-from dashboard.notifications.models import SENT, Channel, Message
-from dashboard.product_views import milestones
-from dashboard.product_views.milestones import MilestoneReader
+from dashboard.core.states.models import EventCount, SinkOffset
+from dashboard.notify.notifications.delivery import deliver
+from dashboard.notify.notifications.models import SENT, Channel, Message
+from dashboard.retail import notices
+from dashboard.retail.notices import MilestoneReader
 from wire.topics import Topics
 
 pytestmark = pytest.mark.django_db
@@ -92,7 +92,7 @@ def test_after_a_kill_in_mid_batch_it_is_told_once(
 
     log.pass_()
     with monkeypatch.context() as patch:
-        patch.setattr(milestones, "advance", broken)
+        patch.setattr(notices, "advance", broken)
         with pytest.raises(DatabaseError):
             log.read()
     assert subjects() == []
@@ -125,7 +125,7 @@ def test_what_is_no_milestone_is_counted_and_passed_over(
     log.pass_()
     log.read()
     assert len(subjects()) == 1
-    assert Counted.objects.get(name="unreadable", topic=TOPICS.product_milestones).n == 1
+    assert EventCount.objects.get(name="unreadable", topic=TOPICS.product_milestones).n == 1
 
 
 def test_nobody_is_told_without_a_channel(log: Log, channel: Channel) -> None:

@@ -12,14 +12,14 @@ import pytest
 from django.db.models import Model
 from django.test import Client
 
-from dashboard.board.events import EVENT_FILE, EVENTS
-from dashboard.core.listing import Listing
-from dashboard.core.times import now_ms
-from dashboard.incidents.models import Incident
-from dashboard.incidents.queries import INCIDENT_FILE, INCIDENTS
-from dashboard.states.models import Transition
-from dashboard.summaries.alarms import ALARM_FILE, ALARMS
-from dashboard.summaries.models import Alarm, TroubleSpan
+from dashboard.board.assets.events import EVENT_FILE, EVENTS
+from dashboard.core.common.tables import Listing
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.models import Transition
+from dashboard.notify.summaries.lists import ALARM_FILE, ALARMS
+from dashboard.notify.summaries.models import Alarm, TroubleSpan
+from dashboard.watch.incidents.models import Incident
+from dashboard.watch.incidents.queries import INCIDENT_FILE, INCIDENTS
 from domain.version import Version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]

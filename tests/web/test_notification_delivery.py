@@ -22,25 +22,24 @@ from pydantic import SecretStr
 from receivers import HookServer, MailServer, hook_server, mail_server
 from world import World
 
-from dashboard.accounts.encryption import seal, unseal
-from dashboard.annotations import acknowledgements
-from dashboard.checkpoints.models import Counted
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS, now_ms
-from dashboard.incidents.models import Incident
-from dashboard.incidents.recorder import IncidentChange
-from dashboard.labels.models import Label
-from dashboard.maintenance.models import ALL, Window
-from dashboard.notifications import decisions, delivery, happenings, outbox, tasks, webhook
-from dashboard.notifications.chat import ChatKind
-from dashboard.notifications.decisions import RULE_OFF, decide
-from dashboard.notifications.delivery import Delivery, deliver
-from dashboard.notifications.ingestion import LATE_MS, SETTLED_MS, take_in
-from dashboard.notifications.mail import NO_SERVER, as_mail
-from dashboard.notifications.models import (
+from dashboard.core.accounts.encryption import seal, unseal
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, now_ms
+from dashboard.core.states.models import EventCount
+from dashboard.notify.notifications import channels as notification_channels
+from dashboard.notify.notifications import decisions, delivery, outbox, tasks
+from dashboard.notify.notifications.channels import NO_SERVER, as_mail
+from dashboard.notify.notifications.chat import ChatKind
+from dashboard.notify.notifications.decisions import RULE_OFF, decide
+from dashboard.notify.notifications.delivery import DeliveryAttempt, deliver
+from dashboard.notify.notifications.ingestion import LATE_MS, SETTLED_MS, ingest_incidents
+from dashboard.notify.notifications.models import (
+    EVENTS_KEPT_MS,
     FAILED,
     GIVEN_UP,
     HELD,
+    KEPT,
+    KEPT_MS,
     NOT_SENT,
     SENDING,
     SENT,
@@ -54,16 +53,19 @@ from dashboard.notifications.models import (
     RotaShift,
     Rule,
 )
-from dashboard.notifications.on_call import on_call
-from dashboard.notifications.outbox import Draft, Target
-from dashboard.notifications.preview import preview
-from dashboard.notifications.retention import EVENTS_KEPT_MS, KEPT, KEPT_MS
+from dashboard.notify.notifications.on_call import on_call
+from dashboard.notify.notifications.outbox import MessageDraft, Recipient
+from dashboard.notify.notifications.rule_views import preview
+from dashboard.watch.annotations import acknowledgements
+from dashboard.watch.annotations.models import Label
+from dashboard.watch.incidents.ingestion import IncidentChange
+from dashboard.watch.incidents.models import ALL, Incident, Window
 from domain.notifications.machine import QUIET, REASONS
 from domain.notifications.rule_parser import rule_from_plain
 
 pytestmark = pytest.mark.django_db
 
-SECRET = webhook.new_secret()
+SECRET = notification_channels.new_secret()
 
 
 class Clock:
@@ -153,7 +155,7 @@ def kinds() -> list[str]:
 
 
 def count_of(name: str, topic: str) -> int:
-    return sum(Counted.objects.filter(name=name, topic=topic).values_list("n", flat=True))
+    return sum(EventCount.objects.filter(name=name, topic=topic).values_list("n", flat=True))
 
 
 # ---- from the state to the mail -----------------------------------------------------------------
@@ -195,9 +197,9 @@ def test_an_attack_is_mailed_and_its_end_in_the_same_thread(
     ],
 )
 def test_a_mail_that_follows_another_has_its_subject_after_its_own(own: str, subject: str):
-    to, thread = Target("mail", "soc@example.org"), str(uuid.uuid4())
-    first = outbox.put(to, Draft("opened", "shop under attack", "text", thread=thread), 1)
-    other = outbox.put(to, Draft("reminder", own, "text", thread=thread), 2)
+    to, thread = Recipient("mail", "soc@example.org"), str(uuid.uuid4())
+    first = outbox.put(to, MessageDraft("opened", "shop under attack", "text", thread=thread), 1)
+    other = outbox.put(to, MessageDraft("reminder", own, "text", thread=thread), 2)
     assert as_mail(first)["Subject"] == "shop under attack"
     assert as_mail(other)["Subject"] == subject
     assert as_mail(other)["References"] == as_mail(first)["Message-ID"]
@@ -254,7 +256,7 @@ def test_a_replay_of_the_same_changes_sends_nothing_again(
     run(clock)
     [event] = IncidentEvent.objects.all()
     Incident.objects.all().delete()
-    take_in([change_of(event)], clock())
+    ingest_incidents([change_of(event)], clock())
     run(clock, HOUR_MS)
     assert len(mails.mails) == 1
     assert IncidentEvent.objects.count() == 1
@@ -278,7 +280,7 @@ def old_event(asset: str, clock: Clock, *, ended: bool) -> Incident:
     begun = IncidentChange(
         "begun", "attack", asset, row.place, at, row.place, at, row.state, row.worst
     )
-    take_in([begun], clock())
+    ingest_incidents([begun], clock())
     return row
 
 
@@ -287,8 +289,8 @@ def test_old_history_is_not_sent_and_says_so(mails: MailServer, clock: Clock):
     old_event("past", clock, ended=True)
     run(clock, SETTLED_MS + 1)
     assert not mails.mails
-    assert IncidentEvent.objects.get().outcome == happenings.REPLAYED
-    assert count_of("notification", happenings.REPLAYED) == 1
+    assert IncidentEvent.objects.get().outcome == decisions.REPLAYED
+    assert count_of("notification", decisions.REPLAYED) == 1
 
 
 def test_what_goes_on_still_is_told_though_it_came_late(mails: MailServer, clock: Clock):
@@ -308,7 +310,7 @@ def test_what_a_rebuild_loses_ends_unless_it_is_found_again(
     row = old_event("shop", clock, ended=False)
     run(clock, SETTLED_MS + 1)
     begun = change_of(IncidentEvent.objects.get())
-    take_in([begun._replace(kind="withdrawn", state="")], clock())
+    ingest_incidents([begun._replace(kind="withdrawn", state="")], clock())
     if not found_again:
         Incident.objects.filter(pk=row.pk).update(ended_at=row.began_at)
     run(clock, LATE_MS + 1)
@@ -430,14 +432,14 @@ def test_a_rule_that_cannot_be_read_hinders_no_other(world: World, mails: MailSe
 # ---- delivery -----------------------------------------------------------------------------------
 
 
-def letter(target: Target, n: int = 1, **more: Any) -> Message:
-    return outbox.put(target, Draft("test", f"message {n}", "text", **more), now_ms())
+def letter(target: Recipient, n: int = 1, **more: Any) -> Message:
+    return outbox.put(target, MessageDraft("test", f"message {n}", "text", **more), now_ms())
 
 
 def test_what_is_in_the_outbox_goes_out_though_the_rules_cannot_be_shown_what_happened(
     hooks: HookServer, monkeypatch: pytest.MonkeyPatch
 ):
-    letter(Target("webhook", hooks.url, channel("webhook", hooks.url)))
+    letter(Recipient("webhook", hooks.url, channel("webhook", hooks.url)))
     monkeypatch.setattr(decisions, "_waiting", 0)
     with pytest.raises(ExceptionGroup, match="notifications"):
         tasks.carry_on()
@@ -445,14 +447,14 @@ def test_what_is_in_the_outbox_goes_out_though_the_rules_cannot_be_shown_what_ha
 
 
 def test_one_key_is_one_message():
-    target = Target("mail", "a@example.org")
-    first = outbox.put(target, Draft("digest", "one", "text"), 1, dedupe="week-7")
-    again = outbox.put(target, Draft("digest", "two", "text"), 2, dedupe="week-7")
+    target = Recipient("mail", "a@example.org")
+    first = outbox.put(target, MessageDraft("digest", "one", "text"), 1, dedupe="week-7")
+    again = outbox.put(target, MessageDraft("digest", "two", "text"), 2, dedupe="week-7")
     assert (again.pk, again.subject) == (first.pk, "one")
 
 
 def test_without_a_mail_server_mails_are_held_and_go_once_there_is_one(allowed: Any, clock: Clock):
-    message = letter(Target("mail", "a@example.org"))
+    message = letter(Recipient("mail", "a@example.org"))
     run(clock)
     run(clock, MINUTE_MS)
     message.refresh_from_db()
@@ -554,10 +556,10 @@ def test_addresses_of_private_networks_are_refused_unless_allowed(
 
 def test_a_mail_that_the_server_refuses_is_tried_again_or_not(mails: MailServer, clock: Clock):
     mails.answer = "451 later"
-    later = letter(Target("mail", "a@example.org"))
+    later = letter(Recipient("mail", "a@example.org"))
     run(clock)
     mails.answer = "550 no such thing"
-    never = letter(Target("mail", "b@example.org"))
+    never = letter(Recipient("mail", "b@example.org"))
     run(clock)
     later.refresh_from_db()
     never.refresh_from_db()
@@ -604,7 +606,7 @@ def test_a_worker_killed_after_the_answer_leaves_a_duplicate_of_the_same_id(
         raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr(Delivery, "_store_sent", killed)
+        patch.setattr(DeliveryAttempt, "_store_sent", killed)
         with pytest.raises(SystemExit):
             run(clock)
     message.refresh_from_db()
@@ -621,12 +623,12 @@ def test_a_worker_killed_after_the_answer_leaves_a_duplicate_of_the_same_id(
 def test_two_workers_never_try_one_message_at_once(hooks: HookServer, clock: Clock):
     [target] = outbox.targets_of_channel(channel("webhook", hooks.url))
     message = letter(target)
-    first, second = Delivery(message, clock), Delivery(message, clock)
+    first, second = DeliveryAttempt(message, clock), DeliveryAttempt(message, clock)
     assert [first.claim(), second.claim()] == [True, False]
 
 
 def test_a_message_that_makes_no_mail_is_given_up(mails: MailServer, clock: Clock):
-    letter(Target("mail", "a@example.org"), headers={"X-Bad": "one\ntwo"})
+    letter(Recipient("mail", "a@example.org"), headers={"X-Bad": "one\ntwo"})
     run(clock)
     assert Message.objects.get().status == GIVEN_UP
     assert not mails.mails
@@ -637,7 +639,7 @@ def test_a_login_that_the_server_refuses_is_tried_again(
 ):
     update = {"smtp_user": "me", "smtp_password": SecretStr("wrong")}
     allowed.TALLYBOARD = allowed.TALLYBOARD.model_copy(update=update)
-    letter(Target("mail", "a@example.org"))
+    letter(Recipient("mail", "a@example.org"))
     run(clock)
     message = Message.objects.get()
     assert message.status == FAILED
@@ -737,7 +739,7 @@ def test_a_connection_that_is_cut_while_rules_decide_leaves_nothing_and_loses_no
     world.report("shop", "under-attack")
     world.write()
     with monkeypatch.context() as patch:
-        patch.setattr(decisions, "_note_handled", cut)
+        patch.setattr(decisions, "_record_handled", cut)
         with pytest.raises(OperationalError):
             run(clock)
     assert (Message.objects.count(), Group.objects.count()) == (0, 0)
@@ -753,9 +755,9 @@ def cut(*_: Any, **__: Any) -> None:
 def test_a_connection_that_is_cut_after_the_answer_makes_a_duplicate_of_the_same_id(
     mails: MailServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ):
-    letter(Target("mail", "a@example.org"))
+    letter(Recipient("mail", "a@example.org"))
     with monkeypatch.context() as patch:
-        patch.setattr(Delivery, "_update", cut)
+        patch.setattr(DeliveryAttempt, "_update", cut)
         with pytest.raises(OperationalError):
             run(clock)
     run(clock, delivery.LEASE_MS + 1)
@@ -824,7 +826,7 @@ def test_secrets_of_channels_are_sealed_again(allowed: Any):
 
 def test_messages_are_kept_by_scenario_and_those_of_several_for_the_default(clock: Clock):
     for scenario in ("attack", "orders", ""):
-        letter(Target("mail", "a@example.org"), scenario=scenario)
+        letter(Recipient("mail", "a@example.org"), scenario=scenario)
     Message.objects.update(status=SENT, ended_at=0)
     [messages] = [each for each in KEPT if each.model is Message]
     own = {"attack": 10 * DAY_MS, "orders": 365 * DAY_MS}
@@ -855,10 +857,10 @@ def test_a_message_knows_the_scenario_that_it_tells_of(world: World, clock: Cloc
 
 
 def test_old_messages_go_with_their_tries_and_what_is_open_stays(clock: Clock):
-    old = letter(Target("mail", "a@example.org"))
+    old = letter(Recipient("mail", "a@example.org"))
     Attempt.objects.create(message=old, number=1, at=1)
     Message.objects.update(status=SENT, ended_at=1)
-    open_one = letter(Target("mail", "b@example.org"))
+    open_one = letter(Recipient("mail", "b@example.org"))
     at = EVENTS_KEPT_MS + KEPT_MS
     assert sum(each.apply(at) for each in KEPT) == 1
     assert [message.pk for message in Message.objects.all()] == [open_one.pk]

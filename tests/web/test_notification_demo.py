@@ -6,9 +6,9 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
-from dashboard.core.scenarios import scenarios
-from dashboard.notifications.models import Channel, Rule
-from dashboard.notifications.rule_changes import checked
+from dashboard.core.common.scenarios import scenarios
+from dashboard.notify.notifications.models import Channel, Rule
+from dashboard.notify.notifications.rule_forms import checked
 from domain.notifications.events import BEGUN, ENDED, Event
 from domain.notifications.machine import Send, Summary, World
 from domain.notifications.rehearsal import Rehearsal

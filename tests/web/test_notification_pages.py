@@ -12,12 +12,11 @@ from django.test import Client
 from web_fixtures import error_of, logged_in, logged_in_as, make_user
 from world import World
 
-from dashboard.accounts.encryption import unseal
-from dashboard.audit.models import AuditEntry
-from dashboard.core.times import HOUR_MS, MINUTE_MS, field_text, now_ms
-from dashboard.incidents.models import Incident
-from dashboard.notifications import rule_changes
-from dashboard.notifications.models import (
+from dashboard.core.accounts.encryption import unseal
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.times import HOUR_MS, MINUTE_MS, field_text, now_ms
+from dashboard.notify.notifications import rule_forms
+from dashboard.notify.notifications.models import (
     GIVEN_UP,
     HELD,
     SENT,
@@ -30,7 +29,8 @@ from dashboard.notifications.models import (
     RotaShift,
     Rule,
 )
-from dashboard.notifications.rota_shifts import shift_at
+from dashboard.notify.notifications.on_call import shift_at
+from dashboard.watch.incidents.models import Incident
 from domain.notifications.rule_parser import rule_from_plain
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +53,7 @@ def channel() -> Channel:
 @pytest.fixture
 def rule(user: User, channel: Channel) -> Rule:
     plain = {"scenarios": ["attack"], "stages": [{"channels": [channel.pk]}]}
-    return rule_changes.create(user, "Attacks", rule_from_plain(plain), True, now_ms())
+    return rule_forms.create(user, "Attacks", rule_from_plain(plain), True, now_ms())
 
 
 def fields(channel: Channel, **more: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from django.core.management import call_command
 from django.test import Client
 from web_fixtures import forget_limits, make_user
 
-from dashboard.accounts.one_time_codes import accepts, counter_of, use
+from dashboard.core.accounts.encryption import accepts, counter_of, use
 
 pytestmark = pytest.mark.django_db
 

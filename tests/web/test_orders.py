@@ -12,8 +12,8 @@ from world import World
 
 from bus.base import GroupMember
 from bus.memory import MemoryBus
-from dashboard.core.times import now_ms
-from dashboard.orders import comparison
+from dashboard.core.common.times import now_ms
+from dashboard.retail import orders as retail_orders
 from domain.records import Report
 
 pytestmark = pytest.mark.django_db
@@ -143,7 +143,7 @@ def test_no_store_server_is_an_empty_list(orders: World):
 def test_the_page_shows_each_way(orders: World):
     with copied():
         page = logged_in_as("manager").get("/orders/where/?order=A-1").content.decode()
-    for title in comparison.TITLES.values():
+    for title in retail_orders.TITLES.values():
         assert title in page
     assert page.count("bay 7") == 2, "the copy and the database"
     assert "No cache is configured" in page

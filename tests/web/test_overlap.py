@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from dashboard.core.overlap import LENGTHS_MS, ongoing
-from dashboard.core.times import HOUR_MS
-from dashboard.incidents.models import Incident
-from dashboard.summaries.models import TroubleSpan
+from dashboard.core.common.models import LENGTHS_MS, ongoing
+from dashboard.core.common.times import HOUR_MS
+from dashboard.notify.summaries.models import TroubleSpan
+from dashboard.watch.incidents.models import Incident
 
 AT = 1_000 * HOUR_MS
 EDGES = sorted({ms + near for ms in LENGTHS_MS for near in (-1, 0, 1)})

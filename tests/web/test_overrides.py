@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 from world import World
 
-from dashboard.board import overrides as listing
-from dashboard.core.times import now_ms
-from dashboard.states.models import AssetState
+from dashboard.board.assets import overrides
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.models import AssetState
 
 pytestmark = pytest.mark.django_db
 
@@ -81,7 +81,7 @@ def test_ones_own_and_a_scenarios(world: World, client: Client) -> None:
 
 
 def test_an_old_one_without_an_end_is_marked() -> None:
-    one = listing.Override(None, "a", "clear", None, "olga", "", 0, None)  # type: ignore[arg-type]
+    one = overrides.PinnedAsset(None, "a", "clear", None, "olga", "", 0, None)  # type: ignore[arg-type]
     assert one.forgotten(DAY_MS + 1)
     assert not one.forgotten(DAY_MS)
     assert not one._replace(until=5).forgotten(DAY_MS + 1)
@@ -96,7 +96,7 @@ def test_where_nothing_is_pinned_it_says_how_to(client: Client) -> None:
 def test_the_list_goes_on_page_by_page(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MOST", 2)
+    monkeypatch.setattr(overrides, "MOST", 2)
     for name in "abcde":
         pin(world, name)
     world.write()
@@ -125,5 +125,5 @@ def test_the_list_is_read_by_its_index(world: World) -> None:
     if connection.vendor != "sqlite":
         pytest.skip("SQLite's plan")
     rows = AssetState.objects.filter(overridden=True, scenario__in=["attack", "orders"])
-    for part in listing._parts(rows):
+    for part in overrides._parts(rows):
         assert "overrides" in part.order.of(part.rows).explain()

@@ -12,18 +12,18 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from web_fixtures import make_user, show
 
-from dashboard.agents.models import Agent
-from dashboard.board import palette_search
-from dashboard.board.palette_actions import acts
-from dashboard.commands.models import Command
-from dashboard.core.scenarios import scenarios
-from dashboard.states.models import AssetState
+from dashboard.board.assets import palette
+from dashboard.board.assets.palette import acts
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.states.models import AssetState
+from dashboard.watch.agents.models import Agent
+from dashboard.watch.commands.models import Command
 
 pytestmark = pytest.mark.django_db
 
 
 def names(text: str) -> list[str]:
-    return [offer.asset for offer in palette_search.offers(text)]
+    return [offer.asset for offer in palette.offers(text)]
 
 
 def test_the_name_itself_comes_first_then_what_begins_so_then_what_contains_it():
@@ -49,7 +49,7 @@ def test_every_board_is_searched_and_what_was_purged_is_not_offered():
     show("orders", "shop-2", "picking")
     show("orders", "shop-3", "picking")
     AssetState.objects.filter(asset="shop-3").update(purged=True)
-    found = {(offer.scenario.name, offer.asset) for offer in palette_search.offers("shop")}
+    found = {(offer.scenario.name, offer.asset) for offer in palette.offers("shop")}
     assert found == {("attack", "shop-1"), ("orders", "shop-2")}
 
 
@@ -64,9 +64,9 @@ def test_a_name_is_found_behind_many_that_hold_its_parts_elsewhere(monkeypatch):
     for n in range(20):
         show("attack", f"{n}-999-1999.example", "clear")
     show("attack", "site-199999.example", "clear")
-    monkeypatch.setattr(palette_search, "LOOKED_AT", (5, 100))
+    monkeypatch.setattr(palette, "LOOKED_AT", (5, 100))
     assert names("99999.EXAMPLE") == ["site-199999.example"]
-    monkeypatch.setattr(palette_search, "LOOKED_AT", (5,))
+    monkeypatch.setattr(palette, "LOOKED_AT", (5,))
     assert names("99999.EXAMPLE") == []
 
 
@@ -74,10 +74,10 @@ def test_each_look_at_names_goes_by_the_index_made_for_it():
     show("attack", "shop", "clear")
     with CaptureQueriesContext(connection) as made:
         names("sho")
-    asked = [one["sql"] for one in made if 'FROM "board_assetstate"' in one["sql"]]
+    asked = [one["sql"] for one in made if 'FROM "states_assetstate"' in one["sql"]]
     plans = [plan(sql) for sql in asked]
     assert all("(scenario=? AND asset>? AND asset<?)" in each for each in plans[:-1])
-    assert "board_assetstate USING INTEGER PRIMARY KEY" in plans[-1]
+    assert "states_assetstate USING INTEGER PRIMARY KEY" in plans[-1]
     assert len(plans) == len(scenarios()) + 1
 
 

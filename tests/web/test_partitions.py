@@ -12,11 +12,11 @@ from django.test import Client
 from web_fixtures import bearer, make_user
 from world import World
 
-from bus.base import Message
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.job.models import FIGURES, BucketStatus
-from dashboard.live.shared_live_view import live_view
+from bus.base import ConsumerRecord
+from dashboard.board.live.live_view import live_view
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.models import FIGURES, BucketStatus
 from wire.job import Heartbeat, bucket_name, encode
 from wire.partitioner import murmur2, partition_of
 
@@ -169,7 +169,7 @@ def test_figures_of_a_database_when_this_process_has_heard_nothing(client: Clien
 def test_kafka_away_keeps_the_last_ends_and_says_since_when(
     client: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("dashboard.console.partition_views.SHARED_MS", 0)
+    monkeypatch.setattr("dashboard.operate.console.partition_views.SHARED_MS", 0)
     fill(world, "attack.reports", 20)
     hear(every(), now_ms())
     before = line(page(client), "attack.reports/0")
@@ -235,7 +235,7 @@ def test_the_way_of_an_asset(client: Client, world: World, name: str):
 def where_it_went(world: World, name: str) -> int:
     """The partition of the log that really holds the asset's reports."""
     places = {("attack.reports", at): 0 for at in range(4)}
-    messages: list[Message] = world.bus.reader(places).poll(0, 1_000)
+    messages: list[ConsumerRecord] = world.bus.reader(places).poll(0, 1_000)
     (found,) = {m.partition for m in messages if m.key == name.encode()}
     return found
 

@@ -12,12 +12,12 @@ import pytest
 from django.test import Client
 from world import World
 
-from dashboard.board import past_board
-from dashboard.board.past_board import AsOf, Narrowed
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.states import queries
-from dashboard.states.models import CHANGE, AssetState, Transition
+from dashboard.board.assets import past_board
+from dashboard.board.assets.past_board import AsOf, Narrowed
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.states import queries
+from dashboard.core.states.models import CHANGE, AssetState, Transition
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 

@@ -10,15 +10,14 @@ from django.test import Client
 from query_results import asked
 from web_fixtures import logged_in_as
 
-from bus.base import Message
-from dashboard.audit.models import AuditEntry
-from dashboard.core.kafka_gateway import Gateway
-from dashboard.core.times import now_ms
-from dashboard.job.models import JobRequest
-from dashboard.materialiser.batch import sort_out
-from dashboard.pipelines.ingestion import MOST_PIPELINES, take_in
-from dashboard.pipelines.models import PipelineStatus
-from wire.job import Answer
+from bus.base import ConsumerRecord
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.kafka import Gateway
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.ingestion import MOST_PIPELINES, ingest_pipeline_progress
+from dashboard.core.job.models import JobRequest, PipelineStatus
+from dashboard.serve.materialiser.batch import sort_out
+from wire.job import JobAnswer
 from wire.pipeline import Assignment, Gathering, Invalid, Node, PipelineProgress, encode_pipeline
 from wire.topics import Topics
 
@@ -35,7 +34,9 @@ GRAPH = (
 def report(status: Any = "running", age: int = 0, **more: Any) -> None:
     """A pipeline reported so long ago, ms."""
     title = "Reports of each agent in each minute"
-    take_in([PipelineProgress("report-rates", now_ms() - age, status, title, **more)])
+    ingest_pipeline_progress(
+        [PipelineProgress("report-rates", now_ms() - age, status, title, **more)]
+    )
 
 
 def body(client: Client) -> str:
@@ -110,8 +111,8 @@ def test_an_admin_asks_and_reads_the_answer(gateway: Gateway, action: str) -> No
     [sent] = asked(gateway)
     assert (sent.query, sent.action) == ("pipeline/report-rates", action)
     assert AuditEntry.objects.filter(action=f"pipeline.{action}").exists()
-    answer = Answer(sent.id, sent.action, "done", "epoch 1 is deleted, 2 begins")
-    take_in([PipelineProgress("report-rates", now_ms(), "running", answer=answer)])
+    answer = JobAnswer(sent.id, sent.action, "done", "epoch 1 is deleted, 2 begins")
+    ingest_pipeline_progress([PipelineProgress("report-rates", now_ms(), "running", answer=answer)])
     assert JobRequest.objects.get().status == "done"
     assert "epoch 1 is deleted" in body(admin)
 
@@ -139,7 +140,10 @@ def test_the_materialiser_counts_what_it_cannot_read() -> None:
     good = encode_pipeline(PipelineProgress("report-rates", 1, "running"))
     values = [good, b"{", good.replace(b"report-rates", b"a" * 101)]
     batch = sort_out(
-        [Message(topics.pipelines, 0, at, 1, b"k", value, ()) for at, value in enumerate(values)],
+        [
+            ConsumerRecord(topics.pipelines, 0, at, 1, b"k", value, ())
+            for at, value in enumerate(values)
+        ],
         topics,
     )
     assert [record.name for record in batch.pipelines] == ["report-rates"]
@@ -149,7 +153,7 @@ def test_the_materialiser_counts_what_it_cannot_read() -> None:
 
 def test_no_more_pipelines_are_kept_than_may_be() -> None:
     names = [f"p{number}" for number in range(MOST_PIPELINES + 5)]
-    take_in([PipelineProgress(name, 1, "running") for name in names])
+    ingest_pipeline_progress([PipelineProgress(name, 1, "running") for name in names])
     assert PipelineStatus.objects.count() == MOST_PIPELINES
-    take_in([PipelineProgress("p0", 2, "stopped")])
+    ingest_pipeline_progress([PipelineProgress("p0", 2, "stopped")])
     assert PipelineStatus.objects.get(name="p0").status == "stopped"

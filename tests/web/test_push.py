@@ -23,15 +23,20 @@ from push_service import Browser, PushService, checked_claims, push_service
 from pydantic import SecretStr
 from web_fixtures import forget_limits, logged_in, make_user
 
-from dashboard.audit.models import AuditEntry
-from dashboard.core.outbound import Refused
-from dashboard.core.times import now_ms
-from dashboard.incidents.models import Incident
-from dashboard.notifications.channels import Undelivered
-from dashboard.notifications.models import Group, GroupIncident, Message, Rule
-from dashboard.push import delivery, subscriptions
-from dashboard.push.kind import PushKind, page_of
-from dashboard.push.models import PushSubscription
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.outbound import AddressRefused
+from dashboard.core.common.times import now_ms
+from dashboard.notify.notifications import push
+from dashboard.notify.notifications.channels import Undelivered
+from dashboard.notify.notifications.models import (
+    Group,
+    GroupIncident,
+    Message,
+    PushSubscription,
+    Rule,
+)
+from dashboard.notify.notifications.push import PushKind, page_of
+from dashboard.watch.incidents.models import Incident
 
 pytestmark = pytest.mark.django_db
 
@@ -50,7 +55,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[PushService]:
 
 def subscribe(user: User, endpoint: str, browser: Browser | None = None) -> PushSubscription:
     keys = (browser or Browser()).subscription(endpoint)
-    return subscriptions.subscribe(user, **keys, agent="Firefox/130 Linux", now=now_ms()).row
+    return push.subscribe(user, **keys, agent="Firefox/130 Linux", now=now_ms()).row
 
 
 def message(user: User, **fields: object) -> Message:
@@ -75,7 +80,7 @@ def test_a_message_is_read_by_its_browser_alone_and_signed(service: PushService,
     }
     with pytest.raises(http_ece.ECEException):
         Browser().read(came.body)
-    assert checked_claims(came, delivery.public_key())["aud"] == service.origin
+    assert checked_claims(came, push.public_key())["aud"] == service.origin
     assert came.headers["Topic"] == sent.pk.hex
     assert (came.headers["Content-Encoding"], came.path) == ("aes128gcm", "/olga")
 
@@ -127,8 +132,8 @@ def test_a_long_message_still_fits(service: PushService, user: User):
 
 def test_our_own_network_is_not_called(user: User):
     row = subscribe(user, "http://127.0.0.1:8000/admin")
-    with pytest.raises(Refused):
-        delivery.send(row, b"{}", "x")
+    with pytest.raises(AddressRefused):
+        push.send(row, b"{}", "x")
     with pytest.raises(Undelivered, match="private network"):
         PushKind().deliver(message(user))
 
@@ -143,8 +148,8 @@ def test_nobody_who_is_deactivated_is_reached(service: PushService, user: User):
 
 
 def test_the_key_is_made_once_and_is_its_users_alone(user: User):
-    assert delivery.public_key() == delivery.public_key()
-    path = settings.TALLYBOARD.data_dir / delivery.FILE
+    assert push.public_key() == push.public_key()
+    path = settings.TALLYBOARD.data_dir / push.FILE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert b"PRIVATE KEY" in path.read_bytes()
 
@@ -162,7 +167,7 @@ def test_a_key_that_is_configured_signs_in_each_process(
     [came] = service.came
     raw = key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     own = urlsafe_b64encode(raw).decode().rstrip("=")
-    assert delivery.public_key() == own
+    assert push.public_key() == own
     assert checked_claims(came, own)["aud"] == service.origin
     assert not (tmp_path / "own").exists()
 
@@ -203,7 +208,7 @@ def test_a_browser_is_subscribed_listed_and_removed(client: Client, user: User):
     body = client.get(PAGE).content.decode()
     assert "Firefox on Linux" in body
     assert f'data-endpoint="{ELSEWHERE}"' in body
-    assert f'data-key="{delivery.public_key()}"' in body
+    assert f'data-key="{push.public_key()}"' in body
     client.post(f"{PAGE}remove/", {"browser": row.pk})
     assert not PushSubscription.objects.exists()
 
@@ -251,7 +256,7 @@ def test_what_is_no_subscription_is_refused(client: Client, field: str, value: s
 
 
 def test_a_user_has_so_many_browsers_and_no_more(client: Client, user: User):
-    for number in range(subscriptions.MOST):
+    for number in range(push.MOST):
         subscribe(user, f"{ELSEWHERE}/{number}")
     forget_limits()
     answer = client.post(PAGE, Browser().subscription(ELSEWHERE))

@@ -14,17 +14,17 @@ from hostile import calm, text
 from web_fixtures import make_user, show
 from world import World
 
-from dashboard.audit.models import AuditEntry
-from dashboard.checkpoints.models import FoldSnapshot, LogBound
-from dashboard.core.retention import apply_all
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.job.ingestion import take_in
-from dashboard.job.models import BucketStatus, JobRequest
-from dashboard.reconciliation.log_bounds import dump
-from dashboard.replays import models, tasks, verification
-from dashboard.replays.models import Replay
-from wire.job import Answer, Control, Heartbeat, Progress, decode_control
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.retention import apply_all
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.ingestion import ingest_progress
+from dashboard.core.job.models import BucketStatus, JobRequest
+from dashboard.core.rules.log_replay import dump
+from dashboard.core.states.models import FoldSnapshot, LogBound
+from dashboard.operate.requests import models, tasks
+from dashboard.operate.requests.models import Replay
+from wire.job import Control, Heartbeat, JobAnswer, QueryReport, decode_control
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +59,7 @@ def beat(scenario: str, at: int, epoch: int = 3, offset: int = 9) -> None:
 
 
 def tell(**more: Any) -> None:
-    take_in([Progress("kernel", now_ms(), "running", 3, since=now_ms(), **more)])
+    ingest_progress([QueryReport("kernel", now_ms(), "running", 3, since=now_ms(), **more)])
 
 
 def ends(world: World, scenario: str, at: int = 0) -> int:
@@ -128,7 +128,7 @@ def test_from_the_beginning_everything_is_read(client: Client, world: World) -> 
 
 def test_the_rate_is_that_of_the_last_catching_up(client: Client) -> None:
     batch = {"numInputRows": 50_000, "processedRowsPerSecond": 1.5}
-    take_in([Progress("kernel", now_ms(), "catching-up", 3, batch=batch)])
+    ingest_progress([QueryReport("kernel", now_ms(), "catching-up", 3, batch=batch)])
     tell()
     body = plain(review(client))
     assert "reads 1.5 records/s, as when it last caught up" in body
@@ -264,15 +264,15 @@ def test_it_is_followed_to_its_end(client: Client, world: World) -> None:
     left = scenarios()["attack"].partitions * (ends(world, "attack") - 10)
     assert f"{left} of {total} records left" in body
     assert "orders/0 100 %, 0 left" in body
-    assert verification.due(now_ms()) == []
+    assert tasks.due(now_ms()) == []
     answer(sent.id, "done", "epoch 4: 30 records in 2 s")
     assert "epoch 4: 30 records in 2 s" in followed(client)
     assert "The worker compares it" in followed(client)
 
 
 def answer(id_: str, outcome: Any, why: str = "") -> None:
-    told = Answer(id_, "rebuild", outcome, why)
-    take_in([Progress("kernel", now_ms(), "running", 4, answer=told)])
+    told = JobAnswer(id_, "rebuild", outcome, why)
+    ingest_progress([QueryReport("kernel", now_ms(), "running", 4, answer=told)])
 
 
 def followed(client: Client) -> str:
@@ -302,25 +302,25 @@ def test_one_that_the_job_does_not_answer_is_over(client: Client) -> None:
     said = followed(client)
     assert "unanswered" in said
     assert "records left" not in said
-    assert verification.due(now_ms()) == []
+    assert tasks.due(now_ms()) == []
 
 
 def test_it_is_compared_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     row = ended()
-    assert verification.due(now_ms()) == [row]
-    assert verification.claim(row, now_ms())
-    assert not verification.claim(row, now_ms())
-    assert verification.due(now_ms()) == []
-    assert verification.due(now_ms() + verification.GIVEN_UP_MS + 1000) == [row]
+    assert tasks.due(now_ms()) == [row]
+    assert tasks.claim(row, now_ms())
+    assert not tasks.claim(row, now_ms())
+    assert tasks.due(now_ms()) == []
+    assert tasks.due(now_ms() + tasks.GIVEN_UP_MS + 1000) == [row]
     found = {"reconcile": "done", "records": 1234, "compared": 56, "unjudged": 0}
-    monkeypatch.setattr(verification, "_compare", lambda _row: {**found, "differences": 0})
-    verification.compare(row.pk)
+    monkeypatch.setattr(tasks, "_compare", lambda _row: {**found, "differences": 0})
+    tasks.compare(row.pk)
     assert "agrees Compared with the log: 1,234 records, 56 assets, 0 differences" in followed(
         client
     )
     judged = {**found, "differences": 2, "trouble": "attack/<b>: differs"}
-    monkeypatch.setattr(verification, "_compare", lambda _row: judged)
-    verification.compare(row.pk)
+    monkeypatch.setattr(tasks, "_compare", lambda _row: judged)
+    tasks.compare(row.pk)
     assert "2 differences" in followed(client)
     assert "attack/<b>: differs" in followed(client)
 
@@ -330,8 +330,8 @@ def test_a_comparison_that_fails_says_why(client: Client, monkeypatch: pytest.Mo
         raise OSError("no snapshots")
 
     row = ended()
-    monkeypatch.setattr(verification, "_compare", fail)
-    assert verification.compare(row.pk).reconcile == "failed"
+    monkeypatch.setattr(tasks, "_compare", fail)
+    assert tasks.compare(row.pk).reconcile == "failed"
     assert "It could not be compared: OSError: no snapshots" in followed(client)
 
 
@@ -341,8 +341,8 @@ def test_the_worker_starts_a_comparison_and_forgets_old_replays(
     started: list[list[str]] = []
     monkeypatch.setattr(tasks.subprocess, "Popen", started.append)
     row, old = ended(), ended()
-    Replay.objects.filter(pk=old.pk).update(asked_at=now_ms() - models.KEPT_MS - HOUR)
-    assert apply_all(models.KEPT, now_ms()) == 1
+    Replay.objects.filter(pk=old.pk).update(asked_at=now_ms() - models.REPLAYS_KEPT_MS - HOUR)
+    assert apply_all(models.REPLAYS_KEPT, now_ms()) == 1
     assert (tasks.judge_ended(), tasks.judge_ended()) == (1, 0)
     assert [command[2:] for command in started] == [["judge_replay", str(row.pk)]]
 

@@ -9,15 +9,15 @@ from django.contrib.auth.models import User
 from django.test import Client
 from web_fixtures import error_of
 
-from dashboard.audit.models import AuditEntry
-from dashboard.core.retention import Retention
-from dashboard.core.times import DAY_MS, now_ms
-from dashboard.incidents.models import Incident
-from dashboard.notifications.models import SENT, Message
-from dashboard.retention.models import Period, Remainder
-from dashboard.retention.periods import adjustable, set_period
-from dashboard.retention.tasks import apply_retention
-from dashboard.states.models import Transition
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.retention import Retention
+from dashboard.core.common.times import DAY_MS, now_ms
+from dashboard.core.states.models import Transition
+from dashboard.notify.notifications.models import SENT, Message
+from dashboard.operate.administration.models import Period, Remainder
+from dashboard.operate.administration.retention import adjustable, set_period
+from dashboard.operate.administration.tasks import apply_retention
+from dashboard.watch.incidents.models import Incident
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("admin")]
 

@@ -15,20 +15,20 @@ from hostile import calm, text
 from web_fixtures import logged_in_as, show
 
 from bus.memory import MemoryBus
-from dashboard.agents.mutes import dump
-from dashboard.audit.models import AuditEntry as Entry
-from dashboard.core.kafka_gateway import Gateway
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.job.ingestion import take_in as take_in_asks
-from dashboard.job.models import BucketStatus, JobProgress, JobRequest
-from dashboard.job.requests import REQUESTS
-from dashboard.rules.active_rule import as_carried, in_force
-from dashboard.rules.ingestion import RECORDS_KEPT, take_in
-from dashboard.rules.models import CarriedScenario, RuleChange, RuleRecord
+from dashboard.core.audit.models import AuditEntry as Entry
+from dashboard.core.common.kafka import Gateway
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.ingestion import ingest_progress as take_in_asks
+from dashboard.core.job.models import BucketStatus, JobProgress, JobRequest
+from dashboard.core.job.requests import REQUEST_LIMIT
+from dashboard.core.rules.active_rule import as_carried, in_force
+from dashboard.core.rules.ingestion import RECORDS_KEPT, ingest_rules
+from dashboard.core.rules.models import CarriedScenario, RuleChange, RuleRecord
+from dashboard.watch.agents.mutes import dump
 from domain.overlay import canonical, digest, overlaid, overlay_text
 from domain.scenario_parser import scenario_from_plain
-from wire.job import Answer, Carried, Control, Heartbeat, Overlay, Progress, decode_control
+from wire.job import Carried, Control, Heartbeat, JobAnswer, Overlay, QueryReport, decode_control
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 
@@ -50,7 +50,7 @@ def tell(keys: Any = None, offset: int = 10, name: str = "attack", **more: Any) 
         offsets=more.pop("offsets", dict.fromkeys(range(4), offset)),
         **more,
     )
-    take_in([Progress("kernel", now_ms(), "running", 3, carried=told)])
+    ingest_rules([QueryReport("kernel", now_ms(), "running", 3, carried=told)])
     return told
 
 
@@ -277,9 +277,9 @@ def test_an_admin_changes_a_rule_and_follows_it(admin: Client, gateway: Gateway)
     ]
     assert "sent, waiting for the job" in body(admin)
     for outcome, why in (("accepted", ""), ("done", "attack: electorate = 6")):
-        answered = Answer(str(ask.pk), "rule", outcome, why)  # type: ignore[arg-type]
-        record = Progress("kernel", now_ms(), "running", 3, answer=answered)
-        take_in([record])
+        answered = JobAnswer(str(ask.pk), "rule", outcome, why)  # type: ignore[arg-type]
+        record = QueryReport("kernel", now_ms(), "running", 3, answer=answered)
+        ingest_rules([record])
         take_in_asks([record])
     tell(keys, offset=40)
     page = body(admin)
@@ -414,16 +414,16 @@ def test_changes_are_limited(admin: Client, gateway: Gateway):
     reviewed = review(admin, min_voters="3")
     statuses = [
         confirm(admin, reviewed, id=str(uuid.uuid4())).status_code
-        for _ in range(REQUESTS.count + 1)
+        for _ in range(REQUEST_LIMIT.count + 1)
     ]
     assert statuses.count(429) == 1
-    assert len(asks_in(gateway)) == RuleChange.objects.count() == REQUESTS.count
+    assert len(asks_in(gateway)) == RuleChange.objects.count() == REQUEST_LIMIT.count
 
 
 def test_a_kafka_that_does_not_answer_is_told(
     admin: Client, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("dashboard.core.kafka_delivery.REACH_S", 0.1)
+    monkeypatch.setattr("dashboard.core.common.kafka.REACH_S", 0.1)
     tell()
     reviewed = review(admin, min_voters="3")
     assert isinstance(gateway.bus, MemoryBus)
@@ -479,7 +479,7 @@ def test_hostile_texts(text: str):
 
 def test_what_the_job_tells_is_no_word_on_its_status():
     told = tell()
-    take_in_asks([Progress("kernel", 1, "running", 3, carried=told)])
+    take_in_asks([QueryReport("kernel", 1, "running", 3, carried=told)])
     assert not JobProgress.objects.exists()
 
 
@@ -493,8 +493,10 @@ def test_what_cannot_be_read_is_passed_over():
     ]
     for changes in wrong:
         parts = {name: getattr(told, name) for name in Carried.__struct_fields__} | changes
-        take_in([Progress("kernel", 1, "running", 3, carried=Carried(**parts))])
-    take_in([Progress("kernel", 1, "running", 3, answer=Answer("no uuid", "rule", "done"))])
+        ingest_rules([QueryReport("kernel", 1, "running", 3, carried=Carried(**parts))])
+    ingest_rules(
+        [QueryReport("kernel", 1, "running", 3, answer=JobAnswer("no uuid", "rule", "done"))]
+    )
     assert CarriedScenario.objects.get().version == told.version
     assert RuleRecord.objects.count() == 4
 

@@ -12,17 +12,17 @@ from django.test import Client
 from web_fixtures import bearer, error_of, logged_in_as
 from world import World
 
-from dashboard.audit.models import AuditEntry
-from dashboard.bulk import execution, run_views
-from dashboard.bulk.models import Run
-from dashboard.commands import forms
-from dashboard.commands.models import Command as Row
-from dashboard.core.bidi import isolated
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import MINUTE_MS, now_ms
-from dashboard.schedules.models import ScheduledTask
-from dashboard.states.models import Transition
-from dashboard.states.newest import record_of
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.text import isolated
+from dashboard.core.common.times import MINUTE_MS, now_ms
+from dashboard.core.states.models import Transition
+from dashboard.core.states.stores import record_of
+from dashboard.watch.bulk import execution, views
+from dashboard.watch.bulk.models import Run
+from dashboard.watch.commands import forms
+from dashboard.watch.commands.models import Command as Row
+from dashboard.watch.commands.models import ScheduledTask
 from domain.records import Schedule
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
@@ -357,7 +357,7 @@ def test_a_manager_looks_on(attacked: World):
 def test_a_run_schedules_for_many(attacked: World, client: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(execution, "PATIENCE_S", 0.0)
     monkeypatch.setattr(execution, "QUIET_S", 0.0)
-    monkeypatch.setattr(run_views, "wake", lambda task: None)
+    monkeypatch.setattr(views, "wake", lambda task: None)
     attacked.report("mail", "suspicious")
     attacked.write()
     data = {

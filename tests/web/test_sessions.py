@@ -26,12 +26,11 @@ from django.utils import timezone
 from pydantic import SecretStr
 from web_fixtures import make_user
 
-from dashboard.accounts import sessions
-from dashboard.accounts.encryption import NoKey, seal, unseal
-from dashboard.accounts.session_store import BEGUN, SessionStore, filed_under
-from dashboard.accounts.sessions import forget_ended, places
-from dashboard.audit.models import AuditEntry
-from dashboard.live.session_checks import access_of
+from dashboard.board.live.admission import access_of
+from dashboard.core.accounts import sessions
+from dashboard.core.accounts.encryption import NoKey, seal, unseal
+from dashboard.core.accounts.sessions import BEGUN, SessionStore, filed_under, forget_ended, places
+from dashboard.core.audit.models import AuditEntry
 
 pytestmark = pytest.mark.django_db
 
@@ -236,7 +235,7 @@ def begun(client: Client, ago_s: float) -> None:
 @pytest.fixture
 def each_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each use is noted, where otherwise one in a while is."""
-    monkeypatch.setattr(sessions.Seen, "due", lambda _seen, _key: True)
+    monkeypatch.setattr(sessions.SessionUses, "due", lambda _seen, _key: True)
 
 
 def test_a_session_that_rests_ends(client: Client):
@@ -307,7 +306,7 @@ def test_use_is_noted_often_enough_for_a_short_rest(settings, monkeypatch: pytes
     settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"session_idle_s": 60})
     now = [1000.0]
     monkeypatch.setattr(sessions.time, "monotonic", lambda: now[0])
-    seen = sessions.Seen()
+    seen = sessions.SessionUses()
     assert seen.due("key")
     assert not seen.due("key")
     now[0] += 15

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from web_fixtures import make_user
 
-from dashboard.core.navigation import GROUPS
+from dashboard.core.common.navigation import GROUPS
 
 pytestmark = pytest.mark.django_db
 

@@ -13,17 +13,17 @@ from django.test import Client
 from web_fixtures import make_user
 from world import World
 
-from bus.base import Message
-from dashboard.agents import mutes
-from dashboard.audit.log import Actor
-from dashboard.audit.models import AuditEntry
-from dashboard.board.log_records import show
-from dashboard.commands import submission
-from dashboard.core import kafka_gateway as gateways
-from dashboard.dead_letters.ingestion import take_in
-from dashboard.dead_letters.models import REDRIVEN, DeadLetter
-from dashboard.job import requests
-from dashboard.reconciliation.partition_replay import Replay
+from bus.base import ConsumerRecord
+from dashboard.board.assets.log_records import show
+from dashboard.core.audit.log import Actor
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common import kafka
+from dashboard.core.job import requests
+from dashboard.core.rules.log_replay import PartitionReplay
+from dashboard.operate.dead_letters.ingestion import ingest_letters
+from dashboard.operate.dead_letters.models import REDRIVEN, DeadLetter
+from dashboard.watch.agents import mutes
+from dashboard.watch.commands import submission
 from domain.records import Command, Mute
 from domain.scenario_parser import scenario_from_plain
 from wire.keys import KeyFile, Ring
@@ -37,7 +37,7 @@ ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 FORGED = encode_command(Command("purge", "shop", ID, "admin", "trust me"))
 
 
-def log_of(world: World, topic: str, kinds: tuple[bytes, ...]) -> list[Message]:
+def log_of(world: World, topic: str, kinds: tuple[bytes, ...]) -> list[ConsumerRecord]:
     """The records of a topic that are of these kinds."""
     edges = world.bus.offsets([topic])
     messages = world.bus.reader(dict.fromkeys(edges, 0)).poll(0, 100_000)
@@ -46,8 +46,8 @@ def log_of(world: World, topic: str, kinds: tuple[bytes, ...]) -> list[Message]:
     ]
 
 
-def faults(messages: list[Message]) -> list[str | None]:
-    return [gateways.trust(m.topic).fault(m.key, m.value or b"", m.timestamp) for m in messages]
+def faults(messages: list[ConsumerRecord]) -> list[str | None]:
+    return [kafka.trust(m.topic).fault(m.key, m.value or b"", m.timestamp) for m in messages]
 
 
 def pin(asset: str = "shop") -> Command:
@@ -55,7 +55,7 @@ def pin(asset: str = "shop") -> Command:
 
 
 def test_commands_mutes_and_asks_are_signed(world: World) -> None:
-    user, rule, now = make_user("admin"), world.job.scenarios["attack"], gateways.now_ms()
+    user, rule, now = make_user("admin"), world.job.scenarios["attack"], kafka.now_ms()
     actor = Actor(user.pk, user.username, "admin", "page")
     by = submission.Submitter(user, actor, "form")
     submission.submit(rule, replace(pin(), user="admin"), by)
@@ -89,7 +89,7 @@ def refused_letter() -> DeadLetter:
     """That the forged record was refused."""
     return DeadLetter(
         reason=UNSIGNED, scenario="attack", topic=TOPIC, partition=partition_of(b"shop", 4),
-        offset=0, appended_at=gateways.now_ms(), key=b"shop", value=FORGED, headers="[]",
+        offset=0, appended_at=kafka.now_ms(), key=b"shop", value=FORGED, headers="[]",
         size=len(FORGED), whole=True, asset="shop", dead_partition=0, dead_offset=0, noted_at=1,
         told_offset=0,
     )  # fmt: skip
@@ -97,7 +97,7 @@ def refused_letter() -> DeadLetter:
 
 def test_a_redrive_signs_what_an_admin_words_and_nothing_else(world: World, admin: Client) -> None:
     world.gateway.producer().send_and_wait(TOPIC, b"shop", FORGED)
-    take_in([refused_letter()])
+    ingest_letters([refused_letter()])
     url = f"/dead-letters/{DeadLetter.objects.get().pk}/"
     refused = admin.post(f"{url}redrive/", {"key": "shop", "value": FORGED.decode()})
     assert refused.status_code == 422
@@ -111,8 +111,8 @@ def test_a_redrive_signs_what_an_admin_words_and_nothing_else(world: World, admi
 
 def test_who_reads_the_log_again_refuses_what_the_job_refused(world: World) -> None:
     rule = world.job.scenarios["attack"]
-    signer, replay = world.gateway.signer, Replay("attack", 0, 1)
-    now = gateways.now_ms()
+    signer, replay = world.gateway.signer, PartitionReplay("attack", 0, 1)
+    now = kafka.now_ms()
     values = [
         (None, signer.sign(encode_scenario(rule), TOPIC, None)),
         (b"shop", FORGED),
@@ -121,7 +121,7 @@ def test_who_reads_the_log_again_refuses_what_the_job_refused(world: World) -> N
         (b"shop", FORGED),
     ]
     for offset, (key, value) in enumerate(values):
-        replay.feed(Message(TOPIC, 0, offset, now, key, value, ()))
+        replay.feed(ConsumerRecord(TOPIC, 0, offset, now, key, value, ()))
     [last] = replay.last.values()
     assert (last.cause.type, last.version.offset) == ("set", 2)
     assert replay.bucket is not None
@@ -131,10 +131,12 @@ def test_who_reads_the_log_again_refuses_what_the_job_refused(world: World) -> N
 def test_the_page_of_a_record_says_that_it_bears_none_and_that_it_was_refused(
     world: World,
 ) -> None:
-    message = Message(TOPIC, partition_of(b"shop", 4), 0, gateways.now_ms(), b"shop", FORGED, ())
+    message = ConsumerRecord(
+        TOPIC, partition_of(b"shop", 4), 0, kafka.now_ms(), b"shop", FORGED, ()
+    )
     assert show(message, 4).facts[-1] == ("signature", "none")
     assert not show(message, 4).refused  # as its rule took it
-    take_in([refused_letter()])
+    ingest_letters([refused_letter()])
     assert show(message, 4).refused
 
 

@@ -11,13 +11,13 @@ from django.db import connection
 from django.test import Client
 from world import World
 
-from dashboard.bulk import stale_assets
-from dashboard.bulk.models import Run
-from dashboard.bulk.stale_assets import Reason
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.states.models import AssetState
-from dashboard.states.record_rows import quarter_of
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.rows import quarter_of
+from dashboard.watch.bulk import forms
+from dashboard.watch.bulk.forms import Reason
+from dashboard.watch.bulk.models import Run
 from domain.records import Report
 
 pytestmark = pytest.mark.django_db
@@ -27,8 +27,8 @@ MINUTE = 60_000
 
 
 def found(reason: Reason, age: int, now: int, scenario: str = "attack") -> list[str]:
-    page = stale_assets.page(scenarios()[scenario], reason, age, now)
-    total = stale_assets.count(scenarios()[scenario], reason, age, now)
+    page = forms.page(scenarios()[scenario], reason, age, now)
+    total = forms.count(scenarios()[scenario], reason, age, now)
     assert total.n == len(page.rows)
     return [line.asset for line in page.rows]
 
@@ -57,11 +57,11 @@ def test_a_silent_agent_tells_when_it_last_reported(world: World) -> None:
     world.report("a", "clear", "waf-2")
     world.later(70_000)  # the first has fallen silent
     world.write()
-    line = stale_assets.page(scenarios()["attack"], "silent", 0, world.bus._clock()).rows[0]
+    line = forms.page(scenarios()["attack"], "silent", 0, world.bus._clock()).rows[0]
     assert (line.agents, line.reported_at) == (1, line.record.votes[1].time)
     world.later(60_000)
     world.write()
-    line = stale_assets.page(scenarios()["attack"], "voteless", HOUR, world.bus._clock()).rows[0]
+    line = forms.page(scenarios()["attack"], "voteless", HOUR, world.bus._clock()).rows[0]
     first, second = line.record.votes
     assert None not in (first.silent, second.silent)
     assert (line.agents, line.reported_at, line.last_known) == (0, None, second.time)
@@ -77,7 +77,7 @@ def test_a_users_vote_is_no_report(world: World) -> None:
 def test_page_after_page_until_there_is_none(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stale_assets, "PAGE", 2)
+    monkeypatch.setattr(forms, "PAGE", 2)
     for n in range(3):
         world.report(f"expired-{n}", "clear")
     world.later(20 * MINUTE)
@@ -86,7 +86,7 @@ def test_page_after_page_until_there_is_none(
     earlier = now_ms() - 3 * HOUR
     rows = AssetState.objects.filter(asset="silent")
     rows.update(reported_at=earlier, reported_in=quarter_of(earlier))
-    monkeypatch.setattr("dashboard.bulk.stale_views.now_ms", lambda: now_ms() + 4 * HOUR)
+    monkeypatch.setattr("dashboard.watch.bulk.views.now_ms", lambda: now_ms() + 4 * HOUR)
     shown, address = [], "/stale/?why=silent&n=2&unit=hours"
     while address:
         body = client.get(address).content.decode()
@@ -146,9 +146,9 @@ def test_it_is_read_by_an_index(world: World) -> None:
     if connection.vendor != "sqlite":
         pytest.skip("SQLite's plan")
     for reason in ("silent", "voteless"):
-        for each in stale_assets.ranges(scenarios()["attack"], reason, HOUR, now_ms()):
+        for each in forms.ranges(scenarios()["attack"], reason, HOUR, now_ms()):
             index = "voteless" if each.order.column == "voteless_in" else "last_reports"
             assert index in each.rows.order_by(each.order.column, "pk")[:100].explain()
             assert index in each.rows.order_by().values("pk")[:9].explain()
-    (pinned,) = stale_assets.ranges(scenarios()["attack"], "pinned", HOUR, now_ms())
+    (pinned,) = forms.ranges(scenarios()["attack"], "pinned", HOUR, now_ms())
     assert "overrides" in pinned.rows.explain()

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from web_fixtures import commands_sent, make_user
 from world import World
 
-from dashboard.commands.models import Command as Row
-from dashboard.commands.stale_forms import Sight, changes, moved_on, read_sight
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.job.models import BucketStatus
-from dashboard.live.shared_live_view import live_view
-from dashboard.states.models import AssetState
+from dashboard.board.live.live_view import live_view
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.states.models import AssetState
+from dashboard.watch.commands.models import Command as Row
+from dashboard.watch.commands.stale_forms import SeenAsset, changes, moved_on, read_sight
 from domain.version import Version
 from wire.sink import StateValue
 
@@ -312,13 +312,13 @@ def test_a_command_that_waits_for_a_job_that_is_down_says_so(client: Client, wor
 # ---- what is known to have changed ----------------------------------------------------------
 
 
-def seen_of(world: World, client: Client) -> tuple[Version, Sight | None]:
+def seen_of(world: World, client: Client) -> tuple[Version, SeenAsset | None]:
     form = opened(client, "set")
     return Version.parse(form["seen"]), read_sight(form["sight"])
 
 
 def record() -> StateValue:
-    from dashboard.states.newest import record_of
+    from dashboard.core.states.stores import record_of
 
     found = record_of("attack", ASSET)
     assert found is not None

@@ -9,16 +9,16 @@ from uuid import UUID, uuid4
 import pytest
 from django.test import Client
 
-from dashboard.bulk.models import Item, Run
-from dashboard.commands.models import Command
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import DAY_MS, HOUR_MS
-from dashboard.summaries import deeds
-from dashboard.summaries.calculation import summary
-from dashboard.summaries.figures import BulkRun, Override, Question
-from dashboard.summaries.models import Presence
-from dashboard.summaries.recorder import mark
-from dashboard.summaries.rollups import sum_up_day
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import DAY_MS, HOUR_MS
+from dashboard.notify.summaries import raw_history
+from dashboard.notify.summaries.calculation import summary
+from dashboard.notify.summaries.figures import BulkRun, OverrideSpan, Question
+from dashboard.notify.summaries.ingestion import mark
+from dashboard.notify.summaries.models import Presence
+from dashboard.notify.summaries.rollups import sum_up_day
+from dashboard.watch.bulk.models import Item, Run
+from dashboard.watch.commands.models import Command
 from domain.history.periods import Span, containing
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
@@ -49,14 +49,14 @@ def other_scenario() -> str:
 
 
 def assets_pinned(*names: str) -> list[str]:
-    return [each.asset for each in deeds.overrides(names or ["attack"], WEEK)]
+    return [each.asset for each in raw_history.overrides(names or ["attack"], WEEK)]
 
 
 def test_an_override_says_who_why_when_and_until():
     until = MONDAY + 2 * HOUR_MS
     pinned(reason="maintenance", until=until, created_at=MONDAY + HOUR_MS)
-    assert deeds.overrides(["attack"], WEEK) == (
-        Override(MONDAY + HOUR_MS, "attack", "shop", "clear", "ada", "maintenance", until),
+    assert raw_history.overrides(["attack"], WEEK) == (
+        OverrideSpan(MONDAY + HOUR_MS, "attack", "shop", "clear", "ada", "maintenance", until),
     )
 
 
@@ -73,11 +73,11 @@ def test_a_pin_that_another_command_ended_says_when(kind: str):
     ):
         pinned(**other | changes)
     pinned(until=until)
-    pin = deeds.overrides(["attack"], WEEK)[-1]
+    pin = raw_history.overrides(["attack"], WEEK)[-1]
     assert (pin.until, pin.ended) == (until, None)
     pinned(**other)
     pinned(**other | {"created_at": at + 1})
-    pin = deeds.overrides(["attack"], WEEK)[-1]
+    pin = raw_history.overrides(["attack"], WEEK)[-1]
     assert (pin.asset, pin.until, pin.ended) == ("shop", until, at)
 
 
@@ -86,9 +86,9 @@ def test_a_pin_that_a_bulk_run_released_says_when():
     run = ran(kind="release", state="")
     item = {"run": run, "asset": "shop", "command": "c", "answered_at": MONDAY + HOUR_MS}
     Item.objects.create(**item, number=0, fate="refused")
-    assert deeds.overrides(["attack"], WEEK)[0].ended is None
+    assert raw_history.overrides(["attack"], WEEK)[0].ended is None
     Item.objects.create(**item, number=1, fate="applied")
-    assert deeds.overrides(["attack"], WEEK)[0].ended == MONDAY + HOUR_MS
+    assert raw_history.overrides(["attack"], WEEK)[0].ended == MONDAY + HOUR_MS
 
 
 def test_overrides_come_newest_first_and_from_within_the_period():
@@ -98,7 +98,7 @@ def test_overrides_come_newest_first_and_from_within_the_period():
     }.items():  # fmt: skip
         pinned(asset=asset, created_at=at)
     assert assets_pinned() == ["last", "middle", "first"]
-    assert deeds.overrides_total(["attack"], WEEK) == 3
+    assert raw_history.overrides_total(["attack"], WEEK) == 3
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_overrides_come_newest_first_and_from_within_the_period():
 )
 def test_what_pinned_nothing_is_no_override(changes: dict[str, str]):
     pinned(**changes)
-    assert deeds.overrides(["attack"], WEEK) == ()
-    assert deeds.overrides_total(["attack"], WEEK) == 0
+    assert raw_history.overrides(["attack"], WEEK) == ()
+    assert raw_history.overrides_total(["attack"], WEEK) == 0
 
 
 def test_overrides_are_of_the_scenarios_that_are_asked_for():
@@ -125,15 +125,15 @@ def test_overrides_are_of_the_scenarios_that_are_asked_for():
     assert assets_pinned() == ["shop"]
     assert assets_pinned(other) == ["door"]
     assert sorted(assets_pinned("attack", other)) == ["door", "shop"]
-    assert deeds.overrides_total([other], WEEK) == 1
+    assert raw_history.overrides_total([other], WEEK) == 1
 
 
 def test_more_overrides_than_are_listed_are_counted(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(deeds, "MOST_DEEDS", 2)
+    monkeypatch.setattr(raw_history, "MOST_DEEDS", 2)
     for hour in range(3):
         pinned(asset=f"site-{hour}", created_at=MONDAY + hour * HOUR_MS)
     assert assets_pinned() == ["site-2", "site-1"]
-    assert deeds.overrides_total(["attack"], WEEK) == 3
+    assert raw_history.overrides_total(["attack"], WEEK) == 3
 
 
 def fates(run: Run, *fates: str) -> None:
@@ -149,13 +149,13 @@ def test_a_run_says_in_whose_name_why_and_how_many_it_reached():
     ]
     running = ran(matched=4, senders=senders)
     fates(running, "applied", "applied", "refused", "ready")
-    assert deeds.runs(["attack"], WEEK) == (
+    assert raw_history.runs(["attack"], WEEK) == (
         BulkRun(
             str(running.pk), MONDAY, "attack", "set", "suspicious", "grace", "a drill", 4, 2
         ),
     )  # fmt: skip
     Run.objects.update(tallies={"applied": 3, "refused": 1}, ended_at=MONDAY + HOUR_MS)
-    assert deeds.runs(["attack"], WEEK)[0].applied == 3
+    assert raw_history.runs(["attack"], WEEK)[0].applied == 3
 
 
 def test_runs_come_newest_first_by_their_start_within_the_period():
@@ -165,19 +165,19 @@ def test_runs_come_newest_first_by_their_start_within_the_period():
         ran(reason=why, started_at=MONDAY + after)
     ran(reason="prepared before", created_at=MONDAY - DAY_MS, started_at=MONDAY + DAY_MS)
     ran(reason="never started", started_at=None)
-    told = [run.reason for run in deeds.runs(["attack"], WEEK)]
+    told = [run.reason for run in raw_history.runs(["attack"], WEEK)]
     assert told == ["second", "prepared before", "first"]
-    assert deeds.runs_total(["attack"], WEEK) == 3
+    assert raw_history.runs_total(["attack"], WEEK) == 3
 
 
 def test_runs_are_of_the_scenarios_that_are_asked_for(monkeypatch: pytest.MonkeyPatch):
     other = other_scenario()
     mine, theirs = ran(), ran(scenario=other, kind="purge", state="")
-    assert [run.id for run in deeds.runs(["attack"], WEEK)] == [str(mine.pk)]
-    assert [run.id for run in deeds.runs([other], WEEK)] == [str(theirs.pk)]
-    monkeypatch.setattr(deeds, "MOST_DEEDS", 1)
-    assert len(deeds.runs(["attack", other], WEEK)) == 1
-    assert deeds.runs_total(["attack", other], WEEK) == 2
+    assert [run.id for run in raw_history.runs(["attack"], WEEK)] == [str(mine.pk)]
+    assert [run.id for run in raw_history.runs([other], WEEK)] == [str(theirs.pk)]
+    monkeypatch.setattr(raw_history, "MOST_DEEDS", 1)
+    assert len(raw_history.runs(["attack", other], WEEK)) == 1
+    assert raw_history.runs_total(["attack", other], WEEK) == 2
 
 
 def test_a_summary_and_its_page_have_them(client: Client):

@@ -33,24 +33,15 @@ from lived_month import (
 )
 from selection import examples
 
-from bus.base import Message
-from dashboard.core.scenarios import scenarios, topics
-from dashboard.incidents.models import Incident
-from dashboard.maintenance.models import Window
-from dashboard.maintenance.windows import Excluded, windows_changed
-from dashboard.materialiser.batch import sort_out
-from dashboard.materialiser.writer import write
-from dashboard.summaries import (
-    calculation,
-    kept_sums,
-    raw_history,
-    targets,
-    tasks,
-)
-from dashboard.summaries.calculation import summary
-from dashboard.summaries.figures import Delays, Figures, Question, Summary
-from dashboard.summaries.management.commands import check_summaries
-from dashboard.summaries.models import (
+from bus.base import ConsumerRecord
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.notify.summaries import calculation, raw_history, tasks
+from dashboard.notify.summaries import figures as summary_figures
+from dashboard.notify.summaries.calculation import summary
+from dashboard.notify.summaries.figures import Delays, Figures, PeriodSummary, Question
+from dashboard.notify.summaries.ingestion import mark
+from dashboard.notify.summaries.management.commands import check_summaries
+from dashboard.notify.summaries.models import (
     Alarm,
     AssetDay,
     Gap,
@@ -60,8 +51,11 @@ from dashboard.summaries.models import (
     Progress,
     TroubleSpan,
 )
-from dashboard.summaries.recorder import mark
-from dashboard.summaries.rollups import sum_up_day
+from dashboard.notify.summaries.rollups import sum_up_day
+from dashboard.serve.materialiser.batch import sort_out
+from dashboard.serve.materialiser.writer import write
+from dashboard.watch.incidents.maintenance import Excluded, windows_changed
+from dashboard.watch.incidents.models import Incident, Window
 from domain.history.periods import Period, between, containing
 from domain.scenario import Scenario
 
@@ -78,7 +72,7 @@ def lenient() -> dict[str, Scenario]:
     return scenarios() | {"attack": replace(attack, states=states)}
 
 
-def materialise(messages: list[Message], changed_at: int | None = None) -> None:
+def materialise(messages: list[ConsumerRecord], changed_at: int | None = None) -> None:
     """Write messages in portions; from `changed_at` on by the other rule."""
     for rule, portion in (
         (scenarios(), [m for m in messages if changed_at is None or m.timestamp < changed_at]),
@@ -152,7 +146,7 @@ def spans_of(period: Period, now: int) -> tuple[tuple[int, int], tuple[int, int]
     return (begin, end), (low, high)
 
 
-def check(answer: Summary, past: History, now: int, gaps: Spans = ()) -> None:
+def check(answer: PeriodSummary, past: History, now: int, gaps: Spans = ()) -> None:
     """Compare each figure of an answer about `attack`. gaps: what was not observed."""
     question = answer.question
     spans = spans_of(question.period, now)
@@ -195,7 +189,7 @@ def check_budget(figures: Figures) -> None:
         assert figures.times.availability == figures.times.good / counted
 
 
-def check_labels(answer: Summary, past: History, spans: Any, counts: Any) -> None:
+def check_labels(answer: PeriodSummary, past: History, spans: Any, counts: Any) -> None:
     if not answer.question.label:
         assert answer.labels == ()
         return
@@ -212,7 +206,7 @@ def check_labels(answer: Summary, past: History, spans: Any, counts: Any) -> Non
             assert figures.assets == len({each.asset for each in incidents})
 
 
-def check_lists(answer: Summary, past: History, spans: Any, counts: Any) -> None:
+def check_lists(answer: PeriodSummary, past: History, spans: Any, counts: Any) -> None:
     now, before = counts
     assert {each.day: each.bad for each in answer.heat if each.bad} == +now.days
     slots = {(day, hour): ms for day, row in enumerate(answer.week) for hour, ms in enumerate(row)}
@@ -305,7 +299,7 @@ def test_what_was_not_observed_counts_in_no_figure_of_time(month: Topic, name: s
     check_observed(summary(question, NOW), spans_of(question.period, NOW)[0])
 
 
-def check_observed(answer: Summary, span: tuple[int, int]) -> None:
+def check_observed(answer: PeriodSummary, span: tuple[int, int]) -> None:
     """Compare how much was observed at all hours, minute by minute."""
     first = min(Presence.objects.values_list("begin", flat=True))
     minutes = [
@@ -347,7 +341,7 @@ def test_sums_follow_what_comes_late(maintained: None):
     check(summary(question, NOW), history(topic.messages, CHANGED_AT), NOW)
 
 
-def answers(now: int) -> list[Summary]:
+def answers(now: int) -> list[PeriodSummary]:
     questions = [Question(("attack",), period, "tier") for period in PERIODS.values()]
     return [summary(question, now) for question in questions]
 
@@ -373,8 +367,8 @@ def test_any_history_is_counted_alike_at_any_time(
 ):
     now = BEGUN + hour * HOUR + minute * MINUTE
     with transactional_scope():
-        targets.set_reporting_zone(ZONE)
-        targets.set_target("attack", 99.5, SERVICE)
+        summary_figures.set_reporting_zone(ZONE)
+        summary_figures.set_target("attack", 99.5, SERVICE)
         topic = Topic()
         lived(topic, BEGUN, now, seed)
         materialise(topic.messages)
@@ -508,7 +502,7 @@ def test_a_bent_row_of_history_is_named(
 
 
 def test_a_bent_answer_is_named(summed: None, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kept_sums, "SLOW_S", 0.0)
+    monkeypatch.setattr(raw_history, "SLOW_S", 0.0)
     tasks.keep_answers(NOW)
     assert checked("--scenario", "attack")[0] == 0
     bent, *_ = KeptSum.objects.filter(key__startswith="worst").exclude(data="[]")
@@ -596,14 +590,14 @@ def test_a_window_that_is_planned_afterwards_is_cut_out(world_zone: None):
 
 @pytest.fixture
 def world_zone() -> None:
-    targets.set_reporting_zone(ZONE)
+    summary_figures.set_reporting_zone(ZONE)
 
 
 def test_the_worker_sums_up_and_keeps_what_takes_long(
     month: Topic, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tasks, "now_ms", lambda: NOW)
-    monkeypatch.setattr(kept_sums, "SLOW_S", 0.0)
+    monkeypatch.setattr(raw_history, "SLOW_S", 0.0)
     while tasks.sum_up():
         pass
     assert Progress.objects.get().summed_to == at("2026-04-01T13:00")
@@ -622,7 +616,7 @@ def test_the_worker_sums_up_and_keeps_what_takes_long(
 def test_after_a_full_hour_a_page_does_not_wait_for_the_worker(
     month: Topic, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(kept_sums, "SLOW_S", 0.0)  # whatever is calculated is kept
+    monkeypatch.setattr(raw_history, "SLOW_S", 0.0)  # whatever is calculated is kept
     acknowledge_all()
     question = Question(("attack",), containing("year", date(2026, 4, 1)))
     clock = [NOW - HOUR]

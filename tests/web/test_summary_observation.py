@@ -15,19 +15,19 @@ from django.apps import apps
 from django.db import connection
 from django.test import Client
 
-from dashboard.core import times
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS, utc_datetime
-from dashboard.digests.content import content_of
-from dashboard.incidents.models import Incident
-from dashboard.job.models import FIGURES, BucketStatus, JobSample
-from dashboard.materialiser.batch import Batch
-from dashboard.materialiser.writer import write
-from dashboard.summaries.calculation import summary
-from dashboard.summaries.figures import Question
-from dashboard.summaries.models import Gap, Presence, Progress, Target, TroubleSpan
-from dashboard.summaries.recorder import mark
-from dashboard.summaries.rollups import sum_up_day
+from dashboard.core.common import times
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, utc_datetime
+from dashboard.core.job.models import FIGURES, BucketStatus, JobSample
+from dashboard.notify.summaries.calculation import summary
+from dashboard.notify.summaries.digests import content_of
+from dashboard.notify.summaries.figures import Question
+from dashboard.notify.summaries.ingestion import mark
+from dashboard.notify.summaries.models import Gap, Presence, Progress, Target, TroubleSpan
+from dashboard.notify.summaries.rollups import sum_up_day
+from dashboard.serve.materialiser.batch import SinkBatch
+from dashboard.serve.materialiser.writer import write
+from dashboard.watch.incidents.models import Incident
 from domain.history.periods import DAY, WEEK, containing
 from wire.job import Heartbeat
 
@@ -266,10 +266,10 @@ def test_a_job_that_is_silent_now_observes_nothing(client: Client):
 
 def test_the_first_heartbeat_after_a_silence_leaves_a_gap(client: Client):
     present(MONDAY)
-    write(Batch(beats={"attack/0": beat(NOW - 5 * HOUR_MS)}), scenarios(), NOW - 5 * HOUR_MS)
+    write(SinkBatch(beats={"attack/0": beat(NOW - 5 * HOUR_MS)}), scenarios(), NOW - 5 * HOUR_MS)
     sum_up()
     for at in (NOW - 2 * HOUR_MS, NOW - 2 * HOUR_MS + 1_000, NOW - 2 * HOUR_MS + 4 * MINUTE_MS):
-        write(Batch(beats={"attack/0": beat(at)}), scenarios(), at)
+        write(SinkBatch(beats={"attack/0": beat(at)}), scenarios(), at)
     assert list(Gap.objects.values_list("scenario", "begin", "end")) == [
         ("attack", NOW - 5 * HOUR_MS, NOW - 2 * HOUR_MS)
     ]
@@ -281,7 +281,7 @@ def test_heartbeats_that_the_materialiser_reads_late_are_no_gap():
     heard(NOW - 5 * HOUR_MS)
     sum_up()  # while nothing is heard, as if the job were silent
     for at in range(NOW - 5 * HOUR_MS, NOW, 4 * MINUTE_MS):
-        write(Batch(beats={"attack/0": beat(at)}), scenarios(), NOW)
+        write(SinkBatch(beats={"attack/0": beat(at)}), scenarios(), NOW)
     assert not Gap.objects.exists()
     assert Progress.objects.get(scenario="attack").dirty_since == NOW - 5 * HOUR_MS
     sum_up()

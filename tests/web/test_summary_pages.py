@@ -15,17 +15,17 @@ from django.contrib.auth.models import User
 from django.test import Client
 from web_fixtures import logged_in, logged_in_as, make_user
 
-from dashboard.audit.models import AuditEntry
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import DAY_MS, HOUR_MS, MINUTE_MS, iso
-from dashboard.incidents import queries
-from dashboard.incidents.models import Incident
-from dashboard.labels.models import Label
-from dashboard.summaries import figures, phrases
-from dashboard.summaries.models import Alarm, Presence, ReportingZone, Target, TroubleSpan
-from dashboard.summaries.recorder import mark
-from dashboard.summaries.report import Report
-from dashboard.summaries.rollups import sum_up_day
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, iso
+from dashboard.notify.summaries import figures, phrases
+from dashboard.notify.summaries.ingestion import mark
+from dashboard.notify.summaries.models import Alarm, Presence, ReportingZone, Target, TroubleSpan
+from dashboard.notify.summaries.report import SummaryReport
+from dashboard.notify.summaries.rollups import sum_up_day
+from dashboard.watch.annotations.models import Label
+from dashboard.watch.incidents import queries
+from dashboard.watch.incidents.models import Incident
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
@@ -109,9 +109,9 @@ def test_one_sentence_says_how_the_week_went(history: None, client: Client):
 def test_figures_are_compared_in_words(history: None, client: Client):
     told = tiles(client)
     assert (told["incidents"].value, told["incidents"].note) == ("3", "on 2 assets")
-    assert told["incidents"].change == phrases.Change("2 more", "arrow-up", "worse")
+    assert told["incidents"].change == phrases.FigureTrend("2 more", "arrow-up", "worse")
     assert told["bad"].value == "3 h 25 m"
-    assert told["bad"].change == phrases.Change("2 h 35 m less", "arrow-down", "better")
+    assert told["bad"].change == phrases.FigureTrend("2 h 35 m less", "arrow-down", "better")
     assert told["acknowledged"].value == "4 m 00 s"
     assert told["cleared"].note == "95 of 100 within 2 h 00 m; 3 incidents"
     assert told["flapping"].value == told["false_alarms"].value == "1"
@@ -474,7 +474,7 @@ def test_a_percentage_is_never_rounded_up_to_the_whole(share: float | None, word
 
 
 def test_report_is_complete_without_any_history(client: Client):
-    assert Report(client.get(f"/summary/?{urlencode({'period': 'year'})}").context["found"])
+    assert SummaryReport(client.get(f"/summary/?{urlencode({'period': 'year'})}").context["found"])
 
 
 def test_the_list_and_the_figure_mean_the_same_by_flapping():

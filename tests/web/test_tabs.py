@@ -12,16 +12,16 @@ from django.test import Client
 from web_fixtures import make_user, show
 from world import World
 
-from dashboard.agents.models import Agent
-from dashboard.board import scenario_tabs
-from dashboard.core.scenarios import scenarios, topics
-from dashboard.core.times import DAY_MS, now_ms
-from dashboard.job.status import recall, troubles
-from dashboard.live import heartbeats
-from dashboard.live.entries import Entry
-from dashboard.live.shared_live_view import live_view
-from dashboard.live.tailer import Tailer
-from dashboard.states.models import AssetState, StateCount
+from dashboard.board.assets import scenario_tabs
+from dashboard.board.live import threads
+from dashboard.board.live.live_view import live_view
+from dashboard.board.live.page_filter import LiveRecord
+from dashboard.board.live.tailer import Tailer
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.times import DAY_MS, now_ms
+from dashboard.core.job.status import problems, recall
+from dashboard.core.states.models import AssetState, StateCount
+from dashboard.watch.agents.models import Agent
 from wire.job import bucket_name
 
 pytestmark = pytest.mark.django_db
@@ -125,12 +125,12 @@ def test_counts_of_a_time_when_nobody_looked_are_shown_to_nobody(admin: Client, 
     view = live_view()
     tailer = Tailer(world.bus, topics(), scenarios(), view)
     view.set_figure("attack", "counts", {"clear": 2})  # as it was when the last socket went
-    entry = Entry("new", "0000000001.0000000000000000009.0000000000", None, ("t", 0), 9)
+    entry = LiveRecord("new", "0000000001.0000000000000000009.0000000000", None, ("t", 0), 9)
     view.apply("attack", [entry], {})
     tailer._uncounted.add("attack")
     tailer.care()
     assert counts(admin.get("/job/").content.decode())["attack"] == 2
-    told = heartbeats.Beats().message("attack", 10_000)
+    told = threads.Beats().message("attack", 10_000)
     assert b'"worst":{}' in told.replace(b" ", b"")
 
 
@@ -154,7 +154,7 @@ def test_trouble_of_another_board_is_a_mark_on_its_tab_and_not_a_banner(admin: C
     for path in ("/", "/job/", "/s/attack/a/shop/"):
         assert marks(admin.get(path).content.decode()) == words, path
     assert admin.get("/tabs/").json()["board_troubles"] == words
-    beat = msgspec.json.decode(heartbeats.Beats().message("attack", now_ms()))
+    beat = msgspec.json.decode(threads.Beats().message("attack", now_ms()))
     assert (beat["board_troubles"], beat["troubles"]) == (words, [])
     assert re.search(r'id="banner"[^>]* hidden', admin.get("/").content.decode())
     orders = admin.get("/?scenario=orders").content.decode()
@@ -203,7 +203,7 @@ def test_once_somebody_reported_a_board_stands_with_the_others_for_good(
     body = admin.get("/?scenario=clients").content.decode()
     assert apart(body) == ["customers"]
     heard(now + 400 * DAY_MS)
-    told = troubles(now + 400 * DAY_MS, "clients")
+    told = problems(now + 400 * DAY_MS, "clients")
     assert [each["what"] for each in told] == ["Clients: no agent has reported"]
     assert now - 60_000 < (told[0]["since"] or 0) <= now
     assert "the pipeline login-guard is switched off" in told[0]["todo"]

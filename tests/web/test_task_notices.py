@@ -14,15 +14,12 @@ from django.db import transaction
 from django.test import Client
 from world import World
 
-from dashboard.checkpoints.models import Counted, SinkOffset
-from dashboard.core.times import HOUR_MS, MINUTE_MS, now_ms, utc_datetime
-from dashboard.labels.models import Label
-from dashboard.maintenance.models import ALL, Window
-from dashboard.notifications import task_notices
-from dashboard.notifications.decisions import RULE_OFF
-from dashboard.notifications.happenings import REPLAYED, UNKNOWN
-from dashboard.notifications.ingestion import LATE_MS
-from dashboard.notifications.models import (
+from dashboard.core.common.times import HOUR_MS, MINUTE_MS, now_ms, utc_datetime
+from dashboard.core.states.models import AssetState, EventCount, SinkOffset
+from dashboard.notify.notifications import task_notices
+from dashboard.notify.notifications.decisions import REPLAYED, RULE_OFF, UNKNOWN
+from dashboard.notify.notifications.ingestion import LATE_MS
+from dashboard.notify.notifications.models import (
     NOT_SENT,
     QUEUED,
     Channel,
@@ -32,10 +29,11 @@ from dashboard.notifications.models import (
     Rule,
     TaskNotice,
 )
-from dashboard.notifications.on_call import NOBODY
-from dashboard.notifications.task_notices import NO_RULE, TOLD, Conflict, decide_notices
-from dashboard.push.kind import page_of
-from dashboard.states.models import AssetState
+from dashboard.notify.notifications.on_call import NOBODY
+from dashboard.notify.notifications.push import page_of
+from dashboard.notify.notifications.task_notices import NO_RULE, SENT, Conflict, decide_notices
+from dashboard.watch.annotations.models import Label
+from dashboard.watch.incidents.models import ALL, Window
 from domain.notifications.machine import LIMIT, MAINTENANCE, OUTSIDE, QUIET, REASONS
 from domain.records import Schedule
 
@@ -85,7 +83,7 @@ def outcomes() -> list[str]:
 
 
 def count_of(decision: str) -> int:
-    rows = Counted.objects.filter(name="notification", topic=decision)
+    rows = EventCount.objects.filter(name="notification", topic=decision)
     return sum(rows.values_list("n", flat=True))
 
 
@@ -115,7 +113,7 @@ def test_a_task_that_notifies_tells_whom_a_rule_names(world: World):
     assert "/s/attack/a/shop/" in message.text
     assert message.payload["tasks"][0]["task"] == str(notice.task)
     assert page_of(message) == "/s/attack/a/shop/"
-    assert (outcomes(), count_of("task")) == ([TOLD], 1)
+    assert (outcomes(), count_of("task")) == ([SENT], 1)
 
 
 def test_a_run_whose_condition_is_not_met_notifies_nobody(world: World):
@@ -155,7 +153,7 @@ def test_a_rebuild_sends_nothing_again(world: World):
     rebuild(world)
     decide(HOUR_MS)
     assert AssetState.objects.filter(asset="shop").exists()
-    assert (Message.objects.count(), outcomes()) == (1, [TOLD])
+    assert (Message.objects.count(), outcomes()) == (1, [SENT])
 
 
 def test_what_comes_late_is_not_sent_and_says_so(world: World, monkeypatch: pytest.MonkeyPatch):
@@ -185,7 +183,7 @@ def test_a_run_on_which_another_worker_decided_is_left(
     told = task_notices.store_told
 
     def meanwhile(*args: Any) -> str:
-        TaskNotice.objects.update(outcome=TOLD)
+        TaskNotice.objects.update(outcome=SENT)
         return told(*args)
 
     monkeypatch.setattr(task_notices, "store_told", meanwhile)
@@ -215,7 +213,7 @@ def test_rules_with_labels_tell_of_those_assets_alone(world: World):
     rule(labels=["customer=acme"])
     notified(world, "a", "b")
     decide()
-    assert sorted(outcomes()) == [NO_RULE, TOLD]
+    assert sorted(outcomes()) == [NO_RULE, SENT]
     assert Message.objects.get(status=QUEUED).payload["tasks"][0]["asset"] == "a"
 
 
@@ -267,7 +265,7 @@ def test_quiet_hours_hold_it_until_their_end(world: World):
     decide(2 * HOUR_MS)
     assert Message.objects.filter(status=QUEUED).count() == 2
     notice.refresh_from_db()
-    assert (notice.outcome, notice.held, notice.due_at) == (TOLD, {}, None)
+    assert (notice.outcome, notice.held, notice.due_at) == (SENT, {}, None)
 
 
 def test_what_waits_for_a_rule_that_is_switched_off_is_not_sent(world: World):
@@ -322,10 +320,10 @@ def test_a_rule_that_has_sent_enough_waits(world: World):
     decide()
     notified(world, "b")
     decide()
-    assert outcomes() == [TOLD, ""]
+    assert outcomes() == [SENT, ""]
     assert Message.objects.get(status=NOT_SENT).reason == REASONS[LIMIT]
     decide(HOUR_MS + 1)
-    assert outcomes() == [TOLD, TOLD]
+    assert outcomes() == [SENT, SENT]
     assert Message.objects.filter(status=QUEUED).count() == 2
 
 

@@ -18,15 +18,15 @@ from django.utils import timezone
 from hostile import TEXTS, calm, text
 from web_fixtures import bearer, error_of, make_user
 
-from dashboard.accounts import sessions, user_management
-from dashboard.accounts.models import ApiToken, FirstPassword
-from dashboard.accounts.session_store import SessionStore
-from dashboard.accounts.user_list import holders, rights
-from dashboard.accounts.user_management import Refused
-from dashboard.audit.models import AuditEntry
-from dashboard.core.metrics import LIMITED
-from dashboard.core.roles import ALLOWED, Role, role_of
-from dashboard.live.session_checks import access_of
+from dashboard.board.live.admission import access_of
+from dashboard.core.accounts import sessions, users
+from dashboard.core.accounts.models import ApiToken, FirstPassword
+from dashboard.core.accounts.sessions import SessionStore
+from dashboard.core.accounts.users import UserChangeRefused
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.access import ALLOWED, Role, role_of
+from dashboard.core.common.metrics import LIMITED
+from dashboard.operate.administration.users import holders, rights
 
 pytestmark = pytest.mark.django_db
 
@@ -231,20 +231,20 @@ def test_nobody_does_it_to_themselves(admin, path, form, told):
 def test_the_last_active_admin_stays():
     """Also where the one who asks is no admin any more by then."""
     first, other = make_user("admin"), User.objects.create(username="second")
-    user_management.set_role(first, other, Role.ADMIN)
-    user_management.set_role(first, other, None)
+    users.set_role(first, other, Role.ADMIN)
+    users.set_role(first, other, None)
     for act in (
-        lambda: user_management.deactivate(other, first, timezone.now()),
-        lambda: user_management.set_role(other, first, Role.MANAGER),
+        lambda: users.deactivate(other, first, timezone.now()),
+        lambda: users.set_role(other, first, Role.MANAGER),
     ):
-        with pytest.raises(Refused, match="admin is the last active admin"):
+        with pytest.raises(UserChangeRefused, match="admin is the last active admin"):
             act()
-    user_management.set_role(first, other, Role.ADMIN)
-    user_management.deactivate(first, other, timezone.now())
-    with pytest.raises(Refused, match="last active admin"):
-        user_management.set_role(other, first, None)
-    user_management.reactivate(other)
-    user_management.set_role(other, first, None)
+    users.set_role(first, other, Role.ADMIN)
+    users.deactivate(first, other, timezone.now())
+    with pytest.raises(UserChangeRefused, match="last active admin"):
+        users.set_role(other, first, None)
+    users.reactivate(other)
+    users.set_role(other, first, None)
     assert role_of(User.objects.get(pk=first.pk)) is None
 
 
@@ -370,7 +370,7 @@ def test_an_admin_ends_anybodys(admin):
 
 
 def test_a_sessions_use_is_noted_once_a_minute(monkeypatch):
-    seen, clock = sessions.Seen(), [100.0]
+    seen, clock = sessions.SessionUses(), [100.0]
     monkeypatch.setattr(sessions.time, "monotonic", lambda: clock[0])
     assert [seen.due("a"), seen.due("a"), seen.due("b")] == [True, False, True]
     clock[0] += sessions.SEEN_EVERY_S
@@ -492,8 +492,8 @@ def test_a_name_is_text_wherever_it_is_shown(admin):
 
 
 def test_a_first_password_can_be_read_to_somebody():
-    password = user_management.one_time_password()
+    password = users.one_time_password()
     assert re.fullmatch("([a-z2-9]{4}-){3}[a-z2-9]{4}", password)
     assert not set("l1o0i") & set(password)
-    assert user_management.one_time_password() != password
-    assert timedelta(days=1) < user_management.GOOD_FOR < timedelta(days=31)
+    assert users.one_time_password() != password
+    assert timedelta(days=1) < users.GOOD_FOR < timedelta(days=31)

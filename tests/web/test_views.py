@@ -12,9 +12,9 @@ from django.test import Client
 from hostile import calm, text
 from web_fixtures import bearer, known_view, logged_in, make_user
 
-from dashboard.api import health
-from dashboard.core.times import now_ms
-from dashboard.topic_views.copies import STALE_MS, copies, missing_views
+from dashboard.core.common.times import now_ms
+from dashboard.operate.console.topic_copies import STALE_MS, copies, missing_views
+from dashboard.serve.api import health
 
 pytestmark = pytest.mark.django_db
 
@@ -214,13 +214,13 @@ def test_a_copy_that_nothing_was_compared_with_for_long_says_so(client, monkeypa
     known_view((b"order-1", b"1"))
     assert "out of date" not in page(client)
     late = now_ms() + STALE_MS + 1
-    monkeypatch.setattr("dashboard.topic_views.copies.now_ms", lambda: late)
+    monkeypatch.setattr("dashboard.operate.console.topic_copies.now_ms", lambda: late)
     assert "This may be out of date" in page(client)
     assert "is the broker up?" in page(client, "/views/")
 
 
 def test_without_a_declared_view_the_page_says_how_to_declare_one(client, monkeypatch):
-    monkeypatch.setattr("dashboard.topic_views.views.copies", dict)
+    monkeypatch.setattr("dashboard.operate.console.topic_views.copies", dict)
     assert "Declare one in" in page(client, "/views/")
 
 

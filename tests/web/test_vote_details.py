@@ -10,9 +10,9 @@ import pytest
 from django.test import Client
 from web_fixtures import show
 
-from dashboard.board.vote_details import EARLIEST, details_of
-from dashboard.core.times import now_ms
-from dashboard.states.newest import record_of
+from dashboard.board.assets.asset_page import EARLIEST, details_of
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.stores import record_of
 from domain.records import Vote
 
 pytestmark = pytest.mark.django_db

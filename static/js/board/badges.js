@@ -1,5 +1,5 @@
 // @ts-check
-// The marks of a row, as the server's templates make them (dashboard/states/templatetags/board.py).
+// The marks of a row, as the server's templates make them (dashboard/core/states/templatetags/board.py).
 import { both, ticking } from "../shared/clock.js";
 import { number } from "../shared/number.js";
 
@@ -31,7 +31,7 @@ const STEERS = new RegExp(`[${CONTROLS}]`, "gu");
 const TURNS = new RegExp(`[${CONTROLS}${LEFTWARDS}]`, "u");
 
 /**
- * A name for a text without markup, whatever its direction; as dashboard/core/bidi.py has it.
+ * A name for a text without markup, whatever its direction; as dashboard/core/common/text.py has it.
  *
  * @type {(name: string) => string}
  */

@@ -1,7 +1,7 @@
 // @ts-check
 // The banner: what keeps this board from being fresh. The most severe first, all in a list.
 //
-// The server tells of job, database and agents (dashboard/job/freshness.py); that this browser is
+// The server tells of job, database and agents (dashboard/core/job/freshness.py); that this browser is
 // cut off only the browser knows.
 import { announce } from "../shared/announcements.js";
 import { freeze, now, timeAt } from "../shared/clock.js";

@@ -22,7 +22,7 @@ const SORTS = {
 };
 
 /**
- * How a page stands that is sorted so, as dashboard/states/sort_orders.py has it; equals by the board.
+ * How a page stands that is sorted so, as dashboard/core/states/queries.py has it; equals by the board.
  *
  * @param {string} sort
  * @returns {(a: BoardRow, b: BoardRow) => number}

@@ -24,8 +24,8 @@ from browser_pages import (
 from django.urls import URLResolver, get_resolver
 from playwright.sync_api import Page
 
-from dashboard.core.navigation import GROUPS
-from dashboard.core.times import HOUR_MS, field_text, now_ms
+from dashboard.core.common.navigation import GROUPS
+from dashboard.core.common.times import HOUR_MS, field_text, now_ms
 from stack import Stack, wait_until
 
 PHONE, DESK = 390, 1440
@@ -127,7 +127,7 @@ def to_the_link_of_a_digest(walk: Walk) -> None:
     walk.page.goto(f"/digests/unsubscribe/{number}.{token}/")
 
 
-NEWEST_SUBSCRIPTION = "SELECT id, token FROM digests_subscription ORDER BY id DESC LIMIT 1"
+NEWEST_SUBSCRIPTION = "SELECT id, token FROM summaries_subscription ORDER BY id DESC LIMIT 1"
 
 
 def cancelled(walk: Walk) -> None:

@@ -11,15 +11,15 @@ from browser_pages import Open, live, row
 from playwright.sync_api import expect
 
 from agents.checks import load_targets
+from agents.demo.worlds import NETWORKS, SITES
 from agents.probe import variables
-from agents.worlds import NETWORKS, SITES
 from config.mailbox import Mailbox, arrived_at
 from stack import Stack, wait_until
 
 QUARTER_MS = 15 * 60_000
 TO_THE_DEMO = re.compile(rb"^X-Envelope-To: soc@demo\.invalid\r?$", re.MULTILINE)
 # With MIN, SQLite takes the other columns from the row that has it.
-FIRST_STATES = "SELECT scenario, asset, state, MIN(id) FROM board_transition GROUP BY 1, 2"
+FIRST_STATES = "SELECT scenario, asset, state, MIN(id) FROM states_transition GROUP BY 1, 2"
 
 
 def first_states(product: Stack) -> dict[tuple[str, str], str]:

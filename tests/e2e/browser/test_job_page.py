@@ -14,7 +14,7 @@ from bus.base import Producer
 from bus.kafka import KafkaBus
 from domain.records import Command
 from stack import Stack
-from wire.job import Control, Progress, encode
+from wire.job import Control, QueryReport, encode
 from wire.keys import KeyFile
 from wire.signature import Signer
 from wire.source import encode_command
@@ -52,7 +52,7 @@ def batches(producer: Producer, number: int) -> None:
             "durationMs": {"addBatch": 900, "walCommit": 20 * at},
             "state": {"numRowsUpdated": 100 + at, "memoryUsedBytes": 1_000_000},
         }
-        told = Progress("kernel", now - 10_000 * (number - at), "running", 1, batch=figures)
+        told = QueryReport("kernel", now - 10_000 * (number - at), "running", 1, batch=figures)
         producer.send_and_wait(Topics().progress, b"kernel", encode(told))
 
 

@@ -12,7 +12,7 @@ from browser_pages import Open, Send, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 from push_service import Browser
 
-from dashboard.core.times import HOUR_MS, field_text
+from dashboard.core.common.times import HOUR_MS, field_text
 from stack import Stack
 
 ARRIVES_MS = 120_000

@@ -9,14 +9,14 @@ import pytest
 from browser_pages import Open, serious, serious_in_both, too_wide_in
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard.digests.content import Lateness, content_of
-from dashboard.summaries.figures import (
+from dashboard.notify.summaries.digests import DigestDelay, content_of
+from dashboard.notify.summaries.figures import (
     Delays,
+    FigureGroup,
     Figures,
-    Group,
     Observed,
+    PeriodSummary,
     Question,
-    Summary,
     Times,
     WorstAsset,
 )
@@ -82,12 +82,12 @@ def digest() -> str:
         WorstAsset("attack", f"{'very-' * n}long-name.shop-{n}.example.org", n * HOUR, 0, n, HOUR)
         for n in range(1, 9)
     )
-    whole = Group("", "", figures(13, 36 * HOUR), figures(9, 40 * HOUR))
+    whole = FigureGroup("", "", figures(13, 36 * HOUR), figures(9, 40 * HOUR))
     question = Question(("attack",), containing(WEEK, date(2026, 11, 18)))
-    found = Summary(
+    found = PeriodSummary(
         question, "UTC", Span(0, 1), Span(0, 1), False, 1, None, None, whole, worst=worst
     )
-    late = Lateness(1_795_417_200_000, 2)
+    late = DigestDelay(1_795_417_200_000, 2)
     link = "https://board.example/digests/unsubscribe/1.abc/"
     return content_of(found, "Websites under attack", "every week", link, late).html()
 

@@ -24,8 +24,8 @@ from pathlib import Path
 
 from config.settings import load_settings
 from stack import EmbeddedBroker
-from streaming.jvm import end_spark, jvm_process
-from streaming.session import start_session
+from streaming.spark.jvm import end_spark, jvm_process
+from streaming.spark.session import start_session
 
 settings = load_settings()
 broker = EmbeddedBroker(settings.data_dir, settings.jars_dir)

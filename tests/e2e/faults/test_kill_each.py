@@ -74,7 +74,7 @@ def stack(tmp_path: Path, jars_dir: Path, victims: Victims) -> Iterator[Stack]:
 def steps_shown(stack: Stack, asset: str) -> list[str]:
     """Every state that the history has of an asset, in the order of its versions."""
     query = (
-        "select state from board_transition where kind='change' and scenario='orders' and asset=? "
+        "select state from states_transition where kind='change' and scenario='orders' and asset=? "
         "order by version"
     )
     database = sqlite3.connect(stack.data_dir / "tallyboard.sqlite3", timeout=30)

@@ -87,7 +87,7 @@ def records_read(stack: Stack) -> int:
     """How many records the pipeline has read; to be called until there are some."""
     with Visitor(stack, "warm-up/1") as warm:  # something to read
         warm.guess_token()
-    query = "select json_extract(record, '$.records') from pipelines_pipelinestatus"
+    query = "select json_extract(record, '$.records') from job_pipelinestatus"
     return sum(read or 0 for (read,) in rows(stack, query))
 
 
@@ -97,7 +97,7 @@ def name(stack: Stack, agent: str) -> str:
 
 def state(stack: Stack, agent: str) -> str | None:
     """The state of a client in the database."""
-    query = "select state from board_assetstate where scenario = 'clients' and asset = ?"
+    query = "select state from states_assetstate where scenario = 'clients' and asset = ?"
     found = rows(stack, query, name(stack, agent))
     return found[0][0] if found else None
 

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.extensive(
 )
 
 QUEUE = """
-from dashboard.core.times import now_ms
-from dashboard.notifications.outbox import Draft, Target, put
+from dashboard.core.common.times import now_ms
+from dashboard.notify.notifications.outbox import Draft, Target, put
 put(Target("mail", "soc@example.org"), Draft("test", "{subject}", "text"), now_ms())
 """
 

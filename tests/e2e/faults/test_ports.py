@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from stack import Stack, wait_until
-from streaming.gateway import MAIN_CLASS
+from streaming.spark.gateway import MAIN_CLASS
 
 pytestmark = pytest.mark.extensive(
     guard="tests/unit/test_streaming_parts.py::test_on_one_machine_spark_listens_there_alone"

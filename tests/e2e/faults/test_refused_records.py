@@ -16,7 +16,7 @@ from refused_records import Counted, Letter, Logged, all_topics, outcomes, schem
 
 from bus.base import Delivered, TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.dead_letters.diagnosis import ADVICE
+from dashboard.operate.dead_letters.diagnosis import ADVICE
 from domain.records import SCHEMA_MISMATCH, Report
 from domain.scenario_parser import load_scenarios
 from stack import ROOT, Stack, wait_until
@@ -120,7 +120,7 @@ def letters(product: Stack) -> dict[tuple[str, int, int], tuple[int, str, str]]:
     database = sqlite3.connect(product.data_dir / "tallyboard.sqlite3", timeout=30)
     try:
         rows = database.execute(
-            'select topic, "partition", "offset", id, reason, fate from deadletters_deadletter'
+            'select topic, "partition", "offset", id, reason, fate from dead_letters_deadletter'
         ).fetchall()
     finally:
         database.close()

@@ -21,7 +21,7 @@ from config import leadership
 from config.leadership import Leader
 from ops.leftovers import descendants
 from stack import ROOT, EmbeddedBroker, Stack, wait_until
-from streaming.leadership import SESSION_S
+from streaming.job.leadership import SESSION_S
 from wire.job import decode_heartbeat, decode_progress
 
 pytestmark = [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.base import Message, TopicSpec
+from bus.base import ConsumerRecord, TopicSpec
 from bus.kafka import KafkaBus
 from config.mailbox import Mailbox
 from stack import Stack, wait_until
@@ -62,7 +62,7 @@ class Shop:
     def _log(self, topic: str) -> list[bytes]:
         edges = {place: begin for place, (begin, _) in self.bus.offsets([topic]).items()}
         reader = self.bus.reader(edges)
-        log: list[Message] = []
+        log: list[ConsumerRecord] = []
         while edges and not reader.at_end():
             log += reader.poll(0.5, 10_000)
         reader.close()
@@ -78,7 +78,7 @@ class Shop:
         ends = self.bus.offsets([self.topics.product_milestones])
         wait_until(
             lambda: (
-                self._rows("select next_offset from materialiser_sinkoffset where topic = ?")
+                self._rows("select next_offset from states_sinkoffset where topic = ?")
                 == [(end,) for _, end in ends.values()]
             ),
             LONGEST_S,

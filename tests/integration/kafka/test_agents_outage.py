@@ -15,7 +15,7 @@ import pytest
 from brokers import bus_of
 
 from agents import Reporter
-from bus.base import Delivered, Message, TopicSpec
+from bus.base import ConsumerRecord, Delivered, TopicSpec
 from bus.kafka import KafkaBus
 from domain.records import Leave, Report
 from stack import EmbeddedBroker, free_port, wait_until
@@ -38,11 +38,11 @@ def own_broker(tmp_path: Path, jars_dir: Path) -> Iterator[EmbeddedBroker]:
     broker.kill()
 
 
-def log_of(bus: KafkaBus, topic: str = TOPIC) -> list[Message]:
+def log_of(bus: KafkaBus, topic: str = TOPIC) -> list[ConsumerRecord]:
     """All that the topic holds."""
     bounds = bus.offsets([topic])
     reader = bus.reader({place: begin for place, (begin, _) in bounds.items()})
-    found: list[Message] = []
+    found: list[ConsumerRecord] = []
 
     def at_end() -> bool:
         found.extend(reader.poll(0.1))
@@ -53,7 +53,7 @@ def log_of(bus: KafkaBus, topic: str = TOPIC) -> list[Message]:
     return found
 
 
-def votes(messages: list[Message]) -> dict[tuple[str, str], Report]:
+def votes(messages: list[ConsumerRecord]) -> dict[tuple[str, str], Report]:
     """Each agent's last report by its own time, the later offset at equal times."""
     last: dict[tuple[str, str], Report] = {}
     for message in messages:
@@ -67,7 +67,7 @@ def votes(messages: list[Message]) -> dict[tuple[str, str], Report]:
     return last
 
 
-def withdrawn(messages: list[Message]) -> set[tuple[str, str]]:
+def withdrawn(messages: list[ConsumerRecord]) -> set[tuple[str, str]]:
     """Of which (asset, agent) the last record is a leave."""
     last = {}
     for message in messages:
@@ -201,7 +201,7 @@ def environment(data_dir: Path, kafka_port: int) -> dict[str, str]:
     }
 
 
-COMMANDS = (["agents.simulator"], ["agents.probe", "--as", "probe-a"], ["agents.target"])
+COMMANDS = (["agents.demo.simulator"], ["agents.probe", "--as", "probe-a"], ["agents.demo.target"])
 
 
 def start(command: list[str], env: dict[str, str], log: Path) -> subprocess.Popen[bytes]:

@@ -14,10 +14,10 @@ from web_fixtures import bearer, make_user, sent
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.core import kafka_gateway
-from dashboard.core.kafka_gateway import Gateway
-from dashboard.core.scenarios import scenarios
-from dashboard.job.models import BucketStatus
+from dashboard.core.common import kafka
+from dashboard.core.common.kafka import Gateway
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.job.models import BucketStatus
 from domain.records import Report
 from wire.partitioner import partition_of
 from wire.topics import Topics
@@ -34,7 +34,7 @@ def to(broker: Any) -> Iterator[Gateway]:
     bus = KafkaBus(broker.settings().kafka_options())
     topics = Topics(f"alerts-{uuid.uuid4().hex[:8]}.")
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios().values()))
-    with kafka_gateway.use(bus, topics) as found:
+    with kafka.use(bus, topics) as found:
         yield found
 
 
@@ -94,7 +94,7 @@ def test_partitions_tell_what_the_broker_holds(to: Gateway):
 
 def test_a_broker_that_cannot_be_reached_is_said_plainly(to: Gateway):
     nowhere = KafkaBus({"bootstrap.servers": "127.0.0.1:1"})
-    with kafka_gateway.use(nowhere, to.topics):
+    with kafka.use(nowhere, to.topics):
         headers = bearer(make_user("operator"))
         told = Client().get("/api/v1/partitions", headers=headers).json()
         metrics = Client().get("/metrics", headers=headers).content.decode()

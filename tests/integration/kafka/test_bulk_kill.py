@@ -34,11 +34,11 @@ START = """
 import uuid
 from django.contrib.auth.models import Group, User
 from django.http import QueryDict
-from dashboard.bulk.forms import BulkForm
-from dashboard.bulk.review import keep
-from dashboard.bulk.run_owners import sent_as
-from dashboard.core.times import now_ms
-from dashboard.core.scenarios import scenarios
+from dashboard.watch.bulk.forms import BulkForm
+from dashboard.watch.bulk.review import keep
+from dashboard.watch.bulk.models import sent_as
+from dashboard.core.common.times import now_ms
+from dashboard.core.common.scenarios import scenarios
 user, scenario = User.objects.create(username="olga"), scenarios()["attack"]
 data = QueryDict(mutable=True)
 data.update({"id": str(uuid.uuid4()), "by": "filter", "kind": "purge", "reason": "a drill",
@@ -146,7 +146,7 @@ def sent(query: Query) -> int:
 
 
 def _shown(query: Query) -> bool:
-    return query("select count(*) from board_assetstate") == [(ASSETS,)]
+    return query("select count(*) from states_assetstate") == [(ASSETS,)]
 
 
 @pytest.mark.slow
@@ -182,6 +182,6 @@ def test_killed_in_mid_run_it_sends_the_rest_and_nothing_anew(broker, environmen
             ids.setdefault(record.asset, set()).add(record.id)
     assert len(ids) == ASSETS
     assert {len(own) for own in ids.values()} == {1}
-    assert query("select count(*) from board_assetstate where not purged") == [(0,)]
+    assert query("select count(*) from states_assetstate where not purged") == [(0,)]
     places = query("select count(distinct partition || '/' || \"offset\") from bulk_item")
     assert places == [(ASSETS,)]

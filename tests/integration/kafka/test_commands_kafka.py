@@ -14,10 +14,10 @@ from web_fixtures import bearer, commands_sent, make_user, sent
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.commands.models import Command as Row
-from dashboard.core import kafka_delivery, kafka_gateway
-from dashboard.core.kafka_gateway import Gateway
-from dashboard.core.scenarios import scenarios
+from dashboard.core.common import kafka
+from dashboard.core.common.kafka import Gateway
+from dashboard.core.common.scenarios import scenarios
+from dashboard.watch.commands.models import Command as Row
 from domain.records import Report
 from wire.partitioner import partition_of
 from wire.topics import Topics
@@ -34,7 +34,7 @@ def to(broker) -> Iterator[Gateway]:
     bus = KafkaBus(broker.settings().kafka_options())
     topics = Topics(f"commands-{uuid.uuid4().hex[:8]}.")
     bus.ensure_topics(TopicSpec(*spec) for spec in topics.specs(scenarios().values()))
-    with kafka_gateway.use(bus, topics) as found:
+    with kafka.use(bus, topics) as found:
         yield found
 
 
@@ -81,9 +81,9 @@ def test_reports_land_where_their_assets_belong(to: Gateway):
 def test_a_broker_that_cannot_be_reached_leaves_the_command_unsent(
     to: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(kafka_delivery, "REACH_S", 0.5)
+    monkeypatch.setattr(kafka, "REACH_S", 0.5)
     nowhere = KafkaBus({"bootstrap.servers": "127.0.0.1:1"})
-    with kafka_gateway.use(nowhere, to.topics):
+    with kafka.use(nowhere, to.topics):
         response = put("shop.example", bearer(make_user("operator")))
     assert response.status_code == 503
     assert response.json()["reason"] == "unsent"

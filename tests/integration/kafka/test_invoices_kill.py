@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from materialiser_process import Query, manage, materialiser, migrated, queries
 
-from agents.tills import Fleet
+from agents.demo.tills import Fleet
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from stack import EmbeddedBroker, wait_until
@@ -29,7 +29,7 @@ INVOICES, OWN = 2_000, 240
 CUSTOMERS = 12
 Invoice = dict[str, Any]
 CHANNEL = """
-from dashboard.notifications.models import Channel
+from dashboard.notify.notifications.models import Channel
 Channel.objects.create(name="Customers", kind="mail", address="c@example.org", changed_at=1)
 """
 
@@ -95,7 +95,7 @@ def address(invoice: Invoice) -> Invoice:
 
 def reached(query: Query) -> int:
     """Return how many records of both topics the database stands for."""
-    sql = f"select sum(next_offset) from materialiser_sinkoffset where topic in ({TOPICS})"
+    sql = f"select sum(next_offset) from states_sinkoffset where topic in ({TOPICS})"
     return query(sql)[0][0] or 0
 
 
@@ -146,7 +146,7 @@ def test_killed_again_and_again_each_record_counts_once(
 def check_sums(query: Query, once: list[Invoice]) -> None:
     """The sums of the database are those of the invoices, each counted once."""
     names = "sum(invoices), sum(lines), sum(revenue), sum(returns), sum(returned), sum(prime), "
-    sums = query(f"select {names} sum(delivered) from invoices_storehour")
+    sums = query(f"select {names} sum(delivered) from retail_storehour")
     back = [each for each in once if each["amount"] < 0]
     at_home = [each for each in once if each["delivery"].lower() == "home-delivery"]
     assert sums == [(
@@ -158,8 +158,6 @@ def check_sums(query: Query, once: list[Invoice]) -> None:
     stores: Counter[str] = Counter()
     for each in once:
         stores[each["store"]] += each["amount"]
-    assert (
-        dict(query("select store, sum(revenue) from invoices_storehour group by store")) == stores
-    )
+    assert dict(query("select store, sum(revenue) from retail_storehour group by store")) == stores
     points = sum(each["amount"] // 50 for each in once)
-    assert query("select sum(points) from invoices_pointshour") == [(points,)]
+    assert query("select sum(points) from retail_pointshour") == [(points,)]

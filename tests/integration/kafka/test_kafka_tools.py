@@ -19,7 +19,7 @@ from django.core.management import CommandError, call_command
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from bus.kafka_admin import KafkaAdmin
-from dashboard.audit.models import AuditEntry
+from dashboard.core.audit.models import AuditEntry
 from stack import EmbeddedBroker, free_port, wait_until
 
 SESSION_S = 6.0

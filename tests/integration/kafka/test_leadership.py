@@ -18,7 +18,7 @@ from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from config import leadership as records
 from stack import ROOT, EmbeddedBroker, wait_until
-from streaming.leadership import SESSION_S
+from streaming.job.leadership import SESSION_S
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from config.settings import PREFIX, Settings
-from ops.health import trouble
+from ops.health import process_problem
 from stack import ROOT, EmbeddedBroker, free_port, wait_until
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
@@ -108,7 +108,7 @@ def test_each_process_lives_with_what_it_is_told(
 
             def lives(name: str = name, process: subprocess.Popen[bytes] = process) -> bool:
                 assert process.poll() is None, logs[name].read_text()
-                return not trouble(told.settings(name), name)
+                return not process_problem(told.settings(name), name)
 
             wait_until(lives, 120, f"{name} gives no sign of life, see {logs[name]}")
     made = {path.name for path in folder.glob("*/*") if path.parent.name in PROCESSES}

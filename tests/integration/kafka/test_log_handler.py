@@ -19,7 +19,7 @@ from brokers import bus_of, log_of
 from snippets import all_blocks
 
 from agents import KafkaHandler
-from bus.base import Message, TopicSpec
+from bus.base import ConsumerRecord, TopicSpec
 from stack import EmbeddedBroker, wait_until
 from wire.partitioner import partition_of
 
@@ -62,7 +62,7 @@ def logger_of(handler: KafkaHandler) -> logging.Logger:
     return logger
 
 
-def number_of(message: Message) -> int:
+def number_of(message: ConsumerRecord) -> int:
     return int(json.loads(message.value or b"")["message"])
 
 

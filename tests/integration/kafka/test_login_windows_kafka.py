@@ -16,7 +16,7 @@ from login_logs import Event, client
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.core.times import utc
+from dashboard.core.common.times import utc
 from domain.login_windows import HOP_MS, begins
 from stack import ROOT, EmbeddedBroker
 from wire.topics import Topics

@@ -73,7 +73,7 @@ def query(tmp_path: Path) -> Iterator[Query]:
 
 def reached(query: Query) -> int:
     """Return how many records of the states topic the database stands for."""
-    sql = f"select sum(next_offset) from materialiser_sinkoffset where topic like '{PREFIX}attack%'"
+    sql = f"select sum(next_offset) from states_sinkoffset where topic like '{PREFIX}attack%'"
     return query(sql)[0][0] or 0
 
 
@@ -106,11 +106,11 @@ def test_killed_again_and_again_it_loses_nothing(broker, environment, query):
         assert time.monotonic() - begun < 5
     assert kills >= 2
     last = {f"site-{n}": record(n, ROUNDS - 1) for n in range(ASSETS)}
-    rows = query("select asset, record from board_assetstate order by asset")
+    rows = query("select asset, record from states_assetstate order by asset")
     assert rows == [(name, encode_state(last[name]).decode()) for name in sorted(last)]
-    told = query("select asset, state from board_transition order by asset, version")
+    told = query("select asset, state from states_transition order by asset, version")
     turns = [STATES[turn % 3] for turn in range(ROUNDS)]
     assert told == [(name, state) for name in sorted(last) for state in turns]
-    assert query("select count(*) from materialiser_divergence") == [(0,)]
-    counted = "select n from materialiser_counted where name='records' and topic like '%.attack%'"
+    assert query("select count(*) from states_divergence") == [(0,)]
+    counted = "select n from states_eventcount where name='records' and topic like '%.attack%'"
     assert query(counted) == [(total,)]

@@ -60,13 +60,13 @@ WHERE m.subject LIKE %s AND m.means = %s ORDER BY number
 """
 UNHANDLED = "SELECT count(*) FROM notifications_incidentevent WHERE handled_at IS NULL"
 STORED = {
-    "materialiser": "SELECT count(*) FROM board_assetstate WHERE asset = %s",
+    "materialiser": "SELECT count(*) FROM states_assetstate WHERE asset = %s",
     "events": "SELECT count(*) FROM notifications_incidentevent WHERE asset = %s",
 }
 SET_UP = """
-from dashboard.accounts.encryption import seal
-from dashboard.notifications.models import Channel, Rule
-from dashboard.notifications.webhook import new_secret
+from dashboard.core.accounts.encryption import seal
+from dashboard.notify.notifications.models import Channel, Rule
+from dashboard.notify.notifications.channels import new_secret
 by = {{"changed_at": 1, "username": "olga"}}
 mail = Channel.objects.create(name="mail", kind="mail", address="soc@example.org", **by)
 hook = Channel.objects.create(

@@ -18,15 +18,15 @@ from store_servers import StoreServers, redis_server
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.core.kafka_gateway import gateway, use
-from dashboard.core.scenarios import scenarios
-from dashboard.core.times import now_ms
-from dashboard.materialiser.worker import Materialiser
-from dashboard.stores.database_store import DatabaseStore
+from dashboard.core.common.kafka import gateway, use
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.stores import DatabaseStore
+from dashboard.serve.materialiser.worker import Materialiser
 from stack import EmbeddedBroker, wait_until
-from stores.base import Asset, NotReady, Order, Unreachable
+from stores.base import KeptAsset, NotReady, Order, Unreachable
 from stores.cache_store import CacheStore
-from stores.feed import Feed
+from stores.feed import TableFeed
 from stores.global_store import GlobalStore
 from stores.redis_table import RedisTable
 from stores.transformation import ORDERS
@@ -88,7 +88,7 @@ def cache_way(bus: KafkaBus, folder: Path) -> Iterator[Way]:
     topic = own_topics(bus).states("orders")
     with redis_server(folder) as url:
         table, stop = RedisTable(url, "test.", 4, ORDERS), Event()
-        keeper = Thread(target=Feed(bus, topic, table, ORDERS).run, args=(stop,))
+        keeper = Thread(target=TableFeed(bus, topic, table, ORDERS).run, args=(stop,))
         keeper.start()
         yield Way(CacheStore(table, 4, bus, topic), OrderLog(bus, topic), lambda: None)
         stop.set()
@@ -140,7 +140,7 @@ def copy_of(bus: KafkaBus, topic: str) -> GlobalStore:
     return store
 
 
-def content(store: GlobalStore) -> dict[str, Asset]:
+def content(store: GlobalStore) -> dict[str, KeptAsset]:
     """Everything that a copy shows, delivered orders too."""
     names = [f"order-{number:04d}" for number in range(60)]
     return {name: order for name in names if (order := store.get(name).asset)}
@@ -193,7 +193,7 @@ def test_a_cache_that_lost_everything_is_filled_again(bus: KafkaBus, tmp_path: P
         stop = Event()
         # Two who keep it, as two materialisers do: what one has read the other need not.
         for each in (table, other):
-            keeper = Thread(target=Feed(bus, topic, each, ORDERS).run, args=(stop,))
+            keeper = Thread(target=TableFeed(bus, topic, each, ORDERS).run, args=(stop,))
             keeper.start()
             stack.callback(keeper.join)
         stack.callback(stop.set)
@@ -214,7 +214,7 @@ def test_a_cache_answers_nothing_while_it_is_rebuilt(bus: KafkaBus, tmp_path: Pa
         for ask in (lambda: cache.get("G-1"), cache.all, cache.count):
             with pytest.raises(NotReady, match="rebuilt"):
                 ask()
-        feed = Feed(bus, topic, table, ORDERS)
+        feed = TableFeed(bus, topic, table, ORDERS)
         while not feed.ready():
             feed.step()
         assert cache.get("G-1").asset is not None

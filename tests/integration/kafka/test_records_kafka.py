@@ -14,10 +14,10 @@ from web_fixtures import forget_limits, make_user
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.board.log_records import NotShown, fetch
-from dashboard.core import kafka_gateway
-from dashboard.core.kafka_gateway import Gateway
-from dashboard.core.scenarios import scenarios
+from dashboard.board.assets.log_records import NotShown, fetch
+from dashboard.core.common import kafka
+from dashboard.core.common.kafka import Gateway
+from dashboard.core.common.scenarios import scenarios
 from domain.records import Report
 from stack import wait_until
 from wire.source import encode_report
@@ -40,7 +40,7 @@ def to(broker) -> Iterator[Gateway]:
         value = encode_report(Report("d", f"waf-{number}", "clear"))
         producer.send_and_wait(topics.reports("attack"), b"d", value, partition=1)
     producer.close()
-    with kafka_gateway.use(bus, topics) as found:
+    with kafka.use(bus, topics) as found:
         yield found
 
 

@@ -16,7 +16,14 @@ from confluent_kafka.admin import AclOperation
 from secured_broker import SecuredBroker
 
 from agents.log_handler import REFUSED, KafkaHandler
-from bus.base import LoginRefused, Message, NotPermitted, Refused, TopicPartition, TopicSpec
+from bus.base import (
+    AccessRefused,
+    ConsumerRecord,
+    LoginRefused,
+    NotPermitted,
+    TopicPartition,
+    TopicSpec,
+)
 from bus.kafka import KafkaBus
 from bus.kafka_admin import KafkaAdmin
 from bus.kafka_consumer import KafkaConsumer, Membership
@@ -85,14 +92,14 @@ def bus(secured: SecuredBroker) -> KafkaBus:
     return KafkaBus(secured.options(USER))
 
 
-def read(reader: KafkaReader, timeout_s: float = 15) -> Message:
+def read(reader: KafkaReader, timeout_s: float = 15) -> ConsumerRecord:
     """The next record, in spite of refusals meanwhile."""
-    records: list[Message] = []
+    records: list[ConsumerRecord] = []
 
     def read() -> bool:
         try:
             records.extend(reader.poll(0.2))
-        except Refused:
+        except AccessRefused:
             return False
         return bool(records)
 
@@ -104,7 +111,7 @@ def drain(reader: KafkaReader, values: list[bytes | None], total: int) -> None:
     """Read on until there are so many values, in spite of refusals meanwhile."""
 
     def whole() -> bool:
-        with suppress(Refused):
+        with suppress(AccessRefused):
             values.extend(each.value for each in reader.poll(0.2, 5))
         return len(values) >= total
 
@@ -164,7 +171,7 @@ def test_a_broker_that_is_away_refuses_nobody(secured: SecuredBroker, topic: str
     options = secured.options(USER) | {"bootstrap.servers": "127.0.0.1:1"}
     with pytest.raises(Exception, match="Local: Broker transport failure") as error:
         KafkaBus(options).wait(1)
-    assert not isinstance(error.value, Refused)
+    assert not isinstance(error.value, AccessRefused)
 
 
 # ---- rights on topics ---------------------------------------------------------------------------

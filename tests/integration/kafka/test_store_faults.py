@@ -20,7 +20,7 @@ from store_servers import SECRET, StoreServers, opening
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.core.scenarios import scenarios
+from dashboard.core.common.scenarios import scenarios
 from domain.version import Version
 from stack import EmbeddedBroker, wait_until
 from stores.base import StoreProblem

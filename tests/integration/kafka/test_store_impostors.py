@@ -14,7 +14,7 @@ from store_servers import SECRET, StoreServers
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.core.scenarios import scenarios
+from dashboard.core.common.scenarios import scenarios
 from stack import EmbeddedBroker, wait_until
 from stores.base import NotReady, NotRun, Order, StoreProblem, Unreachable
 from stores.owner_store import OwnerStore

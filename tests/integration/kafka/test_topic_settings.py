@@ -13,7 +13,7 @@ from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from config.java import find_java
 from stack import EmbeddedBroker
-from streaming.sources import WrongSetting, bound, check
+from streaming.job.sources import WrongSetting, bound, check
 from wire.topics import BOUNDED
 
 

@@ -19,10 +19,9 @@ from web_process import Web
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.topic_views.declaration import View
-from dashboard.topic_views.filters import Wanted
-from dashboard.topic_views.table import ViewTable
-from dashboard.topic_views.tailer import ViewTailer
+from dashboard.operate.console.topic_copies import ViewTailer
+from dashboard.operate.console.topic_table import TopicRowFilter, ViewTable
+from dashboard.operate.console.topics import TopicView
 from stack import ROOT, EmbeddedBroker, wait_until
 
 COMPACTED = {
@@ -49,7 +48,7 @@ def send(bus: KafkaBus, topic: str, *contents: Content) -> None:
 @contextmanager
 def copy_of(bus: KafkaBus, topic: str) -> Iterator[ViewTable]:
     """A copy that a thread follows."""
-    table = ViewTable(View("orders", topic, "Orders"))
+    table = ViewTable(TopicView("orders", topic, "Orders"))
     tailer = ViewTailer(bus, [table], lambda: time.time_ns() // 1_000_000)
     tailer.start()
     try:
@@ -61,7 +60,9 @@ def copy_of(bus: KafkaBus, topic: str) -> Iterator[ViewTable]:
 def rows(table: ViewTable) -> dict[str, str]:
     if table.state().status != "ready":
         return {}
-    return {r.key.decode(): r.value.decode() for r in table.page(Wanted().test(), 10_000).rows}
+    return {
+        r.key.decode(): r.value.decode() for r in table.page(TopicRowFilter().test(), 10_000).rows
+    }
 
 
 def wait_for(table: ViewTable, expected: dict[str, str]) -> None:

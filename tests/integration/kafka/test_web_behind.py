@@ -20,8 +20,8 @@ from websockets.sync.client import ClientConnection
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from dashboard.job.freshness import WEB_LATE_MS
-from dashboard.live.tailer import BATCH, MOST_AHEAD
+from dashboard.board.live.tailer import BATCH, MOST_AHEAD
+from dashboard.core.job.freshness import WEB_LATE_MS
 from domain.records import Cause, StateRecord
 from domain.scenario_parser import load_scenarios
 from domain.version import Version

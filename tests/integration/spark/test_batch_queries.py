@@ -17,7 +17,7 @@ import pytest
 from jobs import SCENARIOS, Job, Load, alive
 from sharedlog import VIRTUAL_TIME
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from domain.asset import Asset, Timer, all_timers
 from domain.fold import Bucket
 from domain.overlay import overlaid
@@ -25,18 +25,11 @@ from domain.records import Command, Mute, Report, ScenarioChange, StateRecord, T
 from domain.scenario import Scenario
 from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
-from streaming.batch_queries.comparison import History, Tally, compare
-from streaming.batch_queries.runner import BatchQueries
-from streaming.checkpoint import Epoch
-from wire.batch_query import (
-    Compared,
-    Result,
-    Stored,
-    StoredAsset,
-    Totals,
-    decode_result,
-)
-from wire.job import Answer, Control, Outcome, Step, decode_progress, encode
+from streaming.queries.comparison import History, HistoryTally, compare
+from streaming.queries.runner import BatchQueries
+from streaming.state.checkpoint import Epoch
+from wire.batch_query import Result, Stored, StoredAsset, Totals, WhatIfResult, decode_result
+from wire.job import AskStep, Control, JobAnswer, Outcome, decode_progress, encode
 from wire.partitioner import partition_of
 from wire.snapshot import dump_snapshot, load_snapshot
 from wire.source import (
@@ -81,15 +74,15 @@ def ask(job: Job, action: Any, parameters: dict[str, Any], query: str = "kernel"
     return id_
 
 
-def answers(job: Job, id_: str) -> list[Answer]:
+def answers(job: Job, id_: str) -> list[JobAnswer]:
     told = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
     return [answer for answer in told if answer is not None and answer.id == id_]
 
 
-def ended(job: Job, id_: str) -> Answer:
+def ended(job: Job, id_: str) -> JobAnswer:
     """The answer that settles it."""
 
-    def last() -> list[Answer]:
+    def last() -> list[JobAnswer]:
         return [a for a in answers(job, id_) if a.outcome != "accepted"]
 
     wait_until(last, 180, f"not answered, see {job.log}")
@@ -105,14 +98,14 @@ def brought(job: Job, id_: str) -> list[Result]:
     return parts
 
 
-def logs(job: Job, scenario: str) -> dict[int, list[Message]]:
-    found: dict[int, list[Message]] = {}
+def logs(job: Job, scenario: str) -> dict[int, list[ConsumerRecord]]:
+    found: dict[int, list[ConsumerRecord]] = {}
     for message in job.read([job.topics.reports(scenario)]):
         found.setdefault(message.partition, []).append(message)
     return found
 
 
-def fold(log: list[Message], partitions: int, upto: int) -> Bucket:
+def fold(log: list[ConsumerRecord], partitions: int, upto: int) -> Bucket:
     """The plain fold over a bucket's log, its rules included, up to an offset."""
     records = [
         (decode_placed(m.key, m.value, m.timestamp, m.partition, partitions), m) for m in log
@@ -199,7 +192,7 @@ def test_the_state_reader_reads_what_the_fold_has(job: Job) -> None:
     id_ = ask(job, "read-state", {"scenario": "sites"})
     assert ended(job, id_).outcome == "done"
     assert check_stored(job, "sites", brought(job, id_)) > 20
-    assert answers(job, id_)[0] == Answer(id_, "read-state", "accepted")
+    assert answers(job, id_)[0] == JobAnswer(id_, "read-state", "accepted")
     assert any(answer.step for answer in answers(job, id_))
     wait_until(lambda: set(descendants(process.pid)) <= set(before), 10, "an errand stays behind")
 
@@ -254,12 +247,12 @@ def check_compared(
 ) -> Totals:
     """Return what was found is what the plain fold finds, with the same comparison."""
     parts = brought(job, id_)
-    rows = [row for part in parts if isinstance(part, Compared) for row in part.rows]
+    rows = [row for part in parts if isinstance(part, WhatIfResult) for row in part.rows]
     last = parts[-1]
-    assert isinstance(last, Compared)
+    assert isinstance(last, WhatIfResult)
     assert last.totals is not None
     sides = [histories(job, rule, last.totals, kept or {}) for rule in (running, proposed)]
-    tally = Tally(since, last.totals.until, proposed)
+    tally = HistoryTally(since, last.totals.until, proposed)
     names = sorted({name for side in sides for name, moments in side.items() if moments})
     compare(
         tally, (History(name, sides[0].get(name, []), sides[1].get(name, [])) for name in names)
@@ -432,7 +425,7 @@ class Noted:
 
     def begin_batch_query(self, ask: Control) -> None: ...
 
-    def step(self, ask: Control, step: Step) -> None: ...
+    def step(self, ask: Control, step: AskStep) -> None: ...
 
     def answer(self, ask: Control, outcome: Outcome, why: str = "") -> None:
         self.answers[ask.id] = (outcome, why)
@@ -546,6 +539,6 @@ def errand_of(driver: int) -> int:
     found = [
         pid
         for pid in descendants(driver)
-        if b"streaming.batch_queries" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"streaming.queries" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
     return found[0]

@@ -15,7 +15,7 @@ from judge import Content, assert_equal_to_fold, judge_log, set_aside
 from domain.records import Report
 from domain.version import Version
 from stack import EmbeddedBroker, wait_until
-from wire.job import Answer, Control, decode_progress, encode
+from wire.job import Control, JobAnswer, decode_progress, encode
 from wire.partitioner import partition_of
 from wire.source import encode_report
 
@@ -161,12 +161,12 @@ def newest(job: Job) -> dict[str, tuple[Version, bytes | None]]:
     return found
 
 
-def asked(job: Job, action: Any, parameters: dict[str, Any]) -> Answer:
+def asked(job: Job, action: Any, parameters: dict[str, Any]) -> JobAnswer:
     """Ask the query for something, and wait until it is answered for good."""
     record = Control(f"bombs-{action}", "kernel", action, "ada", "a drill", parameters)
     job.bus.producer().send_and_wait(job.topics.control, b"kernel", encode(record))
 
-    def last() -> list[Answer]:
+    def last() -> list[JobAnswer]:
         told = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
         mine = [each for each in told if each is not None and each.id == record.id]
         return [each for each in mine if each.outcome != "accepted"]

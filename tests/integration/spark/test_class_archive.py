@@ -11,7 +11,7 @@ from jobs import SCENARIOS, Job
 from ops.class_archive import ClassesProblem, build
 from ops.leftovers import descendants
 from stack import EmbeddedBroker, wait_until
-from streaming.cds_archive import class_archive, use
+from streaming.spark.gateway import class_archive, use
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 

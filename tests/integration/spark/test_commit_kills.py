@@ -17,7 +17,7 @@ from jobs import SCENARIOS, Job, Load, alive
 from judge import assert_equal_to_fold
 
 from stack import EmbeddedBroker, wait_until
-from streaming.driver import LONG_BACKLOG
+from streaming.job.driver import LONG_BACKLOG
 
 pytestmark = [
     pytest.mark.timeout(480),

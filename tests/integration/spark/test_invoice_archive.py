@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from jobs import SCENARIOS
 from pipeline_process import PipelineProcess
 
-from agents.tills import Fleet, Invoice
+from agents.demo.tills import Fleet, Invoice
 from bus.base import TopicSpec
 from stack import ROOT, EmbeddedBroker, wait_until
 from streaming.pipelines.table_writer import day_of

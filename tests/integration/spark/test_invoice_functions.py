@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from agents import tills
-from agents.tills import Fleet
+from agents.demo import tills
+from agents.demo.tills import Fleet
 from config.settings import Settings
 from domain.records import Report
 from pipelines import invoices as invoicing

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.tills import Fleet, Invoice
+from agents.demo.tills import Fleet, Invoice
 from config.settings import Settings
 from pipelines.invoice_archive import PIPELINE
 from stack import ROOT

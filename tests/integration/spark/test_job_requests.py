@@ -11,7 +11,7 @@ from jobs import SCENARIOS, Job, Load
 from judge import assert_equal_to_fold
 
 from stack import EmbeddedBroker, wait_until
-from wire.job import Answer, Control, Progress, decode_progress, encode
+from wire.job import Control, JobAnswer, QueryReport, decode_progress, encode
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
@@ -29,16 +29,16 @@ def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
     made.clean_up()
 
 
-def told(job: Job) -> list[Progress]:
+def told(job: Job) -> list[QueryReport]:
     return [decode_progress(m.value) for m in job.read([job.topics.progress])]
 
 
-def ask(job: Job, id_: str, action: Any) -> Answer:
+def ask(job: Job, id_: str, action: Any) -> JobAnswer:
     """Ask for something, and wait until it is answered for good."""
     record = Control(id_, "kernel", action, "ada", "a drill")
     job.bus.producer().send_and_wait(job.topics.control, b"kernel", encode(record))
 
-    def answers() -> list[Answer]:
+    def answers() -> list[JobAnswer]:
         found = [p.answer for p in told(job) if p.answer and p.answer.id == id_]
         return [answer for answer in found if answer.outcome != "accepted"]
 

@@ -9,15 +9,15 @@ import pytest
 from kernel_replay import Log, Replay
 from sharedlog import PARTITIONS, SCENARIOS, shared_log
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import DeadLetter, StateRecord
 from domain.scenario_parser import load_scenarios
-from streaming.buckets import BucketId
-from streaming.epoch_start import EpochStart
-from streaming.plan import Plan
-from streaming.rules import dump_rule, load_rule
+from streaming.fold.epochs import EpochStart
+from streaming.fold.plan import Plan
+from streaming.fold.rules import dump_rule, load_rule
+from streaming.state.buckets import BucketId
 from wire.job import Heartbeat, decode_heartbeat
 from wire.sink import encode_state
 from wire.source import decode_placed
@@ -31,7 +31,7 @@ Told = dict[bytes, list[bytes | None]]
 """By asset: the values that were emitted, in order."""
 
 
-def disturbed(log: list[Message]) -> tuple[list[Message], list[Bound]]:
+def disturbed(log: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], list[Bound]]:
     """A log of which two stretches were stamped ahead, each with the bound that is right for it."""
     size, bounds, found = len(log), list[Bound](), list(log)
     for part in (1, 3):
@@ -42,7 +42,7 @@ def disturbed(log: list[Message]) -> tuple[list[Message], list[Bound]]:
     return found, bounds
 
 
-def folded(plan: Plan, bucket: BucketId, log: list[Message]) -> tuple[Bucket, Told]:
+def folded(plan: Plan, bucket: BucketId, log: list[ConsumerRecord]) -> tuple[Bucket, Told]:
     """The plain fold after a log, and what it emitted of each asset."""
     fold = Bucket(load_rule(plan.rules[bucket]), bucket.partition, plan.epoch)
     bounds = plan.start.bounds[str(bucket)]

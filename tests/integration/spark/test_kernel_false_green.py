@@ -13,13 +13,13 @@ from histories import Entry, seeded
 from kernel_replay import Log, Played, Replay, SinkRecord
 from source_records import encoded
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from domain.fold import Bucket
 from domain.records import DeadLetter, Emission, StateRecord
 from domain.scenario import Scenario
-from streaming.buckets import BucketId
-from streaming.plan import Plan
-from streaming.rules import dump_rule
+from streaming.fold.plan import Plan
+from streaming.fold.rules import dump_rule
+from streaming.state.buckets import BucketId
 from wire.sink import decode_state, encode_headers, encode_state
 from wire.source import decode_source
 
@@ -37,15 +37,19 @@ def rule(number: int, scenario: Scenario) -> Rule:
     return bucket, replace(scenario, name=bucket.scenario)
 
 
-def messages(bucket: BucketId, lines: Sequence[Line] | Sequence[Entry]) -> list[Message]:
+def messages(bucket: BucketId, lines: Sequence[Line] | Sequence[Entry]) -> list[ConsumerRecord]:
     """The history's log as it lies in the bucket's topic."""
     return [
-        Message(f"{bucket.scenario}.reports", 0, *line[:2], *encoded(bucket.scenario, line[2]), ())
+        ConsumerRecord(
+            f"{bucket.scenario}.reports", 0, *line[:2], *encoded(bucket.scenario, line[2]), ()
+        )
         for line in lines
     ]
 
 
-def play(replay: Replay, rules: Sequence[Rule], logs: Sequence[list[Message]]) -> list[Played]:
+def play(
+    replay: Replay, rules: Sequence[Rule], logs: Sequence[list[ConsumerRecord]]
+) -> list[Played]:
     """What the kernel makes of the logs: all in one JVM, read from their state now and then."""
     plan = Plan("", 1, {b.scenario: 1 for b, _ in rules}, {b: dump_rule(s) for b, s in rules})
     given = [Log(str(b), log, 3, 2) for (b, _), log in zip(rules, logs, strict=True)]
@@ -73,7 +77,7 @@ def test_no_false_green(played: dict[str, Played], example: Example) -> None:
     example.check(Board(emissions(played[example.title])))
 
 
-def folded(bucket: BucketId, scenario: Scenario, log: Sequence[Message]) -> list[SinkRecord]:
+def folded(bucket: BucketId, scenario: Scenario, log: Sequence[ConsumerRecord]) -> list[SinkRecord]:
     """Return what the fold emits into the states topic for a history's log."""
     fold, topic = Bucket(scenario, 0, 1), f"{bucket.scenario}.states"
     out = []

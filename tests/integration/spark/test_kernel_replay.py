@@ -14,16 +14,16 @@ import pytest
 from kernel_replay import Log, Replay, SinkRecord, State
 from sharedlog import PARTITIONS, SCENARIOS, shared_log
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from domain.fold import Bucket, UnknownFoldVersion
 from domain.records import DeadLetter, StateRecord
 from domain.scenario import FOLD
 from domain.scenario_parser import load_scenarios
-from streaming.buckets import BucketId
-from streaming.epoch_start import EpochStart
-from streaming.initial_state import write_initial_state
-from streaming.plan import Plan
-from streaming.rules import dump_rule, load_rule
+from streaming.fold.epochs import EpochStart
+from streaming.fold.plan import Plan
+from streaming.fold.rules import dump_rule, load_rule
+from streaming.state.buckets import BucketId
+from streaming.state.restore import write_initial_state
 from wire.asset import load_bucket
 from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state
 from wire.snapshot import Emitted
@@ -37,7 +37,7 @@ CUTS = ((1, 1), (1, 7), (7, 3), (5000, 1))
 
 
 def folded(
-    plan: Plan, bucket: BucketId, log: list[Message], fold: Bucket | None = None
+    plan: Plan, bucket: BucketId, log: list[ConsumerRecord], fold: Bucket | None = None
 ) -> list[SinkRecord]:
     """Return what the plain fold emits for a bucket's log. fold: as it is before that log."""
     topics = Topics(plan.prefix)
@@ -129,7 +129,9 @@ def test_the_kernel_begins_in_mid_log_and_is_silent_until_there(
         assert not emitted
 
 
-def stood(plan: Plan, bucket: BucketId, log: list[Message]) -> tuple[Bucket, dict[str, Emitted]]:
+def stood(
+    plan: Plan, bucket: BucketId, log: list[ConsumerRecord]
+) -> tuple[Bucket, dict[str, Emitted]]:
     """The plain fold after a log, and what it last emitted."""
     fold = Bucket(load_rule(plan.rules[bucket]), bucket.partition, 1)
     last: dict[str, Emitted] = {}
@@ -153,7 +155,7 @@ class Kept:
         self.entries = {name: b64decode(data) for name, data in kept["entries"].items()}
         topic = Topics().reports(self.bucket.scenario)
         self.records = [
-            Message(topic, 1, offset, time, read(key), b64decode(value), ())
+            ConsumerRecord(topic, 1, offset, time, read(key), b64decode(value), ())
             for key, value, offset, time in kept["records"]
         ]
         self.log = Log(kept["bucket"], self.records, 5, 2, State(read(kept["meta"]), self.entries))
@@ -216,7 +218,7 @@ def test_a_rule_for_a_later_fold_stops_the_kernel(replay: Replay, tmp_path: Path
     bucket = BucketId("watch", 0)
     plan = Plan("", 1, PARTITIONS, {bucket: dump_rule(watch)})
     foreign, own = (
-        Message("watch.reports", 0, at, 1_000 + at, None, json.dumps(record).encode(), ())
+        ConsumerRecord("watch.reports", 0, at, 1_000 + at, None, json.dumps(record).encode(), ())
         for at, record in enumerate(
             {"type": "scenario", "scenario": {"name": name, "fold": FOLD + 1}}
             for name in ("gate", "watch")

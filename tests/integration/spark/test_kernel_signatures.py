@@ -11,13 +11,13 @@ from uuid import UUID
 import pytest
 from kernel_replay import Log, Replay
 
-from bus.base import Message
+from bus.base import ConsumerRecord
 from domain.fold import Bucket
 from domain.records import Command, DeadLetter, Mute, Report, StateRecord, Unmute
 from domain.scenario_parser import scenario_from_plain
-from streaming.buckets import BucketId
-from streaming.plan import Plan
-from streaming.rules import dump_rule, load_rule
+from streaming.fold.plan import Plan
+from streaming.fold.rules import dump_rule, load_rule
+from streaming.state.buckets import BucketId
 from wire.keys import Key, KeyFile, Ring
 from wire.signature import FAULTS, MAX_SKEW, Trust, signed
 from wire.sink import encode_state
@@ -60,11 +60,11 @@ class Maker:
         self.random = random.Random(seed)
         self.time = NOW
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[ConsumerRecord]:
         for offset in range(MESSAGES):
             self.time += self.random.choice((1, 20, 1_000))
             key, value = self.record()
-            yield Message(TOPIC, 0, offset, self.time, key, value, ())
+            yield ConsumerRecord(TOPIC, 0, offset, self.time, key, value, ())
 
     def record(self) -> tuple[bytes | None, bytes]:
         key, value = self.plain()
@@ -116,7 +116,7 @@ class Maker:
 Told = list[tuple[str, bytes | None, bytes | None]]
 
 
-def folded(plan: Plan, log: list[Message]) -> Told:
+def folded(plan: Plan, log: list[ConsumerRecord]) -> Told:
     """Return what the plain fold emits: topic or reason, key, value."""
     fold, trust = Bucket(load_rule(plan.rules[BUCKET]), 0, 1), Trust(TOPIC, lambda: RING)
     out: Told = []
@@ -175,7 +175,7 @@ def test_keys_that_cannot_be_read_stop_the_kernel(replay: Replay, tmp_path: Path
         RING.keys[0],
         NOW,
     )
-    log = [Message(TOPIC, 0, 0, NOW, b"a", value, ())]
+    log = [ConsumerRecord(TOPIC, 0, 0, NOW, b"a", value, ())]
     with pytest.raises(AssertionError, match="KeysProblem"):
         replay.run(plan, [Log(str(BUCKET), log)])
     path.write_text("{")

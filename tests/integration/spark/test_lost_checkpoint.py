@@ -11,7 +11,7 @@ from jobs import SCENARIOS, Job, Load
 
 from domain.version import Version
 from stack import EmbeddedBroker
-from streaming.checkpoint import raise_floor
+from streaming.state.checkpoint import raise_floor
 
 pytestmark = [
     pytest.mark.timeout(480),

@@ -20,8 +20,8 @@ import pytest
 from jobs import SCENARIOS
 from pipeline_process import PipelineProcess
 
-from agents.tills import Fleet, Invoice, Sender
-from bus.base import Message, TopicSpec
+from agents.demo.tills import Fleet, Invoice, Sender
+from bus.base import ConsumerRecord, TopicSpec
 from domain.records import Report
 from pipelines.loyalty import GOLD, SILVER
 from stack import EmbeddedBroker, wait_until
@@ -87,7 +87,7 @@ class Tills:
         assert self._producer.flush(20) == 0
 
 
-def values(messages: Iterable[Message]) -> list[dict[str, Any]]:
+def values(messages: Iterable[ConsumerRecord]) -> list[dict[str, Any]]:
     return [json.loads(message.value or b"") for message in messages]
 
 
@@ -320,7 +320,7 @@ def complete(process: PipelineProcess, topic: str, buyer: Buyer) -> bool:
     return sums == buyer.totals
 
 
-def delay(messages: Iterable[Message], begun: int) -> float:
+def delay(messages: Iterable[ConsumerRecord], begun: int) -> float:
     """Median of the time from a purchase to the record of its total, ms; of those since `begun`."""
     at = ((message, int(json.loads(message.value or b"")["at"])) for message in messages)
     return median(message.timestamp - bought for message, bought in at if bought >= begun)

@@ -210,7 +210,7 @@ def test_values_that_do_not_fit_are_dead_letters_with_their_place(spark: SparkSe
     "test_a_new_pipeline_passes_each_report_on_and_says_what_would_gather"
 )
 def test_a_new_pipeline_passes_its_own_test_and_prints(tmp_path: Path) -> None:
-    from dashboard.pipelines.skeleton import write_skeleton
+    from dashboard.core.job.pipelines import write_skeleton
 
     module, test = write_skeleton(tmp_path, "try-out")
     (module.parent / "__init__.py").touch()

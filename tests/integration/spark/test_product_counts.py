@@ -18,8 +18,8 @@ from pipeline_process import PipelineProcess
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from agents.visitors import views
-from bus.base import Message, TopicSpec
+from agents.demo.visitors import views
+from bus.base import ConsumerRecord, TopicSpec
 from pipelines.product_counts import MILESTONES, product_counts
 from stack import EmbeddedBroker, wait_until
 
@@ -164,7 +164,7 @@ def counted(process: PipelineProcess) -> dict[str, int]:
     return {value["product"]: value["count"] for value in newest.values()}
 
 
-def output(process: PipelineProcess) -> list[Message]:
+def output(process: PipelineProcess) -> list[ConsumerRecord]:
     return process.read([process.topics.product_counts])
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipelines.recent_reports import PIPELINE, recent_reports
 from streaming.pipelines.graph import graph_of
-from streaming.pipelines.query import Built, Places
+from streaming.pipelines.query import Built, TopicLayout
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
@@ -88,7 +88,7 @@ def test_the_graph_shows_each_store(session: SparkSession, tmp_path: Path) -> No
     write(tmp_path / "in", 0, (0, "shop", "waf-1"))
     frame = reports(session, tmp_path / "in")
     result = recent_reports(frame)
-    places = Places({"reports": {"attack.reports": 4}}, {})
+    places = TopicLayout({"reports": {"attack.reports": 4}}, {})
     nodes = graph_of(PIPELINE, Built({"reports": frame}, result, result), places)
     shown = [(each.name, each.inputs) for each in nodes if each.kind == "store"]
     [operator] = [each.id for each in nodes if each.name == "state per key"]

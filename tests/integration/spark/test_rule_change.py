@@ -12,7 +12,7 @@ from judge import assert_equal_to_fold
 
 from domain.records import ScenarioChange
 from stack import EmbeddedBroker, wait_until
-from wire.job import Answer, Carried, Control, decode_progress, encode
+from wire.job import Carried, Control, JobAnswer, decode_progress, encode
 from wire.sink import decode_state
 from wire.source import decode_source
 
@@ -36,13 +36,13 @@ def carried(job: Job) -> Carried:
     return [each for each in told if each and each.scenario == "sites"][-1]
 
 
-def ask(job: Job, id_: str, keys: dict[str, Any]) -> Answer:
+def ask(job: Job, id_: str, keys: dict[str, Any]) -> JobAnswer:
     """Ask for an overlay of the sites, and wait until it is answered for good."""
     parameters = {"scenario": "sites", "keys": keys, "base": carried(job).version}
     record = Control(id_, "kernel", "rule", "ada", "a drill", parameters)
     job.bus.producer().send_and_wait(job.topics.control, b"kernel", encode(record))
 
-    def answers() -> list[Answer]:
+    def answers() -> list[JobAnswer]:
         told = [decode_progress(m.value).answer for m in job.read([job.topics.progress])]
         return [a for a in told if a and a.id == id_ and a.outcome != "accepted"]
 

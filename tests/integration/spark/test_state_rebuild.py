@@ -18,13 +18,21 @@ from jobs import SCENARIOS, Job, Load
 from judge import MARKER
 from sharedlog import VIRTUAL_TIME
 
-from bus.base import Message, TopicPartition
+from bus.base import ConsumerRecord, TopicPartition
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import DeadLetter, Report, ScenarioChange, StateRecord
 from stack import EmbeddedBroker, wait_until
-from streaming.buckets import BucketId
-from wire.job import Answer, Control, Heartbeat, Progress, decode_heartbeat, decode_progress, encode
+from streaming.state.buckets import BucketId
+from wire.job import (
+    Control,
+    Heartbeat,
+    JobAnswer,
+    QueryReport,
+    decode_heartbeat,
+    decode_progress,
+    encode,
+)
 from wire.partitioner import partition_of
 from wire.sink import encode_headers, encode_state
 from wire.snapshot import Emitted, dump_snapshot
@@ -32,7 +40,7 @@ from wire.source import decode_placed, decode_source, encode_report
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
-Logs = dict[TopicPartition, list[Message]]
+Logs = dict[TopicPartition, list[ConsumerRecord]]
 Told = dict[tuple[str, str], tuple[bytes | None, tuple[tuple[str, bytes], ...]]]
 """By topic and asset: value and headers."""
 
@@ -46,11 +54,11 @@ def job(broker: EmbeddedBroker, tmp_path: Path, engine: str) -> Iterator[Job]:
     made.clean_up()
 
 
-def told(job: Job) -> list[Progress]:
+def told(job: Job) -> list[QueryReport]:
     return [decode_progress(m.value) for m in job.read([job.topics.progress])]
 
 
-def answers(job: Job, id_: str) -> list[Answer]:
+def answers(job: Job, id_: str) -> list[JobAnswer]:
     return [p.answer for p in told(job) if p.answer and p.answer.id == id_]
 
 
@@ -61,7 +69,7 @@ def ask(job: Job, id_: str, action: Any, query: str, parameters: dict[str, Any])
     wait_until(lambda: answers(job, id_), 30, f"{action} is not answered, see {job.log}")
 
 
-def wait_for(job: Job, id_: str) -> Answer:
+def wait_for(job: Job, id_: str) -> JobAnswer:
     """Wait until what was asked has been answered for good."""
     settled = lambda: [a for a in answers(job, id_) if a.outcome != "accepted"]  # noqa: E731
     wait_until(settled, 120, f"{id_} is not done, see {job.log}")
@@ -76,7 +84,7 @@ def logs(job: Job) -> Logs:
     return found
 
 
-def emitted(job: Job, log: list[Message]) -> tuple[Bucket, list[tuple[int, Emitted]]]:
+def emitted(job: Job, log: list[ConsumerRecord]) -> tuple[Bucket, list[tuple[int, Emitted]]]:
     """The plain fold over a partition's log from its beginning, and all it emitted, with where."""
     records = (decode_source(None, m.value, m.timestamp) for m in log if m.key is None)
     first = next(r.scenario for r in records if isinstance(r, ScenarioChange))
@@ -84,7 +92,7 @@ def emitted(job: Job, log: list[Message]) -> tuple[Bucket, list[tuple[int, Emitt
     return bucket, folded(job, bucket, log)
 
 
-def folded(job: Job, bucket: Bucket, log: list[Message]) -> list[tuple[int, Emitted]]:
+def folded(job: Job, bucket: Bucket, log: list[ConsumerRecord]) -> list[tuple[int, Emitted]]:
     """All that a bucket emits over these records, with where."""
     partitions, found = job.scenarios()[bucket.scenario.name].partitions, []
     for m in log:
@@ -96,7 +104,7 @@ def folded(job: Job, bucket: Bucket, log: list[Message]) -> list[tuple[int, Emit
 
 def shown(job: Job) -> Told:
     """The newest of each asset in the states topics, by version."""
-    found: dict[tuple[str, str], Message] = {}
+    found: dict[tuple[str, str], ConsumerRecord] = {}
     for message in job.read(map(job.topics.states, job.scenarios())):
         place = (message.topic, (message.key or b"").decode())
         if place not in found or version(message) > version(found[place]):
@@ -104,7 +112,7 @@ def shown(job: Job) -> Told:
     return {place: (message.value, message.headers) for place, message in found.items()}
 
 
-def version(message: Message) -> list[int]:
+def version(message: ConsumerRecord) -> list[int]:
     return [int(part) for part in dict(message.headers)["version"].split(b".")]
 
 
@@ -121,7 +129,7 @@ def check(job: Job, found: Told, whole: Logs, epoch: int) -> None:
     assert not found
 
 
-def last_marker(log: list[Message]) -> int:
+def last_marker(log: list[ConsumerRecord]) -> int:
     return max(m.offset for m in log if (m.key or b"").startswith(MARKER))
 
 

@@ -15,13 +15,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from streaming.pipelines import table_writer
-from streaming.pipelines.declaration import Table
-from streaming.pipelines.table_files import writing
-from streaming.pipelines.table_writer import HOUR_MS, READERS_H, TableProblem, TableWriter, day_of
+from streaming.pipelines.declaration import OutputTable
+from streaming.pipelines.table_writer import (
+    HOUR_MS,
+    READERS_H,
+    TableProblem,
+    TableWriter,
+    day_of,
+    writing,
+)
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
-TABLE = Table("invoices_table", keys=("invoice", "line"), keep_days=30)
+TABLE = OutputTable("invoices_table", keys=("invoice", "line"), keep_days=30)
 NOON_MS = 1_795_435_200_000
 DAY_MS = 24 * HOUR_MS
 

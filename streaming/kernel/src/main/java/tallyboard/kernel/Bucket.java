@@ -36,7 +36,7 @@ final class Bucket {
     String popTimer(long upto);
   }
 
-  /** From here on the log needs the Python engine: streaming/engine_assignment.py hands the scenario over. */
+  /** From here on the log needs the Python engine: streaming/fold/assignment.py hands the scenario over. */
   static final class NeedsPython extends RuntimeException {
     NeedsPython(String scenario) {
       super("NeedsPython: " + scenario);

@@ -9,7 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.apache.spark.sql.streaming.MapState;
 
-/** A bucket's state as a file: streaming/initial_state.py writes it. */
+/** A bucket's state as a file: streaming/state/restore.py writes it. */
 final class InitialState {
   private InitialState() {}
 

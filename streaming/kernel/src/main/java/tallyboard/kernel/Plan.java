@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** What the driver tells of the buckets, as JSON: Plan in streaming/processor.py. */
+/** What the driver tells of the buckets, as JSON: Plan in streaming/fold/processor.py. */
 record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> partitions,
     Map<String, Object> rules, Set<String> functions, Map<String, Object> seeds,
     Map<String, Object> quiet, Map<String, Object> bounds, String keys) {

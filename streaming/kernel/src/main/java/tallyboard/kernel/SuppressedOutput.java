@@ -11,7 +11,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The last record of each asset, while the log is read up to where readers have been before: they
- * would see the past otherwise. streaming/state_restore.py, to the byte.
+ * would see the past otherwise. streaming/state/restore.py, to the byte.
  */
 final class SuppressedOutput {
   private static final int MAX_FRESH = 50_000;

@@ -1,0 +1,264 @@
+"""What simulated agents see: sites under attack, networks that fail, orders on their way.
+
+Each world yields (time, Report) without end, times (Unix ms) rising, from a seed and a start.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from agents.demo.incidents import LONGEST_MS, SimulatedIncident, Timetable, some, spread
+from domain.records import Report
+from wire.source import detail_text
+
+Timed = tuple[int, Report]
+
+# How often a watched world is looked at.
+STEP_MS = 200
+# Within this time after its start a simulator has reported on everything once.
+JOIN_MS = 5_000
+# So long after its start nothing happens in it.
+CALM_MS = 2 * JOIN_MS
+# The slowest agent notices an incident, and its end, this late.
+NOTICE_MS = 8_000
+
+SITES = tuple(
+    f"{name}.example"
+    for name in (
+        *("shop", "api.shop", "img.shop", "checkout.shop", "www", "blog", "docs", "status"),
+        *("login", "accounts", "mail", "webmail", "intranet", "vpn", "git", "ci", "wiki"),
+        *("tickets", "forum", "news", "press", "careers", "partners", "investors", "maps"),
+        *("search", "video", "static", "cdn", "downloads", "pay", "invoices", "booking"),
+        *("events", "survey", "labs", "beta", "m", "old", "archive"),
+    )
+)
+WAFS = tuple(f"waf-{n}" for n in range(1, 9))
+SCRUBBERS = ("scrubber-1", "scrubber-2")
+NETWORKS = (
+    *(f"203.0.113.{n}/28" for n in range(0, 256, 32)),
+    *(f"198.51.100.{n}/27" for n in range(0, 256, 32)),
+    *("192.0.2.0/25", "192.0.2.128/25", "203.0.113.0/24", "198.51.100.0/24"),
+    *("2001:db8:1::/48", "2001:db8:2::/48", "2001:db8:3::/48", "2001:db8:4::/48"),
+)
+MONITORS = ("monitor-east", "monitor-west")
+
+ATTACK_KINDS = ("wave", "wave", "disagreement", "flapping", "silence")
+CONNECTIVITY_KINDS = ("outage", "brownout", "flapping", "silence")
+
+
+class Watched:
+    """A world of assets that some agents watch: they report changes at once, and else regularly."""
+
+    def __init__(
+        self,
+        name: str,
+        seed: int,
+        watchers: Mapping[str, tuple[str, ...]],
+        draw: Callable[[Random, int], SimulatedIncident],
+        see: Callable[[SimulatedIncident, str, str, int], str],
+        states: Sequence[str],
+        detail: Callable[[str, str, int], dict[str, Any]],
+    ) -> None:
+        """states: most severe first, the calm one last; watchers: agents by asset."""
+        self.timetable = Timetable(seed, name, draw)
+        self._pairs = [(asset, agent) for asset, agents in watchers.items() for agent in agents]
+        self._see, self._states, self._detail = see, states, detail
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def run(self, start: int, every_ms: int) -> Iterator[Timed]:
+        """Yield reports from `start` (Unix ms) on; an agent repeats itself within `every_ms`.
+
+        A change is reported at once. All is calm at first: what goes on by the timetable when the
+        simulator starts, or begins before it has reported on everything, is left out.
+        """
+        reported: dict[tuple[str, str], tuple[str, int]] = {}
+        now = start - start % STEP_MS + STEP_MS
+        while True:
+            incidents = [each for each in self.timetable.at(now) if each.start >= start + CALM_MS]
+            for pair in self._pairs:
+                if now - start < spread("join", pair, over=JOIN_MS):
+                    continue
+                state = self._state(incidents, *pair, now)
+                before, at = reported.get(pair, ("", 0))
+                due = now - at >= every_ms - spread(pair, at, over=every_ms // 5 + 1)
+                if state is not None and (state != before or due):
+                    reported[pair] = (state, now)
+                    detail = detail_text(self._detail(pair[0], state, now))
+                    yield now, Report(*pair, state, now, detail)
+            now += STEP_MS
+
+    def _state(
+        self, incidents: list[SimulatedIncident], asset: str, agent: str, now: int
+    ) -> str | None:
+        """Return what the agent sees; None while it is silent."""
+        states = [self._states[-1]]
+        for incident in incidents:
+            if incident.agent not in (None, agent) or asset not in incident.assets:
+                continue
+            if incident.kind == "silence":
+                return None
+            states.append(self._see(incident, asset, agent, now))
+        return min(states, key=self._states.index)
+
+
+def attack(seed: int) -> Watched:
+    """Return forty sites, each watched by three WAF proxies and a scrubber; most of them calm."""
+    watchers = {site: _watchers_of(site) for site in SITES}
+
+    def draw(random: Random, start: int) -> SimulatedIncident:
+        kind = random.choice(ATTACK_KINDS)
+        if kind == "silence":
+            length = random.randint(150_000, LONGEST_MS)
+            return SimulatedIncident(
+                kind, start, start + length, frozenset(SITES), random.choice(WAFS)
+            )
+        end = start + random.randint(40_000, 100_000)
+        if kind == "wave":
+            return SimulatedIncident(kind, start, end, some(random, SITES, 2, 5))
+        site = random.choice(SITES)
+        agent = random.choice(watchers[site]) if kind == "flapping" else None
+        return SimulatedIncident(kind, start, end, frozenset([site]), agent)
+
+    return Watched("attack", seed, watchers, draw, _see_attack, _ATTACK, _attack_detail)
+
+
+_ATTACK = ("under-attack", "suspicious", "clear")
+
+
+def _watchers_of(site: str) -> tuple[str, ...]:
+    first = spread(site, over=len(WAFS))
+    wafs = (WAFS[(first + step) % len(WAFS)] for step in (0, 1, 3))
+    return (*wafs, SCRUBBERS[spread("scrubber", site, over=len(SCRUBBERS))])
+
+
+def _see_attack(incident: SimulatedIncident, _asset: str, agent: str, now: int) -> str:
+    if incident.kind == "flapping":
+        return "under-attack" if (now - incident.start) // 6_000 % 2 == 0 else "clear"
+    if incident.kind == "disagreement":
+        return _ATTACK[spread("opinion", incident.start, agent, over=3)]
+    notice = spread("notice", incident.start, agent, over=NOTICE_MS)
+    phase = incident.phase(now - notice)
+    if phase < 0 or now > incident.end - NOTICE_MS + notice:
+        return "clear"
+    return "under-attack" if 0.1 < phase < 0.75 else "suspicious"
+
+
+def _attack_detail(asset: str, state: str, now: int) -> dict[str, Any]:
+    usual = 40 + spread(asset, over=400) + spread(asset, now, over=40)
+    if state == "clear":
+        return {"requests_per_s": usual}
+    return {
+        "requests_per_s": usual * (40 if state == "under-attack" else 6),
+        "kind": ("syn flood", "login attempts", "slow reads", "scraping")[spread(asset, over=4)],
+    }
+
+
+def connectivity(seed: int) -> Watched:
+    """Return two dozen networks, each watched by two monitors; the latest report counts."""
+
+    def draw(random: Random, start: int) -> SimulatedIncident:
+        kind = random.choice(CONNECTIVITY_KINDS)
+        if kind == "silence":
+            length = random.randint(150_000, LONGEST_MS)
+            assets = some(random, NETWORKS, 3, 6)
+            return SimulatedIncident(kind, start, start + length, assets, random.choice(MONITORS))
+        length = random.randint(30_000, 90_000)
+        return SimulatedIncident(kind, start, start + length, some(random, NETWORKS, 1, 2))
+
+    watchers = dict.fromkeys(NETWORKS, MONITORS)
+    states = ("down", "degraded", "up")
+    return Watched(
+        "connectivity", seed, watchers, draw, _see_connectivity, states, _connectivity_detail
+    )
+
+
+def _see_connectivity(incident: SimulatedIncident, _asset: str, _agent: str, now: int) -> str:
+    if incident.kind == "flapping":
+        return "down" if (now - incident.start) // 4_000 % 2 == 0 else "up"
+    return "down" if incident.kind == "outage" else "degraded"
+
+
+def _connectivity_detail(asset: str, state: str, now: int) -> dict[str, Any]:
+    if state == "down":
+        return {"loss": 1.0, "error": "no reply"}
+    slow = 12 if state == "degraded" else 1
+    return {
+        "latency_ms": slow * (4 + spread(asset, over=30) + spread(asset, now, over=6)),
+        "loss": 0.2 if state == "degraded" else 0.0,
+    }
+
+
+STATIONS = {
+    "received": ("desk-1", "desk-2"),
+    "picking": ("picker-ana", "picker-bo", "picker-caro"),
+    "packing": ("packing-1", "packing-2"),
+    "shipped": ("dock-north", "dock-south"),
+    "delivered": ("courier-11", "courier-12", "courier-14"),
+    "on-hold": ("desk-2",),
+    "customs": ("border-1",),
+    "returned": ("courier-12",),
+}
+# Where an order is in each state, as its station says.
+LOCATIONS = {
+    "received": "the front desk",
+    "picking": "the shelves",
+    "packing": "the packing table",
+    "shipped": "the dock",
+    "delivered": "the customer's door",
+    "on-hold": "the front desk",
+    "customs": "the border",
+    "returned": "the van",
+}
+ROUTES = (
+    *[("received", "picking", "packing", "shipped", "delivered")] * 12,
+    ("received", "on-hold", "picking", "packing", "shipped", "delivered"),
+    ("received", "picking", "packing", "shipped", "customs", "delivered"),
+    ("received", "picking", "packing", "shipped", "returned", "received", "delivered"),
+)
+# Orders that came in this long ago are taken up again after a restart.
+LOOK_BACK_MS = 600_000
+
+
+class Orders:
+    """Orders that pass from station to station; `gap_ms` between two new ones."""
+
+    def __init__(self, seed: int, gap_ms: int) -> None:
+        self._seed, self._gap_ms = seed, gap_ms
+
+    def run(self, start: int) -> Iterator[Timed]:
+        """Yield reports from `start` on, Unix ms, first where each order on its way is by then."""
+        ahead: list[tuple[int, int, Report]] = []
+        number = max(0, start - LOOK_BACK_MS) // self._gap_ms
+        while number * self._gap_ms <= start:
+            journey = self.journey(number)
+            past = [(at, report) for at, report in journey if at <= start][-1:]
+            for at, report in past + [(at, report) for at, report in journey if at > start]:
+                heapq.heappush(ahead, (max(at, start), number, report))
+            number += 1
+        while True:
+            while not ahead or ahead[0][0] >= number * self._gap_ms:
+                for at, report in self.journey(number):
+                    heapq.heappush(ahead, (at, number, report))
+                number += 1
+            at, _, report = heapq.heappop(ahead)
+            yield at, report
+
+    def journey(self, number: int) -> list[Timed]:
+        """Return all that is ever reported of one order."""
+        random = Random(f"{self._seed}/orders/{number}")
+        at = number * self._gap_ms + random.randrange(self._gap_ms)
+        order = f"order-{10_000 + number % 90_000}"
+        slow = 4 if random.random() < 0.06 else 1
+        reports = []
+        for state in random.choice(ROUTES):
+            station = random.choice(STATIONS[state])
+            detail = detail_text({"parcels": 1 + number % 3, "location": LOCATIONS[state]})
+            report = Report(order, station, state, at, detail)
+            reports.append((at, report))
+            at += slow * random.randint(6_000, 24_000)
+        return reports

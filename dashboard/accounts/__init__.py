@@ -1,1 +1,0 @@
-"""Users, their roles and their API tokens."""

@@ -1,1 +1,0 @@
-"""Acknowledgements, notes and shifts, and what a row shows of them."""

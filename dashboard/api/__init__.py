@@ -1,1 +1,0 @@
-"""The REST interface, health checks and metrics."""

@@ -1,1 +1,0 @@
-"""The audit: who did what, when, from where and with what outcome, in entries that stay."""

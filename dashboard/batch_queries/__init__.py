@@ -1,1 +1,0 @@
-"""Batch queries that pages request of the job: submitted, followed, cancelled."""

@@ -1,0 +1,34 @@
+"""The board's pages. The asset comes last, as its name may hold any character."""
+
+from django.urls import path
+
+from dashboard.board.assets import (
+    events,
+    log_records,
+    overrides,
+    palette,
+    past_board_views,
+    scenario_tabs,
+    views,
+)
+
+app_name = "board"
+
+urlpatterns = [
+    path("", views.board, name="board"),
+    path("board.<str:form>", views.board_file, name="file"),
+    path("events/", events.event_list, name="events"),
+    path("events/events.<str:form>", events.event_file, name="event-file"),
+    path("as-of/", past_board_views.as_of, name="as-of"),
+    path("as-of/as-of.<str:form>", past_board_views.as_of_file, name="as-of-file"),
+    path("tabs/", scenario_tabs.worst, name="tabs"),
+    path("palette/", palette.palette, name="palette"),
+    path("overrides/", overrides.override_list, name="overrides"),
+    path("s/<str:scenario>/", views.board, name="scenario"),
+    path("s/<str:scenario>/a/<asset:asset>/", views.asset, name="asset"),
+    path(
+        "s/<str:scenario>/record/<int:partition>/<int:offset>/",
+        log_records.record,
+        name="record",
+    ),
+]

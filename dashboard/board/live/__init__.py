@@ -1,0 +1,1 @@
+"""The live board: snapshots and changes over websockets."""

@@ -1,1 +1,0 @@
-"""The database's progress in the logs, and snapshots of the fold."""

@@ -1,1 +1,0 @@
-"""Commands of operators and API clients on assets, sent as records and followed."""

@@ -1,1 +1,0 @@
-"""Pages of the job, of its queries and of partitions."""

@@ -1,0 +1,1 @@
+"""What the operations of the API share."""

@@ -1,0 +1,1 @@
+"""Who did what: the log and its hash chain."""

@@ -1,0 +1,229 @@
+"""The audit: who did what, which lists left as files, and the pruning of old entries."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal, TypeVar
+
+import structlog
+from allauth.account.adapter import get_adapter
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponseBase
+
+from dashboard.core.audit.actions import ACTIONS
+from dashboard.core.audit.hash_chain import KEPT_DAYS, append
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.access import role_of
+from dashboard.core.common.forms import FilterForm
+from dashboard.core.common.metrics import AUDITED
+from dashboard.core.common.retention import Thinning
+from dashboard.core.common.tables import TableFile, file_refusal
+from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
+
+# ---- log -----------------------------------------------------------------------------------------
+# Logging of who did what. Call `note` once the work is done, outside of its transaction.
+
+log = structlog.get_logger(__name__)
+
+Source = Literal["page", "token", "system", "command line"]
+
+# Longest text among the facts, characters.
+MAX_TEXT = 500
+# Most items of a list or an object among the facts.
+MAX_ITEMS = 50
+# Longest facts, as JSON; more are cut to the names of what there was.
+MAX_FACTS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The author of an action: a user through a page or a token, or the product itself."""
+
+    user_id: int | None
+    name: str
+    role: str
+    source: Source
+    address: str = ""
+    token: str = ""
+
+    @classmethod
+    def of(cls, request: HttpRequest, user: User | None = None) -> Actor:
+        """Return who sent the request; the name is empty where nobody is logged in. `user`: who it
+        is where the request does not hold it yet, or any more."""
+        known = user or getattr(request, "auth", None)
+        who = known if isinstance(known, User) else request.user
+        prefix: str = getattr(request, "token_prefix", "")
+        return cls(
+            who.pk,
+            who.get_username(),
+            _role_of(who),
+            "token" if prefix else "page",
+            address_of(request),
+            prefix,
+        )
+
+    @classmethod
+    def system(cls, name: str) -> Actor:
+        """Return a part of the product, such as `worker`."""
+        return cls(None, name, "", "system")
+
+    @classmethod
+    def shell(cls) -> Actor:
+        """Return who runs a management command: the machine's user."""
+        try:
+            name = getpass.getuser()
+        except (OSError, KeyError):
+            name = "?"
+        return cls(None, name, "", "command line")
+
+
+def _role_of(user: AbstractBaseUser | AnonymousUser) -> str:
+    try:
+        return role_of(user) or ""
+    except DatabaseError:  # of an entry that must not undo what has been done
+        return "?"
+
+
+def address_of(request: HttpRequest) -> str:
+    """Return the client's address as the login's limits see it; empty where it has none."""
+    try:
+        return str(get_adapter().get_client_ip(request))
+    except PermissionDenied:
+        return ""
+
+
+def record(
+    actor: Actor,
+    action: str,
+    *,
+    scenario: str = "",
+    target: str = "",
+    outcome: str = "done",
+    **facts: Any,
+) -> None:
+    """Write an entry: `actor` did `action` (of ACTIONS) to `target`, with this outcome.
+
+    Never raises: what cannot be written is counted, and logged whole.
+    """
+    fields = {
+        "user_id": actor.user_id,
+        "name": _text(actor.name, 150),
+        "role": _text(actor.role, 20),
+        "source": actor.source,
+        "token": _text(actor.token, 8),
+        "address": _text(actor.address, 45),
+        "action": _text(action, 40),
+        "scenario": _text(scenario, 40),
+        "target": _text(target, 255),
+        "outcome": _text(outcome, 100),
+    }
+    try:
+        if action not in ACTIONS:
+            log.error("an action that the audit does not list", action=fields["action"])
+        at = now_ms()
+        entry = append({**fields, "at": at, "facts": bounded_facts(facts)})
+    except Exception:  # the caller's work is done, whatever becomes of its entry
+        AUDITED.labels("lost").inc()
+        log.exception(
+            "an audit entry could not be written", **fields, facts=repr(facts)[:MAX_FACTS]
+        )
+    else:
+        AUDITED.labels("written").inc()
+        log.info("audit", number=entry.number, digest=entry.digest, **fields)
+
+
+def bounded_facts(facts: dict[str, Any]) -> str:
+    """Return the facts as a JSON object of bounded length; facts that are None are left out."""
+    kept = {name: _bounded(value) for name, value in facts.items() if value is not None}
+    text = json.dumps(kept, separators=(",", ":"))
+    if len(text) > MAX_FACTS:
+        names = [_text(name, 40) for name in list(kept)[:MAX_ITEMS]]
+        return json.dumps({"too_long": names}, separators=(",", ":"))
+    return text
+
+
+def _bounded(value: Any, depth: int = 3) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and isfinite(value):
+        return value
+    if isinstance(value, dict) and depth:
+        items = list(value.items())[:MAX_ITEMS]
+        return {_text(name, 100): _bounded(each, depth - 1) for name, each in items}
+    if isinstance(value, list | tuple | set | frozenset) and depth:
+        return [_bounded(each, depth - 1) for each in list(value)[:MAX_ITEMS]]
+    return _text(value, MAX_TEXT)
+
+
+def _text(value: Any, most: int) -> str:
+    """Return a text as a database keeps it, no longer than `most`."""
+    text = str(value).replace("\0", "\ufffd")
+    text = text.encode(errors="replace").decode()
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+# ---- exports -------------------------------------------------------------------------------------
+# Lists that leave as files, noted in the audit.
+
+M = TypeVar("M", bound=Model)
+
+
+def export(
+    request: HttpRequest,
+    file: TableFile[M],
+    form: str,
+    filter_form: FilterForm,
+    rows: Callable[[], QuerySet[M]],
+) -> HttpResponseBase:
+    """Return the rows of a filter as a file of a form, which the audit notes; what is wrong with
+    the filter as 422. rows: called once the filter is known to be valid. Raises Http404 where
+    there is no such form."""
+    if refusal := file_refusal(form, filter_form):
+        return refusal
+    facts = {"form": form, "filter": filter_form.query()}
+    record(Actor.of(request), f"export.{file.name}", target=f"{file.name}.{form}", **facts)
+    return file.response(request, form, rows())
+
+
+# ---- audit ---------------------------------------------------------------------------------------
+# Pruning of entries past their time: the oldest ones, never one from between.
+
+KEPT_MS = KEPT_DAYS * DAY_MS
+# The database's clock, which decides, may be behind ours.
+MARGIN_MS = HOUR_MS
+
+
+def prune(now: int) -> int:
+    """Drop the entries that are older than KEPT_DAYS at `now` (Unix ms). Returns how many.
+
+    The entries about to go are logged first, with the digest that the first entry left follows
+    from: so the chain can be checked from there.
+    """
+    before = now - KEPT_MS - MARGIN_MS
+    kept = AuditEntry.objects.filter(at__gte=before).order_by("number").first()
+    if kept is None:
+        return 0
+    old = AuditEntry.objects.filter(number__lt=kept.number)
+    number = old.count()
+    if not number:
+        return 0
+    record(
+        Actor.system("worker"),
+        "audit.pruned",
+        target=f"{number} entries",
+        last=kept.number - 1,
+        digest=kept.previous,
+        days=KEPT_DAYS,
+    )
+    old.delete()  # in one statement: the chain never begins in between
+    return number
+
+
+KEPT = (Thinning("audit", prune, KEPT_MS),)

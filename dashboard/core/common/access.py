@@ -1,0 +1,217 @@
+"""Who may do what: roles, the pages that each may open, and how much one user may send in a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import wraps
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.contrib.auth.views import redirect_to_login
+from django.core.cache import caches
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
+from django.shortcuts import redirect, render, resolve_url
+from django.urls import reverse
+
+from dashboard.core.common.metrics import LIMITED
+
+# ---- roles ---------------------------------------------------------------------------------------
+# Who may do what: three roles, kept as groups.
+
+# What a role allows and a token is made for. metrics: the figures on `/metrics`.
+Action = Literal["read", "command", "report", "metrics"]
+
+
+class Role(StrEnum):
+    """A role's value is the name of its group. Of several roles the strongest counts."""
+
+    ADMIN = "admin"
+    OPERATOR = "operator"
+    MANAGER = "manager"
+
+
+OPERATORS = frozenset((Role.ADMIN, Role.OPERATOR))
+"""Who runs the board. What is theirs alone is not a manager's, who only reads."""
+
+
+_ALL: frozenset[Action] = frozenset(("read", "command", "report", "metrics"))
+
+ALLOWED: dict[Role, frozenset[Action]] = {
+    Role.ADMIN: _ALL,
+    Role.OPERATOR: _ALL,
+    Role.MANAGER: frozenset(("read", "metrics")),
+}
+
+
+def role_of(user: AbstractBaseUser | AnonymousUser) -> Role | None:
+    """Return the user's role; None for the anonymous, the inactive and users without one.
+
+    Asks the database.
+    """
+    if not isinstance(user, User) or not user.is_active:
+        return None
+    if user.is_superuser:
+        return Role.ADMIN
+    groups = set(user.groups.values_list("name", flat=True))
+    return next((role for role in Role if role.value in groups), None)
+
+
+def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
+    """Return whether the user's role allows `action`."""
+    role = role_of(user)
+    return role is not None and action in ALLOWED[role]
+
+
+def lapsed(user_id: int | None, name: str, action: Action) -> str:
+    """Return why nothing that needs `action` is done in this user's name any more; empty if it is.
+
+    For what the worker does later than it was asked for: asks the database.
+    """
+    user = User.objects.filter(pk=user_id).first() if user_id is not None else None
+    if user is None:
+        return f"{name} is no user any more"
+    if not user.is_active:
+        return f"{name} is deactivated"
+    return "" if may(user, action) else f"{name} has no role any more that may {action}"
+
+
+def whom_to_ask() -> Iterable[str]:
+    """Return the names of the admins, who can give a role: at most ten, in order."""
+    admins = User.objects.filter(is_active=True, groups__name=Role.ADMIN.value)
+    supers = User.objects.filter(is_active=True, is_superuser=True)
+    return (admins | supers).distinct().order_by("username").values_list("username", flat=True)[:10]
+
+
+# ---- access --------------------------------------------------------------------------------------
+# Keeping pages to those whose role allows them.
+
+View = Callable[..., HttpResponseBase]
+
+
+EVERY_ROLE = frozenset(Role)
+
+
+def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Callable[[View], View]:
+    """Let only users reach the view whose role is `among` these and allows `action`.
+
+    The anonymous are sent to the login and back; without a role, or with one that does not allow
+    it, a page (403) says whom to ask.
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not request.user.is_authenticated:
+                return _to_login(request)
+            role = role_of(request.user)
+            if role is None or role not in among or action not in ALLOWED[role]:
+                return refusal(request, role, action, among)
+            return view(request, *args, **kwargs)
+
+        # The login is asked for here, so that a fragment can move the whole page there.
+        return cast("View", login_not_required(guarded))
+
+    return decorate
+
+
+def form_of(page: str, *parts: str) -> Callable[[View], View]:
+    """Let only what a form sends reach the view; redirect anyone who loads its address to `page`.
+
+    page: the name of the address of the page that has the form, or a like one where this has no
+    address of its own; parts: which of the view's arguments that address has.
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method in ("GET", "HEAD"):
+                return redirect(reverse(page, kwargs={part: kwargs[part] for part in parts}))
+            if request.method != "POST":
+                return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
+            return view(request, *args, **kwargs)
+
+        return guarded
+
+    return decorate
+
+
+def refusal(
+    request: HttpRequest, role: Role | None, action: Action, among: Collection[Role] = EVERY_ROLE
+) -> HttpResponse:
+    """Return the page (403) that says what is missing and who can give it."""
+    context = {
+        "role": role,
+        "needed": [able for able in Role if able in among and action in ALLOWED[able]],
+        "admins": whom_to_ask(),
+    }
+    name = "accounts/_refusal.html" if is_fragment(request) else "accounts/refusal.html"
+    return render(request, name, context, status=403)
+
+
+def user_of(request: HttpRequest) -> User:
+    """Return who asks, where `role_required` has let them in."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def is_fragment(request: HttpRequest) -> bool:
+    """Return whether htmx asks, for a part of a page."""
+    return request.headers.get("HX-Request") == "true" and not request.headers.get("HX-Boosted")
+
+
+def _to_login(request: HttpRequest) -> HttpResponse:
+    if not is_fragment(request):
+        back = request.get_full_path() if request.method == "GET" else "/"
+        return redirect_to_login(back)
+    # A redirect would be followed within the fragment; this header moves the whole page.
+    page = urlsplit(request.headers.get("HX-Current-URL", ""))
+    back = f"{page.path}?{page.query}".removesuffix("?")
+    to = redirect_to_login(back).url if back else resolve_url(settings.LOGIN_URL)
+    return HttpResponse(status=401, headers={"HX-Redirect": to})
+
+
+# ---- rate limits ---------------------------------------------------------------------------------
+# How much one user may send in a while.
+
+
+class TooMany(Exception):
+    """A user sent too much; `retry_after`: seconds until the next window."""
+
+    def __init__(self, what: str, limit: int, window: int, retry_after: int) -> None:
+        super().__init__(
+            f"At most {limit} {what} in {window} seconds; try again in {retry_after} s."
+        )
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `count` of `what` per user in each window of `window` seconds.
+
+    Counted in a cache that nothing else fills, so that no other's entries push a count out: per
+    process, unless the processes share one through Redis.
+    """
+
+    what: str
+    count: int
+    window: int = 60
+
+    def take(self, user_id: int, now_ms: int, amount: int = 1) -> None:
+        """Count `amount`; raises TooMany, and counts the refusal, when that is over the limit."""
+        window, passed = divmod(now_ms // 1000, self.window)
+        cache = caches["limits"]
+        key = f"limit:{self.what}:{user_id}:{window}"
+        cache.add(key, 0, timeout=2 * self.window)
+        if cache.incr(key, amount) > self.count:
+            cache.decr(key, amount)
+            LIMITED.labels(self.what).inc()
+            raise TooMany(self.what, self.count, self.window, self.window - passed)
+
+
+COMMANDS = Limit("commands", 600)
+REPORTS = Limit("reports", 600_000)

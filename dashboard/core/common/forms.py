@@ -1,0 +1,164 @@
+"""Fields, widgets, typed times and filters that forms of several pages have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from django import forms
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import FIELD_MINUTE, FIELD_SECOND, unix_ms
+from domain.config_values import PlainError, duration, duration_text
+from domain.scenario import Scenario
+
+# ---- fields --------------------------------------------------------------------------------------
+# Fields and widgets that forms of several pages have.
+
+
+def scenario_choices() -> list[tuple[str, str]]:
+    """Return the scenarios' names and titles, as a field offers them."""
+    return [(each.name, each.title) for each in scenarios().values()]
+
+
+class SpanField(forms.CharField):
+    """A duration as text, such as `30s` or `5m`; it is cleaned to ms, None where it is empty."""
+
+    def __init__(self, *, zero: bool = False, **options: Any) -> None:
+        super().__init__(max_length=20, **options)
+        self._zero = zero
+
+    def clean(self, value: Any) -> int | None:
+        """Return the duration, ms. Raises ValidationError."""
+        text = super().clean(value)
+        if not text:
+            return None
+        try:
+            return duration(text, "", self._zero)
+        except PlainError as error:
+            raise forms.ValidationError(f"Expected {error.expected}.") from None
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return a duration in ms as its text."""
+        return duration_text(value) if isinstance(value, int) else value
+
+
+class LocalTimeInput(forms.DateTimeInput):
+    """An input of a day and a time in the viewer's zone, whose name the page writes beside it."""
+
+    input_type = "datetime-local"
+    template_name = "forms/local_time.html"
+
+
+class UtcTimeField(forms.DateTimeField):
+    """An optional day and time in UTC, to the minute or with `seconds`."""
+
+    def __init__(self, *, label: str, seconds: bool = False, **options: Any) -> None:
+        attrs: dict[str, Any] = {"type": "datetime-local"} | ({"step": 1} if seconds else {})
+        form = FIELD_SECOND if seconds else FIELD_MINUTE
+        super().__init__(
+            label=label,
+            required=False,
+            widget=forms.DateTimeInput(attrs=attrs, format=form),
+            error_messages={"invalid": "Expected a day and a time, as 2026-11-22T14:30."},
+            **options,
+        )
+
+
+# ---- filter forms --------------------------------------------------------------------------------
+# Filters: links that narrow a list, forms with a period, and the filter as an address.
+
+
+class Choice(NamedTuple):
+    """A link that narrows a list; chosen: whether it does."""
+
+    title: str
+    address: str
+    chosen: bool
+
+
+def scenario_links(chosen: Scenario, path: str = "") -> list[Choice]:
+    """Return a link to the list of each scenario. path: the list's, the page's own by default."""
+    return [
+        Choice(each.title, f"{path}?{urlencode({'scenario': each.name})}", each.name == chosen.name)
+        for each in scenarios().values()
+    ]
+
+
+class FilterForm(forms.Form):
+    """A filter that an address has.
+
+    What it says of a place in the list is not sent along with another filter.
+    """
+
+    template_name = "forms/filter.html"
+
+    PLACES: tuple[str, ...] = ()
+    """Fields that say where in the list a page begins: no part of the filter."""
+
+    def offer(self, name: str, choices: Sequence[tuple[str, Any]]) -> None:
+        """Offer choices in a field, which may come in groups."""
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+        field.error_messages["invalid_choice"] = "Expected one of the choices."
+
+    def query(self) -> str:
+        """Return the filter as the address has it."""
+        parts = (name for name in self.fields if name not in self.PLACES)
+        given = {name: self._given(name) for name in parts}
+        return urlencode({name: value for name, value in given.items() if value}, doseq=True)
+
+    def _given(self, name: str) -> Any:
+        """Return what was given for a field, of one with several choices each that was."""
+        field = self.fields[name]
+        if isinstance(field, forms.MultipleChoiceField):
+            return field.widget.value_from_datadict(self.data, {}, name)
+        return self.data.get(name)
+
+
+class PeriodForm(FilterForm):
+    """A filter with a beginning and an end, two times in UTC, either of which may be missing."""
+
+    start = UtcTimeField(label="From (UTC)")
+    end = UtcTimeField(label="Until (UTC)")
+
+    def clean(self) -> dict[str, Any]:
+        """Return what was typed. An end not after the beginning is an error of its field."""
+        data = super().clean() or self.cleaned_data
+        start, end = data.get("start"), data.get("end")
+        if start and end and end <= start:
+            self.add_error("end", "Expected a time after From.")
+        return data
+
+
+# ---- typed times ---------------------------------------------------------------------------------
+# Times that users type, in their own zones.
+
+
+def typed_end(typed: str, zone: str, now: int) -> int:
+    """Return the moment (Unix ms) of a date and time in the viewer's zone.
+
+    Raises ValidationError for what is none, or past.
+    """
+    try:
+        at = datetime.fromisoformat(typed)
+        until = unix_ms(at if at.tzinfo else at.replace(tzinfo=_zone(zone)))
+    except (ValueError, OverflowError):
+        raise forms.ValidationError(
+            "Expected a date and a time, such as 2030-01-31T18:00."
+        ) from None
+    if until <= now:
+        raise forms.ValidationError("This time is past; expected a future one.")
+    return until
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name) if name else timezone.get_current_timezone()
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC

@@ -1,0 +1,288 @@
+"""This process's way into Kafka: one bus and one producer, and records delivered by them."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import time
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, NamedTuple
+
+from django.conf import settings
+
+from agents.log_handler import KafkaHandler
+from bus.base import (
+    Bus,
+    BusError,
+    Delivered,
+    Headers,
+    OnDelivery,
+    Producer,
+    QueueFull,
+    Unavailable,
+    no_answer,
+)
+from config.logs import REQUESTS, SECURITY
+from dashboard.core.common.scenarios import topics
+from dashboard.core.common.times import now_ms
+from wire.keys import KeyFile, KeysProblem, Ring
+from wire.signature import Signer, Trust
+from wire.topics import Topics
+
+# ---- kafka gateway -------------------------------------------------------------------------------
+# This process's way into Kafka: one bus and one producer, made when first needed.
+
+# After this long the producer gives a record up.
+SEND_TIMEOUT_S = 8.0
+
+# How long to wait for a broker before anything is sent.
+REACH_S = 3.0
+
+
+class NotSigned(BusError):
+    """A command that cannot be signed: its keys cannot be read."""
+
+
+class Gateway:
+    """A bus and its one producer, shared by all threads of the process; and who signs."""
+
+    def __init__(self, bus: Bus, topics: Topics) -> None:
+        self.bus = bus
+        self.topics = topics
+        self.signer = Signer(_keys, now_ms)
+        self._lock = Lock()
+        self._producer: Producer | None = None
+
+    def producer(self) -> Producer:
+        """Return the producer, made at the first call."""
+        with self._lock:
+            if self._producer is None:
+                self._producer = self.bus.producer(message_timeout_s=SEND_TIMEOUT_S)
+            return self._producer
+
+    def signed(self, topic: str, key: bytes | None, value: bytes) -> bytes:
+        """Return what commands something, signed now. Raises NotSigned."""
+        try:
+            return self.signer.sign(value, topic, key)
+        except KeysProblem as problem:
+            raise NotSigned(str(problem)) from None
+
+    def command(
+        self, topic: str, key: bytes | None, value: bytes, partition: int | None = None
+    ) -> Delivered:
+        """Send what commands something, signed, and wait; once more where the broker's clock shows
+        that it was signed at a time that does not count. Raises BusError."""
+        while True:
+            signed = self.signed(topic, key, value)
+            place = self.producer().send_and_wait(
+                topic, key, signed, timeout_s=SEND_TIMEOUT_S + 1, partition=partition
+            )
+            if self.signer.in_time(place.timestamp):
+                return place
+
+    def close(self) -> None:
+        """Flush for a moment and let go of the producer."""
+        with self._lock:
+            if self._producer is not None:
+                self._producer.close()
+                self._producer = None
+
+
+def key_file() -> KeyFile:
+    """Return the keys that sign this copy's commands, made at the first call.
+
+    Raises KeysProblem.
+    """
+    return _key_file(settings.TALLYBOARD.command_keys_file)
+
+
+@lru_cache(maxsize=8)
+def _key_file(path: Path) -> KeyFile:
+    return KeyFile(path).made()
+
+
+def _keys() -> Ring:
+    return key_file().ring()
+
+
+def trust(topic: str) -> Trust:
+    """Return whose signatures count in a topic."""
+    return Trust(topic, _keys)
+
+
+_lock = Lock()
+_gateway: Gateway | None = None
+
+
+def gateway() -> Gateway:
+    """Return the process's gateway to the configured Kafka; it is closed when the process ends."""
+    global _gateway  # noqa: PLW0603 - one per process
+    with _lock:
+        if _gateway is None:
+            from bus.kafka import KafkaBus  # only a process that sends loads Kafka's library
+
+            _gateway = Gateway(KafkaBus(settings.TALLYBOARD.kafka_options()), topics())
+            atexit.register(_gateway.close)
+        return _gateway
+
+
+@contextmanager
+def use(bus: Bus, names: Topics) -> Iterator[Gateway]:
+    """Send through `bus` meanwhile, as tests do."""
+    global _gateway  # noqa: PLW0603 - one per process
+    before, _gateway = _gateway, Gateway(bus, names)
+    try:
+        yield _gateway
+    finally:
+        _gateway.close()
+        _gateway = before
+
+
+# ---- kafka delivery ------------------------------------------------------------------------------
+# Records delivered to Kafka, one or many: with what certainty each has arrived.
+
+UNCONFIRMED = "Kafka did not confirm it in time. It may still arrive, and is followed."
+
+
+Result = Delivered | BusError | None
+"""A record's place, or why it is not sent; None or Unavailable: it may have arrived."""
+
+
+class Delivery(NamedTuple):
+    """status: `sending` where the broker has not confirmed the record; text: why it is not sent or
+    not confirmed; place: of a record that is sent."""
+
+    status: Literal["sent", "sending", "unsent"]
+    text: str = ""
+    place: Delivered | None = None
+
+    @classmethod
+    def of(cls, result: Result) -> Delivery:
+        """Return what a result of `deliver_all` says."""
+        if isinstance(result, Delivered):
+            return cls("sent", place=result)
+        if result is None or isinstance(result, Unavailable):
+            return cls("sending", f"{UNCONFIRMED} ({result})" if result else UNCONFIRMED)
+        return cls("unsent", str(result))
+
+
+class Outgoing(NamedTuple):
+    """A record to be sent as it is; without a partition its key decides."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+
+
+def deliver_all(records: Iterable[Outgoing]) -> list[Result]:
+    """Send records in their order, and wait until each is confirmed or refused, or for
+    SEND_TIMEOUT_S. Returns a result for each."""
+    producer, end = gateway().producer(), time.monotonic() + SEND_TIMEOUT_S + 1
+    results: dict[int, Delivered | BusError] = {}
+    count = 0
+    for count, record in enumerate(records, 1):
+
+        def note(result: Delivered | BusError, number: int = count) -> None:
+            results[number] = result
+
+        _enqueue(producer, record, note, end)
+    while len(results) < count and time.monotonic() < end:
+        producer.poll(0.02)
+    return [results.get(number) for number in range(1, count + 1)]
+
+
+def deliver(topic: str, key: bytes, value: bytes) -> Delivery:
+    """Sign a record, send it and wait for its confirmation. Returns what is known of it then."""
+    try:
+        return deliver_signed(topic, [(key, value)])[0]
+    except BusError as error:
+        return Delivery("unsent", str(error))
+
+
+def deliver_signed(topic: str, records: Sequence[tuple[bytes, bytes]]) -> list[Delivery]:
+    """Sign records, of key and value each, send them and wait as `deliver_all` does. Returns what
+    is known of each then.
+
+    All are signed and sent again where the broker's clock shows that they were signed at a
+    time that does not count. Raises BusError where no broker answers or nothing can be signed.
+    """
+    to = gateway()
+    try:
+        to.bus.wait(REACH_S)
+    except BusError as error:
+        raise Unavailable(no_answer(error)) from None
+    while True:
+        signed = (Outgoing(topic, key, to.signed(topic, key, value)) for key, value in records)
+        results = deliver_all(signed)
+        placed = [result.timestamp for result in results if isinstance(result, Delivered)]
+        if all(to.signer.in_time(timestamp) for timestamp in placed):
+            return [Delivery.of(result) for result in results]
+
+
+def _enqueue(producer: Producer, record: Outgoing, note: OnDelivery, end: float) -> None:
+    """Enqueue a record; a full queue empties meanwhile."""
+    topic, key, value, headers, partition = record
+    while True:
+        try:
+            producer.send(topic, key, value, headers=headers, partition=partition, on_delivery=note)
+            return
+        except QueueFull as full:
+            if time.monotonic() > end:
+                note(full)
+                return
+            producer.poll(0.02)
+        except BusError as error:
+            note(error)
+            return
+
+
+# ---- app logs ------------------------------------------------------------------------------------
+# The web process's log of what clients do, sent to the topic `app-logs`.
+
+
+def start() -> None:
+    """Send the records of clients to Kafka from here on, if the settings want that."""
+    if not settings.TALLYBOARD.app_logs:
+        return
+    kafka: dict[str, Any] = settings.TALLYBOARD.kafka_options()
+    handler = KafkaHandler(
+        topics().app_logs,
+        fields={"app_name": "tallyboard", "app_version": _version()},
+        key="client",
+        **kafka,
+    )
+    for name in (REQUESTS, SECURITY):
+        logging.getLogger(name).addHandler(handler)
+
+
+def stop() -> None:
+    """Send what is left, and no more."""
+    if handler := _handler():
+        for name in (REQUESTS, SECURITY):
+            logging.getLogger(name).removeHandler(handler)
+        handler.close()
+
+
+def outcomes() -> Iterable[tuple[tuple[str], int]]:
+    """Return how many records became what: delivered, unconfirmed, or dropped for a reason."""
+    if handler := _handler():
+        known = {"delivered": handler.delivered, "unconfirmed": handler.unconfirmed}
+        for outcome, n in {**known, **handler.dropped}.items():
+            yield (outcome,), n
+
+
+def _handler() -> KafkaHandler | None:
+    handlers = logging.getLogger(SECURITY).handlers
+    return next((each for each in handlers if isinstance(each, KafkaHandler)), None)
+
+
+def _version() -> str:
+    project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]
+    return str(project["version"])

@@ -1,0 +1,126 @@
+"""What rows of several tables have in common: abstract models, and the rows that go on at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Case, F, GeneratedField, Index, Q, SmallIntegerField, When
+from django.db.models.expressions import CombinedExpression
+from django.db.models.lookups import GreaterThan, LessThan
+
+from dashboard.core.common.times import HOUR_MS
+from domain.names import MAX_NAME
+
+# ---- core ----------------------------------------------------------------------------------------
+# What rows of several tables have in common, as abstract models.
+
+
+class ScenarioRow(models.Model):
+    """A row about a scenario."""
+
+    scenario = models.CharField(max_length=40)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.scenario}: {self.pk}"
+
+
+class AssetRow(ScenarioRow):
+    """A row about an asset of a scenario."""
+
+    asset = models.CharField(max_length=MAX_NAME)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.asset}"
+
+
+class AgentRow(ScenarioRow):
+    """A row about an agent of a scenario."""
+
+    agent = models.CharField(max_length=MAX_NAME)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.agent}"
+
+
+class AuthoredRow(models.Model):
+    """A row that a user wrote. username: as it was then, for when the user is gone."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    username = models.CharField(max_length=150)
+
+    class Meta:
+        abstract = True
+
+
+def named_fields(source: object, names: Sequence[str]) -> dict[str, Any]:
+    """Return the attributes of a record that are fields of a row under the same names."""
+    return {name: getattr(source, name) for name in names}
+
+
+# ---- overlap -------------------------------------------------------------------------------------
+# Rows that begin and end, and how to find those that go on at a time.
+#
+# By their beginnings alone these are found only by reading history from one of its ends. So each
+# row that lasts longer than an hour is of a class by its length, with an index of its own: of a
+# class the rows that go on at a time began no longer before it than the class is long.
+
+LENGTHS_MS = tuple(8**n * HOUR_MS for n in range(4))
+"""Up to how long the rows of a class are: of none, of the first, the second and the third. Those
+of the fourth are longer."""
+
+
+def length_class(begin: str, end: str) -> GeneratedField:
+    """Return the column of a row's class: empty up to an hour, and while the row goes on."""
+    longest_first = reversed(list(enumerate(LENGTHS_MS, start=1)))
+    return GeneratedField(
+        expression=Case(
+            *(When(**{f"{end}__gt": F(begin) + ms}, then=n) for n, ms in longest_first),
+            default=None,
+        ),
+        output_field=SmallIntegerField(null=True),
+        db_persist=True,
+    )
+
+
+def length_index(begin: str, end: str, name: str) -> Index:
+    """Return the index of the rows of a scenario that have a class."""
+    return Index(
+        fields=["scenario", "length_class", begin, end],
+        condition=Q(length_class__isnull=False),
+        name=name,
+    )
+
+
+def ongoing(at: int, begin: str, end: str) -> list[Q]:
+    """Return the conditions one of which meets each row that began before a time (Unix ms) and ends
+    after it, or has no end yet: each is a look at an index."""
+    open_ = Q(LessThan(_unindexed(begin), at), **{end: None})
+    ended = {f"{begin}__lt": at, f"{end}__gt": at}
+    lengths = enumerate(LENGTHS_MS)
+    bounded = (Q(**ended, **{f"{begin}__gt": at - ms}, length_class=n or None) for n, ms in lengths)
+    return [open_, *bounded, Q(**ended, length_class=len(LENGTHS_MS))]
+
+
+def overlap(since: int, until: int, begin: str, end: str) -> Q:
+    """Return the condition that a row has a part between two times (Unix ms), for rows of which
+    another index finds few, as that of their assets."""
+    lasted = Q(**{end: None}) | Q(GreaterThan(_unindexed(end), since))
+    return Q(LessThan(_unindexed(begin), until)) & lasted
+
+
+def _unindexed(column: str) -> CombinedExpression:
+    """Return a number's column as no index has it: a planner without statistics would take the
+    index of all beginnings where another one has far fewer rows."""
+    return F(column) + 0

@@ -1,0 +1,334 @@
+"""Requests to addresses that users name, over a network that is guarded."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import lru_cache, partial
+from io import BytesIO
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from threading import Lock
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpcore
+from django.conf import settings
+from requests import PreparedRequest, Response, Session, exceptions, sessions
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPHeaderDict, HTTPResponse
+
+# ---- outbound ------------------------------------------------------------------------------------
+# Requests to addresses that users name: webhooks, push services, chats.
+#
+# Such an address may lead into our own network. So each connection is made to an address that was
+# checked, not to a name that may mean another one by then; redirects are not followed, and proxies
+# of the environment are not used. A request has one deadline, however slowly its answer comes.
+
+TIMEOUT_S = 10.0
+LONGEST_ANSWER = 2_000
+"""Most bytes of an answer that are read."""
+
+TRANSLATED = IPv6Network("64:ff9b::/96")
+"""Addresses of version 4 behind a translator (RFC 6052)."""
+
+
+class OutboundUnreachable(Exception):
+    """No answer came; the message says why."""
+
+
+class AddressRefused(OutboundUnreachable):
+    """The address is none that the product may call."""
+
+
+class ResponseExcerpt(NamedTuple):
+    """The status of an answer, and the beginning of its text."""
+
+    status: int
+    text: str
+
+
+class OutboundRequest(NamedTuple):
+    """A request. headers: as they are sent."""
+
+    method: str
+    url: str
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes | None
+
+
+class HttpReply(NamedTuple):
+    """An answer with its headers, and the beginning of its content as it came."""
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    content: bytes
+
+
+def post(
+    url: str, body: bytes, headers: Mapping[str, str], timeout_s: float = TIMEOUT_S
+) -> ResponseExcerpt:
+    """Return what is answered to a POST within `timeout_s`. Raises Unreachable, or Refused."""
+    plain = [(name.encode(), value.encode()) for name, value in headers.items()]
+    request = OutboundRequest("POST", url, plain, body)
+    reply = exchange(request, GuardedNetwork(timeout_s), LONGEST_ANSWER)
+    return ResponseExcerpt(reply.status, reply.content.decode(errors="replace"))
+
+
+def exchange(request: OutboundRequest, network: GuardedNetwork, longest: int) -> HttpReply:
+    """Return what is answered to a request over a network, of its content `longest` bytes at most.
+    Raises Unreachable, or Refused."""
+    check(request.url)
+    with closing(httpcore.ConnectionPool(_trusted(), network_backend=network)) as pool:
+        try:
+            with pool.stream(
+                request.method, request.url, headers=request.headers, content=request.body
+            ) as response:
+                content = _beginning(response.iter_stream(), longest)
+                return HttpReply(response.status, response.headers, content)
+        except httpcore.TimeoutException:
+            raise OutboundUnreachable(f"no answer within {network.timeout_s:g} s") from None
+        except (httpcore.NetworkError, httpcore.ProtocolError, UnicodeError) as error:
+            raise OutboundUnreachable(str(error) or type(error).__name__) from error
+
+
+def check(url: str) -> None:
+    """Raise Refused for what is no http or https address, or has a user in it."""
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise AddressRefused(
+            "expected an address without spaces and letters such as ä (write xn--…)"
+        )
+    try:
+        parts = urlsplit(url)
+        complete = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        complete = False
+    if not complete:
+        raise AddressRefused("expected an address such as https://example.org/hook")
+    if parts.username is not None or parts.password is not None:
+        raise AddressRefused("expected an address without user and password")
+
+
+def _beginning(parts: Iterable[bytes], longest: int) -> bytes:
+    content = b""
+    for part in parts:
+        content += part
+        if len(content) >= longest:
+            break
+    return content[:longest]
+
+
+@lru_cache(maxsize=1)
+def _trusted() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+class GuardedNetwork(httpcore.SyncBackend):
+    """Connects to public addresses, for `timeout_s` from now."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+
+    def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, *args: Any, **kwargs: Any
+    ) -> httpcore.NetworkStream:
+        """Return a connection to the first address of a host. Raises Refused, or the library's
+        own errors."""
+        address = _checked_address(host, port)
+        left = _left(self._deadline, timeout)
+        stream = super().connect_tcp(address, port, left, *args, **kwargs)
+        return DeadlineStream(stream, self._deadline)
+
+
+class DeadlineStream(httpcore.NetworkStream):
+    """A connection on which nothing is waited for longer than until a deadline."""
+
+    def __init__(self, stream: httpcore.NetworkStream, deadline: float) -> None:
+        self._stream, self._deadline = stream, deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Return what comes next."""
+        return self._stream.read(max_bytes, _left(self._deadline, timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send all of it."""
+        self._stream.write(buffer, _left(self._deadline, timeout))
+
+    def close(self) -> None:
+        """Close it."""
+        self._stream.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        """Return the same connection, encrypted; the certificate has to be for the host's name."""
+        left = _left(self._deadline, timeout)
+        stream = self._stream.start_tls(ssl_context, server_hostname, left)
+        return DeadlineStream(stream, self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return what the library asks of a connection."""
+        return self._stream.get_extra_info(info)
+
+
+def _left(deadline: float, timeout: float | None) -> float:
+    """Return how long there is still to wait, s. Raises the library's error where it is over."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise httpcore.ReadTimeout
+    return left if timeout is None else min(left, timeout)
+
+
+def _checked_address(host: str, port: int) -> str:
+    """Return the address of a host. Raises Refused where one of its addresses is no public one."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise httpcore.ConnectError(f"{host}: {error.strerror}") from error
+    addresses = [str(entry[4][0]) for entry in found]
+    private = [address for address in addresses if not _is_public(address)]
+    if private and not settings.TALLYBOARD.private_targets:
+        raise AddressRefused(
+            f"{host} is {private[0]}, an address of this machine or of a private network: "
+            "set TALLYBOARD_PRIVATE_TARGETS=1 if it is meant to be called"
+        )
+    return addresses[0]
+
+
+def _is_public(text: str) -> bool:
+    address = ip_address(text.partition("%")[0])
+    return all(each.is_global and not each.is_multicast for each in (address, *_carried(address)))
+
+
+def _carried(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address]:
+    """Yield the addresses of version 4 that one of version 6 stands for."""
+    if isinstance(address, IPv6Address):
+        yield from filter(None, (address.ipv4_mapped, address.sixtofour))
+        yield from (address.teredo or ())
+        if address in TRANSLATED:
+            yield IPv4Address(int(address) & 0xFFFFFFFF)
+
+
+# ---- outbound requests ---------------------------------------------------------------------------
+# Requests of libraries that send by `requests`, over the guarded network.
+#
+# Such a library connects itself, and also to addresses that it finds on its way: in a parameter, in
+# an answer, in a redirect. So not the address that a user has entered is checked, but each
+# connection.
+
+MOST_ANSWER = 65_536
+"""Largest answer that a library is given, bytes."""
+TOO_MANY = 429
+ENCODED = (b"content-encoding", b"transfer-encoding")
+"""Headers of how an answer came, not of what the library is given."""
+
+_TURN = Lock()
+
+
+class Calls:
+    """The requests of a library within one deadline.
+
+    obstacle: why one of them was not answered; a refusal rather than what came after it.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self.network = GuardedNetwork(timeout_s)
+        self.obstacle: OutboundUnreachable | None = None
+
+    def answer(self, request: OutboundRequest) -> HttpReply:
+        """Return what is answered. Raises Unreachable, or Refused, and keeps it."""
+        try:
+            return _usable(exchange(request, self.network, MOST_ANSWER + 1))
+        except OutboundUnreachable as why:
+            if not isinstance(self.obstacle, AddressRefused):
+                self.obstacle = why
+            raise
+
+
+def _usable(reply: HttpReply) -> HttpReply:
+    """Return an answer. Raises Unreachable for one that is too long, or asks to wait: libraries
+    would sleep as long as it says."""
+    if reply.status == TOO_MANY:
+        raise OutboundUnreachable("429: too many requests")
+    if len(reply.content) > MOST_ANSWER:
+        raise OutboundUnreachable(f"an answer of more than {MOST_ANSWER} bytes")
+    return reply
+
+
+class GuardedAdapter(HTTPAdapter):
+    """Sends each request over the guarded network, and verifies certificates always."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def send(self, request: PreparedRequest, *_args: Any, **_kwargs: Any) -> Response:
+        """Return what is answered. Raises the library's error where nothing is."""
+        try:
+            reply = self._calls.answer(_plain(request))
+        except OutboundUnreachable as why:
+            raise exceptions.ConnectionError(str(why), request=request) from why
+        return self.build_response(request, _response(reply))
+
+
+def _response(reply: HttpReply) -> HTTPResponse:
+    """Return an answer as the library takes it, which unpacks none of it."""
+    headers = HTTPHeaderDict(
+        (name.decode("latin1"), value.decode("latin1"))
+        for name, value in reply.headers
+        if name.lower() not in ENCODED
+    )
+    content = BytesIO(reply.content)
+    return HTTPResponse(content, headers, reply.status, preload_content=False)
+
+
+def _plain(request: PreparedRequest) -> OutboundRequest:
+    """Return a request as it is sent. It asks for an answer that unpacks to nothing larger."""
+    body = request.body.encode() if isinstance(request.body, str) else request.body
+    if not isinstance(body, bytes | None):
+        raise exceptions.RequestException("a body that comes in pieces is not sent")
+    request.headers["Accept-Encoding"] = "identity"
+    headers = [(_bytes(name), _bytes(value)) for name, value in request.headers.items()]
+    return OutboundRequest(request.method or "", request.url or "", headers, body)
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+class GuardedSession(Session):
+    """A session of the library over the guarded network, without redirects, proxies of the
+    environment, and files of passwords."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()
+        self.trust_env = False
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, GuardedAdapter(calls))
+
+    def get_redirect_target(self, resp: Response) -> None:  # noqa: ARG002 - the library's form
+        """Return None: no redirect is followed."""
+        return
+
+
+@contextmanager
+def guarded(timeout_s: float) -> Iterator[Calls]:
+    """Have what `requests` sends in this process meanwhile go over the guarded network, one after
+    another. timeout_s: for all requests together.
+
+    `requests.post` and its like make a session for each request, and take none.
+    """
+    calls = Calls(timeout_s)
+    with _TURN:
+        usual = sessions.Session
+        sessions.Session = partial(GuardedSession, calls)  # type: ignore[misc, assignment]
+        try:
+            yield calls
+        finally:
+            sessions.Session = usual  # type: ignore[misc]

@@ -1,0 +1,392 @@
+"""Tables and lists of rows: columns, an order that pages and files follow, and the files that hold
+them whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
+
+from django.core.paginator import Page as PaginatorPage
+from django.db.models import Model, Q, QuerySet
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.http import urlencode
+
+from dashboard.core.common.exports import (
+    CONTENT_TYPES,
+    attachment,
+    faults_of,
+    unprocessable,
+    written,
+)
+
+# ---- tables --------------------------------------------------------------------------------------
+# Tables of pages: their columns, and the links to the other pages of a list.
+#
+# A table's columns are declared with its rows. `{% table %}` renders head and frame from them
+# (`templates/_table.html`); the page's template renders the cells.
+#
+# Why not django-tables2 and django-filter: tables2 renders the cells in Python too, sorts by the
+# address and counts its pages, whereas our cells are badges that scripts renew in place, most
+# tables sort in the browser, and long lists page by key. django-filter makes a queryset of fields,
+# whereas our filters are a language that pages, files and sockets share
+# (`dashboard/core/states/`).
+
+Sort = Literal["", "text", "number"]
+Direction = Literal["", "ascending", "descending"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    hint: what shows where somebody points at the title. name: by which an order is remembered and
+    announced, the title by default. numeric: whether figures stand to the right. term: the entry
+    of the glossary that the title links to. hidden: whether only screen readers get the title.
+    chooses: whether its head is a box that ticks all. address, direction: of a head that is a link
+    to the list in another order, and of the present order.
+    """
+
+    title: str
+    hint: str = ""
+    name: str = ""
+    sort: Sort = ""
+    numeric: bool = False
+    term: str = ""
+    hidden: bool = False
+    chooses: bool = False
+    address: str = ""
+    direction: Direction = ""
+
+    @classmethod
+    def text(cls, title: str, hint: str = "", name: str = "") -> Self:
+        """Return a column that sorts by text."""
+        return cls(title, hint, name, "text")
+
+    @classmethod
+    def number(cls, title: str, hint: str = "", name: str = "", term: str = "") -> Self:
+        """Return a column of figures."""
+        return cls(title, hint, name, "number", numeric=True, term=term)
+
+    @classmethod
+    def time(cls, title: str, hint: str = "", name: str = "") -> Self:
+        """Return a column of times, durations, or words that sort by a number."""
+        return cls(title, hint, name, "number")
+
+    @classmethod
+    def unseen(cls, title: str) -> Self:
+        """Return a column of buttons, whose title only screen readers get."""
+        return cls(title, hidden=True)
+
+    @property
+    def key(self) -> str:
+        """Return the name by which an order is remembered."""
+        return self.name or self.title.lower()
+
+
+class Table:
+    """The columns of a table; a text stands for a column that sorts by text.
+
+    name: under which the browser remembers an order; a table without one does not sort there.
+    css: its classes. narrow: whether it is as wide as its cells, not as the page.
+    """
+
+    def __init__(
+        self, name: str, *columns: Column | str, css: str = "", narrow: bool = False
+    ) -> None:
+        self.name, self.css, self.narrow = name, css, narrow
+        self.columns = tuple(
+            Column.text(column) if isinstance(column, str) else column for column in columns
+        )
+
+    def with_choice(self, title: str) -> Table:
+        """Return the table with a column of boxes before the others. title: of the box that ticks
+        all."""
+        return self._with(Column(title, chooses=True), *self.columns)
+
+    def ordered(self, order: str, address: Callable[[str], str]) -> Table:
+        """Return the table with heads that link to other orders, numbers from the largest.
+
+        order: a column's name, after `-` where the largest comes first. address: returns where
+        the list is in an order.
+        """
+        down, present = order.startswith("-"), order.removeprefix("-")
+
+        def linked(column: Column) -> Column:
+            if not column.sort:
+                return column
+            if column.key != present:
+                way = "-" if column.sort == "number" else ""
+                return replace(column, address=address(way + column.key))
+            direction: Direction = "descending" if down else "ascending"
+            return replace(
+                column, address=address(("" if down else "-") + column.key), direction=direction
+            )
+
+        return self._with(*map(linked, self.columns))
+
+    def _with(self, *columns: Column) -> Table:
+        return Table(self.name, *columns, css=self.css, narrow=self.narrow)
+
+
+@dataclass(frozen=True, slots=True)
+class Pager:
+    """Links to the other pages of a list. links: addresses by title, empty where there is no such
+    page; position: which page this is, in words."""
+
+    links: Mapping[str, str]
+    position: str = ""
+
+    def __bool__(self) -> bool:
+        """Return whether there is another page."""
+        return any(self.links.values())
+
+    @classmethod
+    def by_key(
+        cls, query: str, name: str, place: object, following: object,
+        titles: tuple[str, str] = ("First page", "Next page"),
+    ) -> Self:  # fmt: skip
+        """Return the links of a page that begins after a place, none where that is empty.
+
+        query: the list's address without the place; name: the place's part of the address;
+        following: the place after which the next page begins; titles: of the two links.
+        """
+        first = f"?{query}" if place else ""
+        parts = filter(None, (query, urlencode({name: str(following)})))
+        after = f"?{'&'.join(parts)}" if following else ""
+        return cls(dict(zip(titles, (first, after), strict=True)))
+
+    @classmethod
+    def numbered(cls, page: PaginatorPage[Any], address: Callable[[int], str]) -> Self:
+        """Return the links of a page with a number. address: returns where a page is."""
+        before = address(page.previous_page_number()) if page.has_previous() else ""
+        after = address(page.next_page_number()) if page.has_next() else ""
+        position = f"Page {page.number:,} of {page.paginator.num_pages:,}"
+        return cls({"Previous page": before, "Next page": after}, position)
+
+
+# ---- listing -------------------------------------------------------------------------------------
+# Lists of rows: an order that pages and files follow, and the files that hold a whole list.
+
+M = TypeVar("M", bound=Model)
+R = TypeVar("R")
+
+
+class ListOrder(NamedTuple):
+    """An order in which no two rows are equal: by a column, then by number, both down or up."""
+
+    column: str = "pk"
+    down: bool = True
+
+    def of(self, rows: QuerySet[M]) -> QuerySet[M]:
+        """Return rows in this order."""
+        way = "-" if self.down else ""
+        return rows.order_by(*(way + name for name in self.columns))
+
+    def after(self, rows: QuerySet[M], place: Sequence[Any]) -> QuerySet[M]:
+        """Return the rows that follow a place, which one of them may have had."""
+        return self.of(rows.filter(self._beyond(place, "lt" if self.down else "gt")))
+
+    def after_number(self, rows: QuerySet[M], number: int) -> QuerySet[M]:
+        """Return the rows that follow the row of a number; where that one is gone, those that were
+        stored before it."""
+        last = rows.model._default_manager.filter(pk=number).first()  # noqa: SLF001 - documented
+        if last is None:
+            return self.of(rows.filter(pk__lt=number))
+        return self.after(rows, self.place_of(last))
+
+    def down_to(self, rows: QuerySet[M], place: Sequence[Any]) -> QuerySet[M]:
+        """Return the rows that stand before a place, or on it."""
+        return rows.filter(self._beyond(place, "gt" if self.down else "lt", "e"))
+
+    def place_of(self, row: Model) -> tuple[Any, ...]:
+        """Return a row's place: the values of the columns that it is ordered by."""
+        return tuple(getattr(row, name) for name in self.columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that rows are ordered by."""
+        return (self.column,) if self.column == "pk" else (self.column, "pk")
+
+    def _beyond(self, place: Sequence[Any], way: str, equal: str = "") -> Q:
+        """Return the condition of what lies to one side of a place; equal: "e" with the place."""
+        *first, last = self.columns
+        beyond = Q(**{f"{last}__{way}{equal}": place[-1]})
+        if not first:
+            return beyond
+        value = place[0]  # the first condition alone is one that an index can answer
+        return Q(**{f"{self.column}__{way}e": value}) & (
+            Q(**{f"{self.column}__{way}": value}) | beyond
+        )
+
+
+NEWEST_FIRST = ListOrder()
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """Rows of a list, and what the next page begins after; None where there is none.
+
+    ended_early: so many rows were looked at that a part of them had to do.
+    """
+
+    rows: list[R]
+    following: Any = None
+    ended_early: bool = False
+
+
+def page_of(
+    rows: QuerySet[M], order: ListOrder, size: int, after: Sequence[Any] | None = None
+) -> Page[M]:
+    """Return the first rows of a list, or those after a place, and the place of the last one where
+    more follow."""
+    found = list((order.of(rows) if after is None else order.after(rows, after))[: size + 1])
+    more = len(found) > size
+    return Page(found[:size], order.place_of(found[size - 1]) if more else None)
+
+
+def page_after(rows: QuerySet[M], order: ListOrder, size: int, number: int | None) -> Page[M]:
+    """Return the rows that follow the row of a number, or the first ones where there is no such
+    row any more; `following` is the number of the last one."""
+    last = rows.model._default_manager.filter(pk=number).first()  # noqa: SLF001 - documented API
+    page = page_of(rows, order, size, order.place_of(last) if last else None)
+    return replace(page, following=page.following and page.following[-1])
+
+
+def number_of(text: str) -> int | None:
+    """Return the number of a row that an address names; None for what is no number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+class Part(NamedTuple, Generic[M]):
+    """A part of a list that has its own order, so that an index can give it."""
+
+    rows: QuerySet[M]
+    order: ListOrder
+
+
+class PagePosition(NamedTuple):
+    """Where a page begins: after the row with this number and value, of this part of a list."""
+
+    part: int
+    value: int
+    pk: int
+
+    def __str__(self) -> str:
+        return f"{self.part}.{self.value}.{self.pk}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return the place that a text names; None for what is no place."""
+        numbers = [number for part in text.split(".") if (number := number_of(part)) is not None]
+        return cls(*numbers) if len(numbers) == text.count(".") + 1 == 3 else None
+
+
+def page_of_parts(
+    parts: Sequence[Part[M]], size: int, after: PagePosition | None = None
+) -> Page[M]:
+    """Return the first rows of a list whose parts follow each other, or those after a place."""
+    entries: list[tuple[PagePosition, M]] = []
+    for number, (rows, order) in enumerate(parts):
+        if after is not None and number < after.part:
+            continue
+        begins_here = after is not None and number == after.part
+        following = order.after(rows, after[1:]) if after and begins_here else order.of(rows)
+        entries += [
+            (PagePosition(number, *order.place_of(row)), row)
+            for row in following[: size + 1 - len(entries)]
+        ]
+    more = len(entries) > size
+    return Page([row for _, row in entries[:size]], entries[size - 1][0] if more else None)
+
+
+def portions(
+    rows: QuerySet[M], order: ListOrder, size: int, at_most: int | None = None
+) -> Iterator[list[M]]:
+    """Yield all rows of a list, or the first `at_most`, read a portion at a time."""
+    following, left = order.of(rows), at_most
+    while portion := list(following[: size if left is None else min(size, left)]):
+        yield portion
+        left = None if left is None else left - len(portion)
+        following = order.after(rows, order.place_of(portion[-1]))
+
+
+@dataclass
+class Listing(Generic[M, R]):
+    """A list, the newest rows first, a page at a time.
+
+    A filter may match little of very much: so many rows are looked at for one page, no more, and
+    the next page goes on from there.
+    """
+
+    shown: Callable[[M], R]
+    """Returns a row as its page shows it."""
+    order: ListOrder = NEWEST_FIRST
+    page_size: int = 100
+    looked_at: int = 50_000
+
+    def page(self, rows: QuerySet[M], before: int = 0) -> Page[R]:
+        """Return the newest rows, or those that follow the row of a number."""
+        floor = self._floor(rows, before)
+        looked_at = rows if floor is None else self.order.down_to(rows, floor)
+        found = list(self._following(looked_at, before)[: self.page_size + 1])
+        shown = [self.shown(row) for row in found[: self.page_size]]
+        if len(found) > self.page_size:
+            return Page(shown, found[self.page_size - 1].pk)
+        return Page(shown, floor[-1] if floor else None, floor is not None)
+
+    def _following(self, rows: QuerySet[M], before: int) -> QuerySet[M]:
+        return self.order.after_number(rows, before) if before else self.order.of(rows)
+
+    def _floor(self, rows: QuerySet[M], before: int) -> tuple[Any, ...] | None:
+        """Return the place of the last row that is looked at; None where all are."""
+        every = self._following(rows.model._default_manager.all(), before)  # noqa: SLF001
+        last = every.values_list(*self.order.columns)[self.looked_at - 1 : self.looked_at + 1]
+        return last[0] if len(last) > 1 else None
+
+    def context(self, rows: QuerySet[M] | None, before: int, query: str) -> dict[str, Any]:
+        """Return what a page of the list is rendered with.
+
+        rows: None where the filter has faults; before: a number, 0 on the first page; query: the
+        filter as an address has it.
+        """
+        found = None if rows is None else self.page(rows, before)
+        following = found.following if found else None
+        titles = ("The newest", "Older")
+        pager = Pager.by_key(query, "before", before, following, titles)
+        return {"found": found, "first": not before, "query": query, "pager": pager}
+
+
+@dataclass
+class TableFile(Generic[M]):
+    """A whole list as CSV or NDJSON, read and sent a portion at a time."""
+
+    name: str
+    columns: tuple[str, ...]
+    """What a line of CSV has."""
+    plain: Callable[[M], Mapping[str, Any]]
+    """Returns a row as an object of NDJSON."""
+    cells: Callable[[M], Mapping[str, Any]] | None = None
+    """Returns a row as a line of CSV, where that has other values."""
+    order: ListOrder = NEWEST_FIRST
+    portion_size: int = 1_000
+    at_most: int | None = None
+
+    def response(self, request: HttpRequest, form: str, rows: QuerySet[M]) -> HttpResponseBase:
+        """Return the rows as a file of this form, or the first `at_most` of them."""
+        line = self.cells if form == "csv" and self.cells else self.plain
+        read = portions(rows, self.order, self.portion_size, self.at_most)
+        lines = (map(line, portion) for portion in read)
+        return attachment(request, written(form, self.columns, lines), self.name, form)
+
+
+def file_refusal(form: str, asked: Form) -> HttpResponse | None:
+    """Return why no file of this form can be made of a filter, None where one can. Raises Http404
+    where there is no such form."""
+    if form not in CONTENT_TYPES:
+        raise Http404
+    if asked.is_valid():
+        return None
+    return unprocessable(faults_of(asked))

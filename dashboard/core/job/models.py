@@ -1,0 +1,228 @@
+"""The reports of the job and of the pipelines, and what was requested of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Index, Max, UniqueConstraint
+
+from dashboard.core.common.models import ScenarioRow
+from dashboard.core.common.retention import PORTION, Retention, Thinning
+from dashboard.core.common.sql import chunks
+from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
+from wire.job import MAX_ID, MAX_REASON, MAX_USER, Heartbeat
+
+# ---- job -----------------------------------------------------------------------------------------
+# The job's reports of itself, and what was requested of it. Times in Unix ms.
+
+_ELSEWHERE = ("mutes", "agents", "due")
+FIGURES = tuple(name for name in Heartbeat.__struct_fields__ if name not in _ELSEWHERE)
+"""What BucketStatus keeps of a heartbeat as it is; mutes and agents are the agents' page's, and
+when a timer is due is the job's own affair."""
+
+
+class BucketStatus(ScenarioRow):
+    """The newest heartbeat of one bucket; received_at: when it reached the database.
+
+    mutes: those in force there, as JSON; empty where there are none; ahead_since: since when, by
+    the job's own clock, the bucket's is ahead of it by too much; None where it is not.
+    """
+
+    bucket = models.CharField(max_length=60, primary_key=True)
+    partition = models.IntegerField()
+    epoch = models.IntegerField()
+    executor = models.CharField(max_length=200)
+    host = models.CharField(max_length=255)
+    log_time = models.BigIntegerField()
+    offset = models.BigIntegerField()
+    assets = models.BigIntegerField()
+    dues = models.BigIntegerField()
+    records = models.BigIntegerField()
+    dead_letters = models.BigIntegerField()
+    stale = models.BigIntegerField()
+    engine = models.CharField(max_length=20)
+    at = models.BigIntegerField()
+    received_at = models.BigIntegerField()
+    mutes = models.TextField(blank=True, default="", db_default="")
+    late = models.BigIntegerField(default=0, db_default=0)
+    silent = models.BigIntegerField(default=0, db_default=0)
+    ahead_since = models.BigIntegerField(null=True)
+
+
+class JobProgress(models.Model):
+    """A report of the job on a query, newest last; batch: Spark's own progress as JSON, or empty.
+
+    since: when the status began, 0 where it was not reported; error: the whole text of what ended
+    the query; stopped_by, stopped_reason: where it was requested to stop; standby: since when
+    another process was ready to take over, 0 where none was; clocks_behind: by bucket, as JSON,
+    where the broker's clock is behind the job's own; empty where it is nowhere.
+    """
+
+    query = models.CharField(max_length=100)
+    at = models.BigIntegerField()
+    status = models.CharField(max_length=20)
+    epoch = models.IntegerField()
+    message = models.TextField(blank=True)
+    restarts = models.IntegerField(default=0)
+    batch = models.TextField(blank=True)
+    since = models.BigIntegerField(default=0)
+    trigger = models.CharField(max_length=20, blank=True)
+    error = models.TextField(blank=True)
+    checkpoint_batch = models.BigIntegerField(null=True)
+    checkpoint_at = models.BigIntegerField(null=True)
+    checkpoint_size = models.BigIntegerField(null=True)
+    stopped_by = models.CharField(max_length=MAX_USER, blank=True)
+    stopped_reason = models.CharField(max_length=MAX_REASON, blank=True)
+    standby = models.BigIntegerField(default=0, db_default=0)
+    clocks_behind = models.TextField(blank=True, default="", db_default="")
+
+    class Meta:
+        indexes = (Index(fields=["query", "-at"], name="progress_of_query"),)
+
+    def __str__(self) -> str:
+        return f"{self.query}: {self.status}"
+
+
+class JobSample(ScenarioRow):
+    """The figures of a scenario in one stretch of time, which begins at `slot`.
+
+    told: assets whose newest record a report or a command brought about; waited, longest: from its
+    append in the source log until the database had it, all together and the longest; behind: the
+    farthest that a bucket's clock was behind now; letters: records that were refused. All in ms.
+    """
+
+    slot = models.BigIntegerField()
+    told = models.BigIntegerField(default=0)
+    waited = models.BigIntegerField(default=0)
+    longest = models.BigIntegerField(default=0)
+    behind = models.BigIntegerField(default=0)
+    letters = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = (UniqueConstraint(fields=["slot", "scenario"], name="one_sample_per_slot"),)
+
+
+SETTLED = ("done", "refused", "failed", "expired")
+"""Statuses after which nothing more comes of a request."""
+
+
+class TrackedRequest(models.Model):
+    """A request of somebody to the job, with its status.
+
+    status: sending, sent or unsent, then as the job answers: accepted, done, refused, failed or
+    expired; outcome: why.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    username = models.CharField(max_length=MAX_USER)
+    reason = models.CharField(max_length=MAX_REASON)
+    asked_at = models.BigIntegerField()
+    status = models.CharField(max_length=10)
+    outcome = models.CharField(max_length=MAX_REASON, blank=True)
+    answered_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        abstract = True
+
+
+class RequestDetail(models.Model):
+    """What a page keeps of a request of its own, under the request's id and saved with it."""
+
+    id = models.UUIDField(primary_key=True)
+    query = models.CharField(max_length=MAX_ID)
+    username = models.CharField(max_length=MAX_USER)
+    asked_at = models.BigIntegerField(db_index=True)
+
+    class Meta:
+        abstract = True
+
+
+class JobRequest(TrackedRequest):
+    """An action requested of a query. parameters: the action's own, as JSON; step_*: its progress.
+
+    A page that needs to know more of a request keeps that in a row of its own with the same id.
+    """
+
+    query = models.CharField(max_length=MAX_ID)
+    action = models.CharField(max_length=20)
+    asked_at = models.BigIntegerField(db_index=True)
+    parameters = models.TextField(blank=True, default="")
+    step_done = models.BigIntegerField(null=True)
+    step_of = models.BigIntegerField(null=True)
+    step_what = models.CharField(max_length=MAX_REASON, blank=True, default="")
+
+    class Meta:
+        db_table = "job_jobrequest"
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.query}: {self.status}"
+
+
+# ---- job -----------------------------------------------------------------------------------------
+# Retention of the job's progress: all of it for an hour, then ever less of it. Times in ms.
+
+KEPT_MS = 30 * DAY_MS
+# Most records without figures of a batch, for each query: one restart gives two.
+WORDS_KEPT = 2_000
+# Of batches older than the one, the last in each of the other is kept.
+STEPS = ((DAY_MS, HOUR_MS), (HOUR_MS, MINUTE_MS))
+
+
+def thin(now: int) -> int:
+    """Delete what is not kept any more, but for the last report on each query. Returns how many."""
+    newest = JobProgress.objects.values("query").annotate(last=Max("id"))
+    old = JobProgress.objects.filter(at__lt=now - KEPT_MS)
+    gone = old.exclude(pk__in=list(newest.values_list("last", flat=True))).delete()[0]
+    names = JobProgress.objects.order_by("query").values_list("query", flat=True).distinct()
+    return gone + sum(_thin(name, now) for name in names)
+
+
+def _thin(query: str, now: int) -> int:
+    progress = JobProgress.objects.filter(query=query).order_by("-id")
+    batches = progress.exclude(batch="").filter(at__lt=now - HOUR_MS)
+    ids = surplus(batches.values_list("id", "at").iterator(), now)
+    words = progress.filter(batch="").values_list("id", flat=True)
+    ids += words[WORDS_KEPT : WORDS_KEPT + 100_000]
+    for portion in chunks(ids, PORTION):
+        JobProgress.objects.filter(pk__in=portion).delete()
+    return len(ids)
+
+
+def surplus(batches: Iterable[tuple[int, int]], now: int) -> list[int]:
+    """Return the ids of batches, newest first as (id, at), that are more than are kept."""
+    ids: list[int] = []
+    last: tuple[int, int] | None = None
+    for id_, at in batches:
+        width = next((width for age, width in STEPS if now - at > age), 0)
+        slot = (width, at // width) if width else None
+        if slot is not None and slot == last:
+            ids.append(id_)
+        last = slot
+    return ids
+
+
+KEPT = (
+    Thinning("progress of the job", thin, KEPT_MS),
+    Retention("requests to the job", JobRequest, "asked_at", 90 * DAY_MS),
+)
+
+
+# ---- pipelines -----------------------------------------------------------------------------------
+# The pipelines' reports of themselves. Times in Unix ms.
+
+
+class PipelineStatus(models.Model):
+    """The last report of one pipeline. record: a `wire.pipeline.PipelineProgress`, as JSON."""
+
+    name = models.CharField(max_length=60, primary_key=True)
+    at = models.BigIntegerField()
+    status = models.CharField(max_length=20)
+    record = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.status}"

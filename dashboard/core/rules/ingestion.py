@@ -1,0 +1,90 @@
+"""The job's reports of its scenarios, into the database; in the materialiser's transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from dashboard.core.common.retention import delete_surplus
+from dashboard.core.job.requests import settle
+from dashboard.core.rules.models import CarriedScenario, RuleChange, RuleRecord
+from domain.scenario import Scenario, ScenarioError
+from domain.scenario_parser import scenario_from_plain
+from wire.job import Carried, QueryReport
+
+log = structlog.get_logger(__name__)
+
+RECORDS_KEPT = 200
+"""Most scenario records of a partition that are kept, the newest."""
+MAX_OFFSET = 2**63 - 1
+MAX_PARTITION = 2**31 - 1
+
+
+def ingest_rules(records: Iterable[QueryReport]) -> None:
+    """Store scenarios as they are reported, and what became of changed rules."""
+    for record in records:
+        if record.carried is not None:
+            _store_scenario(record.carried, record)
+        elif record.answer is not None and record.answer.action == "rule":
+            settle(RuleChange.objects.all(), record.answer, record.at)
+
+
+def text_of(scenario: Scenario) -> str:
+    """Return a scenario as text; see models.py."""
+    return dump(scenario.to_plain())
+
+
+def dump(plain: Any) -> str:
+    """Return plain data as JSON, equal for equal data."""
+    return json.dumps(plain, sort_keys=True)
+
+
+def _store_scenario(carried: Carried, record: QueryReport) -> None:
+    try:
+        configured, rule = (
+            scenario_from_plain(carried.configured),
+            scenario_from_plain(carried.rule),
+        )
+    except ScenarioError as error:
+        log.warning(
+            "a scenario of the job cannot be read", scenario=carried.scenario, error=str(error)
+        )
+        return
+    if not carried.scenario == configured.name == rule.name:
+        log.warning("a scenario of the job has two names", scenario=carried.scenario[:40])
+        return
+    overlay, text = carried.overlay, text_of(rule)
+    CarriedScenario.objects.update_or_create(
+        scenario=rule.name,
+        defaults={
+            "query": record.query,
+            "at": record.at,
+            "version": carried.version[:64],
+            "configured": text_of(configured),
+            "rule": text,
+            "keys": dump(overlay.keys),
+            "user": overlay.user,
+            "reason": overlay.reason,
+            "since": overlay.since,
+            "problem": carried.problem.replace("\0", "")[:2_000],
+        },
+    )
+    for at, offset in carried.offsets.items():
+        if 0 <= at <= MAX_PARTITION and 0 <= offset <= MAX_OFFSET:
+            _keep(rule.name, at, offset, text, record.at)
+
+
+def _keep(scenario: str, partition: int, offset: int, text: str, at: int) -> None:
+    """Store a partition's newest rule. What is kept above it is of a log that is no more."""
+    kept = RuleRecord.objects.filter(scenario=scenario, partition=partition)
+    kept.filter(offset__gt=offset).delete()
+    stored = kept.filter(offset=offset)
+    if not stored.exists():
+        RuleRecord.objects.create(
+            scenario=scenario, partition=partition, offset=offset, at=at, rule=text
+        )
+    stored.exclude(rule=text).update(rule=text, at=at)
+    delete_surplus(kept.order_by("-offset"), RECORDS_KEPT)

@@ -1,0 +1,138 @@
+"""`manage.py reconcile`: the topics replayed through the fold, held against the database."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from bus.base import AccessRefused, Bus, BusError, Unavailable
+from bus.kafka import KafkaBus
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.text import Bar
+from dashboard.core.common.times import now_ms, utc
+from dashboard.core.rules.changes import ChangeDifference
+from dashboard.core.rules.log_replay import Snapshots
+from dashboard.core.rules.reconciliation import Behind, Reconciler, Result, RowDifference
+from dashboard.core.states.aggregates import Miscounted
+from dashboard.core.states.models import CHANGE
+
+ANSWERS_S = 5.0
+"""How long Kafka may take to answer at all, s: what asks the log later waits longer."""
+
+
+class Command(BaseCommand):
+    """The command that lists every difference between topics and database; exit code 1 if any."""
+
+    help = "Replays the topics through the fold and lists every difference with the database."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add --json, --patience and --from-snapshot."""
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        parser.add_argument(
+            "--patience",
+            type=float,
+            default=60,
+            help="seconds that job and materialiser may take to reach the log's end (60)",
+        )
+        parser.add_argument(
+            "--from-snapshot",
+            action="store_true",
+            help="begin at each bucket's newest snapshot, even if the log is complete",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Run once. Raises CommandError.
+
+        Exit code 0: no difference, 1: differences, 2: it could not be judged.
+        """
+        tallyboard = settings.TALLYBOARD
+        bus = KafkaBus(tallyboard.kafka_options())
+        with Bar("Replaying") as bar:
+            reconciler = Reconciler(
+                bus,
+                topics(),
+                scenarios(),
+                Snapshots(tallyboard.data_dir / "snapshots", now_ms),
+                now_ms,
+                progress=bar,
+                patience_s=options["patience"],
+                from_snapshot=options["from_snapshot"],
+            )
+            try:
+                _check_answers(bus)
+                result = reconciler.run()
+            except (Behind, BusError) as error:
+                raise CommandError(str(error), returncode=2) from None
+        self._print(result, as_json=options["json"])
+        sys.exit(0 if result.agrees else 1)
+
+    def _print(self, result: Result, *, as_json: bool) -> None:
+        if as_json:
+            self.stdout.write(msgspec.json.encode(asdict(result)).decode())
+            return
+        for difference in result.differences:
+            self._describe(difference)
+        for change in result.changes:
+            self._describe_change(change)
+        for number in result.miscounted:
+            self.stdout.write(f"{_named(number)}: expected {number.expected}, found {number.found}")
+        self.stdout.write(
+            f"{result.records:,} records replayed, {result.compared:,} assets compared, "
+            f"{len(result.differences):,} differences, "
+            f"{len(result.miscounted):,} counts on pages wrong"
+        )
+        self.stdout.write(
+            f"{result.changes_compared:,} changes compared, {len(result.changes):,} differences: "
+            "those of the records that were replayed, as far as retention keeps changes"
+        )
+        if result.unjudged:
+            self.stdout.write(
+                f"{result.unjudged:,} assets could not be judged: the beginning of their log has "
+                "been deleted, and no snapshot meets what is left"
+            )
+
+    def _describe(self, difference: RowDifference) -> None:
+        self.stdout.write(f"{difference.scenario}/{difference.asset}: {difference.kind}")
+        for name, (expected, actual) in difference.fields.items():
+            self.stdout.write(f"    {name}: expected {expected!r}, found {actual!r}")
+
+    def _describe_change(self, each: ChangeDifference) -> None:
+        what = f"change to {each.state or 'purged'}" if each.what == CHANGE else each.what
+        said = {"missing": "is missing", "extra": "is not in the log"}.get(each.kind, "differs")
+        offset = int(each.place.split(".")[0])
+        self.stdout.write(
+            f"{each.scenario}/{each.asset}: {what} at {utc(each.at)} (offset {offset}) {said}"
+        )
+        for name, (expected, actual) in each.fields.items():
+            self.stdout.write(f"    {name}: expected {expected!r}, found {actual!r}")
+
+
+def _check_answers(bus: Bus) -> None:
+    """Look whether there is a broker. Raises CommandError, which names the address, and BusError
+    for what it refuses."""
+    try:
+        bus.partitions(topics().reports(next(iter(scenarios()))), ANSWERS_S)
+    except AccessRefused:
+        raise
+    except Unavailable as error:
+        known = settings.TALLYBOARD
+        advice = (
+            "start it with make run, or set TALLYBOARD_KAFKA_PORT to the port of the one that runs"
+            if known.embedded_broker
+            else "check TALLYBOARD_KAFKA_BOOTSTRAP"
+        )
+        why = f"Kafka does not answer at {known.bootstrap} ({error}): {advice}."
+        raise CommandError(why, returncode=2) from None
+
+
+def _named(number: Miscounted) -> str:
+    if number.kind == "names":
+        return "names in the index of their parts"
+    if number.kind == "doubt":
+        return f"kept count of assets of {number.scenario} with the doubt {number.state}"
+    return f"kept count of {number.scenario}/{number.state}"

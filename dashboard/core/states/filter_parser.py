@@ -1,0 +1,363 @@
+"""The filter language: its parser, and the addresses of boards with a filter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from django.http import QueryDict
+from django.urls import reverse
+
+from dashboard.core.states.filter_terms import (
+    FLAGS,
+    KEYS,
+    PATTERNS,
+    TIMES,
+    UNITS,
+    WORD,
+    WORDS,
+    DurationTerm,
+    Filter,
+    Flag,
+    Never,
+    Term,
+    Text,
+    TimeTerm,
+    Value,
+    VoteTerm,
+    quoted,
+)
+from domain.names import CONTROL
+from domain.scenario import Scenario
+
+# ---- parser --------------------------------------------------------------------------------------
+# The filter language: `state:attack since:>1h agent:waf-7 tier:gold shop -test`.
+#
+# Terms stand one after another and all must hold; commas within one mean "or", `-` before one means
+# "not". A word without a key is a part of the name. What is in quotes means itself and nothing
+# else.
+
+__all__ = ["MAX_TEXT", "Filter", "FilterError", "parse", "state_of"]
+
+# Longest filter, characters.
+MAX_TEXT = 1_000
+# Most values of all terms together.
+MAX_VALUES = 50
+
+_KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31}):(?!:|//)")
+_BARE = re.compile(r"[^\s,]+")
+_SPACE = re.compile(r"\s*")
+_DURATION = re.compile(r"(?:[0-9]{1,6}[wdhms])+")
+_STEP = re.compile(r"([0-9]+)([wdhms])")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?[Zz]?")
+_CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_YES = {"yes": True, "true": True, "no": False, "false": False}
+
+
+class FilterError(ValueError):
+    """A text that is no filter. start, end: the part at fault; meant: what might stand there."""
+
+    def __init__(self, message: str, start: int, end: int, meant: str = "") -> None:
+        super().__init__(f"{message}; did you mean {meant}?" if meant else message)
+        self.start, self.end, self.meant = start, end, meant
+
+
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """A piece of text between commas, and where. literal: it stood in quotes; star: `*` follows."""
+
+    text: str
+    start: int
+    end: int
+    literal: bool = False
+    star: bool = False
+    compare: str = ""
+    state: _Atom | None = None
+
+    def error(self, message: str, meant: str = "") -> FilterError:
+        return FilterError(message, self.start, self.end, meant)
+
+
+class _Head(NamedTuple):
+    """A term's beginning: `-tier:` and where."""
+
+    key: str
+    negated: bool
+    start: int
+    end: int
+
+
+def parse(text: str, scenario: Scenario, now: int, labels: Collection[str] | None = None) -> Filter:
+    """Read a filter. now: Unix ms, for a time of day; labels: the labels' keys that there are.
+
+    Without `labels` every key that is not the language's own is taken for a label's. A filter of
+    nothing has no terms and finds all. Raises FilterError.
+    """
+    _check(text)
+    reader = _Reader(text)
+    terms = []
+    while reader.more():
+        head = reader.head()
+        key = _known(head, text, labels)
+        atoms = reader.atoms(key)
+        values = tuple(dict.fromkeys(_value(key, atom, scenario, now) for atom in atoms))
+        terms.append(Term(key, values, head.negated))
+        if sum(len(term.values) for term in terms) > MAX_VALUES:
+            raise FilterError(f"expected at most {MAX_VALUES} values", head.start, len(text))
+    return Filter(tuple(dict.fromkeys(terms)))
+
+
+def _check(text: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise FilterError(f"expected at most {MAX_TEXT} characters", MAX_TEXT, len(text))
+    if found := _SURROGATE.search(text):
+        raise FilterError("this is no character", found.start(), found.end())
+
+
+class _Reader:
+    """A text, and how far it has been read."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def more(self) -> bool:
+        """Return whether another term follows."""
+        self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr] # it always matches
+        return self.at < len(self.text)
+
+    def head(self) -> _Head:
+        """Read the beginning of a term, and return it."""
+        start = self.at
+        negated = self.text[self.at] == "-"
+        self.at += negated
+        found = _KEY.match(self.text, self.at)
+        key = found[1].lower() if found else WORD
+        self.at = found.end() if found else self.at
+        return _Head(key, negated, start, self.at)
+
+    def atoms(self, key: str) -> list[_Atom]:
+        """Read the values of a term, up to its end, and return them. Raises FilterError."""
+        found = [self._atom(key)]
+        while self.text.startswith(",", self.at):
+            self.at += 1
+            found.append(self._atom(key))
+        if self.at < len(self.text) and not self.text[self.at].isspace():
+            raise FilterError("expected a space or a comma", self.at, self.at + 1)
+        return found
+
+    def _atom(self, key: str) -> _Atom:
+        start, compare = self.at, ""
+        if key in TIMES and self.text[self.at : self.at + 1] in ("<", ">"):
+            compare = self.text[self.at]
+            self.at += 1
+        atom = self._quoted(key) if self.text.startswith('"', self.at) else self._bare(key)
+        if CONTROL.search(atom.text):
+            raise atom.error("no name contains a control character")
+        return _Atom(
+            atom.text, start, self.at, atom.literal, atom.star, compare, atom.state or None
+        )
+
+    def _bare(self, key: str) -> _Atom:
+        found = _BARE.match(self.text, self.at)
+        if found is None:
+            wanted = f"expected a value after {key}:" if key else "expected a part of the name"
+            raise FilterError(wanted, max(0, self.at - 1), max(1, self.at))
+        start, self.at = self.at, found.end()
+        return _split(key, found[0], start)
+
+    def _quoted(self, key: str) -> _Atom:
+        start = self.at
+        text = self._until_quote()
+        star = _takes_star(key) and self.text.startswith("*", self.at)
+        self.at += star
+        state = None
+        if key == "agent" and self.text.startswith("=", self.at):
+            self.at += 1
+            state = self._atom("state")
+        if not text and not star:
+            raise FilterError("expected something between the quotes", start, self.at)
+        return _Atom(text, start, self.at, literal=True, star=star, state=state)
+
+    def _until_quote(self) -> str:
+        start, found = self.at, []
+        self.at += 1
+        while self.at < len(self.text) and self.text[self.at] != '"':
+            self.at += self.text[self.at] == "\\"  # what follows means itself
+            found.append(self.text[self.at : self.at + 1])
+            self.at += 1
+        if self.at >= len(self.text):
+            raise FilterError("this quote is not closed", start, len(self.text))
+        self.at += 1
+        return "".join(found)
+
+
+def _split(key: str, text: str, start: int) -> _Atom:
+    """Split a value without quotes: `waf-*=clear` of an agent, `shop-*`, or the text alone.
+
+    Returns the atom. Raises FilterError.
+    """
+    state, end = None, start + len(text)
+    if key == "agent" and "=" in text:
+        text, _, word = text.rpartition("=")
+        if not text or not word:
+            raise FilterError("expected agent:NAME=STATE", start, end)
+        state = _Atom(word, end - len(word), end)
+    star = _takes_star(key) and text.endswith("*")
+    return _Atom(text.removesuffix("*") if star else text, start, end, star=star, state=state)
+
+
+def _takes_star(key: str) -> bool:
+    return key in PATTERNS or key not in (WORD, *KEYS)
+
+
+def _known(head: _Head, text: str, labels: Collection[str] | None) -> str:
+    """Return the key, if it is the language's or may be a label's. Raises FilterError."""
+    if head.key == WORD or head.key in KEYS or (labels is not None and head.key in labels):
+        return head.key
+    start = head.start + head.negated
+    close = get_close_matches(head.key, [*KEYS, *(labels or ())], 1, 0.75)
+    if close:
+        raise FilterError(f"there is no key {head.key}", start, head.end, f"{close[0]}:")
+    if labels is not None:
+        whole = _BARE.match(text, start)
+        end = whole.end() if whole else head.end
+        message = f"no asset has a label {head.key}; put a name with a colon in quotes"
+        raise FilterError(message, start, max(end, head.end))
+    return head.key
+
+
+# ---- values -------------------------------------------------------------------------------------
+
+
+def _value(key: str, atom: _Atom, scenario: Scenario, now: int) -> Value:
+    """Return what the value of a term means. Raises FilterError."""
+    if key == "state":
+        return Text(_state(atom, scenario))
+    if key in TIMES:
+        return _time(key, atom, now)
+    if key in FLAGS:
+        return _flag(key, atom)
+    if key in WORDS:
+        return _word(key, atom)
+    if key == "agent":
+        state = _state(atom.state, scenario) if atom.state else None
+        return VoteTerm(Text(atom.text, atom.star), state)
+    if key in ("override", "ack", "pending") and not atom.literal and atom.text.lower() in _YES:
+        return Flag(_YES[atom.text.lower()])
+    if key == "pending":
+        return Text(_state(atom, scenario))
+    return Text(atom.text, atom.star)
+
+
+def _flag(key: str, atom: _Atom) -> Flag:
+    found = None if atom.literal else _YES.get(atom.text.lower())
+    if found is None:
+        raise atom.error(f"{key}: expected yes or no")
+    return Flag(found)
+
+
+def _word(key: str, atom: _Atom) -> Text:
+    """Return the word, one of the few that the key knows. Raises FilterError."""
+    known = WORDS[key]
+    if atom.text.lower() in known and not atom.literal:
+        return Text(atom.text.lower())
+    close = get_close_matches(atom.text.lower(), known, 1, 0.5)
+    raise atom.error(f"{key}: expected {' or '.join(known)}", close[0] if close else "")
+
+
+def state_of(text: str, scenario: Scenario) -> str | None:
+    """Return the state whose whole name or label the text is, in any case; else None."""
+    named = {spec.name: spec.name for spec in scenario.states}
+    folded = {name.casefold(): name for name in named}
+    labelled = {spec.label.casefold(): spec.name for spec in scenario.states}
+    alike = " ".join(text.split()).casefold()
+    return named.get(text) or labelled.get(alike) or folded.get(alike)
+
+
+def _state(atom: _Atom, scenario: Scenario) -> str:
+    """Return the state that is named: by its name or label, or by a part that only one of them has.
+
+    An open vocabulary has any other state too. Raises FilterError.
+    """
+    named = {spec.name: spec.name for spec in scenario.states}
+    labelled = {spec.label.casefold(): spec.name for spec in scenario.states}
+    found = state_of(atom.text, scenario)
+    if found is None and not atom.literal:
+        found = _only(atom.text, named)
+    if found in named or scenario.open_vocabulary:
+        return found or atom.text
+    words = {**{name.casefold(): name for name in named}, **labelled}
+    close = get_close_matches(atom.text.casefold(), words, 1, 0.5)
+    expected = ", ".join(named)
+    raise atom.error(
+        f"no state is called {quoted(atom.text)}: {expected}",
+        quoted(words[close[0]]) if close else "",
+    )
+
+
+def _only(part: str, names: Iterable[str]) -> str | None:
+    found = [name for name in names if part.casefold() in name.casefold()]
+    return found[0] if len(found) == 1 else None
+
+
+def _time(key: str, atom: _Atom, now: int) -> DurationTerm | TimeTerm | Never:
+    if key == "until" and atom.text.lower() == "none" and not (atom.compare or atom.literal):
+        return Never()
+    if atom.literal:
+        raise atom.error(f"{key}: expected a duration such as <10m, without quotes")
+    if not atom.compare:
+        meant = f"<{atom.text}" if _DURATION.fullmatch(atom.text) else ""
+        raise atom.error(f"{key}: expected < or > before a duration or a time", meant)
+    more = atom.compare == ">"
+    if _DURATION.fullmatch(atom.text):
+        return DurationTerm(more, sum(_sizes(atom.text)))
+    at = _moment(atom.text, now)
+    if at is None:
+        raise atom.error(f"{key}: expected a duration such as 1h30m, or a time such as 14:00 or "
+                         "2026-11-22T14:00 (UTC)")  # fmt: skip
+    return TimeTerm(more, at)
+
+
+def _sizes(text: str) -> Iterator[int]:
+    sizes = dict(UNITS)
+    for many, unit in _STEP.findall(text):
+        yield int(many) * sizes[unit]
+
+
+def _moment(text: str, now: int) -> int | None:
+    """Return the moment that a text names (Unix ms): a date, or the last time a clock showed it.
+
+    None if the text names no moment. now: Unix ms.
+    """
+    if found := _CLOCK.fullmatch(text):
+        today = datetime.fromtimestamp(now / 1000, UTC)
+        at = today.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
+        return _ms(at if at <= today else at - timedelta(days=1))
+    if not _DATE.fullmatch(text):
+        return None
+    try:
+        return _ms(datetime.fromisoformat(text.upper().removesuffix("Z")).replace(tzinfo=UTC))
+    except ValueError:
+        return None
+
+
+def _ms(when: datetime) -> int:
+    return int(when.timestamp()) * 1000
+
+
+# ---- addresses -----------------------------------------------------------------------------------
+# Addresses of boards with a filter.
+
+
+def board_url(scenario: str, text: str, states: Iterable[str] = ()) -> str:
+    """Return the address of a board with a filter's text, and its buttons."""
+    query = QueryDict(mutable=True)
+    query["scenario"], query["q"] = scenario, text
+    query.setlist("state", list(states))
+    return f"{reverse('board:board')}?{query.urlencode()}"

@@ -1,0 +1,347 @@
+"""What a filter asks for, and whether something known of an asset is it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.queries import listed
+from wire.sink import BriefVote, votes_value
+
+# ---- terms ---------------------------------------------------------------------------------------
+# What a filter asks for, and whether something known of an asset is it. Times in Unix ms.
+#
+# Pure: nothing here asks a clock or a database. `dashboard.watch.filters.query` says the same in SQL.
+
+# The key of a term without one: a part of the name.
+WORD = ""
+# Keys that are answered by yes or no.
+FLAGS = frozenset(("unconfirmed", "muted"))
+# Keys that are compared with a duration or a moment.
+TIMES = frozenset(("since", "until"))
+# Keys, besides labels', of which a text may be the beginning: `shop-*`.
+PATTERNS = frozenset(("name", "agent", "override", "ack"))
+# Keys of doubts and of maintenance, and those that each can ask for.
+WORDS = {"is": ("disputed", "unconfirmed"), "has": ("silent", "doubt"), "in": ("maintenance",)}
+# The language's own keys. Every other key is a label's.
+KEYS = ("state", "since", "agent", "override", "until", "pending", "is", "has", "unconfirmed",
+        "ack", "in", "muted", "name")  # fmt: skip
+
+# Units of a duration, ms.
+UNITS = (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
+
+_BARE = re.compile(r"\w[\w./@+-]*")
+_MEANT = frozenset(("yes", "no", "none"))
+
+
+class Sight(NamedTuple):
+    """What is known of an asset. votes: agent and state of live ones; override: user and end;
+    pending: the state that waits; ack: who has acknowledged it; muted: whether a live vote of it
+    is; doubts: those that there are of it, by name; works: whether it is in maintenance."""
+
+    asset: str
+    state: str
+    since: int
+    unconfirmed: bool = False
+    pending: str | None = None
+    override: tuple[str, int | None] | None = None
+    votes: Sequence[Sequence[str]] = ()
+    labels: Mapping[str, str] = {}
+    ack: str | None = None
+    muted: bool = False
+    doubts: Collection[str] = ()
+    works: bool = False
+
+
+# ---- what a value may be ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """This text, or with `prefix` what begins with it."""
+
+    text: str
+    prefix: bool = False
+
+    def fits(self, text: str) -> bool:
+        """Return whether `text` is it."""
+        return text.startswith(self.text) if self.prefix else text == self.text
+
+    def __str__(self) -> str:
+        if self.prefix:
+            return quoted(self.text) + "*" if self.text else "*"
+        return quoted(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Yes or no."""
+
+    on: bool
+
+    def __str__(self) -> str:
+        return "yes" if self.on else "no"
+
+
+@dataclass(frozen=True, slots=True)
+class DurationTerm:
+    """More than so long, or less, ms."""
+
+    more: bool
+    ms: int
+
+    def __str__(self) -> str:
+        return ("<>"[self.more]) + duration(self.ms)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTerm:
+    """After a moment (Unix ms, whole seconds), or before it."""
+
+    after: bool
+    at: int
+
+    def __str__(self) -> str:
+        when = datetime.fromtimestamp(self.at // 1000, UTC).replace(tzinfo=None)
+        return f"{'<>'[self.after]}{when.isoformat()}Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No end."""
+
+    def __str__(self) -> str:
+        return "none"
+
+
+@dataclass(frozen=True, slots=True)
+class VoteTerm:
+    """A live vote of an agent: for any state, or for this one."""
+
+    agent: Text
+    state: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.agent}={quoted(self.state)}" if self.state is not None else f"{self.agent}"
+
+
+Value = Text | Flag | DurationTerm | TimeTerm | Never | VoteTerm
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One of `values`; negated: none of them."""
+
+    key: str
+    values: tuple[Value, ...]
+    negated: bool = False
+
+    def matches(self, sight: Sight, now: int) -> bool:
+        """Return whether it is so of this asset."""
+        look = _LOOKS.get(self.key) or _label(self.key)
+        return any(look(sight, value, now) for value in self.values) is not self.negated
+
+    @property
+    def timed(self) -> bool:
+        """Return whether the passing of time alone changes its answer."""
+        return any(isinstance(value, DurationTerm) for value in self.values)
+
+    @property
+    def own(self) -> bool:
+        """Return whether its key is the language's, not a label's."""
+        return self.key in _LOOKS
+
+    def __str__(self) -> str:
+        key = f"{self.key}:" if self.key else ""
+        return f"{'-' * self.negated}{key}{','.join(map(str, self.values))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """All of these terms; its text reads as the same filter again."""
+
+    terms: tuple[Term, ...] = ()
+
+    def matches(self, sight: Sight, now: int) -> bool:
+        """Return whether it finds this asset at `now`."""
+        return all(term.matches(sight, now) for term in self.terms)
+
+    @property
+    def timed(self) -> bool:
+        """Return whether the passing of time alone changes what it finds."""
+        return any(term.timed for term in self.terms)
+
+    def asks(self, key: str) -> bool:
+        """Return whether a term has this key."""
+        return any(term.key == key for term in self.terms)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels' keys that it names."""
+        return tuple(dict.fromkeys(term.key for term in self.terms if not term.own))
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.terms))
+
+
+def doubt_term(doubt: str) -> Term:
+    """Return the term that asks for assets with this doubt."""
+    key = next(key for key, words in WORDS.items() if doubt in words)
+    return Term(key, (Text(doubt),))
+
+
+# ---- whether it is so ---------------------------------------------------------------------------
+
+Look = Callable[[Sight, Any, int], bool]
+
+
+def _word(sight: Sight, value: Text, _now: int) -> bool:
+    return value.text.lower() in sight.asset.lower()
+
+
+def _name(sight: Sight, value: Text, _now: int) -> bool:
+    return value.fits(sight.asset)
+
+
+def _state(sight: Sight, value: Text, _now: int) -> bool:
+    return value.fits(sight.state)
+
+
+def _since(sight: Sight, value: DurationTerm | TimeTerm, now: int) -> bool:
+    if isinstance(value, DurationTerm):
+        return now - sight.since > value.ms if value.more else now - sight.since < value.ms
+    return sight.since > value.at if value.after else sight.since < value.at
+
+
+def _until(sight: Sight, value: DurationTerm | TimeTerm | Never, now: int) -> bool:
+    if sight.override is None:
+        return False
+    until = sight.override[1]
+    if isinstance(value, Never) or until is None:
+        return isinstance(value, Never) and until is None
+    if isinstance(value, DurationTerm):
+        return until - now > value.ms if value.more else until - now < value.ms
+    return until > value.at if value.after else until < value.at
+
+
+def _agent(sight: Sight, value: VoteTerm, _now: int) -> bool:
+    return any(
+        value.agent.fits(agent) and value.state in (None, state) for agent, state in sight.votes
+    )
+
+
+def _override(sight: Sight, value: Flag | Text, _now: int) -> bool:
+    return _by(sight.override[0] if sight.override else None, value)
+
+
+def _ack(sight: Sight, value: Flag | Text, _now: int) -> bool:
+    return _by(sight.ack, value)
+
+
+def _by(user: str | None, value: Flag | Text) -> bool:
+    if isinstance(value, Flag):
+        return value.on is (user is not None)
+    return user is not None and value.fits(user)
+
+
+def _pending(sight: Sight, value: Flag | Text, _now: int) -> bool:
+    return _by(sight.pending, value)
+
+
+def _unconfirmed(sight: Sight, value: Flag, _now: int) -> bool:
+    return value.on is sight.unconfirmed
+
+
+def _doubted(sight: Sight, value: Text, _now: int) -> bool:
+    return value.text in sight.doubts
+
+
+def _works(sight: Sight, _value: Text, _now: int) -> bool:
+    return sight.works
+
+
+def _muted(sight: Sight, value: Flag, _now: int) -> bool:
+    return value.on is sight.muted
+
+
+def _label(key: str) -> Look:
+    def look(sight: Sight, value: Text, _now: int) -> bool:
+        found = sight.labels.get(key)
+        return found is not None and value.fits(found)
+
+    return look
+
+
+_LOOKS: dict[str, Look] = {
+    WORD: _word,
+    "name": _name,
+    "state": _state,
+    "since": _since,
+    "until": _until,
+    "agent": _agent,
+    "override": _override,
+    "pending": _pending,
+    "is": _doubted,
+    "has": _doubted,
+    "unconfirmed": _unconfirmed,
+    "ack": _ack,
+    "in": _works,
+    "muted": _muted,
+}
+
+
+# ---- in words -----------------------------------------------------------------------------------
+
+
+def quoted(text: str) -> str:
+    """Return the text as a value that means only this text, in quotes where it needs them."""
+    if _BARE.fullmatch(text) and text not in _MEANT:
+        return text
+    return '"{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))
+
+
+def duration(ms: int) -> str:
+    """Return a duration as a filter has it: `1h30m`. ms: a multiple of 1000."""
+    parts = []
+    for unit, size in UNITS:
+        many, ms = divmod(ms, size)
+        if many:
+            parts.append(f"{many}{unit}")
+    return "".join(parts) or "0s"
+
+
+# ---- live votes ----------------------------------------------------------------------------------
+# The live votes of a state record, as far as a filter asks for them.
+#
+# They are read here rather than by the database: it would read a record's JSON once for each vote.
+
+VOTE_KEYS = frozenset(("agent", "muted"))
+"""Keys of terms that ask for votes alone."""
+
+
+def live_votes(record: str | bytes) -> list[BriefVote]:
+    """Return the live votes of a state record's JSON, muted ones too. Raises ValueError."""
+    return [vote for vote in votes_value(record).votes if vote.silent is None]
+
+
+def voting(ids: Collection[int], terms: Sequence[Term]) -> set[int]:
+    """Return the ids of those rows that have the votes that all of `terms` ask for."""
+    if not terms:
+        return set(ids)
+    rows = AssetState.objects.filter(pk__in=listed(ids)).values_list("pk", "record")
+    return {
+        pk
+        for pk, record in rows
+        if (sight := _sight(record)) and all(term.matches(sight, 0) for term in terms)
+    }
+
+
+def _sight(record: str) -> Sight:
+    """Return what is known of an asset, reduced to its votes."""
+    votes = live_votes(record)
+    muted = any(vote.muted is not None for vote in votes)
+    return Sight("", "", 0, votes=[(vote.agent, vote.state) for vote in votes], muted=muted)

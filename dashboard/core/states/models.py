@@ -1,0 +1,357 @@
+"""The states on the board, how they came about, and how far the database is in the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.db import models
+from django.db.models import Index, Q, UniqueConstraint
+
+from bus.base import TopicPartition
+from dashboard.core.common.extension_point import Provider
+from dashboard.core.common.models import AssetRow, ScenarioRow
+from dashboard.core.common.retention import Retention
+from dashboard.core.common.sql import execute_many
+from dashboard.core.common.times import DAY_MS
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+# The database's progress in the logs, the faults found, and snapshots of the fold. Times in ms.
+
+
+class SinkOffset(models.Model):
+    """The next offset to read of a sink partition, written with what was read before it."""
+
+    topic = models.CharField(max_length=249)
+    partition = models.IntegerField()
+    next_offset = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(fields=["topic", "partition"], name="one_offset_per_partition"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}: {self.next_offset}"
+
+
+class EventCount(models.Model):
+    """The number of times something has happened in the materialiser, written with what it happened
+    to.
+
+    Stored here, as that process serves no metrics: a web process reports them, and they go on
+    through restarts. topic: the one that they concern, or empty.
+    """
+
+    name = models.CharField(max_length=40)
+    topic = models.CharField(max_length=249, blank=True)
+    n = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(fields=["name", "topic"], name="one_count_per_name_and_topic"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.topic}: {self.n}"
+
+
+class LogBound(models.Model):
+    """The bounds on append times with which the job folds a bucket's log: see domain/bounds.py.
+
+    pairs: as JSON; epoch: the newest one that reported them; asides: first and last offsets of what
+    was set aside, as JSON: see domain/quarantine.py.
+    """
+
+    bucket = models.CharField(max_length=60, primary_key=True)
+    epoch = models.IntegerField()
+    pairs = models.TextField()
+    asides = models.TextField(default="[]", db_default="[]")
+
+    def __str__(self) -> str:
+        return f"{self.bucket}: {self.pairs}"
+
+
+class FoldSnapshot(ScenarioRow):
+    """The plain-Python fold of a bucket up to `next_offset`, its rule included, as a file.
+
+    bounds: those on append times with which it was folded, as JSON; asides: what it left out.
+    """
+
+    partition = models.IntegerField()
+    next_offset = models.BigIntegerField()
+    clock = models.BigIntegerField()
+    taken_at = models.BigIntegerField()
+    file = models.CharField(max_length=255)
+    assets = models.BigIntegerField()
+    digest = models.CharField(max_length=64)
+    bounds = models.TextField(default="[]", db_default="[]")
+    asides = models.TextField(default="[]", db_default="[]")
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(
+                fields=["scenario", "partition", "next_offset"], name="one_snapshot_per_offset"
+            ),
+        )
+
+
+class Divergence(AssetRow):
+    """Two records of the same version with other content: must not happen."""
+
+    version = models.CharField(max_length=40)
+    kept = models.TextField()
+    other = models.TextField()
+    found_at = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(
+                fields=["scenario", "asset", "version"], name="one_divergence_per_version"
+            ),
+        )
+
+
+# ---- offsets -------------------------------------------------------------------------------------
+# How far the database is in the logs.
+
+
+def advance(offsets: Mapping[TopicPartition, int]) -> None:
+    """Store the next offset of each partition, in the transaction that stores what came before."""
+    rows = [
+        SinkOffset(topic=topic, partition=partition, next_offset=offset)
+        for (topic, partition), offset in offsets.items()
+    ]
+    SinkOffset.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["topic", "partition"],
+        update_fields=["next_offset"],
+    )
+
+
+# ---- counts --------------------------------------------------------------------------------------
+# Counts that the web process reports of other processes.
+
+_ADD = """\
+INSERT INTO states_eventcount (name, topic, n) VALUES (%s, %s, %s)
+ON CONFLICT (name, topic) DO UPDATE SET n = states_eventcount.n + excluded.n"""
+
+
+def add(counts: Mapping[tuple[str, str], int]) -> None:
+    """Add to kept counts, by name and topic, in the caller's transaction. In order: no deadlock."""
+    execute_many(_ADD, [(*key, n) for key, n in sorted(counts.items()) if n])
+
+
+# ---- states --------------------------------------------------------------------------------------
+# The states on the board and how they came about. Times in Unix ms of the broker's clock.
+
+VERSION = 40
+"""Length of a version in its sortable form."""
+PLACE = 33
+"""Length of its part without the epoch."""
+
+CHANGE = "change"
+"""Kind of a transition that changed the state."""
+UNCONFIRMED, CONFIRMED = "unconfirmed", "confirmed"
+"""Kinds of one that changed the mark `unconfirmed` alone."""
+
+
+class AssetState(AssetRow):
+    """The newest state record of one asset.
+
+    record: the record's JSON as it stands in the topic (of a purged asset, the last one); rank: its
+    place on the board before time and name, see `dashboard.core.states.caveats`, empty once purged;
+    disputed: the worst state that a vote says where that is worse than the state, else empty;
+    silent: how many votes that count are silent, empty for none; doubt: how many agents that count
+    are in doubt, with or without a vote, empty for none; changed_at: the time of its cause;
+    reported_at: of the newest live vote of an agent, empty without one; reported_in: its quarter of
+    an hour since 1970; voteless_in: that of changed_at where there is no such vote; override_*: of
+    an override, empty without one; purged rows stay hidden for a week, so that a replay cannot
+    bring an asset back. Its names are indexed by their parts too, see
+    `dashboard.core.states.name_search`.
+    """
+
+    partition = models.IntegerField()
+    state = models.CharField(max_length=64)
+    severity = models.IntegerField()
+    rank = models.IntegerField(null=True)
+    previous = models.CharField(max_length=64, blank=True)
+    since = models.BigIntegerField()
+    unconfirmed = models.BooleanField(default=False)
+    unconfirmed_reason = models.CharField(max_length=200, null=True)  # noqa: DJ001 - as the others
+    disputed = models.CharField(max_length=64, null=True)  # noqa: DJ001 - as the others
+    silent = models.IntegerField(null=True)
+    doubt = models.IntegerField(null=True)
+    version = models.CharField(max_length=VERSION)
+    changed_at = models.BigIntegerField()
+    cause_type = models.CharField(max_length=20)
+    reported_at = models.BigIntegerField(null=True)
+    reported_in = models.IntegerField(null=True)
+    voteless_in = models.IntegerField(null=True)
+    overridden = models.BooleanField(default=False)
+    override_since = models.BigIntegerField(null=True)
+    override_until = models.BigIntegerField(null=True)
+    override_user = models.CharField(max_length=255, null=True)  # noqa: DJ001 - as the others
+    pending_due = models.BigIntegerField(null=True)
+    record = models.TextField()
+    purged = models.BooleanField(default=False)
+    purged_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = (UniqueConstraint(fields=["scenario", "asset"], name="one_row_per_asset"),)
+        # Each row is in one of the two. The state stands in the first so that a filter, by state
+        # or by text, is answered from the index alone.
+        indexes = (
+            Index(
+                fields=["scenario", "rank", "-since", "asset", "state"],
+                condition=Q(purged=False),
+                name="board_order",
+            ),
+            Index(fields=["purged_at"], condition=Q(purged=True), name="purged_rows"),
+            Index(
+                fields=["scenario", "override_until", "override_since"],
+                condition=Q(overridden=True),
+                name="overrides",
+            ),
+            # Two, of rows that no other question is about: a planner would take one over all rows
+            # for questions that the board's order answers without looking at a row. Not of the
+            # times themselves: each record has others, and would be written to the index as well.
+            Index(
+                fields=["scenario", "reported_in", "id"],
+                condition=Q(purged=False, reported_in__isnull=False),
+                name="last_reports",
+            ),
+            Index(
+                fields=["scenario", "voteless_in", "id"],
+                condition=Q(purged=False, voteless_in__isnull=False),
+                name="voteless",
+            ),
+            # Four, each of the rows alone that a filter asks for by it: most often few.
+            Index(
+                fields=["scenario"],
+                condition=Q(purged=False, disputed__isnull=False),
+                name="disputed_rows",
+            ),
+            Index(
+                fields=["scenario"],
+                condition=Q(purged=False, unconfirmed=True),
+                name="unconfirmed_rows",
+            ),
+            Index(
+                fields=["scenario"],
+                condition=Q(purged=False, silent__isnull=False),
+                name="silent_rows",
+            ),
+            Index(
+                fields=["scenario"],
+                condition=Q(purged=False, doubt__isnull=False),
+                name="doubt_rows",
+            ),
+        )
+
+
+class NameRun(models.Model):
+    """One or two characters in a row, ASCII in upper case, that are or were in an asset's name.
+
+    What is not here is in no name. The materialiser adds them in the transactions that add rows; a
+    name that goes leaves its own behind.
+    """
+
+    run = models.CharField(max_length=2, primary_key=True)
+
+    def __str__(self) -> str:
+        return self.run
+
+
+class StateCount(ScenarioRow):
+    """The number of visible assets in a state: of a million rows nobody wants to count them.
+
+    The materialiser keeps it in the transactions that write the rows.
+    """
+
+    state = models.CharField(max_length=64)
+    n = models.BigIntegerField()
+
+    class Meta:
+        constraints = (UniqueConstraint(fields=["scenario", "state"], name="one_count_per_state"),)
+
+
+class DoubtCount(ScenarioRow):
+    """The number of visible assets that have a doubt: disputed, unconfirmed, with silent votes, or
+    with an agent in doubt.
+
+    Kept as `StateCount` is, one row for each. doubt: of `dashboard.core.states.caveats.DOUBTS`.
+    """
+
+    doubt = models.CharField(max_length=20)
+    n = models.BigIntegerField()
+
+    class Meta:
+        constraints = (UniqueConstraint(fields=["scenario", "doubt"], name="one_count_per_doubt"),)
+
+
+class Transition(AssetRow):
+    """A change of an asset's state, or a record that changed none and is of its history.
+
+    kind: `change` (an empty `state` is a purge), `unconfirmed` or `confirmed` where only that mark
+    changed, or the cause of a record after which the state stayed: `reminder`, `override-end`. Who
+    queries changes queries that kind. place: offset and step of the version. unconfirmed: the mark
+    after it; empty for what was written before it was kept. A rebuild reports the same again in a
+    new epoch: it takes the place of what was reported before.
+    """
+
+    kind = models.CharField(max_length=20, default=CHANGE, db_default=CHANGE)
+    version = models.CharField(max_length=VERSION)
+    place = models.CharField(max_length=PLACE)
+    at = models.BigIntegerField()
+    previous = models.CharField(max_length=64, blank=True)
+    state = models.CharField(max_length=64, blank=True)
+    unconfirmed = models.BooleanField(null=True)
+    cause_type = models.CharField(max_length=20)
+    cause = models.TextField()
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(
+                fields=["scenario", "asset", "place"], name="one_transition_per_place"
+            ),
+        )
+        indexes = (
+            Index(fields=["scenario", "at"], name="transitions_by_age"),
+            Index(fields=["at", "id"], name="transitions_newest"),
+        )
+
+
+class Answer(AssetRow):
+    """The first answer to a command, whoever sent it. `version`: of the answering record."""
+
+    command = models.CharField(max_length=36, unique=True)
+    outcome = models.CharField(max_length=200)
+    version = models.CharField(max_length=VERSION)
+    at = models.BigIntegerField()
+
+    class Meta:
+        indexes = (Index(fields=["at"], name="answer_age"),)
+
+
+# ---- states --------------------------------------------------------------------------------------
+# Retention of history; how long the rows of purged assets are kept.
+
+HIDDEN_KEPT_MS = 7 * DAY_MS
+"""How long a purged row is kept hidden, so that a replay cannot bring the asset back. It goes with
+its labels, so it is deleted where these are known: `dashboard.watch.annotations.labels`."""
+HISTORY_KEPT_MS = 90 * DAY_MS
+
+CHANGES = Retention("changes of assets", Transition, "at", HISTORY_KEPT_MS, by_scenario=True)
+KEPT = (
+    CHANGES,
+    Retention("answers to commands", Answer, "at", HISTORY_KEPT_MS),
+)
+
+own_period: Provider[[str], int | None] = Provider(lambda _scenario: None)
+"""Returns how long a scenario keeps its changes, ms, where it has a time of its own."""
+
+
+def history_edge(scenario: str, now: int) -> int:
+    """Return from when on (Unix ms) retention has deleted no change of a scenario by `now`."""
+    return now - (own_period(scenario) or HISTORY_KEPT_MS)

@@ -1,0 +1,477 @@
+"""Queries on the board: rows in their orders, counts, and up to which record they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+from django.db import connection, transaction
+from django.db.models import Count, Q, QuerySet
+from django.db.models.expressions import RawSQL
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.states.board_rows import Row
+from dashboard.core.states.caveats import DOUBTS, LEAST_RANK, Doubts, doubts_of, ranks_of
+from dashboard.core.states.models import AssetState, DoubtCount, SinkOffset, StateCount
+from dashboard.core.states.name_search import candidates
+from domain.names import CONTROL
+from wire.sink import StateValue, state_value
+
+# ---- sort orders ---------------------------------------------------------------------------------
+# Sort orders of a page's rows, where they are not in the board's own.
+#
+# `static/js/board/order.js` says the same in the browser.
+
+Key = Callable[[Row], Any]
+
+
+class SortColumn(NamedTuple):
+    """A column of the board. rises: which of the two orders of its first sort it is, as
+    `aria-sort` has it; "" where rows are not sorted by it."""
+
+    name: str
+    title: str
+    rises: str = ""
+
+
+COLUMNS = (
+    SortColumn("asset", "", "ascending"),
+    SortColumn("state", "State", "descending"),
+    SortColumn("since", "Since", "ascending"),
+    SortColumn("votes", "Votes", "descending"),
+    SortColumn("pending", "Pending", "ascending"),
+    SortColumn("cause", "Last cause"),
+)
+# What of a row may be left out.
+CHOSEN = (("since", "Since"), ("labels", "Labels"), ("votes", "Votes"), ("pending", "Pending"),
+          ("cause", "Last cause"))  # fmt: skip
+# Every order that a page may be asked for, and in words. "": the board's own.
+OFFERED = (
+    ("", "most severe first"),
+    ("-state", "least severe first"),
+    ("asset", "name, a to z"),
+    ("-asset", "name, z to a"),
+    ("since", "newest state first"),
+    ("-since", "oldest state first"),
+    ("votes", "most votes first"),
+    ("-votes", "fewest votes first"),
+    ("pending", "what changes soonest"),
+)
+
+_KEYS: dict[str, Key] = {
+    "asset": lambda row: row["asset"],
+    "since": lambda row: -row["since"],
+    "votes": lambda row: -(len(row["votes"]) + row["more_votes"]),
+    "pending": lambda row: row["pending"][1] if row["pending"] else float("inf"),
+}
+_NAMES = frozenset(name for name, _ in OFFERED)
+
+
+def sort_of(text: str) -> str:
+    """Return the order that an address requests; "" for one that there is not."""
+    return text if text in _NAMES else ""
+
+
+def sorted_rows(rows: Iterable[Row], sort: str) -> list[Row]:
+    """Return a page's rows, which come in the board's order, in this one.
+
+    Equals stay as they came.
+    """
+    listed, name = list(rows), sort.removeprefix("-")
+    if name == "state":
+        return listed[::-1]
+    key = _KEYS.get(name)
+    return sorted(listed, key=key, reverse=sort.startswith("-")) if key else listed
+
+
+def next_sort(column: SortColumn, sort: str) -> str:
+    """Return what a column's head requests: its order, then the reverse, then the board's own."""
+    first = "" if column.name == "state" else column.name
+    other = f"-{column.name}"
+    if sort == first:
+        return other if other in _NAMES else ""
+    return "" if sort == other else first
+
+
+def direction(column: SortColumn, sort: str) -> str:
+    """Return how the page is sorted by a column, as `aria-sort` has it; "" where it is not."""
+    if not column.rises or (sort.removeprefix("-") or "state") != column.name:
+        return ""
+    turned = {"ascending": "descending", "descending": "ascending"}
+    return turned[column.rises] if sort.startswith("-") else column.rises
+
+
+# ---- states --------------------------------------------------------------------------------------
+# Queries of pages and sockets on the board: rows, counts, and up to which offsets.
+#
+# A million assets are no reason to read a million rows: a page is a range of the index of the
+# board's order, the counts are kept by the materialiser, a text is looked up in the index of names'
+# parts.
+
+LIMIT = 500
+"""Most rows that a page shows."""
+COUNTED = 10_000
+"""Of more assets that a text matches it is only said that there are at least so many."""
+
+DOUBTED = {
+    "disputed": Q(disputed__isnull=False),
+    "unconfirmed": Q(unconfirmed=True),
+    "silent": Q(silent__isnull=False),
+    "doubt": Q(doubt__isnull=False),
+}
+"""What the database is asked for rows that there is a doubt of."""
+
+INDEXED = (
+    *("state", "disputed", "unconfirmed", "silent", "doubt", "rank", "since"),
+    *("overridden", "override_since", "override_until", "purged", "purged_at"),
+    *("reported_in", "voteless_in"),
+)
+"""Columns that most records leave as they are, of those that an index holds or asks about."""
+
+Offsets = dict[tuple[str, int], int]
+Order = tuple[int, int, str]
+"""A place in the board's order: rank, minus since, name."""
+
+
+class Kept(NamedTuple):
+    """The database's record of an asset; a state of "" is a purged one's, or of none.
+
+    waits: whether a tally is pending; pk: the row's id; indexed: its values of INDEXED.
+    """
+
+    version: str = ""
+    state: str = ""
+    doubts: Doubts = ()
+    waits: bool = False
+    pk: int = 0
+    indexed: tuple[Any, ...] = ()
+
+
+NOTHING = Kept()
+
+
+class BoardResult(NamedTuple):
+    """Records in the board's order, and of how many matches. least: there may be more of them.
+
+    stopped: where looking ended before the board did; apart: `total` is without what was to be
+    skipped.
+    """
+
+    records: list[StateValue]
+    total: int
+    least: bool = False
+    stopped: Order | None = None
+    apart: bool = False
+
+
+class BoardPosition(NamedTuple):
+    """The place of a row in the board's order."""
+
+    rank: int
+    newest: int
+    asset: str
+    pk: int
+
+    @classmethod
+    def of(cls, rank: int | None, since: int, asset: str, pk: int) -> BoardPosition:
+        """Return where a visible row stands, by its columns; every one of those has a rank."""
+        assert rank is not None
+        return cls(rank, -since, asset, pk)
+
+    @property
+    def order(self) -> Order:
+        """Return the place without the row's id."""
+        return (self.rank, self.newest, self.asset)
+
+
+# ---- rows ---------------------------------------------------------------------------------
+
+
+def find(
+    scenario: str,
+    states: Collection[str] = (),
+    q: str = "",
+    *,
+    after: Order | None = None,
+    limit: int = LIMIT,
+    skip: Collection[str] = frozenset(),
+) -> BoardResult:
+    """Return the first `limit` visible assets past `after`, by state and by a part of their name.
+
+    skip: assets that are counted, but whose records are not wanted.
+    """
+    search = Search(scenario, states, q)
+    if CONTROL.search(q):
+        return BoardResult([], 0)  # as no name holds one
+    if not q:
+        return BoardResult(records(search.walk(after, limit), limit, skip), search.of_states())
+    ids = candidates(q, COUNTED + 1)
+    if ids == []:
+        return BoardResult([], 0)
+    if ids is not None and len(ids) <= COUNTED:
+        near = search.among(ids)
+        later = (place for place in sorted(near) if after is None or place.order > after)
+        return BoardResult(records(later, limit, skip), len(near))
+    # Too many to look at each, or no index: walking the board, a page of many is soon full.
+    walk = BoardWalk(search.walk(after, limit))
+    matches = records(walk, limit, skip)
+    if after is None and len(matches) < limit:
+        return BoardResult(matches, walk.passed)
+    known = search.counted_among(ids) if ids else search.counted(COUNTED + 1)
+    known = max(known, walk.passed)
+    return BoardResult(matches, min(known, COUNTED), least=bool(ids) or known > COUNTED)
+
+
+def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
+    """Return those of `rows` whose name contains `text`: looked up where few names of all do."""
+    ids = candidates(text, COUNTED + 1)
+    if ids is not None and len(ids) <= COUNTED:
+        rows = rows.filter(pk__in=listed(ids))
+    return rows.filter(asset__icontains=text)
+
+
+class BoardWalk:
+    """Places as they are passed, and how many were."""
+
+    def __init__(self, places: Iterator[BoardPosition]) -> None:
+        self._places = places
+        self.passed = 0
+
+    def __iter__(self) -> Iterator[BoardPosition]:
+        for place in self._places:
+            self.passed += 1
+            yield place
+
+
+class Search(NamedTuple):
+    """Visible assets of a scenario, by state and by a part of their name; empty: any.
+
+    where: further conditions, all of which must hold.
+    """
+
+    scenario: str
+    states: Collection[str]
+    q: str = ""
+    where: tuple[Q, ...] = ()
+
+    def walk(self, after: Order | None, portion: int) -> Iterator[BoardPosition]:
+        """Yield what matches past `after` in the board's order, reading `portion` rows at a
+        time."""
+        while True:
+            places = self._portion(after, portion)
+            yield from places
+            if len(places) < portion:
+                return
+            after = places[-1].order
+
+    def among(self, ids: Collection[int]) -> list[BoardPosition]:
+        """Return what matches among these rows, in no order."""
+        matches = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
+        columns = ("scenario", "purged", "state", "rank", "since", "asset", "pk")
+        return [
+            BoardPosition.of(*row)
+            for name, purged, state, *row in matches.values_list(*columns)
+            if name == self.scenario and not purged and (not self.states or state in self.states)
+        ]
+
+    def ids_among(self, ids: Collection[int]) -> set[int]:
+        """Return which of these rows of the scenario match what is requested beyond their state."""
+        rows = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
+        return set(rows.values_list("pk", flat=True))
+
+    def counted_of(self, assets: Collection[str]) -> int:
+        """Return how many of these assets match."""
+        return self._matching().filter(asset__in=listed(assets)).count() if assets else 0
+
+    def counted_among(self, ids: Collection[int]) -> int:
+        """Return how many of these rows match: counted by the database, as they may be many."""
+        rows = AssetState.objects.filter(pk__in=listed(ids), asset__icontains=self.q)
+        groups = rows.values_list("scenario", "purged", "state").annotate(n=Count("pk"))
+        return sum(
+            n
+            for name, purged, state, n in groups.order_by()
+            if name == self.scenario and not purged and (not self.states or state in self.states)
+        )
+
+    def counted(self, most: int) -> int:
+        """Return how many match, up to `most`: the database ends where it has found so many."""
+        matches = self._matching()
+        ranks = self._ranks()
+        # Either leads a database that has to choose to the index that holds all that is asked.
+        if ranks is None:
+            matches = matches.filter(rank__gte=LEAST_RANK)
+        else:
+            matches = matches.filter(rank__in=ranks)
+        return matches.order_by().values("pk")[:most].count()
+
+    def of_states(self) -> int:
+        """Return how many are in the states."""
+        known = counts(self.scenario)
+        return sum(n for state, n in known.items() if not self.states or state in self.states)
+
+    def _portion(self, after: Order | None, size: int) -> list[BoardPosition]:
+        columns = self._matching().values_list("rank", "since", "asset", "pk")
+        places: list[BoardPosition] = []
+        for part in _ranges(self._ranks(), after):
+            rows = columns.filter(part)[: size - len(places)]
+            places += (BoardPosition.of(*row) for row in rows)
+            if len(places) == size:
+                break
+        return places
+
+    def _matching(self) -> QuerySet[AssetState]:
+        rows = AssetState.objects.filter(scenario=self.scenario, purged=False)
+        if self.states:
+            rows = rows.filter(state__in=self.states)
+        return self._asked(rows).order_by("rank", "-since", "asset")
+
+    def _asked(self, rows: QuerySet[AssetState]) -> QuerySet[AssetState]:
+        if self.q:
+            rows = rows.filter(asset__icontains=self.q)
+        for condition in self.where:
+            rows = rows.filter(condition)
+        return rows
+
+    def _ranks(self) -> list[int] | None:
+        """Return in which parts of the board the states are; None: anywhere."""
+        known = scenarios().get(self.scenario)
+        if self.where and not self.states:  # so a condition on times is a range of the index
+            return self._all_ranks()
+        if not self.states or known is None:
+            return None
+        return sorted({rank for state in self.states for rank in ranks_of(known.severity(state))})
+
+    def _all_ranks(self) -> list[int]:
+        rows = AssetState.objects.filter(scenario=self.scenario, purged=False)
+        last = rows.order_by("-rank").values_list("rank", flat=True).first()
+        return list(range(LEAST_RANK, 1 if last is None else last + 1))
+
+
+def _ranges(ranks: list[int] | None, after: Order | None) -> Iterator[Q]:
+    """Yield what lies past `after`, from the top, as ranges of the index of the board's order.
+
+    Put into one condition, a database would read the index from its beginning.
+    """
+    if after is not None:
+        rank, newest, asset = after
+        if ranks is None or rank in ranks:
+            yield Q(rank=rank, since=-newest, asset__gt=asset)
+            yield Q(rank=rank, since__lt=-newest)
+        if ranks is None:
+            yield Q(rank__gt=rank)
+    elif ranks is None:
+        yield Q()
+    for each in ranks or ():
+        if after is None or each > after[0]:
+            yield Q(rank=each)
+
+
+def records(places: Iterable[BoardPosition], limit: int, skip: Collection[str]) -> list[StateValue]:
+    """Return the records of the first `limit` places, without those of `skip`."""
+    ids = list(islice((place.pk for place in places if place.asset not in skip), limit))
+    texts = dict(AssetState.objects.filter(pk__in=listed(ids)).values_list("pk", "record"))
+    return [state_value(texts[pk]) for pk in ids if pk in texts]
+
+
+def listed(values: Collection[int] | Collection[str]) -> Any:
+    """Return values for a lookup with `__in`, however many: SQLite accepts a limited number of
+    parameters, and a list as JSON is one."""
+    if connection.vendor == "sqlite":
+        return RawSQL("SELECT value FROM json_each(%s)", [_json(values)])
+    return list(values)
+
+
+def _json(values: Collection[int] | Collection[str]) -> str:
+    return msgspec.json.encode(list(values)).decode()
+
+
+_STORED = f"""\
+SELECT id, asset, version, pending_due, {", ".join(INDEXED)} FROM states_assetstate
+WHERE scenario = %s"""  # noqa: S608 - our own names
+
+
+def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[Any, ...]]:
+    """Return what a query by scenario finds of these assets, as the database has it.
+
+    For thousands of rows that takes half the time that Django's querysets take. A value of SQLite's
+    that is true or false is 1 or 0.
+    """
+    names = _json(assets)
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            among = f"{select} AND asset IN (SELECT value FROM json_each(%s))"  # noqa: S608
+            cursor.execute(among, [scenario, names])
+        else:
+            cursor.execute(_EACH.format(select), [names, scenario])
+        return list(cursor.fetchall())
+
+
+_EACH = """\
+SELECT found.* FROM json_array_elements_text(%s::json) AS wanted (name)
+CROSS JOIN LATERAL ({} AND asset = wanted.name OFFSET 0) AS found"""
+"""For each name by itself: PostgreSQL might else compare every row with every name, as long as it
+knows nothing yet of a table that has just begun to grow."""
+
+
+def stored(scenario: str, assets: Collection[str]) -> dict[str, Kept]:
+    """Return what the database has of those of `assets` that it knows."""
+    return {row[1]: _kept(row) for row in fetched(_STORED, scenario, assets)}
+
+
+def _kept(row: tuple[Any, ...]) -> Kept:
+    pk, _, version, due, *held = row
+    state, disputed, unconfirmed, silent, doubt, *_ = held
+    doubts = doubts_of(disputed, bool(unconfirmed), silent, doubt)
+    return Kept(version, state, doubts, due is not None, pk, tuple(held))
+
+
+def counts(scenario: str) -> dict[str, int]:
+    """Return how many visible assets are in each state."""
+    rows = StateCount.objects.filter(scenario=scenario, n__gt=0)
+    return dict(rows.values_list("state", "n"))
+
+
+def counts_of_all() -> dict[str, dict[str, int]]:
+    """Return by scenario how many visible assets are in each state."""
+    by_scenario: dict[str, dict[str, int]] = {}
+    rows = StateCount.objects.filter(n__gt=0).values_list("scenario", "state", "n")
+    for scenario, state, n in rows:
+        by_scenario.setdefault(scenario, {})[state] = n
+    return by_scenario
+
+
+def doubt_counts(scenario: str) -> dict[str, int]:
+    """Return how many visible assets there is each doubt of, every one of DOUBTS."""
+    rows = DoubtCount.objects.filter(scenario=scenario, doubt__in=DOUBTS)
+    return dict.fromkeys(DOUBTS, 0) | dict(rows.values_list("doubt", "n"))
+
+
+def sink_offsets() -> Offsets:
+    """Return the next offset of each sink partition that the database has not seen yet."""
+    rows = SinkOffset.objects.values_list("topic", "partition", "next_offset")
+    return {(topic, partition): offset for topic, partition, offset in rows}
+
+
+@contextmanager
+def consistent() -> Iterator[None]:
+    """Read all that is read within as of one moment, and hold up no writer.
+
+    SQLite's transactions are set to take the write lock at once, which a reader must not do;
+    PostgreSQL's see each statement's own moment unless set otherwise. For reading alone.
+    """
+    if connection.in_atomic_block:
+        yield
+    elif connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN DEFERRED")
+            try:
+                yield
+            finally:
+                cursor.execute("ROLLBACK")
+    else:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield

@@ -1,0 +1,319 @@
+"""Records of the states topics as rows of the database: states, and their changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from dashboard.core.common.times import MINUTE_MS
+from dashboard.core.states.caveats import Doubts, doubted_agents, doubts_of, rank_of, silent_votes
+from dashboard.core.states.models import CHANGE, CONFIRMED, UNCONFIRMED
+from domain.names import USER_PREFIX, name_ok, state_name_ok
+from domain.records import StateRecord, Tombstone
+from domain.scenario import Scenario
+from wire.sink import (
+    AnswerValue,
+    OverrideValue,
+    StateValue,
+    TombstoneValue,
+    UnreadableState,
+    VoteValue,
+    encode_headers,
+    encode_state,
+    read_state,
+)
+
+# ---- record rows ---------------------------------------------------------------------------------
+# Records of the states topics as rows of the database.
+#
+# The materialiser reads a record from Kafka, reconcile gets one from the fold; both go through
+# `read`, so that a row says the same whichever way it came about.
+
+COLUMNS = (
+    "scenario",
+    "asset",
+    "partition",
+    "state",
+    "severity",
+    "rank",
+    "previous",
+    "since",
+    "unconfirmed",
+    "unconfirmed_reason",
+    "disputed",
+    "silent",
+    "doubt",
+    "version",
+    "changed_at",
+    "cause_type",
+    "reported_at",
+    "reported_in",
+    "voteless_in",
+    "overridden",
+    "override_since",
+    "override_until",
+    "override_user",
+    "pending_due",
+    "record",
+    "purged",
+    "purged_at",
+)
+"""Columns of board.AssetState, in the order of `row_of`."""
+
+VERSION_PARTS = _EPOCH, _OFFSET, _STEP = (6, 19, 13)
+"""Digits of epoch, offset and step in a version's sortable form."""
+
+_VERSION = re.compile(r"\.".join(rf"([0-9]{{1,{digits}}})" for digits in VERSION_PARTS))
+
+QUARTER_MS = 15 * MINUTE_MS
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+class ReadableRecord(NamedTuple):
+    """A readable record of a states topic.
+
+    version: sortable; shape: its content; text: its JSON, of a state record as in the topic.
+    """
+
+    asset: str
+    version: str
+    shape: StateValue | TombstoneValue
+    text: str
+
+    @property
+    def state(self) -> str:
+        """Return the state shown, empty after a purge."""
+        return self.shape.state if isinstance(self.shape, StateValue) else ""
+
+    @property
+    def doubts(self) -> Doubts:
+        """Return the doubts of the state; none after a purge."""
+        shape = self.shape
+        if not isinstance(shape, StateValue):
+            return ()
+        silent, doubt = silent_votes(shape.votes), doubted_agents(shape.votes, shape.doubts)
+        return doubts_of(shape.disputed, shape.unconfirmed, silent, doubt)
+
+    @property
+    def place(self) -> str:
+        """Return offset and step of the version: the same in every epoch."""
+        return place_of(self.version)
+
+
+def read(key: bytes | None, value: bytes | None, headers: Headers = ()) -> ReadableRecord:
+    """Read a record of a states topic, checked for all that the database needs, and return it.
+
+    Raises UnreadableState.
+    """
+    shape = read_state(key, value, headers)
+    try:
+        asset = _asset(key)
+        _check_answer(shape.answer)
+        if value is None or not isinstance(shape, StateValue):
+            text = msgspec.json.encode(shape).decode()
+        else:
+            _check_state(asset, shape)
+            text = value.decode()
+        return ReadableRecord(asset, sortable(shape.version), shape, text)
+    except ValueError as error:  # Unicode's are ValueErrors
+        raise UnreadableState(f"states record of {key!r}: {error!r}") from None
+
+
+def _asset(key: bytes | None) -> str:
+    asset = (key or b"").decode()
+    if not name_ok(asset):
+        raise ValueError("the key is not a valid name of an asset")
+    return asset
+
+
+def _check_state(asset: str, shape: StateValue) -> None:
+    if shape.asset != asset:
+        raise ValueError(f"it is about {shape.asset!r}, not about its key")
+    for state in (shape.state, shape.previous, shape.disputed):
+        if state is not None and not _state_ok(state):
+            raise ValueError("its state is not a valid name")
+    if "\0" in (shape.unconfirmed_reason or ""):
+        raise ValueError("its reason cannot be stored")
+
+
+def _check_answer(answer: AnswerValue | None) -> None:
+    if answer is not None:
+        UUID(answer.command)
+        if "\0" in answer.outcome:
+            raise ValueError("its outcome cannot be stored")
+
+
+_state_ok = lru_cache(maxsize=10_000)(state_name_ok)
+
+
+def sortable(version: str) -> str:
+    """Return `1.42.0` in the form that sorts. Raises ValueError."""
+    parts = _VERSION.fullmatch(version)
+    if parts is None:
+        raise ValueError(f"expected epoch.offset.step, got {version!r}")
+    return f"{parts[1].zfill(_EPOCH)}.{parts[2].zfill(_OFFSET)}.{parts[3].zfill(_STEP)}"
+
+
+def place_of(version: str) -> str:
+    """Return offset and step of a sortable version."""
+    return version[VERSION_PARTS[0] + 1 :]
+
+
+def same_epoch(version: str, other: str) -> bool:
+    """Return whether two sortable versions are of the same epoch."""
+    return version[:_EPOCH] == other[:_EPOCH]
+
+
+def is_read_again(version: str, before: str) -> bool:
+    """Return whether a sortable version is of no later place in the log than the one before: its
+    epoch began with what was known."""
+    return version[_EPOCH:] <= before[_EPOCH:]
+
+
+def seen_of(emission: StateRecord | Tombstone) -> ReadableRecord:
+    """Return what the fold emitted, as it is read from the topic."""
+    value = encode_state(emission) if isinstance(emission, StateRecord) else None
+    return read(emission.asset.encode(), value, encode_headers(emission))
+
+
+def record_row(scenario: Scenario, seen: ReadableRecord) -> tuple[Any, ...]:
+    """Return the row that shows the record, in the order of COLUMNS."""
+    shape, cause = seen.shape, seen.shape.cause
+    if isinstance(shape, TombstoneValue):
+        shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None, None)
+        marks: tuple[Any, ...] = (None, None, None, *_NO_OVERRIDE, None)
+        purged: tuple[Any, ...] = (True, cause.time)
+    else:
+        shown = _shown(scenario, shape)
+        due = shape.pending.due if shape.pending else None
+        marks = (*_last_report(shape.votes, cause.time), *_override(shape.override), due)
+        purged = (False, None)
+    return (
+        scenario.name,
+        seen.asset,
+        cause.partition,
+        *shown,
+        seen.version,
+        cause.time,
+        cause.type,
+        *marks,
+        seen.text,
+        *purged,
+    )
+
+
+def _shown(scenario: Scenario, shape: StateValue) -> tuple[Any, ...]:
+    """Return what the board says of the state and of its doubts."""
+    severity = scenario.severity(shape.state)
+    return (
+        shape.state,
+        severity,
+        rank_of(severity, shape.disputed),
+        shape.previous or "",
+        shape.since,
+        shape.unconfirmed,
+        shape.unconfirmed_reason,
+        shape.disputed,
+        silent_votes(shape.votes),
+        doubted_agents(shape.votes, shape.doubts),
+    )
+
+
+_NO_OVERRIDE = (False, None, None, None)
+
+
+def _override(override: OverrideValue | None) -> tuple[Any, ...]:
+    if override is None:
+        return _NO_OVERRIDE
+    return (True, override.since, override.until, override.user)
+
+
+def quarter_of(at: int) -> int:
+    """Return the quarter of an hour of a time (Unix ms), counted from 1970 on."""
+    return at // QUARTER_MS
+
+
+def _last_report(votes: Iterable[VoteValue], changed_at: int) -> tuple[int | None, ...]:
+    """Return reported_at, reported_in and voteless_in."""
+    at = _reported_at(votes)
+    return (None, None, quarter_of(changed_at)) if at is None else (at, quarter_of(at), None)
+
+
+def _reported_at(votes: Iterable[VoteValue]) -> int | None:
+    """Return when an agent last reported, of those whose votes are live; None without one."""
+    last = None
+    for vote in votes:  # a plain loop: a generator and `max` take twice as long
+        if vote.silent is None and (last is None or vote.time > last):
+            last = last if vote.agent.startswith(USER_PREFIX) else vote.time
+    return last
+
+
+def same_content(one: str, other: str) -> bool:
+    """Return whether two records' texts say the same, whatever the order of their fields."""
+    if one == other:
+        return True
+    try:
+        return bool(msgspec.json.decode(one) == msgspec.json.decode(other))
+    except msgspec.DecodeError:
+        return False
+
+
+# ---- change rows ---------------------------------------------------------------------------------
+# Changes of an asset as rows of its history.
+#
+# The materialiser writes them from Kafka's records, reconcile makes them from the fold's.
+
+CHANGE_COLUMNS = (
+    "scenario",
+    "asset",
+    "place",
+    "kind",
+    "version",
+    "at",
+    "previous",
+    "state",
+    "cause_type",
+    "cause",
+    "unconfirmed",
+)
+"""Columns of board.Transition, in the order of `change_row`."""
+
+KEPT_UNCHANGED = frozenset(("reminder", "override-end", "schedule"))
+"""Causes of records that are in the history although the state stayed as it was."""
+
+
+class Shown(NamedTuple):
+    """What an asset shows, as its history looks at it. state: empty where it is not there."""
+
+    state: str = ""
+    unconfirmed: bool = False
+
+
+def kind_of(before: Shown, after: Shown, cause_type: str) -> str | None:
+    """Return which kind of change a record is, None where the history does not keep it."""
+    if after.state != before.state:
+        return CHANGE
+    if cause_type in KEPT_UNCHANGED:
+        return cause_type
+    if after.unconfirmed != before.unconfirmed:
+        return UNCONFIRMED if after.unconfirmed else CONFIRMED
+    return None
+
+
+def change_row(scenario: str, seen: ReadableRecord, kind: str, before: Shown) -> tuple[Any, ...]:
+    """Return the row of a record, in the order of COLUMNS. What came before a change of state is as
+    the record says, if it does."""
+    shape, cause = seen.shape, seen.shape.cause
+    text = msgspec.json.encode(cause).decode()
+    at, previous = cause.time, before.state
+    if kind == CHANGE and isinstance(shape, StateValue):
+        at, previous = shape.since, shape.previous or ""
+    unconfirmed = isinstance(shape, StateValue) and shape.unconfirmed
+    fields = (kind, seen.version, at, previous, seen.state, cause.type, text)
+    return (scenario, seen.asset, seen.place, *fields, unconfirmed)

@@ -1,1 +1,0 @@
-"""Refused records: kept, shown with their fault, mended, sent again or discarded."""

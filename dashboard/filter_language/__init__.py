@@ -1,1 +1,0 @@
-"""The filter language: its terms, its parser, the addresses of filtered boards."""

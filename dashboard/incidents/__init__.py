@@ -1,1 +1,0 @@
-"""Incidents: the unbroken times that assets spend outside their good states."""

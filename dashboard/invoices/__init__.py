@@ -1,1 +1,0 @@
-"""Today's invoices: lines and points read from Kafka, their sums, the page."""

@@ -1,1 +1,0 @@
-"""Kafka's own tools as commands: topics, producing, consuming in a group, a group's offsets."""

@@ -1,1 +1,0 @@
-"""Labels of assets: customer, tier, owner, or whatever else people and agents say of them."""

@@ -1,1 +1,0 @@
-"""What a web process knows beyond the database, and its sockets."""

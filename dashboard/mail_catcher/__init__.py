@@ -1,1 +1,0 @@
-"""What the demo's mail catcher has kept, as pages."""

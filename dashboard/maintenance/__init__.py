@@ -1,1 +1,0 @@
-"""Maintenance windows: planned work on assets, which boards show and availability may leave out."""

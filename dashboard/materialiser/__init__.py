@@ -1,1 +1,0 @@
-"""Sink topics into the database."""

@@ -1,0 +1,1 @@
+"""Who is told, and how the week went."""

@@ -1,0 +1,1 @@
+"""Rules, channels, rotas and messages."""

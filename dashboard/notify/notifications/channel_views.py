@@ -1,0 +1,255 @@
+"""The pages of channels, which admins set up: their forms and test messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.core.accounts.encryption import seal
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.access import Limit, TooMany, form_of, role_required, user_of
+from dashboard.core.common.forms import SpanField
+from dashboard.core.common.navigation import ADMINS
+from dashboard.core.common.tables import Table
+from dashboard.core.common.times import now_ms
+from dashboard.notify.notifications.channels import CHANNELS, ChannelKind
+from dashboard.notify.notifications.models import MAX_TITLE, Channel, Message, Rule
+from dashboard.notify.notifications.on_call import reach
+from dashboard.notify.notifications.outbox import MessageDraft, Recipient, put, targets_of_channel
+from domain.notifications.rule_parser import rule_from_plain
+
+# ---- channel forms -------------------------------------------------------------------------------
+# The form of a channel.
+
+
+def kind_choices() -> list[tuple[str, str]]:
+    """Return the kinds of which a channel can be: those with an address, or a secret with one."""
+    offered = (kind for kind in CHANNELS.values() if kind.address_label or kind.secret_label)
+    return [(kind.name, kind.label) for kind in offered]
+
+
+class ChannelForm(forms.Form):
+    """A channel of a kind. A secret that is left empty stays as it is."""
+
+    name = forms.CharField(max_length=MAX_TITLE, label="Name")
+    address = forms.CharField(max_length=2_000, label="Address")
+    secret = forms.CharField(
+        max_length=2_000,
+        required=False,
+        label="Secret",
+        # What was typed goes back to its form; the secret that is kept is never shown.
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}, render_value=True),
+    )
+    most = forms.IntegerField(
+        min_value=1, max_value=10_000, label="At most so many messages", initial=60
+    )
+    window = SpanField(label="In", initial="1h")
+    enabled = forms.BooleanField(required=False, initial=True, label="Enabled")
+
+    def __init__(self, kind: ChannelKind, data: Any = None, row: Channel | None = None) -> None:
+        super().__init__(data, initial=_initial(row) if row else None)
+        self.kind, self.row = kind, row
+        for name, label in (("address", kind.address_label), ("secret", kind.secret_label)):
+            if label:
+                self.fields[name].label = label
+            else:
+                del self.fields[name]
+        if row and "secret" in self.fields:
+            self.fields["secret"].help_text = f"Kept: {row.address}. Empty: it stays."
+        elif "secret" in self.fields:
+            self.fields["secret"].required = True
+
+    def clean_name(self) -> str:
+        """Return the name. Raises ValidationError where another channel has it."""
+        name = str(self.cleaned_data["name"])
+        others = Channel.objects.filter(retired_at=None, name=name)
+        if others.exclude(pk=self.row.pk if self.row else 0).exists():
+            raise forms.ValidationError("Expected a name that no other channel has.")
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        """Return the fields. What the kind finds wrong is an error of its field."""
+        data = super().clean() or self.cleaned_data
+        address, secret = data.get("address", ""), data.get("secret", "")
+        unchanged = self.row is not None and not secret and "address" not in self.fields
+        if self.errors or unchanged:
+            return data
+        if problem := self.kind.problem(address, secret or self.kind.new_secret()):
+            field = "address" if "address" in self.fields else "secret"
+            self.add_error(field, f"{problem[:1].upper()}{problem[1:]}")
+        return data
+
+
+def _initial(row: Channel) -> dict[str, Any]:
+    names = ("name", "address", "most", "enabled")
+    return {name: getattr(row, name) for name in names} | {"window": row.window_ms}
+
+
+# ---- trials --------------------------------------------------------------------------------------
+# Test messages: to a channel, or to all whom a rule would tell first.
+
+LIMIT = Limit("trials", 20)
+
+
+def send_to_channel(channel: Channel, by: str, now: int) -> list[Message]:
+    """Store a test message to all whom a channel reaches. Returns the messages."""
+    return _send(targets_of_channel(channel), _draft(f"the channel {channel.name}", by), now)
+
+
+def send_by_rule(rule: Rule, by: str, now: int) -> list[Message]:
+    """Store a test message to all whom a rule tells first. Returns the messages."""
+    first = rule_from_plain(rule.definition).stages[0]
+    targets = [target for _, target in reach([(0, first)], now).targets]
+    draft = _draft(f"the rule {rule.name}", by, rule)
+    return _send(targets, draft, now)
+
+
+def _draft(what: str, by: str, rule: Rule | None = None) -> MessageDraft:
+    text = f"{by} tries {what}. Nothing has happened."
+    return MessageDraft("test", f"Test of {what}", text, why=f"a test by {by}", rule=rule)
+
+
+def _send(targets: list[Recipient], draft: MessageDraft, now: int) -> list[Message]:
+    return [put(target, draft, now) for target in targets]
+
+
+# ---- channel views -------------------------------------------------------------------------------
+# The pages of channels, which admins set up: they hold secrets.
+
+CHANNEL_TABLE = Table("channels", "Channel", "Kind", "Status", "Address")
+SERVICE_TABLE = Table("services", "Service", "URL", "Parameters")
+
+
+@require_safe
+@never_cache
+@role_required("read", among=ADMINS)
+def channels(request: HttpRequest) -> HttpResponse:
+    """Return the page of channels."""
+    rows = [(row, *_kind_of(row)) for row in _in_use().order_by("name")]
+    context = {"rows": rows, "table": CHANNEL_TABLE, "kinds": kind_choices()}
+    return render(request, "notifications/channels.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("command", among=ADMINS)
+def new_channel(request: HttpRequest, kind: str) -> HttpResponse:
+    """Return the form of a new channel; store it, and show its secret once if we make it."""
+    if kind not in dict(kind_choices()):
+        raise Http404
+    form = ChannelForm(CHANNELS[kind], request.POST if request.method == "POST" else None)
+    if request.method != "POST" or not form.is_valid():
+        return _form_page(request, form, None)
+    user = user_of(request)
+    row = Channel(user=user, username=user.get_username(), kind=kind)
+    secret = form.kind.new_secret()
+    _store(request, form, row, secret, "notify.channel.created")
+    if secret:
+        return _shown_once(request, row, secret)
+    messages.success(request, f"The channel {row.name} is stored.")
+    return redirect("notifications:channels")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("command", among=ADMINS)
+def edit_channel(request: HttpRequest, number: int) -> HttpResponse:
+    """Return the form of a channel, and store its change."""
+    row = _channel(number)
+    if row.kind not in CHANNELS:
+        raise Http404
+    data = request.POST if request.method == "POST" else None
+    form = ChannelForm(CHANNELS[row.kind], data, row)
+    if data is None or not form.is_valid():
+        return _form_page(request, form, row)
+    _store(request, form, row, "", "notify.channel.changed")
+    messages.success(request, f"The channel {row.name} is stored.")
+    return redirect("notifications:channels")
+
+
+@never_cache
+@form_of("notifications:edit-channel", "number")
+@role_required("command", among=ADMINS)
+def act_on_channel(request: HttpRequest, number: int) -> HttpResponse:
+    """Try a channel, give it a new secret, or retire it."""
+    row, do = _channel(number), request.POST.get("do", "")
+    if do == "test":
+        return _tried(request, row)
+    if do == "secret" and row.kind in CHANNELS and (secret := CHANNELS[row.kind].new_secret()):
+        row.secret, row.changed_at = seal(secret), now_ms()
+        row.save(update_fields=["secret", "changed_at"])
+        record(Actor.of(request), "notify.channel.secret", target=row.name)
+        return _shown_once(request, row, secret)
+    if do == "retire":
+        Channel.objects.filter(pk=row.pk).update(retired_at=now_ms(), enabled=False, secret="")
+        record(Actor.of(request), "notify.channel.retired", target=row.name)
+        messages.success(request, f"The channel {row.name} is retired.")
+    return redirect("notifications:channels")
+
+
+def _tried(request: HttpRequest, row: Channel) -> HttpResponse:
+    user, now = user_of(request), now_ms()
+    try:
+        LIMIT.take(user.pk, now)
+    except TooMany as why:
+        messages.error(request, str(why))
+    else:
+        sent = send_to_channel(row, user.get_username(), now)
+        record(Actor.of(request), "notify.tested", target=row.name, messages=len(sent))
+        messages.success(request, "A test message is on its way: see Messages.")
+    return redirect("notifications:edit-channel", row.pk)
+
+
+def _store(request: HttpRequest, form: ChannelForm, row: Channel, made: str, action: str) -> None:
+    data = form.cleaned_data
+    secret = made or data.get("secret", "")
+    if secret:
+        row.secret = seal(secret)
+    if secret or "address" in data:
+        row.address = form.kind.shown(data.get("address", ""), secret)
+    row.name, row.most, row.window_ms = data["name"], data["most"], data["window"]
+    row.enabled, row.changed_at = data["enabled"], now_ms()
+    row.save()
+    record(Actor.of(request), action, target=row.name, kind=row.kind, address=row.address)
+
+
+def _shown_once(request: HttpRequest, row: Channel, secret: str) -> HttpResponse:
+    return render(request, "notifications/channel_secret.html", {"row": row, "secret": secret})
+
+
+def _form_page(request: HttpRequest, form: ChannelForm, row: Channel | None) -> HttpResponse:
+    signs = bool(form.kind.new_secret())
+    context = {
+        "form": form,
+        "kind": form.kind,
+        "row": row,
+        "signs": signs,
+        "refusal": _kind_of(row)[1] if row else "",
+        "services": form.kind.services(),
+        "service_table": SERVICE_TABLE,
+    }
+    return render(
+        request, "notifications/channel_form.html", context, status=422 if form.errors else 200
+    )
+
+
+def _kind_of(row: Channel) -> tuple[ChannelKind | None, str]:
+    """Return a channel's kind, and why nothing is sent by the channel; empty if it is."""
+    kind = CHANNELS.get(row.kind)
+    return kind, kind.refusal(row) if kind else ""
+
+
+def _in_use() -> QuerySet[Channel]:
+    return Channel.objects.filter(retired_at=None)
+
+
+def _channel(number: int) -> Channel:
+    """Return a channel in use. Raises Http404."""
+    return get_object_or_404(_in_use(), pk=number)

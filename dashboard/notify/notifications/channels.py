@@ -1,0 +1,378 @@
+"""The kinds of channel: mail and webhooks."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import smtplib
+import ssl
+from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from email.errors import MessageError
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime, parseaddr
+from functools import lru_cache
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+
+from dashboard.core.accounts.encryption import NoKey, Resealed, seal, unseal
+from dashboard.core.common.outbound import AddressRefused, OutboundUnreachable, check, post
+from dashboard.core.common.times import now_ms, utc_datetime
+from dashboard.notify.notifications.models import Channel, Message
+
+# ---- secrets -------------------------------------------------------------------------------------
+# The secrets of channels, sealed in the database.
+
+
+def reseal_channels() -> Resealed:
+    """Seal the secrets of all channels with the first key. Returns how many were, and the names of
+    the channels in use whose secret no key opens."""
+    sealed, unread = 0, []
+    for channel in Channel.objects.exclude(secret=""):
+        try:
+            channel.secret = seal(unseal(channel.secret))
+        except NoKey:
+            if channel.retired_at is None:
+                unread.append(f"the channel {channel.name}")
+            continue
+        channel.save(update_fields=["secret"])
+        sealed += 1
+    return sealed, unread
+
+
+# ---- channels ------------------------------------------------------------------------------------
+# The kinds of channel: one class each, registered when Django starts.
+
+
+class Undelivered(Exception):
+    """A try that failed, in words. final: whether another would fail too."""
+
+    def __init__(self, why: str, *, final: bool = False) -> None:
+        super().__init__(why)
+        self.final = final
+
+
+class Obstacle(Exception):
+    """Nothing of a kind can be sent at all now, in words: its messages are held, not tried."""
+
+
+class ChannelKind(ABC):
+    """A kind of channel.
+
+    name: in the database; label: on pages; address_label, secret_label: what an admin enters, empty
+    where there is nothing to enter.
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    address_label: ClassVar[str] = ""
+    secret_label: ClassVar[str] = ""
+
+    @abstractmethod
+    def deliver(self, message: Message) -> str:
+        """Deliver a message. Returns the receiver's answer; raises Undelivered and Obstacle."""
+
+    def problem(self, address: str, secret: str) -> str:  # noqa: ARG002 - for those that have one
+        """Return what is expected of an address and a secret that are wrong; empty if none is."""
+        return ""
+
+    def refusal(self, channel: Channel) -> str:  # noqa: ARG002 - for those that have one
+        """Return why nothing is sent by a channel as it is stored; empty if it is."""
+        return ""
+
+    def services(self) -> Sequence[Any]:
+        """Return the services that a secret may name, for those that name one."""
+        return ()
+
+    def new_secret(self) -> str:
+        """Return a secret that we make for a channel, which is shown once; empty for none."""
+        return ""
+
+    def shown(self, address: str, secret: str) -> str:  # noqa: ARG002 - for secrets with addresses
+        """Return what is shown as the address of a channel."""
+        return address
+
+    def recipients(self, channel: Channel) -> Iterable[str]:
+        """Return whom a channel reaches, in words: a message goes to each."""
+        return (channel.address,)
+
+    def recipient_of(self, user: User) -> str:  # noqa: ARG002 - for those that reach users
+        """Return a user's address of this kind; empty for none."""
+        return ""
+
+
+CHANNELS: dict[str, ChannelKind] = {}
+"""The kinds by name."""
+
+
+def register(kind: ChannelKind) -> None:
+    """Offer a kind of channel: once, when Django starts."""
+    CHANNELS[kind.name] = kind
+
+
+# ---- webhook -------------------------------------------------------------------------------------
+# Webhooks as a kind of channel: signed as https://www.standardwebhooks.com describes.
+
+WEBHOOK_TIMEOUT_S = 5.0
+PREFIX = "whsec_"
+"""How a secret begins; the rest is base64 of LEAST_SECRET bytes or more."""
+LEAST_SECRET = 24
+GONE = 410
+"""A status by which a receiver says that it wants no more."""
+
+
+class WebhookKind(ChannelKind):
+    """Posts JSON to an address, with a signature."""
+
+    name = "webhook"
+    label = "Webhook"
+    address_label = "Address, https://…"
+
+    def problem(self, address: str, secret: str) -> str:
+        """Return what is expected of the address or the secret."""
+        try:
+            check(address)
+        except AddressRefused as refused:
+            return str(refused)
+        return "" if secret_bytes(secret) else f"expected {PREFIX} and base64 of 24 bytes or more"
+
+    def new_secret(self) -> str:
+        """Return a new key that signs."""
+        return new_secret()
+
+    def deliver(self, message: Message) -> str:
+        """Post a message. Returns the status and the beginning of the answer."""
+        if message.channel is None:
+            raise Undelivered("its channel is gone", final=True)
+        body = as_json(message)
+        try:
+            key = unseal(message.channel.secret)
+            headers = signed_headers(str(message.pk), body, key, now_ms() // 1000)
+            answer = post(message.channel.address, body, headers, WEBHOOK_TIMEOUT_S)
+        except NoKey as error:
+            raise Undelivered(str(error)) from None
+        except OutboundUnreachable as error:
+            raise Undelivered(str(error), final=isinstance(error, AddressRefused)) from None
+        words = f"{answer.status} {answer.text}".strip()
+        if not 200 <= answer.status < 300:
+            raise Undelivered(words, final=answer.status == GONE)
+        return words
+
+
+def new_secret() -> str:
+    """Return a new secret."""
+    return PREFIX + b64encode(secrets.token_bytes(LEAST_SECRET)).decode()
+
+
+def secret_bytes(secret: str) -> bytes:
+    """Return the key of a secret; empty for a text that is none."""
+    try:
+        key = b64decode(secret.removeprefix(PREFIX), validate=True)
+    except ValueError:
+        return b""
+    return key if secret.startswith(PREFIX) and len(key) >= LEAST_SECRET else b""
+
+
+def as_json(message: Message) -> bytes:
+    """Return what is posted: the same bytes in every try."""
+    plain = {
+        "id": str(message.pk),
+        "type": f"notification.{message.kind}",
+        "created_at": message.created_at,
+        "subject": message.subject,
+        "text": message.text,
+        "thread": message.thread,
+        "data": message.payload,
+    }
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def signed_headers(name: str, body: bytes, secret: str, at_s: int) -> Mapping[str, str]:
+    """Return the headers of a post. name: of the message; at_s: the time, Unix s."""
+    signature = hmac.new(secret_bytes(secret), f"{name}.{at_s}.".encode() + body, hashlib.sha256)
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "Tallyboard",
+        "Idempotency-Key": name,
+        "Webhook-Id": name,
+        "Webhook-Timestamp": str(at_s),
+        "Webhook-Signature": f"v1,{b64encode(signature.digest()).decode()}",
+    }
+
+
+# ---- mail ----------------------------------------------------------------------------------------
+# Mail as a kind of channel: one mail to each address.
+
+MAIL_TIMEOUT_S = 10.0
+MOST_ADDRESSES = 50
+NO_SERVER = "no mail server configured"
+"""Why every mail is held without one."""
+FINAL = range(500, 600)
+"""Answers of a server by which another try would fail too."""
+NO_BRACKETS = str.maketrans("[]", "()")
+
+
+class MailKind(ChannelKind):
+    """Sends mails through the configured server."""
+
+    name = "mail"
+    label = "Mail"
+    address_label = "Addresses, with commas between"
+
+    def problem(self, address: str, secret: str) -> str:  # noqa: ARG002 - it has no secret
+        """Return what is expected of the addresses where one is none."""
+        addresses = split_addresses(address)
+        if not 1 <= len(addresses) <= MOST_ADDRESSES:
+            return f"expected 1 to {MOST_ADDRESSES} mail addresses"
+        wrong = [each for each in addresses if not is_address(each)]
+        return f"expected mail addresses, and {wrong[0]} is none" if wrong else ""
+
+    def recipients(self, channel: Channel) -> Iterable[str]:
+        """Return the addresses."""
+        return split_addresses(channel.address)
+
+    def recipient_of(self, user: User) -> str:
+        """Return a user's mail address."""
+        return user.email
+
+    def deliver(self, message: Message) -> str:
+        """Send a mail. Returns the server's answer."""
+        server = settings.TALLYBOARD.mail_server
+        if server is None:
+            raise Obstacle(NO_SERVER)
+        try:
+            with _connection(*server) as smtp:
+                return _send(smtp, as_mail(message), message.recipient)
+        except smtplib.SMTPRecipientsRefused as error:
+            code, text = next(iter(error.recipients.values()))
+            raise Undelivered(_answer(code, text), final=code in FINAL) from None
+        except smtplib.SMTPResponseException as error:
+            wrong_login = isinstance(error, smtplib.SMTPAuthenticationError)
+            final = error.smtp_code in FINAL and not wrong_login
+            raise Undelivered(_answer(error.smtp_code, error.smtp_error), final=final) from None
+        except (smtplib.SMTPException, ssl.SSLError, OSError) as error:
+            raise Undelivered(f"{server[0]}:{server[1]}: {error or type(error).__name__}") from None
+        except (MessageError, UnicodeError, ValueError) as error:
+            raise Undelivered(f"no mail can be made of it: {error}", final=True) from None
+
+
+def split_addresses(text: str) -> list[str]:
+    """Return the addresses of a text, each once."""
+    return list(dict.fromkeys(filter(None, re.split(r"[,;\s]+", text))))
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is a mail address."""
+    try:
+        validate_email(text)
+    except ValidationError:
+        return False
+    return True
+
+
+def as_mail(message: Message) -> EmailMessage:
+    """Return a message as a mail. Raises ValueError for a header that no mail can have."""
+    mail = EmailMessage()
+    mail["From"] = settings.TALLYBOARD.smtp_from
+    mail["To"] = message.recipient
+    mail["Subject"] = _subject(message)
+    mail["Date"] = format_datetime(utc_datetime(message.created_at))
+    mail["Message-ID"] = mail_id(str(message.pk))
+    mail["Auto-Submitted"] = "auto-generated"
+    if _follows(message):
+        mail["In-Reply-To"] = mail["References"] = mail_id(message.thread)
+    for name, value in message.headers.items():
+        mail[name] = value
+    mail.set_content(message.text)
+    if message.html:
+        mail.add_alternative(message.html, subtype="html")
+    return mail
+
+
+def _follows(message: Message) -> bool:
+    """Return whether another message is the first one of its thread."""
+    return bool(message.thread) and message.thread != str(message.pk)
+
+
+def _subject(message: Message) -> str:
+    """Return the subject of a mail; of one that follows another, that one's after its own.
+
+    Some programs put mails together only where the subject is the same, `Re:` and what is in
+    brackets aside (RFC 5256).
+    """
+    own, first = message.subject, None
+    if _follows(message):
+        rows = Message.objects.filter(pk=message.thread)
+        first = rows.values_list("subject", flat=True).first()
+    if first is None:
+        return own
+    return f"Re: {first}" if own == first else f"Re: [{own.translate(NO_BRACKETS)}] {first}"
+
+
+def mail_id(name: str) -> str:
+    """Return the id of a mail, the same in every try."""
+    return f"<{name}@{_domain()}>"
+
+
+def _domain() -> str:
+    """Return the domain of the sender, for ids of mails."""
+    address = parseaddr(settings.TALLYBOARD.smtp_from)[1]
+    return (
+        address.rpartition("@")[2] or urlsplit(settings.TALLYBOARD.own_url).hostname or "localhost"
+    )
+
+
+@contextmanager
+def _connection(host: str, port: int) -> Iterator[smtplib.SMTP]:
+    tallyboard = settings.TALLYBOARD
+    # The demo's own mail catcher speaks no TLS.
+    tls = tallyboard.smtp_tls if tallyboard.smtp_host else "none"
+    if tls == "tls":
+        smtp: smtplib.SMTP = smtplib.SMTP_SSL(
+            host, port, timeout=MAIL_TIMEOUT_S, context=_trusted()
+        )
+    else:
+        smtp = smtplib.SMTP(host, port, timeout=MAIL_TIMEOUT_S)
+    with smtp:
+        if tls == "starttls":
+            smtp.starttls(context=_trusted())
+        if tallyboard.smtp_user and tallyboard.smtp_password:
+            smtp.login(tallyboard.smtp_user, tallyboard.smtp_password.get_secret_value())
+        yield smtp
+
+
+def _send(smtp: smtplib.SMTP, mail: EmailMessage, recipient: str) -> str:
+    """Send a mail by a connection. Returns the answer to its text."""
+    smtp.ehlo_or_helo_if_needed()
+    sender = parseaddr(settings.TALLYBOARD.smtp_from)[1]
+    code, text = smtp.mail(sender)
+    if code != 250:
+        raise smtplib.SMTPSenderRefused(code, text, sender)
+    code, text = smtp.rcpt(recipient)
+    if code not in (250, 251):
+        raise smtplib.SMTPRecipientsRefused({recipient: (code, text)})
+    code, text = smtp.data(mail.as_bytes(policy=SMTP))
+    if code != 250:
+        raise smtplib.SMTPDataError(code, text)
+    return _answer(code, text)
+
+
+def _answer(code: int, text: bytes | str) -> str:
+    words = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return f"{code} {words}"
+
+
+@lru_cache(maxsize=1)
+def _trusted() -> ssl.SSLContext:
+    return ssl.create_default_context()

@@ -1,0 +1,429 @@
+"""What happened is shown to the rules, and what they send is put into the outbox."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import msgspec
+import structlog
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.sql import STATEMENT, chunks, execute_many, lock_until_commit
+from dashboard.core.common.times import Clock, now_ms
+from dashboard.core.states import models
+from dashboard.core.states.queries import listed
+from dashboard.notify.notifications.ingestion import is_late
+from dashboard.notify.notifications.models import (
+    AgentEvent,
+    Group,
+    GroupIncident,
+    IncidentEvent,
+    Rule,
+)
+from dashboard.notify.notifications.on_call import store_hold, store_send, store_summary
+from dashboard.watch.annotations.labels import labels_of
+from dashboard.watch.annotations.models import Mark
+from dashboard.watch.incidents.maintenance import windows_of
+from dashboard.watch.incidents.models import Incident
+from domain.notifications import machine
+from domain.notifications.events import ENDED, MARKED, WITHDRAWN, Ack, Event
+from domain.notifications.group import Group as GroupState
+from domain.notifications.group import IncidentKey, Member, group_from_plain, plain_group
+from domain.notifications.machine import Close, Hold, RuleState, Send, Summary, World
+from domain.notifications.rule import Rule as RuleValue
+from domain.notifications.rule_parser import RuleError, rule_from_plain
+
+# ---- happenings ----------------------------------------------------------------------------------
+# Stored events and present acknowledgements as the rules see them.
+
+REPLAYED = "not sent: replayed"
+"""It came long after it happened, and its incident was over by then."""
+REGAINED = "found again"
+"""The rebuild that had lost the incident found it again."""
+UNKNOWN = "no such scenario"
+"""Its scenario is not configured any more."""
+
+Assets = dict[str, set[str]]
+"""Assets by scenario."""
+
+
+def of_rows(rows: Iterable[IncidentEvent]) -> list[Event]:
+    """Return stored events as the rules see them; of those that they do not see, note the outcome.
+
+    A late one is shown as its incident is by now.
+    """
+    rows = list(rows)
+    labels = {name: labels_of(name, assets) for name, assets in _assets(rows).items()}
+    late = _incidents(row for row in rows if _depends(row))
+    events = []
+    for row in rows:
+        event = _event(row, labels.get(row.scenario, {}).get(row.asset, {}))
+        if row.scenario not in scenarios():
+            row.outcome = UNKNOWN
+        elif not _depends(row):
+            events.append(event)
+        elif (now := _as_it_is(row, event, late)) is not None:
+            events.append(now)
+    return events
+
+
+def agent_happenings(rows: Iterable[AgentEvent]) -> list[Event]:
+    """Return stored events of agents as the rules see them; of those that they do not see, note the
+    outcome."""
+    events = []
+    for row in rows:
+        if row.scenario not in scenarios():
+            row.outcome = UNKNOWN
+        else:
+            events.append(agent_event(row))
+    return events
+
+
+def agent_event(row: AgentEvent) -> Event:
+    """Return an event of an agent as the rules see it."""
+    place = (row.scenario, row.agent, row.at, row.place)
+    return Event(row.kind, *place, row.finding, finding=row.words)
+
+
+def _event(row: IncidentEvent, labels: dict[str, str]) -> Event:
+    # What is withdrawn lasted until then, as far as messages told.
+    at = row.recorded_at if row.kind == WITHDRAWN else row.at
+    return Event(row.kind, row.scenario, row.asset, at, row.incident, row.state, labels)
+
+
+def _depends(row: IncidentEvent) -> bool:
+    """Return whether the rules see it only if its incident is still so."""
+    if row.kind == WITHDRAWN:
+        return True
+    return row.kind != ENDED and is_late(row.at, row.recorded_at)
+
+
+def _as_it_is(
+    row: IncidentEvent, event: Event, incidents: dict[tuple[str, str, str], Incident]
+) -> Event | None:
+    incident = incidents.get((row.scenario, row.asset, row.incident))
+    if row.kind == WITHDRAWN:
+        if incident is None or incident.ended_at == incident.began_at:
+            return event
+        row.outcome = REGAINED
+        return None
+    if incident is None or incident.ended_at is not None:
+        row.outcome = REPLAYED
+        return None
+    return Event(
+        event.kind, event.scenario, event.asset, event.at, event.place, incident.state, event.labels
+    )
+
+
+def _incidents(rows: Iterable[IncidentEvent]) -> dict[tuple[str, str, str], Incident]:
+    """Return the incidents of these events."""
+    places: dict[str, set[str]] = {}
+    for row in rows:
+        places.setdefault(row.scenario, set()).add(row.incident)
+    return {
+        (incident.scenario, incident.asset, incident.place): incident
+        for scenario, of_scenario in places.items()
+        for chunk in chunks(of_scenario, STATEMENT)
+        for incident in Incident.objects.filter(scenario=scenario, place__in=listed(chunk))
+    }
+
+
+def _assets(rows: Iterable[IncidentEvent]) -> Assets:
+    assets: Assets = {}
+    for row in rows:
+        assets.setdefault(row.scenario, set()).add(row.asset)
+    return assets
+
+
+# ---- what is so at present --------------------------------------------------------------------
+
+
+def marks(assets: Assets, acknowledged: Assets, now: int) -> Iterator[Event]:
+    """Yield an event for each asset that somebody has in hand at `now` (Unix ms), and for each
+    that was acknowledged, but is not now."""
+    for scenario, names in assets.items():
+        acks = _acks(scenario, names, now)
+        for asset in acks.keys() | acknowledged.get(scenario, set()):
+            yield Event(MARKED, scenario, asset, now, ack=acks.get(asset))
+
+
+def _acks(scenario: str, assets: Collection[str], now: int) -> dict[str, Ack]:
+    rows = Mark.objects.filter(scenario=scenario, ack_until__gt=now, asset__in=listed(assets))
+    found = rows.values_list("asset", "ack_until", "ack_severity")
+    return {asset: Ack(until or 0, severity or 0) for asset, until, severity in found}
+
+
+class Maintenance:
+    """When assets are in windows that hold messages back, between two times (Unix ms)."""
+
+    def __init__(self, assets: Assets, begin: int, end: int) -> None:
+        self._held = {
+            (scenario, asset): held
+            for scenario, names in assets.items()
+            if scenario in scenarios()
+            for asset, spans in windows_of(scenario, names, begin, end).items()
+            if (held := [(span.begin, span.end) for span in spans if span.window.held])
+        }
+
+    def holds(self, scenario: str, asset: str, at: int) -> bool:
+        """Return whether messages about an asset are held back at a time, Unix ms."""
+        return any(begin <= at < end for begin, end in self._held.get((scenario, asset), ()))
+
+
+# ---- decisions -----------------------------------------------------------------------------------
+# What happened is shown to the rules, and what they send is put into the outbox.
+#
+# One transaction: a worker that is killed in it has done nothing, and the next one does it all.
+
+log = structlog.get_logger(__name__)
+
+PORTION = 2_000
+"""Events that are shown to the rules in one transaction."""
+RULE_OFF = "its rule was switched off"
+"""Why a group ended whose rule tells of nothing any more."""
+_JOIN = """\
+INSERT INTO notifications_groupincident (group_id, scenario, asset, place) VALUES (%s, %s, %s, %s)
+ON CONFLICT (group_id, scenario, asset, place) DO NOTHING"""
+DECIDED = "notification"
+"""Name of the counts of what rules decided."""
+
+
+def decide(clock: Clock = now_ms) -> bool:
+    """Show the rules a portion of what happened, and the time. Returns whether there is more."""
+    now = clock()
+    if not any(rows.exists() for rows in (_waiting(now), _of_agents(), _due(now))):
+        return False
+    with transaction.atomic():
+        lock_until_commit("notifications", "rules")
+        rows = list(_waiting(now).order_by("id")[:PORTION])
+        of_agents = list(_of_agents().order_by("id")[:PORTION])
+        events = [*of_rows(rows), *agent_happenings(of_agents)]
+        for rule in active_rules():
+            _RuleTurn(rule, now).take(events)
+        _close_idle(now)
+        _record_handled(IncidentEvent, rows, now)
+        _record_handled(AgentEvent, of_agents, now)
+    return PORTION in (len(rows), len(of_agents))
+
+
+def active_rules() -> Iterable[Rule]:
+    """Return the rules that are switched on, in the order in which they were made."""
+    return Rule.objects.filter(enabled=True, retired_at=None).order_by("pk")
+
+
+def read_rule(row: Rule) -> RuleValue | None:
+    """Return what a rule says; None, which is counted, where it cannot be read, as another version
+    wrote it."""
+    try:
+        return rule_from_plain(row.definition)
+    except RuleError as error:
+        log.error("a rule cannot be read", rule=row.name, why=str(error))  # noqa: TRY400
+        models.add({(DECIDED, "unreadable rule"): 1})
+        return None
+
+
+def _waiting(now: int) -> QuerySet[IncidentEvent]:
+    return IncidentEvent.objects.filter(handled_at=None, due_at__lte=now)
+
+
+def _of_agents() -> QuerySet[AgentEvent]:
+    return AgentEvent.objects.filter(handled_at=None)
+
+
+def _due(now: int) -> QuerySet[Group]:
+    return Group.objects.filter(closed_at=None, next_at__lte=now)
+
+
+def _close_idle(now: int) -> None:
+    """End the groups of rules that are switched off or retired."""
+    idle = Q(rule__enabled=False) | Q(rule__retired_at__isnull=False)
+    groups = Group.objects.filter(idle, closed_at=None).values_list("pk", flat=True)
+    if pks := list(groups):
+        rows = Group.objects.filter(pk__in=listed(pks))
+        rows.update(closed_at=now, next_at=None, reason=RULE_OFF)
+
+
+def _record_handled(
+    model: type[IncidentEvent | AgentEvent], rows: Sequence[IncidentEvent | AgentEvent], now: int
+) -> None:
+    for outcome in {row.outcome for row in rows}:
+        pks = [row.pk for row in rows if row.outcome == outcome]
+        events = model._default_manager.filter(pk__in=listed(pks))  # noqa: SLF001 - documented API
+        events.update(handled_at=now, outcome=outcome)
+    models.add(Counter((DECIDED, row.outcome) for row in rows if row.outcome))
+
+
+class _RuleTurn:
+    """One rule's look at what happened and at its open groups."""
+
+    def __init__(self, row: Rule, now: int) -> None:
+        self.row, self.now = row, now
+        self.rows: dict[tuple[str, int], Group] = {}
+        self.known: dict[tuple[str, int], set[IncidentKey]] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Show the rule these events, and store what it does. One that cannot be read is passed
+        over."""
+        rule = read_rule(self.row)
+        if rule is None:
+            return
+        self.rule = rule
+        joining = [event for event in events if self._joins(event)]
+        groups = self._load(events, joining)
+        if not groups and not joining:
+            return
+        state = RuleState(groups, tuple(self.row.recent))
+        assets = _assets_of(groups.values(), joining)
+        world = World(scenarios(), self._maintenance(groups.values(), joining, assets).holds)
+        happened = [*events, *marks(assets, _acknowledged(groups.values()), self.now)]
+        after, actions = machine.advance(self.rule, state, self.now, world, happened)
+        for action in actions:
+            self._carry_out(action)
+        self._store(after)
+        models.add(self.counts)
+
+    def _joins(self, event: Event) -> bool:
+        return self.rule.joins(scenarios()[event.scenario], event)
+
+    # ---- what it looks at ----
+
+    def _load(self, events: Iterable[Event], joining: Iterable[Event]) -> dict[str, GroupState]:
+        """Return the open groups that are due, or that these events are about."""
+        keys = {self.rule.key_of(each) for each in joining}
+        mine = Group.objects.filter(rule=self.row, closed_at=None)
+        concerned = Q(next_at__lte=self.now)
+        if keys:
+            concerned |= Q(key__in=listed(sorted(keys)))
+        for scenario, assets in _assets_of((), events).items():
+            members = GroupIncident.objects.filter(
+                scenario=scenario, asset__in=listed(sorted(assets)), group__in=mine
+            )
+            concerned |= Q(pk__in=members.values("group"))
+        states = {}
+        for group in mine.filter(concerned):
+            state = group_from_plain(msgspec.json.decode(group.state))
+            self.rows[state.key, state.opened_at] = group
+            self.known[state.key, state.opened_at] = set(state.members)
+            states[state.key] = state
+        return states
+
+    def _maintenance(
+        self, groups: Iterable[GroupState], joining: Sequence[Event], assets: Assets
+    ) -> Maintenance:
+        """Return when the assets are in windows, from the begin of the oldest incident on."""
+        begins = [member.since for group in groups for member in group.members.values()]
+        begin = min([*begins, *(event.at for event in joining)], default=self.now)
+        return Maintenance(assets, begin, self.now + 1)
+
+    # ---- what it does ----
+
+    def _carry_out(self, action: machine.Action) -> None:
+        if isinstance(action, Send):
+            self.counts[DECIDED, action.kind] += 1
+            store_send(self.row, self.rule, self._group(action), action, self.now)
+        elif isinstance(action, Summary):
+            self.counts[DECIDED, "summary"] += 1
+            groups = [self._group(part) for part in action.parts]
+            store_summary(self.row, self.rule, groups, action, self.now)
+        elif isinstance(action, Hold):
+            self.counts[DECIDED, action.reason] += 1
+            group = self._group(action)
+            group.reason = action.reason
+            store_hold(self.row, group, action, self.now)
+        else:
+            self._close(action)
+
+    def _close(self, action: Close) -> None:
+        group = self._group(action)
+        if action.reason:
+            self.counts[DECIDED, action.reason] += 1
+        group.closed_at, group.next_at, group.reason = self.now, None, action.reason
+        group.state = "{}"
+        group.save()
+
+    def _group(self, action: Send | Hold | Close) -> Group:
+        """Return the row of the group that an action is about; a new one has none yet."""
+        place = (action.key, action.opened_at)
+        if place not in self.rows:
+            self.rows[place] = self._new(*place)
+        group = self.rows[place]
+        if isinstance(action, Send):
+            self._note_sent(group, action)
+        return group
+
+    def _new(self, key: str, opened_at: int) -> Group:
+        return Group.objects.create(rule=self.row, key=key, opened_at=opened_at)
+
+    def _note_sent(self, group: Group, send: Send) -> None:
+        group.reason = ""
+        group.announced_at = group.announced_at or self.now
+        group.worst = _worst(send.members) or group.worst
+        self._join(group, send.opened_at, send.members)
+
+    def _join(self, group: Group, opened_at: int, members: Iterable[Member]) -> None:
+        """Store which incidents a group has, those that it did not have before."""
+        known = self.known.setdefault((group.key, opened_at), set())
+        new = [member.key for member in members if member.key not in known]
+        if new:
+            known.update(new)
+            execute_many(_JOIN, [(group.pk, *place) for place in new])
+            group.incidents = GroupIncident.objects.filter(group=group).count()
+
+    def _store(self, after: RuleState) -> None:
+        """Store the groups as they are now, and when messages went out."""
+        for key, state in after.groups.items():
+            place = (key, state.opened_at)
+            group = self.rows.get(place) or self._new(*place)
+            self._join(group, state.opened_at, state.members.values())
+            self._describe(group, state)
+            group.next_at = machine.next_at(self.rule, state, after.recent, self.now)
+            group.save()
+        if after.recent != tuple(self.row.recent):
+            Rule.objects.filter(pk=self.row.pk).update(recent=list(after.recent))
+
+    def _describe(self, group: Group, state: GroupState) -> None:
+        group.state = msgspec.json.encode(plain_group(state)).decode()
+        group.stage = state.reached
+        told = [member for member in state.told() if member.active]
+        group.acknowledged_at = (
+            (group.acknowledged_at or self.now) if told and state.in_hand(self.now) else None
+        )
+        group.worst = _worst(state.members.values()) or group.worst
+        if not state.held:
+            group.reason = ""
+
+
+def _acknowledged(groups: Iterable[GroupState]) -> Assets:
+    """Return the assets of groups that somebody had in hand, by scenario."""
+    assets: Assets = {}
+    for group in groups:
+        for member in group.members.values():
+            if member.ack_until is not None:
+                assets.setdefault(member.scenario, set()).add(member.asset)
+    return assets
+
+
+def _worst(members: Iterable[Member]) -> str:
+    """Return the worst state of incidents; empty where there are none."""
+    worst = min(members, key=_severity, default=None)
+    return worst.worst if worst else ""
+
+
+def _severity(member: Member) -> int:
+    known = scenarios().get(member.scenario)
+    return known.severity(member.worst) if known else 0
+
+
+def _assets_of(groups: Iterable[GroupState], events: Iterable[Event]) -> Assets:
+    """Return the assets of groups and events, by scenario."""
+    assets: Assets = {}
+    for event in events:
+        assets.setdefault(event.scenario, set()).add(event.asset)
+    for group in groups:
+        for scenario, asset, _ in group.members:
+            assets.setdefault(scenario, set()).add(asset)
+    return assets

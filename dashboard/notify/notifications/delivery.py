@@ -1,0 +1,258 @@
+"""Messages out of the outbox, to their receivers.
+
+A worker claims a message by a conditional update and holds it by a lease. One that is killed after
+the receiver has accepted, and before that is stored, leaves it to the next one: then the message
+arrives twice, under the same id.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Collection, Sequence
+
+import structlog
+from django.db import transaction
+from django.db.models import F, QuerySet
+
+from dashboard.core.common.times import HOUR_MS, Clock, now_ms
+from dashboard.core.states import models
+from dashboard.notify.notifications.channels import CHANNELS, Obstacle, Undelivered
+from dashboard.notify.notifications.models import (
+    FAILED,
+    GIVEN_UP,
+    HELD,
+    MAX_ANSWER,
+    MAX_REASON,
+    NOT_SENT,
+    OPEN,
+    SENDING,
+    SENT,
+    Attempt,
+    Channel,
+    Message,
+)
+from dashboard.notify.notifications.outbox import MessageDraft, Recipient, only_one, put
+from domain.notifications.group import SUMMARY
+
+log = structlog.get_logger(__name__)
+
+PORTION = 50
+"""Messages that are looked at together."""
+TURN_S = 10.0
+"""How long messages are delivered before other tasks have their turn, s."""
+LEASE_MS = 60_000
+"""A worker that has not come back with a message for this long has lost it: longer than any try."""
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 5_000, 10 * 60_000
+"""How long after a failed try there is another: twice as long each time."""
+GIVE_UP_MS = 24 * HOUR_MS
+"""A message that nobody has accepted after this long is given up."""
+MOST_TRIES = 100
+HELD_MS = 30_000
+"""How often it is looked whether what holds a message is over."""
+
+LIMITED = "the channel has sent as many messages as it may: it waits"
+MERGED = "the channel had too many messages: it is in a summary of several"
+SWITCHED_OFF = "the channel was switched off or retired before it went out"
+EXPIRED = "no try of a day has succeeded"
+DELIVERED = "message"
+"""Name of the counts of what became of tries."""
+
+Way = int | str
+
+
+def deliver(clock: Clock = now_ms) -> bool:
+    """Deliver what is due, for TURN_S at most. Returns whether there is more."""
+    end = time.monotonic() + TURN_S
+    failed: set[Way] = set()
+    while time.monotonic() < end:
+        now = clock()
+        due = [row for row in _due(now, failed)[:PORTION] if _way(row) not in failed]
+        ready = _within_limits(due, now)
+        if not ready:
+            return False
+        for message in ready:
+            if time.monotonic() >= end:
+                return True
+            if _way(message) not in failed and not DeliveryAttempt(message, clock).carry_out():
+                failed.add(_way(message))
+    return True
+
+
+def _way(message: Message) -> Way:
+    """Return what a message goes through: after a failure the others wait for another turn."""
+    return message.channel_id or f"{message.means} {message.recipient}"
+
+
+def _due(now: int, failed: Collection[Way]) -> QuerySet[Message]:
+    """Return the messages to be tried, those first that have been tried least. failed: ways that
+    are not tried."""
+    rows = Message.objects.filter(status__in=OPEN, next_at__lte=now, lease_until__lte=now)
+    if channels := [way for way in failed if isinstance(way, int)]:
+        rows = rows.exclude(channel__isnull=False, channel_id__in=channels)
+    return rows.select_related("channel", "user").order_by("tries", "next_at")
+
+
+# ---- limits of channels -----------------------------------------------------------------------
+
+
+def _within_limits(due: Sequence[Message], now: int) -> list[Message]:
+    """Return the messages that their channels may send now. The others are held, or told in one."""
+    of_channel: dict[int | None, list[Message]] = {}
+    for message in due:
+        of_channel.setdefault(message.channel_id, []).append(message)
+    ready = of_channel.pop(None, [])
+    for messages in of_channel.values():
+        channel = messages[0].channel
+        assert channel is not None
+        ready += _of_channel(channel, messages, now)
+    return ready
+
+
+def _of_channel(channel: Channel, messages: list[Message], now: int) -> list[Message]:
+    if not channel.enabled or channel.retired_at is not None:
+        _end(messages, NOT_SENT, SWITCHED_OFF, now)
+        return []
+    sent = Message.objects.filter(
+        channel=channel, status=SENT, ended_at__gt=now - channel.window_ms
+    )
+    room = channel.most - sent.count()
+    if len(messages) <= room:
+        return messages
+    if room <= 0:
+        first = sent.order_by("ended_at").values_list("ended_at", flat=True).first() or now
+        _hold(messages, LIMITED, first + channel.window_ms + 1)
+        return []
+    return [*messages[: room - 1], *_merged(channel, messages[room - 1 :], now)]
+
+
+def _hold(messages: Sequence[Message], reason: str, until: int) -> None:
+    rows = Message.objects.filter(pk__in=[each.pk for each in messages], status__in=OPEN)
+    if newly := rows.exclude(status=HELD, reason=reason).count():
+        models.add({(DELIVERED, reason): newly})
+    rows.update(status=HELD, reason=reason[:MAX_REASON], next_at=until)
+
+
+def _end(messages: Sequence[Message], status: str, reason: str, now: int) -> None:
+    rows = Message.objects.filter(pk__in=[each.pk for each in messages], status__in=OPEN)
+    ended = rows.update(status=status, reason=reason[:MAX_REASON], ended_at=now)
+    models.add({(DELIVERED, reason): ended})
+
+
+def _merged(channel: Channel, messages: Sequence[Message], now: int) -> list[Message]:
+    """Tell of these messages in one to each recipient. Returns these."""
+    to: dict[str, list[Message]] = {}
+    for message in messages:
+        to.setdefault(message.recipient, []).append(message)
+    with transaction.atomic():
+        merged = [_summary(channel, recipient, rows, now) for recipient, rows in to.items()]
+        _end(messages, NOT_SENT, MERGED, now)
+    return merged
+
+
+def _summary(channel: Channel, recipient: str, messages: Sequence[Message], now: int) -> Message:
+    subject = f"{len(messages)} messages in one, by the limit of {channel.name}"
+    lines = [f"- {message.subject}" for message in messages]
+    why = f"{channel.name} sends at most {channel.most} messages in its window."
+    text = "\n".join([subject, "", *lines, "", why]) + "\n"
+    plain = {"kind": SUMMARY, "messages": [message.payload for message in messages]}
+    scenario = only_one(message.scenario for message in messages)
+    draft = MessageDraft(SUMMARY, subject, text, scenario, payload=plain, why=why)
+    return put(Recipient(channel.kind, recipient, channel), draft, now)
+
+
+# ---- one message ------------------------------------------------------------------------------
+
+
+class DeliveryAttempt:
+    """One try of one message."""
+
+    def __init__(self, message: Message, clock: Clock = now_ms) -> None:
+        self.message, self.clock = message, clock
+        self.lease = str(uuid.uuid4())
+
+    def carry_out(self) -> bool:
+        """Claim the message, try it, and store what came of it. Returns whether it was accepted,
+        or is another worker's."""
+        if not self.claim():
+            return True
+        begun = time.monotonic()
+        try:
+            answer = CHANNELS[self.message.means].deliver(self.message)
+        except Obstacle as obstacle:
+            self._store_held(str(obstacle))
+            return False
+        except Undelivered as failure:
+            self._store_failed(str(failure), _ms_since(begun), final=failure.final)
+            return False
+        except KeyError:
+            self._store_failed(f"unknown kind of channel {self.message.means}", 0, final=True)
+            return False
+        except Exception as error:
+            log.exception("a message could not be tried", message=str(self.message.pk))
+            self._store_failed(f"{type(error).__name__}: {error}", _ms_since(begun))
+            return False
+        self._store_sent(answer, _ms_since(begun))
+        return True
+
+    def claim(self) -> bool:
+        """Claim the message for a try, unless another worker has. Returns whether it did."""
+        now = self.clock()
+        rows = Message.objects.filter(
+            pk=self.message.pk, status__in=OPEN, next_at__lte=now, lease_until__lte=now
+        )
+        with transaction.atomic():
+            claimed = rows.update(
+                status=SENDING, lease=self.lease, lease_until=now + LEASE_MS, tries=F("tries") + 1
+            )
+            if claimed != 1:
+                return False
+            self.message.refresh_from_db(fields=["tries", "status"])
+            Attempt.objects.create(message=self.message, number=self.message.tries, at=now)
+        return True
+
+    def _store_sent(self, answer: str, ms: int) -> None:
+        now = self.clock()
+        with transaction.atomic():
+            self._update(status=SENT, reason="", ended_at=now)
+            self._attempt().update(succeeded=True, answer=answer[:MAX_ANSWER], ms=ms)
+            models.add({(DELIVERED, "sent"): 1})
+
+    def _store_held(self, why: str) -> None:
+        """Note that nothing was tried, as nothing could be."""
+        with transaction.atomic():
+            self._attempt().delete()
+            until = self.clock() + HELD_MS
+            held = Message.objects.filter(pk=self.message.pk, reason=why[:MAX_REASON]).exists()
+            self._update(status=HELD, reason=why[:MAX_REASON], next_at=until, tries=F("tries") - 1)
+            models.add({(DELIVERED, why[:MAX_REASON]): 0 if held else 1})
+
+    def _store_failed(self, why: str, ms: int, *, final: bool = False) -> None:
+        now, tries = self.clock(), self.message.tries
+        over = final or tries >= MOST_TRIES or now - self.message.created_at >= GIVE_UP_MS
+        pause = min(FIRST_PAUSE_MS * 2 ** min(tries - 1, 20), LONGEST_PAUSE_MS)
+        with transaction.atomic():
+            if over:
+                reason = why if final else f"{EXPIRED}: {why}"
+                self._update(status=GIVEN_UP, reason=reason[:MAX_REASON], ended_at=now)
+            else:
+                self._update(status=FAILED, reason=why[:MAX_REASON], next_at=now + pause)
+            self._attempt().update(answer=why[:MAX_ANSWER], ms=ms)
+            models.add({(DELIVERED, "given up" if over else "failed"): 1})
+
+    def _update(self, **fields: object) -> bool:
+        """Change the message, where it is this worker's still. Returns whether it is."""
+        rows = Message.objects.filter(pk=self.message.pk, lease=self.lease)
+        return rows.update(lease="", lease_until=0, **fields) == 1
+
+    def _attempt(self) -> QuerySet[Attempt]:
+        return Attempt.objects.filter(message=self.message, number=self.message.tries)
+
+
+def _ms_since(begun: float) -> int:
+    return round((time.monotonic() - begun) * 1000)
+
+
+def waiting() -> QuerySet[Message]:
+    """Return the messages that have not come to an end."""
+    return Message.objects.filter(status__in=OPEN)

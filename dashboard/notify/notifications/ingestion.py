@@ -1,0 +1,163 @@
+"""What happens to incidents and agents, and which tasks notify, is stored for the rules: nothing
+that is committed is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from dashboard.core.common.sql import insert_many
+from dashboard.core.common.times import MINUTE_MS, now_ms
+from dashboard.core.states.queries import listed
+from dashboard.core.states.rows import ReadableRecord
+from dashboard.notify.notifications.models import AgentEvent, Group, GroupIncident, TaskNotice
+from dashboard.watch.agents.models import AgentFinding
+from dashboard.watch.annotations.row_marks import RowMark
+from dashboard.watch.incidents.ingestion import IncidentChange
+from domain.notifications.events import (
+    AGENT_DOUBTED,
+    AGENT_LATE,
+    AGENT_REFUSED,
+    AGENT_SILENT,
+    BEGUN,
+    ENDED,
+    WITHDRAWN,
+)
+from wire.sink import StateValue
+
+LATE_MS = 15 * MINUTE_MS
+"""A change that is stored so long after it happened comes of a replay, or after an outage."""
+SETTLED_MS = 2 * MINUTE_MS
+"""The rules look at what is late after so long: what a replay ends in that time is not told."""
+STORED = (
+    *("kind", "scenario", "asset", "place", "incident", "at", "began_at", "state", "worst"),
+    *("recorded_at", "due_at", "outcome"),
+)
+AGENT_KIND_OF: Mapping[str, str] = {
+    "refused": AGENT_REFUSED,
+    "silent": AGENT_SILENT,
+    "contradiction": AGENT_DOUBTED,
+    "ahead": AGENT_DOUBTED,
+    "purged": AGENT_DOUBTED,
+    "behind": AGENT_LATE,
+    "late": AGENT_LATE,
+}
+"""What rules call each kind of finding about an agent."""
+AGENT_PLACE = "agent/"
+"""How the place of a finding about an agent begins; its number follows."""
+_KNOWN = "ON CONFLICT (scenario, asset, place, kind) DO NOTHING"
+
+
+def ingest_incidents(changes: Iterable[IncidentChange], now: int) -> None:
+    """Store what happened to incidents, in the transaction that stores the incidents.
+
+    What is known, as a rebuild brings it again, is left as it is.
+    """
+    rows = [_row(change, now) for change in changes]
+    insert_many("notifications_incidentevent", STORED, rows, _KNOWN)
+
+
+def _row(change: IncidentChange, now: int) -> tuple[Any, ...]:
+    return (
+        change.kind,
+        change.scenario,
+        change.asset,
+        change.place,
+        change.incident,
+        change.at,
+        change.began_at,
+        change.state,
+        change.worst,
+        now,
+        due_at(change.kind, change.at, now),
+        "",
+    )
+
+
+def due_at(kind: str, at: int, now: int) -> int:
+    """Return when the rules look at what happened at a time and is stored now, Unix ms."""
+    if kind == WITHDRAWN:
+        return now + LATE_MS
+    return now + SETTLED_MS if kind != ENDED and is_late(at, now) else now
+
+
+def is_late(at: int, stored_at: int) -> bool:
+    """Return whether a change was stored long after it happened."""
+    return stored_at - at > LATE_MS
+
+
+def ingest_task_runs(told: Iterable[tuple[str, ReadableRecord]], now: int) -> None:
+    """Store the runs of tasks that notify, in the transaction that stores their records.
+
+    told: records with tasks. What is known, as a rebuild brings it again, is left as it is.
+    """
+    notices = [notice for scenario, seen in told if (notice := _notice(scenario, seen, now))]
+    TaskNotice.objects.bulk_create(notices, ignore_conflicts=True)
+
+
+def _notice(scenario: str, seen: ReadableRecord, now: int) -> TaskNotice | None:
+    """Return the run of a task that notifies by a record; None for another record."""
+    shape = seen.shape
+    if not isinstance(shape, StateValue) or not shape.notify:
+        return None
+    task = next((each for each in shape.tasks if each.id == shape.cause.command), None)
+    if task is None:
+        return None
+    return TaskNotice(
+        scenario=scenario,
+        asset=seen.asset,
+        place=seen.place,
+        task=UUID(task.id),
+        owner=task.user,
+        reason=task.reason,
+        state=seen.state,
+        condition=task.condition or "",
+        at=shape.cause.time,
+        recorded_at=now,
+        due_at=now,
+    )
+
+
+def ingest_findings(
+    begun: Sequence[AgentFinding], ended: Sequence[AgentFinding], now: int, **_: Any
+) -> None:
+    """Store which findings about agents have begun and ended, in the transaction that stores
+    them."""
+    events = [agent_event(row, BEGUN, row.since, now) for row in begun]
+    events += [agent_event(row, ENDED, row.ended_at or now, now) for row in ended]
+    AgentEvent.objects.bulk_create(events, ignore_conflicts=True)
+
+
+def agent_event(row: AgentFinding, kind: str, at: int, now: int) -> AgentEvent:
+    """Return the begin or the end of a finding at a time as it is stored now, Unix ms."""
+    return AgentEvent(
+        scenario=row.scenario,
+        agent=row.agent,
+        kind=kind,
+        finding=AGENT_KIND_OF[row.kind],
+        place=f"{AGENT_PLACE}{row.pk}",
+        words=row.words,
+        at=at,
+        recorded_at=now,
+    )
+
+
+def finding_of_place(place: str) -> int | None:
+    """Return the number of the finding about an agent at a place; None for an incident's place."""
+    number = place.removeprefix(AGENT_PLACE)
+    return int(number) if number != place else None
+
+
+def recheck_groups(scenario: str, marks: Iterable[RowMark], **_: Any) -> None:
+    """Have the open groups of these assets looked at, as acknowledgements of them changed."""
+    assets = [mark.asset for mark in marks]
+    if assets:
+        members = GroupIncident.objects.filter(
+            scenario=scenario, asset__in=listed(assets), group__closed_at=None
+        )
+        now = now_ms()
+        groups = Group.objects.filter(pk__in=members.values("group"), closed_at=None)
+        groups.filter(Q(next_at=None) | Q(next_at__gt=now)).update(next_at=now)

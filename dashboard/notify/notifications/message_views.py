@@ -1,0 +1,380 @@
+"""The pages of messages: their list, one of them, and the incidents that it told of."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, NamedTuple
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.core.audit.log import Actor, export, record
+from dashboard.core.common.access import ALLOWED, TooMany, refusal, role_of, role_required, user_of
+from dashboard.core.common.forms import PeriodForm
+from dashboard.core.common.navigation import OPERATORS, agent_path, render_page
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.tables import Column, ListOrder, Page, Pager, Table, TableFile, page_of
+from dashboard.core.common.times import now_ms, unix_ms
+from dashboard.core.states.queries import listed
+from dashboard.notify.notifications.ingestion import finding_of_place
+from dashboard.notify.notifications.models import (
+    OPEN,
+    STATUSES,
+    Group,
+    GroupIncident,
+    Message,
+    Rule,
+)
+from dashboard.notify.notifications.texts import LONGEST_NAME
+from dashboard.watch.agents.models import AgentFinding
+from dashboard.watch.annotations.acknowledgements import acknowledge, shift_ends
+from dashboard.watch.annotations.forms import AckForm
+from dashboard.watch.commands.models import ScheduledTask
+from dashboard.watch.incidents.models import Incident, Notified
+from dashboard.watch.incidents.queries import IncidentRow, entry_of
+from domain.names import MAX_NAME
+from domain.notifications.group import KINDS, TASK
+
+# ---- message list --------------------------------------------------------------------------------
+# The list of messages: filtered, newest first, page by page, and as a file.
+
+NEWEST = ListOrder("created_at")
+PAGE_SIZE = 100
+MOST_EXPORTED = 100_000
+MOST_OF_INCIDENT = 200
+"""Most messages that an incident's page lists."""
+ALL_KINDS = {
+    **KINDS,
+    "test": "a test",
+    "digest": "a summary of a time",
+    "points": "earned points",
+    "views": "views of a product",
+    "browser": "a browser of another user",
+}
+MESSAGES = Table("", "Message", "Status", "To", "Why", "Written", Column("Tries", numeric=True))
+ATTEMPTS = Table(
+    "", Column("Try", numeric=True), "At", Column("Took", numeric=True), "Outcome", "Answer"
+)
+
+
+class MessageFilter(NamedTuple):
+    """A filter of messages. q: a part of subject or recipient; rule: its number; start, end: when
+    they were written, Unix ms; group: its token."""
+
+    status: str = ""
+    kind: str = ""
+    rule: int | None = None
+    q: str = ""
+    start: int | None = None
+    end: int | None = None
+    group: str = ""
+
+    def rows(self) -> QuerySet[Message]:
+        """Return the messages that pass."""
+        conditions = {
+            "status": self.status,
+            "kind": self.kind,
+            "rule": self.rule,
+            "created_at__gte": self.start,
+            "created_at__lt": self.end,
+            "group__token": self.group,
+        }
+        rows = Message.objects.select_related("rule", "group", "channel", "rota", "user")
+        rows = rows.filter(**{name: value for name, value in conditions.items() if value})
+        if self.q:
+            rows = rows.filter(Q(subject__icontains=self.q) | Q(recipient__icontains=self.q))
+        return rows
+
+
+def place_of(text: str) -> tuple[int, uuid.UUID]:
+    """Return the place that a text names. Raises ValueError."""
+    at, _, number = text.partition(".")
+    place = int(at), uuid.UUID(number)
+    if not 0 <= place[0] < 2**63:
+        raise ValueError(text)
+    return place
+
+
+def place_text(place: Any) -> str:
+    """Return a place as the address has it."""
+    return f"{place[0]}.{place[1]}"
+
+
+def page_of_messages(
+    rows: QuerySet[Message], before: tuple[int, uuid.UUID] | None, size: int = PAGE_SIZE
+) -> Page[Message]:
+    """Return the newest messages, or those that follow a place."""
+    return page_of(rows, NEWEST, size, before)
+
+
+FIELDS = (
+    "id", "created_at", "kind", "status", "reason", "subject", "means", "recipient", "user", "rule",
+    "stage", "channel", "rota", "group", "why", "tries", "ended_at",
+)  # fmt: skip
+
+
+def plain(row: Message) -> dict[str, Any]:
+    """Return a message as an object of NDJSON, or a line of CSV; its text is on its page."""
+    named = {name: getattr(row, name) for name in FIELDS}
+    return named | {
+        "id": str(row.pk),
+        "user": row.user.get_username() if row.user else None,
+        "rule": row.rule_id,
+        "channel": row.channel.name if row.channel else None,
+        "rota": row.rota.name if row.rota else None,
+        "group": row.group.token if row.group else None,
+    }
+
+
+def messages_of(incident: Incident) -> list[Notified]:
+    """Return the messages about an incident, the newest first, as its page lists them."""
+    groups = GroupIncident.objects.filter(
+        scenario=incident.scenario, asset=incident.asset, place=incident.place
+    ).values("group_id")
+    rows = Message.objects.filter(group_id__in=groups).order_by("-created_at", "-pk")
+    return [
+        Notified(
+            row.created_at,
+            row.subject,
+            row.recipient,
+            STATUSES[row.status],
+            row.why,
+            reverse("notifications:message", args=[row.pk]),
+        )
+        for row in rows[:MOST_OF_INCIDENT]
+    ]
+
+
+def task_messages_url(row: ScheduledTask) -> str:
+    """Return the address of the list of messages about the tasks of an asset."""
+    query = urlencode({"kind": TASK, "q": row.asset[:LONGEST_NAME]})
+    return f"{reverse('notifications:messages')}?{query}"
+
+
+MESSAGE_FILE = TableFile("messages", FIELDS, plain, order=NEWEST, at_most=MOST_EXPORTED)
+
+
+# ---- message forms -------------------------------------------------------------------------------
+# The filter of messages.
+
+
+class MessageFilterForm(PeriodForm):
+    """The filter in the address. Times in UTC."""
+
+    status = forms.ChoiceField(required=False)
+    kind = forms.ChoiceField(required=False)
+    rule = forms.ChoiceField(required=False)
+    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of subject or recipient")
+    group = forms.CharField(required=False, max_length=32, widget=forms.HiddenInput)
+    before = forms.CharField(required=False, max_length=60, widget=forms.HiddenInput)
+
+    PLACES = ("before",)
+    field_order = ("status", "kind", "rule", "q")
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.offer("status", [("", "all"), *STATUSES.items()])
+        self.offer("kind", [("", "all"), *((name, name) for name in ALL_KINDS)])
+        rules = Rule.objects.order_by("name").values_list("pk", "name")
+        self.offer("rule", [("", "all"), *((str(number), name) for number, name in rules)])
+
+    def clean_before(self) -> tuple[int, uuid.UUID] | None:
+        """Return after which message the page begins. Raises ValidationError."""
+        text = self.cleaned_data["before"]
+        try:
+            return place_of(text) if text else None
+        except ValueError:
+            raise forms.ValidationError("Expected the place of a message.") from None
+
+    def wanted(self) -> MessageFilter:
+        """Return the filter of a valid form."""
+        data = self.cleaned_data
+        return MessageFilter(
+            data["status"],
+            data["kind"],
+            int(data["rule"]) if data["rule"] else None,
+            data["q"],
+            unix_ms(data["start"]),
+            unix_ms(data["end"]),
+            data["group"],
+        )
+
+
+# ---- message views -------------------------------------------------------------------------------
+# The pages of messages: their list, the same as a file, and one with each try to deliver it.
+
+
+@require_safe
+@never_cache
+@role_required("read", among=OPERATORS)
+def message_list(request: HttpRequest) -> HttpResponse:
+    """Return the page of messages, newest first; to a script, the part that renews itself."""
+    form = MessageFilterForm(request.GET)
+    valid = form.is_valid()
+    before = form.cleaned_data["before"] if valid else None
+    query = form.query()
+    found = page_of_messages(form.wanted().rows(), before) if valid else None
+    following = found and found.following and place_text(found.following)
+    context = {
+        "now": now_ms(),
+        "form": form,
+        "found": found,
+        "first": not before,
+        "table": MESSAGES,
+        "query": query,
+        "narrowed": bool(query),
+        "address": request.get_full_path(),
+        "statuses": STATUSES,
+        "pager": Pager.by_key(query, "before", before, following, ("The newest", "Older")),
+    }
+    return render_page(request, "notifications/messages", context, status=200 if valid else 422)
+
+
+@require_safe
+@never_cache
+@role_required("read", among=OPERATORS)
+def message_file(request: HttpRequest, form: str) -> HttpResponseBase:
+    """Return the newest messages that pass the filter as CSV or NDJSON."""
+    filter_form = MessageFilterForm(request.GET)
+    return export(request, MESSAGE_FILE, form, filter_form, lambda: filter_form.wanted().rows())
+
+
+@require_safe
+@never_cache
+@role_required("read", among=OPERATORS)
+def message(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
+    """Return the page of one message; to a script, the part that renews itself."""
+    row = get_object_or_404(MessageFilter().rows(), pk=number)
+    context = {
+        "now": now_ms(),
+        "row": row,
+        "kind": ALL_KINDS.get(row.kind, row.kind),
+        "open": row.status in OPEN,
+        "status": STATUSES[row.status],
+        "attempts": row.attempts.order_by("number"),
+        "table": ATTEMPTS,
+        "address": request.get_full_path(),
+    }
+    return render_page(request, "notifications/message", context)
+
+
+# ---- group views ---------------------------------------------------------------------------------
+# The page that a message links to: the incidents it told of, and a form to acknowledge them, or
+# what is wrong with agents.
+
+MEMBERS = Table("", "Asset", "Scenario", "Began", "Worst", "Now", "Acknowledged")
+AGENTS = Table("", "Agent", "Scenario", "Since", "What is wrong", "Now")
+MOST_LISTED = 500
+"""Most incidents that the page lists, and that are acknowledged at once."""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("read", among=OPERATORS)
+def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
+    """Return the page of a group; acknowledge those of its incidents that go on."""
+    group, user, now = get_object_or_404(Group, token=token), user_of(request), now_ms()
+    entries = incidents_of(group, now)
+    data = request.POST if request.method == "POST" else None
+    form = AckForm(now, shift_ends(user, now), data)
+    if data is not None:
+        role = role_of(user)
+        if role is None or "command" not in ALLOWED[role]:
+            return refusal(request, role, "command")
+        if form.is_valid() and _acknowledged(request, form, entries):
+            return redirect("notifications:acknowledge", token)
+    context = {
+        "now": now,
+        "group": group,
+        "form": form,
+        "entries": entries,
+        "table": MEMBERS,
+        "running": sum(entry.row.ended_at is None for entry in entries),
+        "agents": [] if entries else agents_of(group),
+        "agents_table": AGENTS,
+        "found": page_of_messages(MessageFilter(group=token).rows(), None),
+        "messages_table": MESSAGES,
+        "statuses": STATUSES,
+    }
+    status = 422 if form.errors else 200
+    return render(request, "notifications/group.html", context, status=status)
+
+
+def incidents_of(group: Group, now: int) -> list[IncidentRow]:
+    """Return the incidents of a group, the newest first, as at a time, Unix ms."""
+    members = group.members.order_by("-pk")[:MOST_LISTED]
+    found = []
+    for member in members:
+        row = Incident.objects.filter(
+            scenario=member.scenario, asset=member.asset, place=member.place
+        ).first()
+        if row and row.scenario in scenarios():
+            found.append(entry_of(row, now))
+    return found
+
+
+class AgentEntry(NamedTuple):
+    """A finding about an agent as the page lists it. title: of its scenario."""
+
+    row: AgentFinding
+    title: str
+    url: str
+
+
+def agents_of(group: Group) -> list[AgentEntry]:
+    """Return the findings about agents of a group, the newest first."""
+    places = group.members.order_by("-pk").values_list("place", flat=True)[:MOST_LISTED]
+    numbers = [number for place in places if (number := finding_of_place(place)) is not None]
+    rows = AgentFinding.objects.filter(pk__in=listed(numbers), scenario__in=scenarios())
+    return [
+        AgentEntry(row, scenarios()[row.scenario].title, agent_path(row.scenario, row.agent))
+        for row in rows.order_by("-pk")
+    ]
+
+
+def _acknowledged(request: HttpRequest, form: AckForm, entries: list[IncidentRow]) -> bool:
+    """Acknowledge what goes on. Returns whether that was possible; else the form says why not."""
+    user, data = user_of(request), form.cleaned_data
+    assets: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.row.ended_at is None:
+            assets.setdefault(entry.row.scenario, []).append(entry.row.asset)
+    taken: list[str] = []
+    try:
+        for name, of_scenario in assets.items():
+            outcome = acknowledge(
+                scenarios()[name], of_scenario, user, data["reason"], data["until"], form.now
+            )
+            taken += outcome.taken
+            _log_acknowledged(request, name, outcome.taken, data["until"], data["reason"])
+    except TooMany as why:
+        form.add_error(None, str(why))
+        return False
+    count = len(taken)
+    if count:
+        messages.success(request, f"Acknowledged: {', '.join(taken[:5])}{_more(count - 5)}.")
+    else:
+        messages.info(request, "Nothing to acknowledge: it is over.")
+    return True
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
+
+
+def _log_acknowledged(
+    request: HttpRequest, scenario: str, assets: list[str], until: int, reason: str
+) -> None:
+    if assets:
+        target = assets[0] if len(assets) == 1 else f"{len(assets)} assets"
+        record(
+            Actor.of(request), "asset.acknowledged", scenario=scenario, target=target,
+            assets=assets, until=until, reason=reason, by="a notification's link",
+        )  # fmt: skip

@@ -1,0 +1,240 @@
+"""Who is on call, whom a stage of a rule reaches, and what it sends them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+
+from dashboard.core.common.times import duration, utc
+from dashboard.notify.notifications import texts
+from dashboard.notify.notifications.channels import CHANNELS
+from dashboard.notify.notifications.models import (
+    MAX_REASON,
+    MAX_SUBJECT,
+    NOT_SENT,
+    Channel,
+    Group,
+    Message,
+    Rota,
+    RotaShift,
+    Rule,
+)
+from dashboard.notify.notifications.outbox import (
+    MessageDraft,
+    Recipient,
+    only_one,
+    put,
+    targets_of_channel,
+    targets_of_user,
+)
+from domain.notifications.group import SUMMARY
+from domain.notifications.machine import REASONS, Hold, Send, Summary
+from domain.notifications.rule import Rule as RuleValue
+from domain.notifications.rule import Stage
+
+# ---- rota shifts ---------------------------------------------------------------------------------
+# The shifts of a rota. Times in Unix ms.
+
+
+def shift_at(rota: Rota, at: int) -> RotaShift | None:
+    """Return the shift that counts at a time: an override before others, the last written first.
+
+    Shifts of users who are not active do not count.
+    """
+    return _shifts(rota).filter(begins_at__lte=at, ends_at__gt=at).first()
+
+
+def shifts_from(rota: Rota, at: int) -> QuerySet[RotaShift]:
+    """Return the shifts that are not over at a time, in their order."""
+    rows = RotaShift.objects.filter(rota=rota, ends_at__gt=at).select_related("user")
+    return rows.order_by("begins_at", "pk")
+
+
+def _shifts(rota: Rota) -> QuerySet[RotaShift]:
+    rows = RotaShift.objects.filter(rota=rota, user__is_active=True).select_related("user")
+    return rows.order_by("-override", "-written_at", "-pk")
+
+
+# ---- on call -------------------------------------------------------------------------------------
+# Who is on call, and whom a stage of a rule reaches through channels and rotas.
+
+NOBODY, SWITCHED_OFF, NO_ADDRESS = "nobody is on call", "switched off", "no address"
+UNREACHED_REASONS = {
+    NOBODY: "nobody is on call in the rota, or who is is not active any more",
+    SWITCHED_OFF: "the channel or the rota is switched off, retired, or of a kind that is unknown",
+    NO_ADDRESS: "who is on call has no address of the kinds that the rota uses",
+}
+"""Why a stage reaches nobody through a channel or a rota."""
+
+
+def on_call(rota: Rota, at: int) -> User | None:
+    """Return who is on call at a time, Unix ms; None where nobody is."""
+    shift = shift_at(rota, at)
+    return shift.user if shift else None
+
+
+class Reached(NamedTuple):
+    """Whom some stages reach, each once and with the first stage that does; and through what they
+    reach nobody, and why."""
+
+    targets: list[tuple[int, Recipient]]
+    missed: list[tuple[int, str, str]]
+
+
+def reach(stages: Iterable[tuple[int, Stage]], at: int) -> Reached:
+    """Return whom these stages, with their numbers, reach at a time, Unix ms."""
+    reached = Reached([], [])
+    known: set[tuple[str, str]] = set()
+    for number, stage in stages:
+        for name, targets, why in (*_channels(stage), *_rotas(stage, at)):
+            if why:
+                reached.missed.append((number, name, why))
+            for target in targets:
+                if (place := target[:2]) not in known:
+                    known.add(place)
+                    reached.targets.append((number, target))
+    return reached
+
+
+def _channels(stage: Stage) -> Iterator[tuple[str, list[Recipient], str]]:
+    rows = Channel.objects.in_bulk(stage.channels)
+    for number in stage.channels:
+        row = rows.get(number)
+        if row is None or row.retired_at or not row.enabled or row.kind not in CHANNELS:
+            yield row.name if row else f"channel {number}", [], SWITCHED_OFF
+        else:
+            yield row.name, targets_of_channel(row), ""
+
+
+def _rotas(stage: Stage, at: int) -> Iterator[tuple[str, list[Recipient], str]]:
+    rows = Rota.objects.in_bulk(stage.rotas)
+    for number in stage.rotas:
+        row = rows.get(number)
+        if row is None or row.retired_at:
+            yield row.name if row else f"rota {number}", [], SWITCHED_OFF
+            continue
+        user = on_call(row, at)
+        targets = targets_of_user(user, row.kinds, row) if user else []
+        yield row.name, targets, "" if targets else NO_ADDRESS if user else NOBODY
+
+
+# ---- rule messages -------------------------------------------------------------------------------
+# What a rule sends, as messages in the outbox: one to each whom its stages reach.
+
+_THREADS = uuid.UUID("0d5b4f0e-5b0a-4a37-8f43-0f1d3a5a7c11")
+"""Namespace of the names of conversations."""
+
+
+def store_send(rule: Rule, value: RuleValue, group: Group, send: Send, now: int) -> None:
+    """Put a message about a group into the outbox, to all whom its stages reach."""
+    url, send = texts.group_url(group.token), texts.worst_first(send)
+    scenario = only_one(member.scenario for member in send.members)
+    reached = reach(_stages(value, send.stages), now)
+    for stage, target in reached.targets:
+        why = why_sent(rule, value, stage, target)
+        draft = MessageDraft(
+            kind=send.kind,
+            scenario=scenario,
+            subject=texts.subject(send),
+            text=texts.as_text(send, why, url),
+            html=texts.as_html(send, why, url) if target.means == "mail" else "",
+            payload=texts.payload(send, rule.name, url),
+            why=why,
+            rule=rule,
+            group=group,
+            stage=stage,
+            thread=_thread(group, target),
+        )
+        put(target, draft, now)
+    for stage, name, reason in reached.missed:
+        missed = MessageDraft(send.kind, texts.subject(send), "", scenario, stage=stage)
+        store_none(rule, group, missed, name, UNREACHED_REASONS[reason], now)
+
+
+def store_summary(
+    rule: Rule, value: RuleValue, groups: Sequence[Group], summary: Summary, now: int
+) -> None:
+    """Put one message in place of several into the outbox, to all whom any of them would reach."""
+    stages = sorted({stage for part in summary.parts for stage in part.stages})
+    subject = f"{texts.summary_subject(summary)}: {rule.name}"
+    lines = [
+        f"- {texts.subject(part)}: {texts.group_url(group.token)}"
+        for group, part in zip(groups, summary.parts, strict=True)
+    ]
+    limit = f"The rule sends at most {value.most} messages in {duration(value.per_ms)}."
+    scenario = only_one(member.scenario for part in summary.parts for member in part.members)
+    reached = reach(_stages(value, stages), now)
+    for stage, target in reached.targets:
+        why = why_sent(rule, value, stage, target)
+        text = "\n".join([subject, "", *lines, "", limit, why]) + "\n"
+        draft = MessageDraft(
+            SUMMARY, subject, text, scenario, payload=_plain(rule, groups, summary), why=why,
+            rule=rule, stage=stage,
+        )  # fmt: skip
+        put(target, draft, now)
+    for stage, name, reason in reached.missed:
+        missed = MessageDraft(SUMMARY, subject, "", scenario, stage=stage)
+        store_none(rule, None, missed, name, UNREACHED_REASONS[reason], now)
+
+
+def store_hold(rule: Rule, group: Group, hold: Hold, now: int) -> None:
+    """Store that a message about a group is not sent now, and why."""
+    scenario = only_one(member.scenario for member in hold.members)
+    subject = texts.subject_of(hold.kind, hold.members) or rule.name
+    reason = f"{REASONS[hold.reason]}, until {utc(hold.until)}; what it tells goes out then"
+    store_none(rule, group, MessageDraft(hold.kind, subject, "", scenario), "", reason, now)
+
+
+def _stages(value: RuleValue, numbers: Iterable[int]) -> list[tuple[int, Stage]]:
+    """Return these stages with their numbers, those that the rule has by now."""
+    return [(number, value.stages[number]) for number in numbers if number < len(value.stages)]
+
+
+def why_sent(rule: Rule, value: RuleValue, stage: int, target: Recipient) -> str:
+    """Return what had a message sent, in words."""
+    through = f", on call in {target.rota.name}" if target.rota else ""
+    return f"Rule {rule.name}, stage {stage + 1} of {len(value.stages)}{through}."
+
+
+def _thread(group: Group, target: Recipient) -> str:
+    """Return the name of the conversation with a recipient about a group."""
+    return str(uuid.uuid5(_THREADS, f"{group.token} {target.means} {target.recipient}"))
+
+
+def _plain(rule: Rule, groups: Sequence[Group], summary: Summary) -> dict[str, Any]:
+    parts = zip(groups, summary.parts, strict=True)
+    plain = [
+        texts.payload(part, rule.name, texts.group_url(group.token))
+        | {"incidents": [], "agents": []}
+        for group, part in parts
+    ]
+    return {"kind": SUMMARY, "rule": rule.name, "groups": plain[: texts.MOST_IN_PAYLOAD]}
+
+
+def store_none(
+    rule: Rule,
+    group: Group | None,
+    draft: MessageDraft,
+    to: str,
+    reason: str,
+    now: int,
+) -> None:
+    """Store the decision not to send a message. to: whom it would have reached."""
+    Message.objects.create(
+        kind=draft.kind,
+        scenario=draft.scenario,
+        status=NOT_SENT,
+        reason=reason[:MAX_REASON],
+        why=f"Rule {rule.name}."[:MAX_REASON],
+        rule=rule,
+        group=group,
+        stage=draft.stage,
+        recipient=to,
+        subject=draft.subject[:MAX_SUBJECT],
+        created_at=now,
+        ended_at=now,
+    )

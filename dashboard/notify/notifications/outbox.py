@@ -1,0 +1,113 @@
+"""The outbox: what is to be sent is stored first, and delivered by the worker from there."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+
+from dashboard.notify.notifications.channels import CHANNELS
+from dashboard.notify.notifications.models import (
+    MAX_REASON,
+    MAX_RECIPIENT,
+    MAX_SUBJECT,
+    Channel,
+    Group,
+    Message,
+    Rota,
+    Rule,
+)
+
+
+class Recipient(NamedTuple):
+    """Whom to reach: by which kind of channel, under which address, and through whom."""
+
+    means: str
+    recipient: str
+    channel: Channel | None = None
+    rota: Rota | None = None
+    user: User | None = None
+
+
+@dataclass(frozen=True)
+class MessageDraft:
+    """A message before it is stored. Its fields are those of `Message`."""
+
+    kind: str
+    subject: str
+    text: str
+    scenario: str = ""
+    html: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    payload: dict[str, Any] = field(default_factory=dict)
+    why: str = ""
+    rule: Rule | None = None
+    group: Group | None = None
+    stage: int | None = None
+    thread: str = ""
+
+
+def targets_of_channel(channel: Channel) -> list[Recipient]:
+    """Return whom a channel reaches."""
+    kind = CHANNELS[channel.kind]
+    return [Recipient(channel.kind, each, channel) for each in kind.recipients(channel)]
+
+
+def targets_of_named(name: str | None) -> list[Recipient]:
+    """Return whom the channel of a name reaches; nobody where there is none, or it is disabled."""
+    channel = Channel.objects.filter(name=name, enabled=True, retired_at=None).first()
+    return targets_of_channel(channel) if name and channel else []
+
+
+def targets_of_user(user: User, kinds: Iterable[str], rota: Rota | None = None) -> list[Recipient]:
+    """Return the addresses of a user by these kinds of channel; of some kinds there may be none."""
+    known = [name for name in kinds if name in CHANNELS]
+    reached = [(name, CHANNELS[name].recipient_of(user)) for name in known]
+    return [Recipient(name, address, rota=rota, user=user) for name, address in reached if address]
+
+
+def only_one(scenarios: Iterable[str]) -> str:
+    """Return the scenario of which a message tells, empty where these are several, or none."""
+    names = set(scenarios)
+    return names.pop() if len(names) == 1 else ""
+
+
+def put(target: Recipient, draft: MessageDraft, now: int, *, dedupe: str = "") -> Message:
+    """Store a message to be sent, within the caller's transaction if there is one.
+
+    dedupe: a key; a second message under the same one is not stored. The first message of a
+    conversation has its name as id. Returns the stored message.
+    """
+    row = _row(target, draft, now, dedupe)
+    if draft.thread and not Message.objects.filter(pk=draft.thread).exists():
+        row.id = uuid.UUID(draft.thread)
+    Message.objects.bulk_create([row], ignore_conflicts=True)
+    return Message.objects.get(dedupe=dedupe) if dedupe else row
+
+
+def _row(target: Recipient, draft: MessageDraft, now: int, dedupe: str) -> Message:
+    return Message(
+        kind=draft.kind,
+        scenario=draft.scenario,
+        why=draft.why[:MAX_REASON],
+        rule=draft.rule,
+        group=draft.group,
+        stage=draft.stage,
+        channel=target.channel,
+        rota=target.rota,
+        user=target.user,
+        means=target.means,
+        recipient=target.recipient[:MAX_RECIPIENT],
+        subject=" ".join(draft.subject.split())[:MAX_SUBJECT],
+        text=draft.text,
+        html=draft.html,
+        headers=draft.headers,
+        payload=draft.payload,
+        thread=draft.thread,
+        dedupe=dedupe or None,
+        created_at=now,
+        next_at=now,
+    )

@@ -1,0 +1,299 @@
+"""Push messages to the browsers in which a user wants them."""
+
+from __future__ import annotations
+
+import json
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import http_ece
+import structlog
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.urls import reverse
+from py_vapid import Vapid02, VapidException
+
+from config.settings import Settings, kept_text
+from dashboard.core.common.access import Limit
+from dashboard.core.common.outbound import (
+    AddressRefused,
+    OutboundUnreachable,
+    ResponseExcerpt,
+    post,
+)
+from dashboard.core.common.tables import Column, Table
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.board_rows import asset_path
+from dashboard.notify.notifications.channels import ChannelKind, Undelivered
+from dashboard.notify.notifications.models import MAX_AGENT, Message, PushSubscription
+from dashboard.watch.incidents.models import Incident
+from domain.notifications.group import TASK
+
+# ---- subscriptions -------------------------------------------------------------------------------
+# Users' subscriptions: made by their browsers, removed by them or when their push service says.
+
+MOST = 20
+"""Most browsers of one user."""
+LIMIT = Limit("push", 30)
+TABLE = Table(
+    "", "Browser", "Since", "Last reached", Column("Failures in a row", numeric=True),
+    Column.unseen("Remove"),
+)  # fmt: skip
+
+
+class TooManyBrowsers(ValueError):
+    """A user has as many subscriptions as there may be."""
+
+
+def of_user(user: User) -> QuerySet[PushSubscription]:
+    """Return a user's subscriptions, the newest first; none of a user who is not active."""
+    return PushSubscription.objects.filter(user=user, user__is_active=True).order_by("-pk")
+
+
+class Subscribed(NamedTuple):
+    """A stored subscription, and whose it was before; None if nobody's, or the same user's."""
+
+    row: PushSubscription
+    former: User | None
+
+
+@transaction.atomic
+def subscribe(
+    user: User, endpoint: str, p256dh: str, auth: str, agent: str, now: int
+) -> Subscribed:
+    """Store a browser's subscription, which is that user's from now on. Raises TooManyBrowsers, or
+    TooMany."""
+    LIMIT.take(user.pk, now)
+    if PushSubscription.objects.filter(user=user).exclude(endpoint=endpoint).count() >= MOST:
+        raise TooManyBrowsers(f"At most {MOST} browsers: remove one first.")
+    known = PushSubscription.objects.select_for_update().filter(endpoint=endpoint)
+    before = known.exclude(user=user).first()
+    former = before.user if before else None
+    row, _ = PushSubscription.objects.update_or_create(
+        endpoint=endpoint,
+        defaults={
+            "user": user,
+            "p256dh": p256dh,
+            "auth": auth,
+            "agent": agent[:MAX_AGENT],
+            "failures": 0,
+            "created_at": now,
+            "reached_at": None,
+        },
+    )
+    return Subscribed(row, former)
+
+
+def record_reached(row: PushSubscription, now: int) -> None:
+    """Store that a message was accepted for a browser."""
+    PushSubscription.objects.filter(pk=row.pk).update(reached_at=now, failures=0)
+
+
+def record_failed(row: PushSubscription) -> None:
+    """Store that none was."""
+    PushSubscription.objects.filter(pk=row.pk).update(failures=F("failures") + 1)
+
+
+# ---- push ----------------------------------------------------------------------------------------
+# One push message to one browser: encrypted for it (RFC 8291), signed by us (RFC 8292).
+#
+# The encryption is `http_ece`, the token `py_vapid`: what `pywebpush` is made of. That package is
+# not used, as it would send the message too, to whatever address a subscription names.
+
+FILE = "push-key.pem"
+KEEP_S = 4 * 3600
+"""How long a push service keeps a message for a browser that is not there, s."""
+TOKEN_S = 12 * 3600
+"""How long a token is good for, s; RFC 8292 allows a day."""
+MOST_BYTES = 3_000
+"""Largest message: services take 4,096 bytes once it is encrypted."""
+
+
+def public_key() -> str:
+    """Return the key that browsers subscribe with, in base64url."""
+    raw = _vapid().public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    return _encoded(raw)
+
+
+def send(subscription: PushSubscription, content: bytes, topic: str) -> ResponseExcerpt:
+    """Return what the push service answers to a message of at most MOST_BYTES.
+
+    topic: a later message of the same one takes the place of one that still waits there; at most
+    32 characters of base64url. Raises Unreachable, or Refused.
+    """
+    try:
+        token = _vapid().sign(_claims(subscription.endpoint))
+    except VapidException as error:
+        raise AddressRefused(str(error)) from None
+    headers = {
+        "Content-Encoding": "aes128gcm",
+        "Content-Type": "application/octet-stream",
+        "TTL": str(KEEP_S),
+        "Urgency": "high",
+        "Topic": topic,
+        **token,
+    }
+    return post(subscription.endpoint, encrypted(subscription, content), headers)
+
+
+def encrypted(subscription: PushSubscription, content: bytes) -> bytes:
+    """Return a message as only the subscription's browser reads it."""
+    sealed: bytes = http_ece.encrypt(
+        content,
+        private_key=ec.generate_private_key(ec.SECP256R1()),
+        dh=decoded(subscription.p256dh),
+        auth_secret=decoded(subscription.auth),
+        version="aes128gcm",
+    )
+    return sealed
+
+
+def key_is_one(p256dh: str, auth: str) -> bool:
+    """Return whether messages can be encrypted with these keys of a browser."""
+    try:
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), decoded(p256dh))
+        return len(decoded(auth)) == 16
+    except (Base64Error, ValueError):
+        return False
+
+
+def decoded(text: str) -> bytes:
+    """Return what a text in base64url stands for. Raises ValueError."""
+    return urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
+
+
+def _claims(endpoint: str) -> dict[str, object]:
+    service, own = urlsplit(endpoint), settings.TALLYBOARD.own_url
+    return {
+        "aud": f"{service.scheme}://{service.netloc}",
+        "exp": int(time.time()) + TOKEN_S,
+        "sub": own if own.startswith("https:") else f"mailto:{settings.TALLYBOARD.smtp_from}",
+    }
+
+
+def _vapid() -> Vapid02:
+    return _vapid_of(settings.TALLYBOARD)
+
+
+@lru_cache(maxsize=2)
+def _vapid_of(tallyboard: Settings) -> Vapid02:
+    """Return the configured key, else that of the data directory, made at the first call."""
+    given, kept = tallyboard.push_key, tallyboard.data_dir / FILE
+    pem = given.get_secret_value() if given else kept_text(kept, _new_key)
+    vapid = Vapid02.from_pem(pem.encode())
+    vapid.conf = {"no-strict": True}  # else it refuses names of one part
+    return vapid
+
+
+def _new_key() -> str:
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def _encoded(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+# ---- kind ----------------------------------------------------------------------------------------
+# Push messages as a kind of channel: to all browsers in which a user wants them.
+
+log = structlog.get_logger(__name__)
+
+GONE = (404, 410)
+"""By which a push service says that there is no such subscription any more."""
+LONGEST_TITLE, LONGEST_BODY = 120, 400
+"""Characters of a notification; a browser shows fewer."""
+
+
+class PushKind(ChannelKind):
+    """Reaches a user's browsers; one that accepts the message is enough."""
+
+    name = "push"
+    label = "Browser"
+
+    def recipient_of(self, user: User) -> str:
+        """Return the user's name; empty where the user has no browser subscribed."""
+        return user.get_username() if of_user(user).exists() else ""
+
+    def deliver(self, message: Message) -> str:
+        """Send a message to each of the user's browsers. Returns how many accepted it; raises
+        Undelivered where none did."""
+        rows = list(of_user(message.user)) if message.user else []
+        if not rows:
+            raise Undelivered("the user has no browser subscribed", final=True)
+        content, topic = as_notification(message), message.id.hex
+        answers = [_deliver(row, content, topic) for row in rows]
+        accepted = answers.count("")
+        if not accepted:
+            gone = all(answer.startswith("gone") for answer in answers)
+            raise Undelivered("; ".join(dict.fromkeys(answers)), final=gone)
+        return f"accepted for {accepted} of {len(rows)} browsers"
+
+
+def as_notification(message: Message) -> bytes:
+    """Return what the service worker is told: title, body, tag and address, as JSON."""
+    shown: dict[str, Any] = {
+        "title": message.subject[:LONGEST_TITLE],
+        "body": message.text[:LONGEST_BODY],
+        "tag": message.thread or str(message.id),
+        "url": page_of(message),
+    }
+    content = json.dumps(shown, ensure_ascii=False).encode()
+    return content if len(content) <= MOST_BYTES else json.dumps(shown | {"body": ""}).encode()
+
+
+def page_of(message: Message) -> str:
+    """Return the path of what a message is about: its incident, its group of several, or all; the
+    asset of a scheduled task, or all tasks."""
+    if message.kind == TASK:
+        tasks = message.payload["tasks"]
+        several = reverse("schedules:schedules")
+        return several if len(tasks) > 1 else asset_path(tasks[0]["scenario"], tasks[0]["asset"])
+    group = message.group
+    if group is None:
+        return reverse("incidents:incidents")
+    members = list(group.members.all()[:2])
+    if len(members) == 1:
+        [member] = members
+        incident = Incident.objects.filter(
+            scenario=member.scenario, asset=member.asset, place=member.place
+        ).first()
+        if incident:
+            return reverse("incidents:incident", args=[incident.pk])
+    return reverse("notifications:acknowledge", args=[group.token])
+
+
+def _deliver(row: PushSubscription, content: bytes, topic: str) -> str:
+    """Send a message to one browser. Returns why it was not accepted, empty if it was."""
+    try:
+        answer = send(row, content, topic)
+    except OutboundUnreachable as why:
+        record_failed(row)
+        return str(why)
+    if answer.status in GONE:
+        row.delete()
+        log.info("a browser's subscription is gone", user=row.user_id, status=answer.status)
+        return f"gone ({answer.status})"
+    if 200 <= answer.status < 300:
+        record_reached(row, now_ms())
+        return ""
+    record_failed(row)
+    return _in_words(answer)
+
+
+def _in_words(answer: ResponseExcerpt) -> str:
+    text = " ".join(answer.text.split())[:100]
+    return f"{answer.status} {text}".strip()

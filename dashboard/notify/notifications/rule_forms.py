@@ -1,0 +1,378 @@
+"""Rules written, changed and retired: the form, and what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+from django.db.models import F, Model
+from django.forms import BaseFormSet, formset_factory
+
+from dashboard.core.common.forms import SpanField, scenario_choices
+from dashboard.core.common.scenarios import scenarios
+from dashboard.notify.notifications.models import MAX_TITLE, Channel, Rota, Rule
+from domain.notifications.events import AGENT_DOUBTED, AGENT_LATE, AGENT_REFUSED, AGENT_SILENT
+from domain.notifications.rule import Rule as Definition
+from domain.notifications.rule_parser import MOST_STAGES, RuleError, plain_rule, rule_from_plain
+
+# ---- rule forms ----------------------------------------------------------------------------------
+# The form of a rule: its fields, its stages, and both as the data that a rule is kept as.
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DAY_CHOICES = [(str(number), name) for number, name in enumerate(DAYS)]
+FEWEST_STAGES = 3
+"""Stages that the form has room for, at least."""
+
+SPANS = {"after_ms": "after", "window_ms": "window", "repeat_ms": "repeat", "per_ms": "per"}
+FIELDS = {**SPANS, "hours": "hours_begin", "quiet": "quiet_begin"}
+"""Fields by the key of the data, where they have other names."""
+KEPT = ("scenarios", "states", "at_least", "resolved", "incidents", "tasks", "agents", "most")
+"""Fields that have the values of the data."""
+AGENT_CHOICES = [
+    (AGENT_REFUSED, "Reports refused"),
+    (AGENT_SILENT, "Silent everywhere"),
+    (AGENT_DOUBTED, "In doubt: clock ahead, or contradicts itself"),
+    (AGENT_LATE, "Reports too late"),
+]
+"""What a rule may tell of agents."""
+
+
+def state_choices() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the states that are not good, by scenario."""
+    return [
+        (each.title, [(s.name, s.label) for s in each.states if not each.is_good(s.name)])
+        for each in scenarios().values()
+    ]
+
+
+def target_choices() -> list[tuple[str, str]]:
+    """Return the channels and rotas that a stage may name."""
+    channels = Channel.objects.filter(retired_at=None).order_by("name")
+    rotas = Rota.objects.filter(retired_at=None).order_by("name")
+    listed = [(f"channel:{row.pk}", f"{row.name} ({row.kind})") for row in channels]
+    return listed + [(f"rota:{row.pk}", f"{row.name} (rota)") for row in rotas]
+
+
+def _checks(label: str, choices: Any = ()) -> forms.MultipleChoiceField:
+    return forms.MultipleChoiceField(
+        label=label,
+        choices=choices,
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"invalid_choice": "Expected some of the choices."},
+    )
+
+
+def _clock(label: str) -> forms.CharField:
+    return forms.CharField(
+        label=label, required=False, max_length=5, widget=forms.TimeInput(attrs={"type": "time"})
+    )
+
+
+class RuleForm(forms.Form):
+    """A rule without its stages. revision: of the rule that was read."""
+
+    revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    name = forms.CharField(max_length=MAX_TITLE, label="Name")
+    enabled = forms.BooleanField(required=False, initial=True, label="Enabled")
+    scenarios = _checks("Scenarios (none: all)")
+    at_least = forms.ChoiceField(required=False, label="This state or a worse one")
+    states = forms.MultipleChoiceField(
+        required=False, label="Only these states", widget=forms.SelectMultiple(attrs={"size": 5})
+    )
+    labels = forms.CharField(
+        required=False,
+        label="Any of these labels",
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "tier=gold"}),
+        help_text="One on each line, as key=value.",
+    )
+    after = SpanField(label="Lasts at least", required=False, zero=True, initial="0s")
+    group_by = forms.CharField(
+        label="Together in one message",
+        max_length=500,
+        required=False,
+        initial="scenario",
+        help_text="What is alike in: scenario, asset, or keys of labels, with commas between.",
+    )
+    window = SpanField(label="Wait for more", required=False, zero=True, initial="30s")
+    repeat = SpanField(label="Remind every", required=False)
+    resolved = forms.BooleanField(required=False, initial=True, label="Say when it is over")
+    incidents = forms.BooleanField(required=False, initial=True, label="Incidents")
+    tasks = forms.BooleanField(required=False, initial=True, label="Scheduled tasks that notify")
+    agents = _checks("Agents", AGENT_CHOICES)
+    most = forms.IntegerField(label="At most so many messages", initial=20)
+    per = SpanField(label="In", initial="1h")
+    hours_begin, hours_end = _clock("From"), _clock("Until")
+    hours_days = _checks("Days (none: all)", DAY_CHOICES)
+    hours_zone = forms.CharField(required=False, max_length=64, label="Zone", initial="UTC")
+    quiet_begin, quiet_end = _clock("From"), _clock("Until")
+    quiet_days = _checks("Days (none: all)", DAY_CHOICES)
+    quiet_zone = forms.CharField(required=False, max_length=64, label="Zone", initial="UTC")
+    quiet_exempt = forms.ChoiceField(required=False, label="Except this state or a worse one")
+
+    WHAT = ("incidents", "tasks", "agents")
+    WHICH = ("scenarios", "at_least", "states", "labels", "after")
+    HOW = ("group_by", "window", "repeat", "most", "per", "resolved")
+    HOURS = ("hours_begin", "hours_end", "hours_zone", "hours_days")
+    QUIET = ("quiet_begin", "quiet_end", "quiet_zone", "quiet_exempt", "quiet_days")
+
+    def __init__(self, data: Any = None, rule: Rule | None = None) -> None:
+        super().__init__(data, initial=_initial(rule) if rule else None)
+        self._offer("scenarios", scenario_choices())
+        self._offer("states", state_choices())
+        for name in ("at_least", "quiet_exempt"):
+            self._offer(name, [("", "any that is not good" if name == "at_least" else "none")])
+            self._offer(name, [*self._choices(name), *state_choices()])
+
+    def _choices(self, name: str) -> Any:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        return field.choices
+
+    def _offer(self, name: str, choices: Any) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
+    def part(self, names: tuple[str, ...]) -> list[forms.BoundField]:
+        """Return some of the fields."""
+        return [self[name] for name in names]
+
+    @property
+    def what(self) -> list[forms.BoundField]:
+        """The fields that say what it tells of."""
+        return self.part(self.WHAT)
+
+    @property
+    def which(self) -> list[forms.BoundField]:
+        """The fields that say which incidents."""
+        return self.part(self.WHICH)
+
+    @property
+    def how(self) -> list[forms.BoundField]:
+        """The fields that say how often."""
+        return self.part(self.HOW)
+
+    @property
+    def hours(self) -> list[forms.BoundField]:
+        """The fields of its hours."""
+        return self.part(self.HOURS)
+
+    @property
+    def quiet(self) -> list[forms.BoundField]:
+        """The fields of its quiet hours."""
+        return self.part(self.QUIET)
+
+    def plain(self, stages: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return a valid form as the data of a rule."""
+        data = self.cleaned_data
+        quiet = self._hours("quiet")
+        return {
+            "scenarios": data["scenarios"],
+            "labels": [line.strip() for line in data["labels"].splitlines() if line.strip()],
+            "states": data["states"],
+            "at_least": data["at_least"],
+            "after_ms": data["after"] or 0,
+            "hours": self._hours("hours"),
+            "quiet": quiet and quiet | {"exempt": data["quiet_exempt"]},
+            "group_by": [key.strip() for key in data["group_by"].split(",") if key.strip()],
+            "window_ms": data["window"] or 0,
+            "repeat_ms": data["repeat"],
+            "stages": stages,
+            "resolved": data["resolved"],
+            "incidents": data["incidents"],
+            "tasks": data["tasks"],
+            "agents": data["agents"],
+            "most": data["most"],
+            "per_ms": data["per"],
+        }
+
+    def _hours(self, name: str) -> dict[str, Any] | None:
+        data = self.cleaned_data
+        begin, end = data[f"{name}_begin"], data[f"{name}_end"]
+        if not begin and not end:
+            return None
+        days = [int(day) for day in data[f"{name}_days"]] or [*range(7)]
+        return {"zone": data[f"{name}_zone"] or "UTC", "days": days, "begin": begin, "end": end}
+
+    def refuse(self, error: RuleError) -> None:
+        """Show what is wrong beside the fields that it is about."""
+        for key, expected in error.errors.items():
+            field = FIELDS.get(key, key)
+            words = f"{expected[:1].upper()}{expected[1:]}."
+            self.add_error(field if field in self.fields else None, words)
+
+
+def _plain(rule: Rule) -> dict[str, Any]:
+    """Return a rule's data with every key that there is by now."""
+    return plain_rule(rule_from_plain(rule.definition))
+
+
+def _initial(rule: Rule) -> dict[str, Any]:
+    plain = _plain(rule)
+    own = {
+        "revision": rule.revision,
+        "name": rule.name,
+        "enabled": rule.enabled,
+        "labels": "\n".join(plain["labels"]),
+        "group_by": ", ".join(plain["group_by"]),
+    }
+    spans = {field: plain[key] for key, field in SPANS.items()}
+    kept = {key: plain[key] for key in KEPT}
+    hours = {
+        f"{name}_{key}": [str(day) for day in value] if key == "days" else value
+        for name in ("hours", "quiet")
+        for key, value in (plain[name] or {}).items()
+    }
+    return kept | spans | own | hours
+
+
+class StageForm(forms.Form):
+    """A stage: whom to tell once nobody has acknowledged for so long; empty for no stage."""
+
+    after = SpanField(label="After", required=False, zero=True)
+    targets = _checks("Whom")
+
+    def __init__(self, *args: Any, choices: list[tuple[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        field = self.fields["targets"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
+    def plain(self) -> dict[str, Any] | None:
+        """Return a valid form as the data of a stage; None for an empty one."""
+        targets = [target.split(":") for target in self.cleaned_data["targets"]]
+        if not targets:
+            return None
+        return {
+            "after_ms": self.cleaned_data["after"] or 0,
+            "channels": [int(number) for kind, number in targets if kind == "channel"],
+            "rotas": [int(number) for kind, number in targets if kind == "rota"],
+        }
+
+
+StageFormSet = formset_factory(StageForm, extra=0, max_num=MOST_STAGES, absolute_max=MOST_STAGES)
+
+
+def stage_forms(data: Any = None, rule: Rule | None = None) -> BaseFormSet[StageForm]:
+    """Return the forms of a rule's stages, with room for one more."""
+    stages = [_initial_stage(stage) for stage in rule.definition["stages"]] if rule else []
+    room = min(max(FEWEST_STAGES, len(stages) + 1), MOST_STAGES)
+    stages += [{}] * (room - len(stages))
+    return StageFormSet(
+        data, initial=stages, prefix="stage", form_kwargs={"choices": target_choices()}
+    )
+
+
+def plain_stages(forms_of_stages: BaseFormSet[StageForm]) -> list[dict[str, Any]]:
+    """Return the stages of valid forms, in order of time."""
+    stages = [stage for form in forms_of_stages if (stage := form.plain())]
+    return sorted(stages, key=lambda stage: int(stage["after_ms"]))
+
+
+def _initial_stage(stage: Mapping[str, Any]) -> dict[str, Any]:
+    targets = [f"channel:{number}" for number in stage["channels"]]
+    return {
+        "after": stage["after_ms"],
+        "targets": targets + [f"rota:{number}" for number in stage["rotas"]],
+    }
+
+
+# ---- rule changes --------------------------------------------------------------------------------
+# Rules written, changed and retired by users, and checked against what there is.
+
+MOST_RULES = 200
+"""Most rules at a time."""
+
+
+class ChangedMeanwhile(Exception):
+    """Somebody else has changed the rule since it was read."""
+
+
+def in_use() -> Any:
+    """Return the rules that are not retired, by name."""
+    return Rule.objects.filter(retired_at=None).order_by("name")
+
+
+def checked(plain: Mapping[str, Any]) -> Definition:
+    """Return the rule that JSON-able data describes. Raises RuleError for what is wrong in it, or
+    names a scenario, state, channel or rota that is not there."""
+    rule = rule_from_plain(plain)
+    known = scenarios()
+    states = {state.name for scenario in known.values() for state in scenario.states}
+    named = {*rule.states, *filter(None, (rule.at_least, rule.quiet and rule.quiet.exempt))}
+    errors = {
+        "scenarios": _unknown(rule.scenarios, known),
+        "states": _unknown(rule.states, states),
+        "at_least": _unknown(named - set(rule.states), states),
+        "stages": _absent_targets(rule),
+    }
+    if found := {key: expected for key, expected in errors.items() if expected}:
+        raise RuleError(found)
+    return rule
+
+
+def create(author: User, name: str, rule: Definition, enabled: bool, now: int) -> Rule:
+    """Store a new rule. Raises RuleError where its name is taken, or there are too many."""
+    if in_use().filter(name=name).exists():
+        raise RuleError({"name": "expected a name that no other rule has"})
+    if in_use().count() >= MOST_RULES:
+        raise RuleError({"name": f"expected at most {MOST_RULES} rules: retire one first"})
+    return Rule.objects.create(
+        user=author,
+        username=author.get_username(),
+        name=name,
+        enabled=enabled,
+        definition=plain_rule(rule),
+        changed_at=now,
+    )
+
+
+def change(
+    row: Rule, name: str, rule: Definition, enabled: bool, now: int, revision: int | None = None
+) -> None:
+    """Store a change of a rule. revision: the one that was read, by default that of the row.
+
+    Raises RuleError where the name is taken, ChangedMeanwhile.
+    """
+    if in_use().filter(name=name).exclude(pk=row.pk).exists():
+        raise RuleError({"name": "expected a name that no other rule has"})
+    _update(row, revision, now, name=name, enabled=enabled, definition=plain_rule(rule))
+
+
+def switch(row: Rule, enabled: bool, now: int) -> None:
+    """Enable or disable a rule. Raises ChangedMeanwhile."""
+    _update(row, None, now, enabled=enabled)
+
+
+def retire(row: Rule, now: int) -> None:
+    """Have a rule send nothing any more; its messages stay. Raises ChangedMeanwhile."""
+    _update(row, None, now, enabled=False, retired_at=now)
+
+
+def _update(row: Rule, revision: int | None, now: int, **fields: Any) -> None:
+    seen = row.revision if revision is None else revision
+    same = Rule.objects.filter(pk=row.pk, revision=seen, retired_at=None)
+    if not same.update(**fields, changed_at=now, revision=F("revision") + 1):
+        raise ChangedMeanwhile
+    row.refresh_from_db()
+
+
+def _unknown(names: Any, known: Any) -> str:
+    unknown = [name for name in names if name not in known]
+    return f"expected what there is, not {', '.join(unknown)}" if unknown else ""
+
+
+def _absent_targets(rule: Definition) -> str:
+    channels = {number for stage in rule.stages for number in stage.channels}
+    rotas = {number for stage in rule.stages for number in stage.rotas}
+    absent = [f"channel {number}" for number in sorted(channels - _present(Channel, channels))]
+    absent += [f"rota {number}" for number in sorted(rotas - _present(Rota, rotas))]
+    return f"expected targets that there are, not {', '.join(absent)}" if absent else ""
+
+
+def _present(model: type[Model], numbers: set[int]) -> set[int]:
+    rows = model._default_manager.filter(pk__in=numbers, retired_at=None)  # noqa: SLF001
+    return set(rows.values_list("pk", flat=True))

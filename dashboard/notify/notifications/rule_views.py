@@ -1,0 +1,445 @@
+"""The pages of rules, and what a rule would have sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from django.contrib import messages
+from django.db.models import Q
+from django.forms import BaseFormSet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.access import TooMany, form_of, role_required, user_of
+from dashboard.core.common.navigation import OPERATORS
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.sql import STATEMENT, chunks
+from dashboard.core.common.tables import Column, Table
+from dashboard.core.common.times import DAY_MS, now_ms
+from dashboard.core.states.models import CHANGE, Transition
+from dashboard.core.states.queries import listed
+from dashboard.notify.notifications import channel_views, rule_forms, texts
+from dashboard.notify.notifications.decisions import Assets, Maintenance, agent_event
+from dashboard.notify.notifications.ingestion import AGENT_KIND_OF
+from dashboard.notify.notifications.ingestion import agent_event as stored_event
+from dashboard.notify.notifications.models import Channel, Message, Rota
+from dashboard.notify.notifications.models import Rule as RuleRow
+from dashboard.notify.notifications.rule_forms import (
+    ChangedMeanwhile,
+    RuleForm,
+    StageForm,
+    checked,
+    in_use,
+    plain_stages,
+    stage_forms,
+)
+from dashboard.notify.notifications.texts import described, target_names, whom
+from dashboard.watch.agents.models import AgentFinding
+from dashboard.watch.annotations.labels import labels_of
+from dashboard.watch.annotations.models import Acknowledgement
+from dashboard.watch.incidents.models import Incident, real
+from domain.notifications.events import BEGUN, CHANGED, ENDED, MARKED, Ack, Event
+from domain.notifications.group import SUMMARY
+from domain.notifications.machine import REASONS, Hold, Send, Summary, World
+from domain.notifications.rehearsal import Played, Rehearsal
+from domain.notifications.rule import Rule as Definition
+from domain.notifications.rule import Rule as RuleValue
+from domain.notifications.rule_parser import RuleError, rule_from_plain
+
+# ---- preview -------------------------------------------------------------------------------------
+# What a rule would have sent: rehearsed on the incidents and on the findings about agents that
+# there were, by the same machine.
+
+MOST_INCIDENTS = 5_000
+"""Most incidents, and most findings about agents, that are rehearsed, the newest."""
+
+
+class Previewed(NamedTuple):
+    """A message that a rule would have sent, or held back, at a time, Unix ms.
+
+    stage: the first that it would have gone to, from 0; targets: the names of the channels and
+    rotas of its stages; incidents: how many it tells of; reason: why it was held back, empty where
+    it was sent.
+    """
+
+    at: int
+    kind: str
+    subject: str
+    text: str
+    stage: int
+    targets: list[str]
+    incidents: int
+    reason: str = ""
+
+
+class Preview(NamedTuple):
+    """What a rule would have done, in order: the messages that it would have sent, and those that
+    it would have held back. incidents: how many there were to look at, and findings: how many about
+    agents; is_cut: whether there was more than was looked at."""
+
+    messages: list[Previewed]
+    held: list[Previewed]
+    incidents: int
+    is_cut: bool
+    findings: int = 0
+
+
+def preview(rule: RuleValue, since: int, until: int) -> Preview:
+    """Return what a rule would have sent between two times (Unix ms), by the incidents and findings
+    of that time, with the labels that assets have now."""
+    rows, more = _incidents(rule, since, until)
+    found = _findings(rule, since, until)
+    labels = _labels(rows)
+    wanted = [row for row in rows if rule.wants(labels.get((row.scenario, row.asset), {}))]
+    events = [*_events(wanted, labels, since, until), *_agent_events(found, until)]
+    events.sort(key=lambda event: event.at)
+    assets: Assets = {}
+    for row in wanted:
+        assets.setdefault(row.scenario, set()).add(row.asset)
+    begin = min((row.began_at for row in wanted), default=since)
+    world = World(scenarios(), Maintenance(assets, begin, until + 1).holds)
+    rehearsal = Rehearsal(rule, world)
+    played = [each for each in rehearsal.play(events, until) if each.at >= since]
+    names = _Names(rule)
+    messages = [names.sent(each) for each in played if isinstance(each.action, Send | Summary)]
+    held = [names.held(each.at, each.action) for each in played if isinstance(each.action, Hold)]
+    is_cut = more or len(found) == MOST_INCIDENTS or rehearsal.is_cut
+    return Preview(messages, held, len(rows), is_cut, len(found))
+
+
+def _incidents(rule: RuleValue, since: int, until: int) -> tuple[list[Incident], bool]:
+    """Return the newest incidents that began between two times, and whether there are more."""
+    if not rule.incidents:
+        return [], False
+    rows = real().filter(began_at__gte=since, began_at__lt=until, scenario__in=scenarios())
+    if rule.scenarios:
+        rows = rows.filter(scenario__in=rule.scenarios)
+    newest = list(rows.order_by("-began_at", "-pk")[: MOST_INCIDENTS + 1])
+    return newest[:MOST_INCIDENTS], len(newest) > MOST_INCIDENTS
+
+
+def _findings(rule: RuleValue, since: int, until: int) -> list[AgentFinding]:
+    """Return the newest findings that were found between two times, and that a rule tells."""
+    kinds = [kind for kind, name in AGENT_KIND_OF.items() if name in rule.agents]
+    names = rule.scenarios or tuple(scenarios())
+    rows = AgentFinding.objects.filter(found_at__gte=since, found_at__lt=until, kind__in=kinds)
+    wanted = [name for name in names if name in scenarios()]
+    return list(rows.filter(scenario__in=wanted).order_by("-found_at", "-pk")[:MOST_INCIDENTS])
+
+
+def _agent_events(rows: Iterable[AgentFinding], until: int) -> Iterator[Event]:
+    """Yield the begin and the end of findings, in any order."""
+    for row in rows:
+        yield agent_event(stored_event(row, BEGUN, row.found_at, row.found_at))
+        if row.ended_at is not None and row.ended_at <= until:
+            yield agent_event(stored_event(row, ENDED, row.ended_at, row.ended_at))
+
+
+def _by_scenario(rows: Iterable[Incident]) -> dict[str, list[Incident]]:
+    found: dict[str, list[Incident]] = {}
+    for row in rows:
+        found.setdefault(row.scenario, []).append(row)
+    return found
+
+
+Labels = dict[tuple[str, str], dict[str, str]]
+
+
+def _labels(rows: Iterable[Incident]) -> Labels:
+    return {
+        (scenario, asset): labels
+        for scenario, incidents in _by_scenario(rows).items()
+        for asset, labels in labels_of(scenario, {row.asset for row in incidents}).items()
+    }
+
+
+def _events(rows: list[Incident], labels: Labels, since: int, until: int) -> Iterator[Event]:
+    """Yield what happened to incidents, in any order."""
+    for scenario, incidents in _by_scenario(rows).items():
+        for chunk in chunks(incidents, STATEMENT):
+            yield from _changes(scenario, chunk, labels, until)
+            yield from _marks(scenario, {row.asset for row in chunk}, since, until)
+
+
+def _changes(scenario: str, rows: list[Incident], labels: Labels, until: int) -> Iterator[Event]:
+    moves = _transitions(scenario, rows)
+    for row in rows:
+        own = labels.get((row.scenario, row.asset), {})
+        during = [
+            move
+            for move in moves.get(row.asset, ())
+            if move.place >= row.place and (row.ended_at is None or move.at < row.ended_at)
+        ]
+        # The history may be gone sooner than the incident: then its worst state stands for all.
+        began = during[0].state if during and during[0].place == row.place else row.worst
+        first = Event(BEGUN, row.scenario, row.asset, row.began_at, row.place, began, own)
+        yield first
+        for move in during:
+            if move.place > row.place and move.at <= until:
+                yield Event(CHANGED, row.scenario, row.asset, move.at, row.place, move.state, own)
+        if row.ended_at is not None and row.ended_at <= until:
+            yield Event(ENDED, row.scenario, row.asset, row.ended_at, row.place)
+
+
+def _transitions(scenario: str, rows: list[Incident]) -> dict[str, list[Transition]]:
+    """Return the changes to states that are not good, from the first of these incidents on, by
+    asset and in order."""
+    first = min(row.place for row in rows)
+    found = Transition.objects.filter(
+        scenario=scenario,
+        asset__in=listed(sorted({row.asset for row in rows})),
+        kind=CHANGE,
+        at__gte=min(row.began_at for row in rows),
+    ).exclude(Q(state="") | Q(state__in=scenarios()[scenario].good_states))
+    moves: dict[str, list[Transition]] = {}
+    for move in found.filter(place__gte=first).order_by("place"):
+        moves.setdefault(move.asset, []).append(move)
+    return moves
+
+
+def _marks(scenario: str, assets: set[str], since: int, until: int) -> Iterator[Event]:
+    acks = Acknowledgement.objects.filter(
+        scenario=scenario, asset__in=listed(sorted(assets)), at__gte=since, at__lte=until
+    )
+    for ack in acks:
+        given = Ack(ack.until, ack.severity)
+        yield Event(MARKED, scenario, ack.asset, ack.at, ack=given)
+        if ack.ended_at is not None and ack.ended_why == "taken back" and ack.ended_at <= until:
+            yield Event(MARKED, scenario, ack.asset, ack.ended_at)
+
+
+class _Names:
+    """The messages of a rehearsal in words, with the names of those whom they would go to."""
+
+    def __init__(self, rule: RuleValue) -> None:
+        self.rule = rule
+        self._channels = {row.pk: row.name for row in Channel.objects.all()}
+        self._rotas = {row.pk: row.name for row in Rota.objects.all()}
+
+    def sent(self, played: Played) -> Previewed:
+        """Return a message that would have been sent."""
+        action = played.action
+        assert isinstance(action, Send | Summary)
+        parts = action.parts if isinstance(action, Summary) else (action,)
+        stages = sorted({stage for part in parts for stage in part.stages})
+        incidents = sum(len(part.members) for part in parts)
+        if isinstance(action, Summary):
+            kind, subject = SUMMARY, texts.summary_subject(action)
+            text = "\n".join(texts.subject(part) for part in parts)
+        else:
+            kind, subject = action.kind, texts.subject(action)
+            text = texts.as_text(texts.worst_first(action), "", "")
+        return Previewed(
+            played.at, kind, subject, text, stages[0], self._targets(stages), incidents
+        )
+
+    def held(self, at: int, hold: Hold) -> Previewed:
+        """Return a message that would have been held back."""
+        reason = REASONS[hold.reason]
+        return Previewed(at, hold.kind, hold.key, "", 0, self._targets([0]), 0, reason)
+
+    def _targets(self, stages: Iterable[int]) -> list[str]:
+        """Return the names of whom these stages reach, each once."""
+        names: dict[str, None] = {}
+        for number in stages:
+            stage = self.rule.stages[number]
+            names |= dict.fromkeys(self._channels.get(pk, f"channel {pk}") for pk in stage.channels)
+            names |= dict.fromkeys(self._rotas.get(pk, f"rota {pk}") for pk in stage.rotas)
+        return list(names)
+
+
+# ---- rule views ----------------------------------------------------------------------------------
+# The pages of rules: their list, one of them, and the form that writes and previews one.
+
+PREVIEWED_MS = 7 * DAY_MS
+"""How much of the history a preview takes."""
+RULES = Table(
+    "notification-rules", "Rule", "Status", "Tells", Column.time("Last message"),
+    Column.number("Messages in 7 days"),
+)  # fmt: skip
+PREVIEW = Table("", "When", "Message", Column("Tells of", numeric=True), "Whom", Column("Outcome"))
+MOST_PREVIEWED = 500
+"""Most messages that a preview lists, the newest."""
+
+
+@require_safe
+@never_cache
+@role_required("read", among=OPERATORS)
+def rules(request: HttpRequest) -> HttpResponse:
+    """Return the page of rules."""
+    now, names = now_ms(), target_names()
+    rows = [_listed(row, now, names) for row in in_use()]
+    context = {"now": now, "rows": rows, "table": RULES}
+    return render(request, "notifications/rules.html", context)
+
+
+def _listed(row: RuleRow, now: int, names: dict[tuple[str, int], str]) -> dict[str, Any]:
+    sent = Message.objects.filter(rule=row)
+    newest = sent.order_by("-created_at").values_list("created_at", flat=True).first()
+    stages = rule_from_plain(row.definition).stages
+    return {
+        "row": row,
+        "whom": whom(names, stages[0].channels, stages[0].rotas),
+        "newest": newest,
+        "count": sent.filter(created_at__gt=now - PREVIEWED_MS).count(),
+    }
+
+
+@require_safe
+@never_cache
+@role_required("read", among=OPERATORS)
+def rule(request: HttpRequest, number: int) -> HttpResponse:
+    """Return the page of one rule."""
+    row, now = _rule(number), now_ms()
+    definition = rule_from_plain(row.definition)
+    context = {
+        "now": now,
+        "row": row,
+        "facts": described(definition),
+        "groups": row.groups.filter(closed_at=None).order_by("-pk")[:50],
+    }
+    return render(request, "notifications/rule.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("command")
+def new_rule(request: HttpRequest) -> HttpResponse:
+    """Return the form of a new rule; store it, or show what it would have sent."""
+    return _edited(request, None)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("command")
+def edit_rule(request: HttpRequest, number: int) -> HttpResponse:
+    """Return the form of a rule; store it, or show what it would have sent."""
+    return _edited(request, _rule(number))
+
+
+def _edited(request: HttpRequest, row: RuleRow | None) -> HttpResponse:
+    data = request.POST if request.method == "POST" else None
+    form, stages = RuleForm(data, row), stage_forms(data, row)
+    definition = _definition(form, stages) if data is not None else None
+    if definition is None:
+        return _form_page(request, form, stages, row, 200 if data is None else 422)
+    if "preview" in request.POST:
+        return _previewed(request, form, stages, row, definition)
+    stored = _store(request, form, row, definition)
+    if stored is None:
+        return _form_page(request, form, stages, row, 422)
+    messages.success(request, f"The rule {stored.name} is stored.")
+    return redirect("notifications:rule", stored.pk)
+
+
+def _definition(form: RuleForm, stages: BaseFormSet[StageForm]) -> Definition | None:
+    """Return the rule of the forms; None where something is wrong, which they show."""
+    if not form.is_valid() or not stages.is_valid():
+        return None
+    try:
+        return checked(form.plain(plain_stages(stages)))
+    except RuleError as error:
+        form.refuse(error)
+        return None
+
+
+def _store(
+    request: HttpRequest, form: RuleForm, row: RuleRow | None, definition: Definition
+) -> RuleRow | None:
+    """Store a rule. Returns None where that cannot be, which the form says."""
+    data, user, now = form.cleaned_data, user_of(request), now_ms()
+    try:
+        if row is None:
+            stored = rule_forms.create(user, data["name"], definition, data["enabled"], now)
+        else:
+            stored = row
+            rule_forms.change(row, data["name"], definition, data["enabled"], now, data["revision"])
+    except RuleError as error:
+        form.refuse(error)
+        return None
+    except ChangedMeanwhile:
+        form.add_error(None, "Somebody has changed the rule meanwhile: load the page again.")
+        return None
+    action = "notify.rule.changed" if row else "notify.rule.created"
+    record(Actor.of(request), action, target=stored.name, definition=stored.definition)
+    return stored
+
+
+def _previewed(
+    request: HttpRequest,
+    form: RuleForm,
+    stages: BaseFormSet[StageForm],
+    row: RuleRow | None,
+    definition: Definition,
+) -> HttpResponse:
+    now = now_ms()
+    shown = preview(definition, now - PREVIEWED_MS, now)
+    rows = sorted((*shown.messages, *shown.held), key=lambda each: -each.at)[:MOST_PREVIEWED]
+    more = {"preview": shown, "preview_rows": rows, "preview_table": PREVIEW}
+    return _form_page(request, form, stages, row, 200, **more)
+
+
+def _form_page(
+    request: HttpRequest,
+    form: RuleForm,
+    stages: BaseFormSet[StageForm],
+    row: RuleRow | None,
+    status: int,
+    **more: Any,
+) -> HttpResponse:
+    context = {"form": form, "stages": stages, "row": row, "now": now_ms(), **more}
+    return render(request, "notifications/rule_form.html", context, status=status)
+
+
+@never_cache
+@form_of("notifications:rule", "number")
+@role_required("command")
+def act_on_rule(request: HttpRequest, number: int) -> HttpResponse:
+    """Enable, disable, retire or try a rule."""
+    row, do = _rule(number), request.POST.get("do", "")
+    try:
+        words = _act(request, row, do)
+    except ChangedMeanwhile:
+        messages.error(request, "Somebody has changed the rule meanwhile.")
+        return redirect("notifications:rules")
+    except TooMany as why:
+        messages.error(request, str(why))
+        return redirect("notifications:rule", number)
+    messages.success(request, words)
+    return redirect("notifications:rules" if do == "retire" else "notifications:rule", *_args(row))
+
+
+def _args(row: RuleRow) -> list[int]:
+    return [] if row.retired_at else [row.pk]
+
+
+def _act(request: HttpRequest, row: RuleRow, do: str) -> str:
+    """Do it, and return what was done. Raises ChangedMeanwhile, TooMany."""
+    user, now = user_of(request), now_ms()
+    if do == "test":
+        channel_views.LIMIT.take(user.pk, now)
+        sent = channel_views.send_by_rule(row, user.get_username(), now)
+        record(Actor.of(request), "notify.tested", target=row.name, messages=len(sent))
+        return _sent_words(len(sent))
+    if do == "retire":
+        rule_forms.retire(row, now)
+    else:
+        rule_forms.switch(row, do == "enable", now)
+    done = {"retire": "retired", "enable": "enabled"}.get(do, "disabled")
+    record(Actor.of(request), f"notify.rule.{done}", target=row.name)
+    return f"The rule {row.name} is {done}."
+
+
+def _sent_words(count: int) -> str:
+    if not count:
+        return "Nobody is reached: no address, and nobody on call."
+    return f"{count} test message{'' if count == 1 else 's'} on the way."
+
+
+def _rule(number: int) -> RuleRow:
+    """Return a rule in use. Raises Http404."""
+    return get_object_or_404(RuleRow, retired_at=None, pk=number)

@@ -1,0 +1,333 @@
+"""Runs of scheduled tasks that notify, shown to the rules, and the messages about them."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.sql import lock_until_commit
+from dashboard.core.common.times import Clock, now_ms, utc
+from dashboard.core.states import models
+from dashboard.core.states.board_rows import asset_path
+from dashboard.notify.notifications.decisions import (
+    DECIDED,
+    REPLAYED,
+    RULE_OFF,
+    UNKNOWN,
+    Assets,
+    Maintenance,
+    active_rules,
+    read_rule,
+)
+from dashboard.notify.notifications.ingestion import is_late
+from dashboard.notify.notifications.models import (
+    MAX_REASON,
+    MAX_SUBJECT,
+    NOT_SENT,
+    Message,
+    Rule,
+    TaskNotice,
+)
+from dashboard.notify.notifications.models import TaskNotice as Notice
+from dashboard.notify.notifications.on_call import NO_ADDRESS, reach, store_none, why_sent
+from dashboard.notify.notifications.on_call import UNREACHED_REASONS as MISSED
+from dashboard.notify.notifications.outbox import MessageDraft, Recipient, only_one, put
+from dashboard.notify.notifications.texts import LONGEST_NAME, MOST_IN_PAYLOAD, MOST_LISTED
+from dashboard.watch.annotations.labels import labels_of
+from domain.notifications.group import TASK
+from domain.notifications.machine import REASONS
+from domain.notifications.rule import Rule as RuleValue
+from domain.notifications.task_run import NoticeHold, hold_of, within_limit
+from domain.tasks import RULE_OWNER
+
+# ---- task messages -------------------------------------------------------------------------------
+# Messages about scheduled tasks that notified, to whom the first stage of a rule reaches.
+
+_NAMES = uuid.UUID("5a0f7c0e-66d3-4c8e-9a5e-6f2f7f8f3c54")
+"""Namespace of the names of conversations, and of targets in keys."""
+
+
+def store_message(rule: Rule, value: RuleValue, notices: Sequence[Notice], now: int) -> str:
+    """Put a message about these runs into the outbox, to all whom the first stage reaches. Returns
+    why it reaches nobody, empty where it does."""
+    scenario = only_one(notice.scenario for notice in notices)
+    reached = reach([(0, value.stages[0])], now)
+    for stage, target in reached.targets:
+        why = why_sent(rule, value, stage, target)
+        draft = MessageDraft(
+            kind=TASK,
+            scenario=scenario,
+            subject=subject(notices),
+            text=as_text(notices, why),
+            payload=payload(notices, rule.name),
+            why=why,
+            rule=rule,
+            stage=stage,
+            thread=_thread(rule, notices[0], target),
+        )
+        put(target, draft, now, dedupe=_key(rule, notices[0], target))
+    for stage, name, reason in reached.missed:
+        draft = MessageDraft(TASK, subject(notices), "", scenario, stage=stage)
+        store_none(rule, None, draft, name, MISSED[reason], now)
+    missed = next((reason for *_, reason in reached.missed), NO_ADDRESS)
+    return "" if reached.targets else missed
+
+
+def store_held(rule: Rule, notice: Notice, reason: str, now: int) -> None:
+    """Store that a rule does not tell of a run, or not yet, and why."""
+    draft = MessageDraft(TASK, subject([notice]), "", notice.scenario)
+    store_none(rule, None, draft, "", REASONS[reason], now)
+
+
+def store_unwanted(notice: Notice, why: str, now: int) -> None:
+    """Store that no rule tells of a run, and why."""
+    Message.objects.create(
+        kind=TASK,
+        scenario=notice.scenario,
+        status=NOT_SENT,
+        reason=why[:MAX_REASON],
+        subject=subject([notice])[:MAX_SUBJECT],
+        text=as_text([notice], ""),
+        payload=payload([notice], ""),
+        created_at=now,
+        ended_at=now,
+    )
+
+
+def _thread(rule: Rule, notice: Notice, target: Recipient) -> str:
+    """Return the name of the conversation with a recipient about a task."""
+    what = f"{rule.pk} {notice.scenario} {notice.asset} {notice.task}"
+    return str(uuid.uuid5(_NAMES, f"{what} {target.means} {target.recipient}"))
+
+
+def _key(rule: Rule, notice: Notice, target: Recipient) -> str:
+    whom = f"{notice.scenario} {notice.asset} {target.means} {target.recipient}"
+    return f"task:{notice.place}:{rule.pk}:{uuid.uuid5(_NAMES, whom)}"
+
+
+# ---- what it says -----------------------------------------------------------------------------
+
+
+def subject(notices: Sequence[Notice]) -> str:
+    """Return runs in a line."""
+    if len(notices) > 1:
+        assets = ", ".join(notice.asset[:LONGEST_NAME] for notice in notices[:MOST_LISTED])
+        return f"{len(notices)} scheduled tasks have notified: {assets}"
+    [notice] = notices
+    whose = "Scheduled task" if notice.owner == RULE_OWNER else f"Task of {notice.owner}"
+    return f"{whose}: {notice.asset[:LONGEST_NAME]} {_is_so(notice)}"
+
+
+def _is_so(notice: Notice) -> str:
+    known = scenarios().get(notice.scenario)
+    state = known.spec(notice.state).label.lower() if known else notice.state
+    still = "still " if notice.condition and notice.condition == notice.state else ""
+    return f"is {still}{state or 'unknown'}"
+
+
+def as_text(notices: Sequence[Notice], why: str) -> str:
+    """Return a message about runs as plain text."""
+    lines = [subject(notices), ""]
+    for notice in notices[:MOST_LISTED]:
+        lines += [f"- {_line(notice)}", f"  {asset_url(notice)}"]
+    if len(notices) > MOST_LISTED:
+        lines.append(f"- and {len(notices) - MOST_LISTED} more")
+    return "\n".join([*lines, "", why]).rstrip() + "\n"
+
+
+def _line(notice: Notice) -> str:
+    title = known.title if (known := scenarios().get(notice.scenario)) else notice.scenario
+    reason = f": {notice.reason}" if notice.reason else ""
+    return f"{notice.asset} ({title}) {_is_so(notice)}, {utc(notice.at)}{reason}"
+
+
+def asset_url(notice: Notice) -> str:
+    """Return the address of the asset's page."""
+    return f"{settings.TALLYBOARD.own_url}{asset_path(notice.scenario, notice.asset)}"
+
+
+def payload(notices: Sequence[Notice], rule: str) -> dict[str, Any]:
+    """Return a message about runs as JSON-able data for a program. Times in Unix ms."""
+    return {
+        "kind": TASK,
+        "rule": rule,
+        "tasks": [_plain(notice) for notice in notices[:MOST_IN_PAYLOAD]],
+        "more": max(0, len(notices) - MOST_IN_PAYLOAD),
+    }
+
+
+def _plain(notice: Notice) -> dict[str, Any]:
+    return {
+        "task": str(notice.task),
+        "scenario": notice.scenario,
+        "asset": notice.asset,
+        "place": notice.place,
+        "state": notice.state,
+        "owner": notice.owner,
+        "reason": notice.reason,
+        "at": notice.at,
+        "url": asset_url(notice),
+    }
+
+
+# ---- task notices --------------------------------------------------------------------------------
+# Runs of scheduled tasks that notify are shown to the rules, which tell of them.
+#
+# One transaction, as with incidents: a worker that is killed in it has done nothing.
+
+PORTION = 500
+"""Runs that are shown to the rules in one transaction."""
+SENT, NO_RULE = "told", "no rule"
+OUTCOMES = {
+    SENT: "a rule has sent a message",
+    NO_RULE: "no rule tells of the scheduled tasks of this asset",
+}
+"""What came of a run; else why it was not told, as of incidents."""
+
+
+class Conflict(Exception):
+    """Another worker has decided on a run meanwhile."""
+
+
+def decide_notices(clock: Clock = now_ms) -> bool:
+    """Show the rules a portion of the runs that are due. Returns whether there is more."""
+    now = clock()
+    if not _due(now).exists():
+        return False
+    with transaction.atomic():
+        lock_until_commit("notifications", "rules")
+        rows = list(_due(now).order_by("due_at", "id")[:PORTION])
+        _Turn(rows, now).take()
+    return len(rows) == PORTION
+
+
+def _due(now: int) -> QuerySet[TaskNotice]:
+    return TaskNotice.objects.filter(due_at__lte=now)
+
+
+@dataclass
+class _Run:
+    """A run that is shown to the rules. held: why messages of rules wait, by the rules' numbers;
+    until: when these are looked at again; outcome: so far."""
+
+    row: TaskNotice
+    labels: dict[str, str]
+    held: dict[str, str] = field(default_factory=dict)
+    until: list[int] = field(default_factory=list)
+    outcome: str = ""
+
+    def concerns(self, rule: Rule, value: RuleValue) -> bool:
+        """Return whether a rule is to look at it: the first time all, then those that wait."""
+        if self.row.held:
+            return str(rule.pk) in self.row.held
+        return value.tells_task(self.row.scenario, self.labels)
+
+    def hold(self, rule: Rule, why: NoticeHold, now: int) -> bool:
+        """Note why a rule does not tell of it, or not yet. Returns whether that is new."""
+        is_new = bool(self.row.held.get(str(rule.pk)) != why.reason)
+        if why.until is None:
+            self.outcome = self.outcome or why.reason
+        else:
+            self.held[str(rule.pk)] = why.reason
+            self.until.append(why.until)
+        if is_new:
+            store_held(rule, self.row, why.reason, now)
+        return is_new
+
+    def store(self) -> None:
+        """Store what came of it. Raises Conflict where another worker has."""
+        same = TaskNotice.objects.filter(
+            pk=self.row.pk, due_at=self.row.due_at, outcome=self.row.outcome
+        )
+        due = min(self.until, default=None)
+        if same.update(due_at=due, held=self.held, outcome=self.outcome) != 1:
+            raise Conflict(str(self.row))
+
+
+class _Turn:
+    """A look of all rules at some runs."""
+
+    def __init__(self, rows: Sequence[TaskNotice], now: int) -> None:
+        assets: Assets = {}
+        for row in rows:
+            assets.setdefault(row.scenario, set()).add(row.asset)
+        labels = {name: labels_of(name, names) for name, names in assets.items()}
+        begin = min((row.at for row in rows), default=now)
+        end = max((row.at for row in rows), default=now)
+        self.now = now
+        self.maintenance = Maintenance(assets, begin, end + 1)
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.runs = [
+            _Run(row, labels[row.scenario].get(row.asset, {}), outcome=row.outcome) for row in rows
+        ]
+
+    def take(self) -> None:
+        """Show the runs to the rules, and store what they do and what came of each run."""
+        runs = [run for run in self.runs if self._is_shown(run)]
+        for rule in active_rules():
+            if value := read_rule(rule):
+                self._show(rule, value, [run for run in runs if run.concerns(rule, value)])
+        for run in self.runs:
+            self._settle(run)
+            run.store()
+        models.add(self.counts)
+
+    def _is_shown(self, run: _Run) -> bool:
+        """Return whether the rules see a run; where they do not, note the outcome."""
+        if run.row.scenario not in scenarios():
+            run.outcome = run.outcome or UNKNOWN
+        elif is_late(run.row.at, run.row.recorded_at):
+            run.outcome = REPLAYED
+        else:
+            return True
+        self.counts[DECIDED, run.outcome] += 1
+        return False
+
+    def _show(self, rule: Rule, value: RuleValue, runs: Iterable[_Run]) -> None:
+        """Store a rule's messages about runs, and which of them it holds back."""
+        ready = [run for run in runs if not self._is_held(rule, value, run)]
+        if not ready:
+            return
+        parts, limit = within_limit(value, ready, rule.recent, self.now)
+        for part in parts:
+            self._tell(rule, value, part)
+        for run in ready if limit else ():
+            self._hold(rule, run, limit)
+        if parts:
+            kept = [at for at in rule.recent if at > self.now - value.per_ms]
+            Rule.objects.filter(pk=rule.pk).update(recent=[*kept, *[self.now] * len(parts)])
+
+    def _is_held(self, rule: Rule, value: RuleValue, run: _Run) -> bool:
+        row = run.row
+        muted = self.maintenance.holds(row.scenario, row.asset, row.at)
+        scenario = scenarios()[row.scenario]
+        why = hold_of(value, scenario, row.state, row.at, self.now, muted=muted)
+        self._hold(rule, run, why)
+        return why is not None
+
+    def _hold(self, rule: Rule, run: _Run, why: NoticeHold | None) -> None:
+        if why is not None and run.hold(rule, why, self.now):
+            self.counts[DECIDED, why.reason] += 1
+
+    def _tell(self, rule: Rule, value: RuleValue, runs: Sequence[_Run]) -> None:
+        nobody = store_message(rule, value, [run.row for run in runs], self.now)
+        self.counts[DECIDED, TASK] += 1
+        for run in runs:
+            run.outcome = (run.outcome or nobody) if nobody else SENT
+
+    def _settle(self, run: _Run) -> None:
+        """Note the outcome of a run that no rule wants."""
+        if run.outcome or run.held:
+            return
+        run.outcome = RULE_OFF if run.row.held else NO_RULE
+        self.counts[DECIDED, run.outcome] += 1
+        if run.outcome == NO_RULE:
+            store_unwanted(run.row, OUTCOMES[NO_RULE], self.now)

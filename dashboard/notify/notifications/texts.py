@@ -1,0 +1,319 @@
+"""What a message says, and rules in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+from django.template.loader import render_to_string
+
+from dashboard.core.common.navigation import agent_path
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import duration, exact_span, utc
+from dashboard.notify.notifications.models import Channel, Rota
+from dashboard.notify.notifications.rule_forms import AGENT_CHOICES
+from domain.notifications.events import AGENT_DOUBTED, AGENT_LATE, AGENT_REFUSED, AGENT_SILENT
+from domain.notifications.group import ESCALATED, MORE, OPENED, REMINDER, RESOLVED, Member
+from domain.notifications.hours import Hours
+from domain.notifications.machine import Send, Summary
+from domain.notifications.rule import Rule
+
+# ---- texts ---------------------------------------------------------------------------------------
+# What a message of a rule says: as text, as HTML, and as JSON for a program.
+
+MOST_LISTED = 20
+"""Most incidents that a message lists, the worst first."""
+MOST_IN_PAYLOAD = 200
+"""Most incidents that a program is told of."""
+LONGEST_NAME = 60
+"""Longest name of an asset in a subject, characters."""
+
+LEADS = {
+    OPENED: "",
+    MORE: "Now ",
+    ESCALATED: "Nobody has it in hand: ",
+    REMINDER: "Still ",
+    RESOLVED: "Over: ",
+}
+AGENT_WORDS = {
+    AGENT_REFUSED: "refused",
+    AGENT_SILENT: "silent",
+    AGENT_DOUBTED: "in doubt",
+    AGENT_LATE: "late",
+}
+"""What is wrong with several agents, in a word or two."""
+
+
+def group_url(token: str) -> str:
+    """Return the address of a group's page, where it is acknowledged."""
+    return f"{settings.TALLYBOARD.own_url}/notifications/ack/{token}/"
+
+
+def subject(send: Send) -> str:
+    """Return what a message says in a line."""
+    return subject_of(send.kind, send.members)
+
+
+def subject_of(kind: str, members: Collection[Member]) -> str:
+    """Return what a message of this kind about these incidents says in a line."""
+    over = kind == MORE and not any(member.active for member in members)
+    return f"{LEADS[RESOLVED if over else kind]}{headline(members)}"
+
+
+def summary_subject(summary: Summary) -> str:
+    """Return what a message says in a line that stands for several."""
+    return f"{len(summary.parts)} groups of incidents in one message"
+
+
+def headline(members: Collection[Member]) -> str:
+    """Return incidents in a line: the asset of a single one, else how many are in which state; of
+    an agent what is wrong with it."""
+    worst = _worst_of_each(members)
+    if len(worst) == 1:
+        [member] = worst
+        words = f": {_begun_small(member.finding)}" if member.finding else f" {_words(member)}"
+        return f"{member.asset[:LONGEST_NAME]}{words}"
+    return "; ".join(_counts(worst))
+
+
+def _worst_of_each(members: Collection[Member]) -> Collection[Member]:
+    """Return one incident of each asset, or agent: one that goes on, the worst first."""
+    ranked = sorted(members, key=lambda m: (m.active, -_severity(m)))
+    return {(m.scenario, m.asset, bool(m.finding)): m for m in ranked}.values()
+
+
+def _begun_small(sentence: str) -> str:
+    return f"{sentence[:1].lower()}{sentence[1:]}"
+
+
+def _counts(members: Collection[Member]) -> Iterator[str]:
+    """Yield for each scenario how many of its assets are in which state, the worst first."""
+    counted = Counter((m.scenario, _severity(m), _noun(m), _words(m)) for m in members)
+    for (_, _, noun, words), n in sorted(counted.items()):
+        yield f"{n} {noun}{'' if n == 1 else 's'} {words}"
+
+
+def _noun(member: Member) -> str:
+    if member.finding:
+        return "agent"
+    return known.noun if (known := scenarios().get(member.scenario)) else "asset"
+
+
+def _words(member: Member) -> str:
+    """Return the state of an incident, or what is wrong with an agent, in a few words."""
+    words = AGENT_WORDS.get(member.state, "") if member.finding else ""
+    label = words or _label(member, member.state).lower()
+    return label if member.active else f"no longer {label}"
+
+
+def _label(member: Member, state: str) -> str:
+    known = scenarios().get(member.scenario)
+    return known.spec(state).label if known else state
+
+
+def _severity(member: Member) -> int:
+    known = scenarios().get(member.scenario)
+    return known.severity(member.worst) if known else 0
+
+
+def worst_first(send: Send) -> Send:
+    """Return a message whose incidents that go on are before those that are over, each the worst
+    first: as the functions below expect it."""
+    ranked = sorted(send.members, key=lambda m: (not m.active, _severity(m), m.since, m.asset))
+    return replace(send, members=tuple(ranked))
+
+
+# ---- the whole message ------------------------------------------------------------------------
+
+
+def as_text(send: Send, why: str, url: str) -> str:
+    """Return a message as plain text. url: of the group's page."""
+    listed = send.members
+    lines = [subject(send), ""]
+    for member in listed[:MOST_LISTED]:
+        lines += [f"- {_line(member)}", *([f"  {_page_url(member)}"] if member.finding else [])]
+    if len(listed) > MOST_LISTED:
+        lines.append(f"- and {len(listed) - MOST_LISTED} more")
+    if url and any(member.active for member in listed):
+        lines += ["", f"{_link_words(send)}: {url}"]
+    return "\n".join([*lines, "", why]) + "\n"
+
+
+def _link_words(send: Send) -> str:
+    """Return what a message's link is for: nobody acknowledges an agent."""
+    of_agents = all(member.finding for member in send.members)
+    return "See all of it" if of_agents else "Acknowledge, or see all of it"
+
+
+def _line(member: Member) -> str:
+    end = (
+        "" if member.over_at is None else f", over after {duration(member.over_at - member.since)}"
+    )
+    so = member.finding or _label(member, member.state)
+    return f"{member.asset} ({_title(member)}): {so} since {utc(member.since)}{end}"
+
+
+def _title(member: Member) -> str:
+    return known.title if (known := scenarios().get(member.scenario)) else member.scenario
+
+
+def _page_url(member: Member) -> str:
+    """Return the address of an agent's page."""
+    return f"{settings.TALLYBOARD.own_url}{agent_path(member.scenario, member.asset)}"
+
+
+def as_html(send: Send, why: str, url: str) -> str:
+    """Return a message as HTML for a mail. url: of the group's page."""
+    listed = send.members
+    context = {
+        "subject": subject(send),
+        "rows": [_cells(member) for member in listed[:MOST_LISTED]],
+        "more": max(0, len(listed) - MOST_LISTED),
+        "url": "" if send.kind == RESOLVED else url,
+        "link": _link_words(send),
+        "of_agents": all(member.finding for member in listed),
+        "why": why,
+    }
+    return render_to_string("notifications/mail.html", context)
+
+
+def _cells(member: Member) -> dict[str, str]:
+    return {
+        "asset": member.asset,
+        "scenario": _title(member),
+        "state": member.finding or _label(member, member.state),
+        "since": utc(member.since),
+        "lasted": "" if member.over_at is None else duration(member.over_at - member.since),
+    }
+
+
+def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
+    """Return a message as JSON-able data for a program. Times in Unix ms."""
+    incidents = [member for member in send.members if not member.finding]
+    agents = [member for member in send.members if member.finding]
+    return {
+        "kind": send.kind,
+        "rule": rule,
+        "group": {"key": send.key, "opened_at": send.opened_at, "url": url},
+        "active": sum(member.active for member in send.members),
+        "over": sum(not member.active for member in send.members),
+        "incidents": [_plain(member) for member in incidents[:MOST_IN_PAYLOAD]],
+        "agents": [_plain_agent(member) for member in agents[:MOST_IN_PAYLOAD]],
+        "more": max(0, max(len(incidents), len(agents)) - MOST_IN_PAYLOAD),
+    }
+
+
+def _plain(member: Member) -> dict[str, Any]:
+    return {
+        "scenario": member.scenario,
+        "asset": member.asset,
+        "place": member.place,
+        "state": member.state,
+        "worst": member.worst,
+        "since": member.since,
+        "over_at": member.over_at,
+    }
+
+
+def _plain_agent(member: Member) -> dict[str, Any]:
+    return {
+        "scenario": member.scenario,
+        "agent": member.asset,
+        "finding": member.state,
+        "words": member.finding,
+        "since": member.since,
+        "over_at": member.over_at,
+        "url": _page_url(member),
+    }
+
+
+# ---- rule words ----------------------------------------------------------------------------------
+# Rules of notifications in words.
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def described(rule: Rule) -> list[tuple[str, str]]:
+    """Return what a rule does, as titles and words."""
+    return list(_described(rule))
+
+
+def _described(rule: Rule) -> Iterator[tuple[str, str]]:
+    yield "Which incidents", "; ".join(_which(rule)) if rule.incidents else "none"
+    yield "Agents", _agents(rule)
+    names = target_names()
+    for stage in rule.stages:
+        after = f"After {exact_span(stage.after_ms)} unacknowledged" if stage.after_ms else "Whom"
+        yield after, whom(names, stage.channels, stage.rotas)
+    alike = f"incidents with the same {', '.join(rule.group_by)}"
+    yield "In one message", alike if rule.group_by else "all incidents"
+    yield "Waits for more", _span(rule.window_ms)
+    yield "Reminder", f"every {exact_span(rule.repeat_ms)}" if rule.repeat_ms else "none"
+    yield "When it is over", "says so" if rule.resolved else "says nothing"
+    yield "Scheduled tasks", "told of when they notify" if rule.tasks else "not told of"
+    yield "At most", f"{rule.most} messages in {exact_span(rule.per_ms)}"
+    if rule.hours:
+        yield "Only", hours(rule.hours)
+    if rule.quiet:
+        exempt = f", except {_state(rule.quiet.exempt)} or worse" if rule.quiet.exempt else ""
+        yield "Quiet hours", f"{hours(rule.quiet.hours)}{exempt}"
+
+
+def _agents(rule: Rule) -> str:
+    words = [label for kind, label in AGENT_CHOICES if kind in rule.agents]
+    return "; ".join([_scenarios(rule), *words]) if words else "none"
+
+
+def _scenarios(rule: Rule) -> str:
+    known = scenarios()
+    titles = [known[name].title if name in known else name for name in rule.scenarios]
+    return ", ".join(titles) or "every scenario"
+
+
+def _which(rule: Rule) -> Iterator[str]:
+    yield _scenarios(rule)
+    if rule.labels:
+        yield "any of " + ", ".join(f"{key}={value}" for key, value in rule.labels)
+    if rule.states:
+        yield ", ".join(_state(state) for state in rule.states)
+    yield f"{_state(rule.at_least)} or worse" if rule.at_least else "any state that is not good"
+    if rule.after_ms:
+        yield f"lasting at least {exact_span(rule.after_ms)}"
+
+
+def hours(given: Hours) -> str:
+    """Return hours of the week in words."""
+    begin, end = (f"{minute // 60:02d}:{minute % 60:02d}" for minute in (given.begin, given.end))
+    days = ", ".join(DAYS[day] for day in sorted(given.days))
+    return f"{begin} to {end} {given.zone}, {'every day' if len(given.days) == 7 else days}"
+
+
+def _state(name: str) -> str:
+    labels = (
+        state.label
+        for scenario in scenarios().values()
+        for state in scenario.states
+        if state.name == name
+    )
+    return next(labels, name)
+
+
+def _span(ms: int) -> str:
+    return exact_span(ms) if ms else "not at all"
+
+
+def target_names() -> dict[tuple[str, int], str]:
+    """Return the names of all channels and rotas, by kind and number."""
+    channels = {("channel", row.pk): row.name for row in Channel.objects.all()}
+    return channels | {("rota", row.pk): f"{row.name} (rota)" for row in Rota.objects.all()}
+
+
+def whom(
+    names: Mapping[tuple[str, int], str], channels: Iterable[int], rotas: Iterable[int]
+) -> str:
+    """Return the targets of a stage in words."""
+    keys = [("channel", number) for number in channels] + [("rota", number) for number in rotas]
+    return ", ".join(names.get(key, f"{key[0]} {key[1]}") for key in keys)

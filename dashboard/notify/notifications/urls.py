@@ -1,0 +1,50 @@
+"""Notifications: rules, channels, rotas, messages; A user's browsers, and the script that receives
+their notifications."""
+
+from django.urls import include, path
+
+from dashboard.notify.notifications import (
+    channel_views,
+    message_views,
+    push_views,
+    rota_views,
+    rule_views,
+)
+
+notifications = [
+    path("notifications/rules/", rule_views.rules, name="rules"),
+    path("notifications/rules/new/", rule_views.new_rule, name="new-rule"),
+    path("notifications/rules/<int:number>/", rule_views.rule, name="rule"),
+    path("notifications/rules/<int:number>/edit/", rule_views.edit_rule, name="edit-rule"),
+    path("notifications/rules/<int:number>/act/", rule_views.act_on_rule, name="act-on-rule"),
+    path("notifications/channels/", channel_views.channels, name="channels"),
+    path("notifications/channels/new/<slug:kind>/", channel_views.new_channel, name="new-channel"),
+    path("notifications/channels/<int:number>/", channel_views.edit_channel, name="edit-channel"),
+    path(
+        "notifications/channels/<int:number>/act/",
+        channel_views.act_on_channel,
+        name="act-on-channel",
+    ),
+    path("notifications/rotas/", rota_views.rotas, name="rotas"),
+    path("notifications/rotas/<int:number>/", rota_views.rota, name="rota"),
+    path("notifications/rotas/<int:number>/change/", rota_views.change_rota, name="change-rota"),
+    path("notifications/rotas/<int:number>/add/", rota_views.add_shift, name="add-shift"),
+    path("notifications/rotas/<int:number>/remove/", rota_views.remove_shift, name="remove-shift"),
+    path("notifications/messages/", message_views.message_list, name="messages"),
+    path("notifications/messages/messages.<str:form>", message_views.message_file, name="file"),
+    path("notifications/messages/<uuid:number>/", message_views.message, name="message"),
+    path("notifications/ack/<str:token>/", message_views.acknowledge_group, name="acknowledge"),
+]
+
+push = [
+    path("push.js", push_views.service_worker, name="worker"),
+    path("account/notifications/", push_views.browsers, name="browsers"),
+    path("account/notifications/mail/", push_views.change_mail, name="mail"),
+    path("account/notifications/remove/", push_views.remove, name="remove"),
+    path("account/notifications/test/", push_views.send_test, name="test"),
+]
+
+urlpatterns = [
+    path("", include((notifications, "notifications"))),
+    path("", include((push, "push"))),
+]

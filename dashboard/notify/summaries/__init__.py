@@ -1,0 +1,1 @@
+"""Summaries of weeks, months and years, and digests by mail."""

@@ -1,0 +1,242 @@
+"""The operation on summaries: what a period adds up to, and the one before it."""
+
+# Each operation takes the request, and says its parameters in its signature.
+# ruff: noqa: ARG001
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from ninja import Query, Schema
+from pydantic import Field
+
+from dashboard.core.api.problems import invalid
+from dashboard.core.api.router import READ, ApiRequest, OperationRouter, known_scenario
+from dashboard.core.api.schemas import NO_NUL
+from dashboard.notify.summaries import files
+from dashboard.notify.summaries.figures import FigureGroup, PeriodSummary
+from dashboard.notify.summaries.phrases import sentence
+from dashboard.notify.summaries.views import answered, form_of
+from dashboard.watch.annotations.models import MAX_KEY
+
+router = OperationRouter()
+
+MOST_SCENARIOS = 100
+DAY = Query("", max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="As 2026-11-22.")
+
+
+class FiguresOut(Schema):
+    """Figures of a time. Durations in ms, summed over assets; availability from 0 to 1; incidents:
+    incidents, of whatever scenario; null where there is no such figure, as there is none of a time
+    that was not observed. observed_ms: how much of the time was."""
+
+    observed: Literal["wholly", "partly", "not observed"]
+    observed_ms: int
+    good_ms: int | None
+    bad_ms: int | None
+    unconfirmed_ms: int | None
+    maintenance_ms: int | None
+    availability: float | None
+    target_percent: float | None
+    budget_ms: int | None
+    budget_left_ms: int | None
+    incidents: int | None
+    assets: int | None
+    acknowledged: int | None
+    acknowledged_mean_ms: int | None
+    acknowledged_p95_ms: int | None
+    cleared: int | None
+    cleared_mean_ms: int | None
+    cleared_p95_ms: int | None
+    flapping: int | None
+    false_alarms: int | None
+
+
+class GroupOut(Schema):
+    """Figures of a scenario, or of a label's value ("": of assets without it), of the period and of
+    the one before it."""
+
+    name: str
+    now: FiguresOut
+    before: FiguresOut
+
+
+class PeriodOut(Schema):
+    """The first and the last day of a period, and what it is."""
+
+    unit: str
+    first: str
+    last: str
+
+
+class SpanOut(Schema):
+    """The time that is counted, Unix ms."""
+
+    begin: int
+    end: int
+
+
+class DayOut(Schema):
+    """A day, and its time in bad states; null where nothing of it was observed."""
+
+    day: str
+    bad_ms: int | None
+    observed: Literal["wholly", "partly", "not observed"]
+
+
+class WorstOut(Schema):
+    """An asset with much time in bad states, ms; before: in the period before."""
+
+    scenario: str
+    asset: str
+    bad: int
+    unconfirmed: int
+    incidents: int
+    before: int
+
+
+class AttackOut(Schema):
+    """An incident. Times in Unix ms; within: how much of it lies in the period, ms."""
+
+    id: int
+    scenario: str
+    asset: str
+    label: str
+    worst: str
+    began_at: int
+    ended_at: int | None
+    acknowledged_at: int | None
+    acknowledged_by: str
+    within: int
+
+
+class OverrideOut(Schema):
+    """A state that somebody pinned. Times in Unix ms; until: as it was given; ended: when another
+    command ended it before that."""
+
+    at: int
+    scenario: str
+    asset: str
+    state: str
+    username: str
+    reason: str
+    until: int | None
+    ended: int | None
+
+
+class RunOut(Schema):
+    """A command for many assets."""
+
+    id: str
+    at: int
+    scenario: str
+    kind: str
+    state: str
+    username: str
+    reason: str
+    matched: int
+    applied: int
+
+
+class SummaryOut(Schema):
+    """What a period adds up to. running: whether it goes on; week: ms in bad states by weekday
+    (Monday first) and hour, null where nothing of it was observed; counting: the scenarios that
+    make up `now` and `before`; unobserved: what of the span was not observed; *_total: how many
+    there are of what is listed; empty: whether no asset was on the board; first_at: when the first
+    one ever was, raw_since: since when single changes are known, summed_to: how far the sums reach,
+    all in Unix ms or null."""
+
+    period: PeriodOut
+    zone: str
+    service: bool
+    label: str
+    span: SpanOut
+    span_before: SpanOut
+    running: bool
+    empty: bool
+    computed_at: int
+    raw_since: int | None
+    first_at: int | None
+    summed_to: int | None
+    counting: list[str]
+    unobserved: list[SpanOut]
+    sentence: str
+    now: FiguresOut
+    before: FiguresOut
+    scenarios: list[GroupOut]
+    labels: list[GroupOut]
+    labels_total: int
+    days: list[DayOut]
+    week: list[list[int | None]]
+    worst: list[WorstOut]
+    incidents: list[AttackOut]
+    incidents_total: int
+    overrides: list[OverrideOut]
+    overrides_total: int
+    runs: list[RunOut]
+    runs_total: int
+
+
+@router.operation("GET summary", SummaryOut, "read", *READ)
+def get_summary(
+    request: ApiRequest,
+    period: Literal["", "day", "week", "month", "quarter", "year", "dates"] = "",
+    date: str = DAY,
+    first: str = DAY,
+    last: str = DAY,
+    scenario: Annotated[
+        list[Annotated[str, Field(max_length=40, pattern=NO_NUL)]], Query(max_length=MOST_SCENARIOS)
+    ] = [],  # noqa: B006 - never changed
+    label: str = Query("", max_length=MAX_KEY, pattern=NO_NUL, description="A key to group by."),
+    hours: Literal["", "service"] = "",
+) -> Any:
+    """What a period adds up to: the one with the day `date`, or from `first` to `last`; by default
+    the last whole week."""
+    for name in scenario:
+        known_scenario(name)
+    form = form_of(request.GET)
+    if not form.is_valid():
+        field, told = next(iter(form.errors.items()))
+        raise invalid(field, str(told[0]))
+    return plain(answered(form))
+
+
+def plain(found: PeriodSummary) -> dict[str, Any]:
+    """Return a summary as JSON has it."""
+    period, span, before = found.question.period, found.span, found.before
+    return {
+        "period": {"unit": period.unit, "first": str(period.first), "last": str(period.last)},
+        "zone": found.zone,
+        "service": found.question.service,
+        "label": found.question.label,
+        "span": {"begin": span.begin, "end": span.end},
+        "span_before": {"begin": before.begin, "end": before.end},
+        "running": found.running,
+        "empty": found.empty,
+        "computed_at": found.computed_at,
+        "raw_since": found.raw_since,
+        "first_at": found.first_at,
+        "counting": found.counting,
+        "unobserved": [each._asdict() for each in found.unobserved],
+        "summed_to": found.summed_to,
+        "sentence": sentence(found),
+        "now": files.figures(found.whole.now),
+        "before": files.figures(found.whole.before),
+        "scenarios": [_group(each) for each in found.scenarios],
+        "labels": [_group(each) for each in found.labels],
+        "labels_total": found.labels_total,
+        "days": list(files.days(found)),
+        "week": found.week,
+        "worst": [each._asdict() for each in found.worst],
+        "incidents": [each._asdict() for each in found.incidents],
+        "incidents_total": found.incidents_total,
+        "overrides": [each._asdict() for each in found.overrides],
+        "overrides_total": found.overrides_total,
+        "runs": [each._asdict() for each in found.runs],
+        "runs_total": found.runs_total,
+    }
+
+
+def _group(group: FigureGroup) -> dict[str, Any]:
+    now, before = files.figures(group.now), files.figures(group.before)
+    return {"name": group.name, "now": now, "before": before}

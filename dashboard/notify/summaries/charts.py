@@ -1,0 +1,250 @@
+"""What a summary shows as pictures: calendar, week, timelines, bars. All have their figures in
+words too. Lengths within a picture are of its own units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+from itertools import groupby
+from math import ceil
+from typing import Any, NamedTuple
+
+from dashboard.core.common.times import MINUTE_MS, duration
+from dashboard.core.states.board_rows import asset_path
+from dashboard.notify.summaries.figures import ErrorBudget, HeatDay, LongIncident, PeriodSummary
+from dashboard.notify.summaries.phrases import NOT_OBSERVED, length
+from domain.history.periods import DAY, Span, containing
+
+LEVELS = 4
+"""Shades of bad time, besides that of none."""
+MOST_WEEKS_AS_ROWS = 6
+"""A calendar of more weeks has them beside each other."""
+MOST_TIMELINES = 12
+"""Most assets that have a timeline."""
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+WIDTH = 1_000
+"""Of a timeline, in units of its own."""
+
+
+class Cell(NamedTuple):
+    """A part of a calendar or of a week. level: 0 to LEVELS, -1 where nothing was observed; words:
+    the whole of it, for who points at it or hears it; text: what is in it; address: "" for none;
+    partly: whether a part of it was not observed."""
+
+    level: int
+    words: str
+    text: str = ""
+    address: str = ""
+    partly: bool = False
+
+    @property
+    def css(self) -> str:
+        """The classes of its colour and its hatching."""
+        return f"level-{self.level}{' partly' if self.partly else ''}"
+
+
+class Grid(NamedTuple):
+    """Rows of cells with their heads. wide: whether its cells are too small for text."""
+
+    heads: tuple[str, ...]
+    rows: list[tuple[str, list[Cell | None]]]
+    legend: list[tuple[int, str]]
+    wide: bool
+    hatched: bool
+
+
+def calendar(days: Sequence[HeatDay], query_of_day: Any) -> Grid | None:
+    """Return the days of a period as a calendar; None of a single day. query_of_day: returns the
+    address of a day's own summary."""
+    if len(days) < 2:
+        return None
+    most = max((each.bad or 0 for each in days), default=0)
+    weeks = [list(of_week) for _, of_week in groupby(days, key=lambda each: _monday(each.day))]
+    wide = len(weeks) > MOST_WEEKS_AS_ROWS
+    cells = [_days_of_week(week, most, query_of_day, wide=wide) for week in weeks]
+    titles = [_week_title(week[0].day) for week in weeks]
+    if wide:
+        columns = [[week[n] for week in cells] for n in range(7)]
+        heads = tuple(_month_head(week, n, weeks) for n, week in enumerate(weeks))
+        rows = list(zip(WEEKDAYS, columns, strict=True))
+    else:
+        heads, rows = WEEKDAYS, list(zip(titles, cells, strict=True))
+    hatched = any(each.bad is None or each.unobserved for each in days)
+    return Grid(heads, rows, _legend(most), wide, hatched)
+
+
+def week(found: PeriodSummary) -> Grid | None:
+    """Return the hours of a week, a row for each weekday of the period; None where nothing was bad,
+    and all was observed, and of a time to come."""
+    weekdays = sorted({each.day.weekday() for each in found.heat})
+    sums = [found.week[n] for n in weekdays]
+    unobserved = [found.week_unobserved[n] for n in weekdays]
+    most = max((ms or 0 for day in sums for ms in day), default=0)
+    hatched = any(ms is None for day in sums for ms in day) or any(map(any, unobserved))
+    if not found.span.ms or not (most or hatched):
+        return None
+    rows: list[tuple[str, list[Cell | None]]] = [
+        (name, [_hour_cell(name, *hour, most) for hour in zip(range(24), day, gone, strict=True)])
+        for name, day, gone in zip((WEEKDAYS[n] for n in weekdays), sums, unobserved, strict=True)
+    ]
+    heads = tuple(f"{hour:02d}" for hour in range(24))
+    return Grid(heads, rows, _legend(most), wide=True, hatched=hatched)
+
+
+def _hour_cell(weekday: str, hour: int, ms: int | None, unobserved: int, most: int) -> Cell:
+    name = f"{weekday} {hour:02d}:00 to {hour + 1:02d}:00"
+    if ms is None:
+        return Cell(-1, f"{name}: {NOT_OBSERVED}")
+    words = f"{name}: {_bad(ms)}{_without(unobserved)}"
+    return Cell(_level(ms, most), words, partly=bool(unobserved))
+
+
+def _bad(ms: int) -> str:
+    return f"{duration(ms) if ms else 'nothing'} in bad states"
+
+
+def _without(unobserved: int) -> str:
+    return f", {duration(unobserved)} {NOT_OBSERVED}" if unobserved else ""
+
+
+def _days_of_week(
+    week: Sequence[HeatDay], most: int, query_of_day: Any, *, wide: bool
+) -> list[Cell | None]:
+    cells: list[Cell | None] = [None] * 7
+    for each in week:
+        title = f"{each.day:%A} {each.day}"
+        text = "" if wide else str(each.day.day)
+        if each.bad is None:
+            cells[each.day.weekday()] = Cell(-1, f"{title}: {NOT_OBSERVED}", text)
+            continue
+        words = f"{title}: {_bad(each.bad)}{_without(each.unobserved)}"
+        cells[each.day.weekday()] = Cell(
+            _level(each.bad, most),
+            words,
+            text,
+            query_of_day(containing(DAY, each.day)),
+            partly=bool(each.unobserved),
+        )
+    return cells
+
+
+def _level(ms: int, most: int) -> int:
+    return ceil(LEVELS * ms / most) if ms else 0
+
+
+def _legend(most: int) -> list[tuple[int, str]]:
+    if not most:
+        return [(0, "nothing")]
+    steps = [(level, f"up to {duration(most * level // LEVELS)}") for level in range(1, LEVELS + 1)]
+    return [(0, "nothing"), *steps]
+
+
+def _monday(day: date) -> date:
+    return day - timedelta(days=day.weekday())
+
+
+def _week_title(day: date) -> str:
+    return f"Week {day.isocalendar().week}"
+
+
+def _month_head(week: Sequence[HeatDay], n: int, weeks: Sequence[Sequence[HeatDay]]) -> str:
+    """Return the name of the month that begins with a week, "" where none does."""
+    last = weeks[n - 1][-1].day.month if n else 0
+    return f"{week[-1].day:%b}" if week[-1].day.month != last else ""
+
+
+# ---- timelines ----------------------------------------------------------------------------------
+
+
+class IncidentBar(NamedTuple):
+    """An incident on a timeline."""
+
+    x: float
+    width: float
+    colour: str
+    words: str
+
+
+class ChartTimeline(NamedTuple):
+    """The incidents of an asset. ms: how much of them lies in the period."""
+
+    asset: str
+    url: str
+    ms: int
+    lasted: str
+    incidents: int
+    pieces: list[IncidentBar]
+
+
+def timelines(found: PeriodSummary, scenarios: Any) -> list[ChartTimeline]:
+    """Return the timelines of the assets with most time in incidents, at most MOST_TIMELINES."""
+    of_asset: dict[tuple[str, str], list[LongIncident]] = {}
+    for each in found.incidents:
+        of_asset.setdefault((each.scenario, each.asset), []).append(each)
+    rows = [
+        _timeline(incidents, found.span, scenarios[scenario])
+        for (scenario, _), incidents in of_asset.items()
+        if scenario in scenarios
+    ]
+    return sorted(rows, key=lambda row: (-row.ms, row.asset))[:MOST_TIMELINES]
+
+
+def _timeline(incidents: list[LongIncident], span: Span, scenario: Any) -> ChartTimeline:
+    first, ms = incidents[0], sum(each.within for each in incidents)
+    pieces = [_piece(each, span, scenario) for each in incidents]
+    url = asset_path(first.scenario, first.asset)
+    return ChartTimeline(first.asset, url, ms, length(ms), len(incidents), pieces)
+
+
+def _piece(incident: LongIncident, span: Span, scenario: Any) -> IncidentBar:
+    begin = max(incident.began_at, span.begin)
+    unit = WIDTH / max(1, span.ms)
+    spec = scenario.spec(incident.worst)
+    words = f"{spec.label}, {length(incident.within)}"
+    x = (begin - span.begin) * unit
+    return IncidentBar(round(x, 1), max(3.0, round(incident.within * unit, 1)), spec.colour, words)
+
+
+# ---- bars and lines -----------------------------------------------------------------------------
+
+
+def bar(budget: ErrorBudget | None) -> int | None:
+    """Return how much of an error budget is left as a bar has it, 0 to 100; None without one."""
+    if budget is None or budget.share is None:
+        return None
+    return round(100 * min(1.0, max(0.0, budget.share)))
+
+
+def plotted(found: PeriodSummary) -> dict[str, Any]:
+    """Return the charts that a script draws: minutes in bad states, by day and by hour; null where
+    nothing was observed."""
+    by_hour = [_sum(day[hour] for day in found.week) for hour in range(24)] if found.week else []
+    return {
+        "days": {
+            "labels": [str(each.day) for each in found.heat],
+            "minutes": [_minutes(each.bad) for each in found.heat],
+        },
+        "hours": {
+            "labels": [f"{hour:02d}:00" for hour in range(len(by_hour))],
+            "minutes": [_minutes(ms) for ms in by_hour],
+        },
+    }
+
+
+def _sum(parts: Iterable[int | None]) -> int | None:
+    """Return the sum of what was observed, None where nothing was."""
+    known = [ms for ms in parts if ms is not None]
+    return sum(known) if known else None
+
+
+def _minutes(ms: int | None) -> float | None:
+    return None if ms is None else round(ms / MINUTE_MS, 1)
+
+
+def gaps(found: PeriodSummary) -> list[tuple[float, float]]:
+    """Return where on a timeline nothing was observed, and how wide that is."""
+    unit = WIDTH / max(1, found.span.ms)
+    return [
+        (round((each.begin - found.span.begin) * unit, 1), round(each.ms * unit, 1))
+        for each in found.unobserved
+    ]

@@ -1,0 +1,388 @@
+"""Sums, incidents, spans and kept answers held against the changes of states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from itertools import groupby, islice
+from typing import Any, NamedTuple, cast
+from zoneinfo import ZoneInfo
+
+from django.db.models import Q, QuerySet
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.sql import STATEMENT
+from dashboard.core.states.models import CHANGE, CONFIRMED, Transition
+from dashboard.core.states.models import UNCONFIRMED as MARK_UNCONFIRMED
+from dashboard.core.states.queries import listed
+from dashboard.notify.summaries.figures import reporting_zone, service_slots, targets
+from dashboard.notify.summaries.ingestion import KINDS, Condition, Move, came_true, follow
+from dashboard.notify.summaries.models import Alarm, AssetDay, HourRow, Presence, TroubleSpan
+from dashboard.notify.summaries.raw_history import by_hour, observed_sums, sources_between
+from dashboard.notify.summaries.rollups import OF_ASSET
+from dashboard.notify.summaries.times import CLASSES, reaches
+from dashboard.watch.annotations.acknowledgements import StateChange as StateMove
+from dashboard.watch.incidents.ingestion import follow as follow_incidents
+from dashboard.watch.incidents.models import real
+from domain.history.periods import Hour, Span, begin_of, hours
+from domain.history.runs import Run, Step, Track
+from domain.history.sums import AssetSum, BadSpan, HourSum, Sources
+from domain.scenario import Scenario
+
+# ---- check ---------------------------------------------------------------------------------------
+# Sums compared with raw history: with the changes of states themselves, not with spans.
+
+
+class CheckedChange(NamedTuple):
+    """A change of an asset as it is kept. at: Unix ms; unconfirmed: the mark after it."""
+
+    asset: str
+    place: str
+    at: int
+    state: str
+    unconfirmed: bool | None
+    kind: str
+    previous: str
+
+
+class SumDifference(NamedTuple):
+    """A sum or a row that is not what raw history says. begin: of its hour, its day or its time,
+    Unix ms; asset: "" of sums by the hour; kept: None where there is no sum."""
+
+    scenario: str
+    begin: int
+    what: str
+    kept: Any
+    counted: Any
+    asset: str = ""
+
+
+class RawFigures(NamedTuple):
+    """What raw history says. incidents, false_alarms: when they began, and when they ended, Unix
+    ms."""
+
+    sources: Sources
+    incidents: list[int]
+    false_alarms: list[int]
+
+
+def differences(scenario: str, begin: int, end: int) -> Iterator[SumDifference]:
+    """Yield where the sums by the hour, and by asset and day, between two times (Unix ms) are not
+    what the changes of states say, by today's rule. Hours begin before changes that are kept are
+    not to be asked for; neither is an `end` after which hours are to be summed up again.
+    """
+    these = list(hours(begin, end, reporting_zone()))
+    if not these:
+        return
+    known = scenarios()[scenario]
+    whole = these[0].begin, these[-1].end
+    told = from_transitions(known, *whole)
+
+    def sources_of(*part: int) -> Sources:
+        return (told if part == whole else from_transitions(known, *part)).sources
+
+    slots = service_slots(targets().get(scenario))
+    by_hours, by_assets = observed_sums(scenario, these, slots, sources_of)
+    yield from _of_hours(scenario, by_hours, told)
+    yield from _of_days(scenario, these, by_assets)
+
+
+def _of_hours(scenario: str, sums: list[HourSum], told: RawFigures) -> Iterator[SumDifference]:
+    these = [each.hour for each in sums]
+    incidents, false_alarms = by_hour(these, told.incidents), by_hour(these, told.false_alarms)
+    rows = HourRow.objects.filter(
+        scenario=scenario, begin__gte=these[0].begin, begin__lt=these[-1].end
+    )
+    kept = {row.begin: row for row in rows}
+    for n, each in enumerate(sums):
+        row = kept.get(each.hour.begin)
+        counted = {name: getattr(each, name) for name in CLASSES}
+        counted |= {"incidents": incidents[n], "false_alarms": false_alarms[n]}
+        for name, number in counted.items():
+            known = None if row is None else getattr(row, name)
+            if known != number and (number or row is not None):
+                yield SumDifference(scenario, each.hour.begin, name, known, number)
+
+
+def _of_days(
+    scenario: str, these: Sequence[Hour], sums: Iterable[AssetSum]
+) -> Iterator[SumDifference]:
+    """Yield the differences of the days of which no hour is missing, and none is too much."""
+    zone = reporting_zone()
+    days = {day.toordinal(): begin_of(day, zone) for day in _whole_days(scenario, these, zone)}
+    rows = AssetDay.objects.filter(scenario=scenario, day__in=listed(days))
+    kept = {(day, asset): own for day, asset, *own in rows.values_list("day", "asset", *OF_ASSET)}
+    counted = {
+        (each.day.toordinal(), each.asset): (*each.whole, *each.service)
+        for each in sums
+        if each.day.toordinal() in days
+    }
+    nothing = (0,) * len(OF_ASSET)
+    for day, asset in sorted(kept.keys() | counted.keys()):
+        numbers = counted.get((day, asset), nothing)
+        known = kept.get((day, asset), (None,) * len(OF_ASSET))
+        for name, one, other in zip(OF_ASSET, known, numbers, strict=True):
+            if one != other and (other or one is not None):
+                yield SumDifference(scenario, days[day], name, one, other, asset)
+
+
+def _whole_days(scenario: str, these: Sequence[Hour], zone: ZoneInfo) -> set[date]:
+    """Return the days of hours whose sums by asset are of no other hours: the last one may be
+    summed up further than these hours are."""
+    days = {hour.day for hour in these}
+    first, last, end = these[0], these[-1].day, these[-1].end
+    if first.begin != begin_of(first.day, zone):
+        days.discard(first.day)
+    reach = reaches([scenario]).get(scenario)
+    is_whole = end == begin_of(last + timedelta(days=1), zone)
+    return days if is_whole or (reach and reach.days == end) else days - {last}
+
+
+def from_transitions(scenario: Scenario, begin: int, end: int) -> RawFigures:
+    """Return what the changes of states say between two times, Unix ms: what was on the board, bad
+    or unconfirmed, which incidents began, and which alarms ended without the state that was
+    pending.
+
+    Maintenance and what was pending are as recorded: the changes do not tell of it. Before its
+    first change that is kept, an asset was what its spans and incidents say.
+    """
+    history = _History()
+    alarms = _alarms(scenario.name, begin, end)
+    for asset, changes in histories(scenario.name, end):
+        history.add(scenario, asset, changes, end)
+        history.judge(scenario, changes, alarms.pop(asset, []))
+    for own in alarms.values():
+        history.judge(scenario, [], own)
+    planned = sources_between(scenario.name, begin, end)
+    history.add_older(scenario.name, begin, end)
+    there = history.on_board
+    sources = replace(
+        planned,
+        present=sum(low < begin and (high is None or high >= begin) for low, high in there),
+        came=[low for low, _ in there if begin <= low < end],
+        went=[high for _, high in there if high is not None and begin <= high < end],
+        troubles=history.troubles,
+    )
+    incidents = [at for at in history.incidents if begin <= at < end]
+    return RawFigures(sources, incidents, history.false_alarms)
+
+
+@dataclass
+class _History:
+    """What raw history says. first: by asset the time of its first change that is kept."""
+
+    first: dict[str, int] = field(default_factory=dict)
+    on_board: list[tuple[int, int | None]] = field(default_factory=list)
+    troubles: list[BadSpan] = field(default_factory=list)
+    incidents: list[int] = field(default_factory=list)
+    false_alarms: list[int] = field(default_factory=list)
+
+    def add(self, scenario: Scenario, asset: str, changes: list[CheckedChange], end: int) -> None:
+        """Add the changes of an asset, of which there is one at least, up to `end` (Unix ms)."""
+        on_board, trouble = _runs(scenario, changes)
+        self.first[asset] = changes[0].at
+        self.on_board += ((run.begin, run.end) for run in on_board)
+        self.troubles += (
+            BadSpan(asset, run.begin, _end(run.end, end), run.key == UNCONFIRMED) for run in trouble
+        )
+        self.incidents += _incident_begins(scenario, changes)
+
+    def judge(self, scenario: Scenario, changes: list[CheckedChange], alarms: list[Alarm]) -> None:
+        """Add those of an asset's alarms that the state after them did not bear out."""
+        for alarm in alarms:
+            states = [each.state for each in changes if each.place <= alarm.end_place]
+            came = came_true(scenario, states[-1], alarm.state) if states else alarm.came_true
+            if not came and alarm.end is not None:
+                self.false_alarms.append(alarm.end)
+
+    def add_older(self, scenario: str, begin: int, end: int) -> None:
+        """Add what is recorded of the time before the changes that are kept."""
+        overlap = Q(end=None) | Q(end__gt=begin)
+        there = Presence.objects.filter(overlap, scenario=scenario, begin__lt=end)
+        for asset, low, high in there.values_list("asset", "begin", "end"):
+            first = self.first.get(asset)
+            if first is None or low < first:
+                self.on_board.append((low, high if first is None else min(first, _end(high, end))))
+        troubles = TroubleSpan.objects.filter(overlap, scenario=scenario, begin__lt=end)
+        for asset, low, high, unconfirmed in troubles.values_list(
+            "asset", "begin", "end", "unconfirmed"
+        ):
+            until = min(_end(high, end), self.first.get(asset, end))
+            if low < until:
+                self.troubles.append(BadSpan(asset, low, until, unconfirmed))
+        incidents = real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
+        for asset, at in incidents.values_list("asset", "began_at"):
+            if at < self.first.get(asset, end):
+                self.incidents.append(at)
+
+
+def _alarms(scenario: str, begin: int, end: int) -> dict[str, list[Alarm]]:
+    """Return the alarms that ended between two times, by asset."""
+    alarms: dict[str, list[Alarm]] = {}
+    for row in Alarm.objects.filter(scenario=scenario, end__gte=begin, end__lt=end):
+        alarms.setdefault(row.asset, []).append(row)
+    return alarms
+
+
+def _incident_begins(scenario: Scenario, changes: list[CheckedChange]) -> list[int]:
+    """Return when unbroken times outside good states began, those without a length aside. The first
+    one goes back beyond what is kept, if the state before it was not good either."""
+    track = Track()
+    for each in changes:
+        bad = bool(each.state) and not scenario.is_good(each.state)
+        track.take(Step(each.place, each.at, bad or None))
+    first = changes[0]
+    older = first.kind != CHANGE or (first.previous and not scenario.is_good(first.previous))
+    return [
+        run.begin
+        for run in track.runs.values()
+        if run.begin != run.end and not (older and run.place == first.place)
+    ]
+
+
+def _end(at: int | None, end: int) -> int:
+    return end if at is None else at
+
+
+BAD, UNCONFIRMED = "bad", "unconfirmed"
+
+
+def histories(scenario: str, end: int | None = None) -> Iterator[tuple[str, list[CheckedChange]]]:
+    """Yield the changes of each asset, those before a time if there is one, in order."""
+    rows = Transition.objects.filter(scenario=scenario).order_by("asset", "place")
+    if end is not None:
+        rows = rows.filter(at__lt=end)
+    changes = map(
+        CheckedChange._make, rows.values_list(*CheckedChange._fields).iterator(chunk_size=20_000)
+    )
+    for asset, steps in groupby(changes, key=lambda change: change.asset):
+        yield asset, list(steps)
+
+
+def _runs(scenario: Scenario, changes: list[CheckedChange]) -> tuple[list[Run], list[Run]]:
+    """Return when an asset was on the board, and when it was bad or unconfirmed."""
+    on_board, trouble = Track(), Track()
+    for _, place, at, state, unconfirmed, _, _ in changes:
+        kind = UNCONFIRMED if unconfirmed else None if scenario.is_good(state) else BAD
+        on_board.take(Step(place, at, bool(state) or None))
+        trouble.take(Step(place, at, kind if state else None))
+    return list(on_board.runs.values()), list(trouble.runs.values())
+
+
+# ---- span check ----------------------------------------------------------------------------------
+# Incidents and spans compared with the changes of states that they are made of.
+
+PRESENCE, TROUBLE, _ = KINDS
+RUN = ("begin", "end", "end_place")
+INCIDENT = ("began_at", "ended_at", "state", "worst", "changes")
+Row = tuple[Any, ...]
+Rows = dict[str, Row]
+"""By place. The first field of a row is when it begins, Unix ms, the second when it ends."""
+
+
+class Kept(NamedTuple):
+    """A kind of rows. fields: that are compared."""
+
+    what: str
+    rows: QuerySet[Any]
+    fields: tuple[str, ...]
+
+
+def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
+    """Yield where incidents and spans that began in a time are not what the changes make, by
+    today's rule. Of an asset is compared what began with its first change that is kept, or later.
+    """
+    kinds = (
+        Kept("incident", real(), INCIDENT),
+        Kept("time on the board", Presence.objects.all(), RUN),
+        Kept("time of trouble", TroubleSpan.objects.all(), (*RUN, "state", "unconfirmed")),
+    )
+    changes = histories(scenario.name)
+    while portion := dict(islice(changes, STATEMENT)):
+        made = {asset: _made(scenario, own) for asset, own in portion.items()}
+        for number, kind in enumerate(kinds):
+            known = _known(kind, scenario.name, portion)
+            for asset, own in portion.items():
+                pair = made[asset][number], known.get(asset, {})
+                yield from _compared(scenario.name, asset, kind, own[0].place, pair, span)
+
+
+def _known(kind: Kept, scenario: str, assets: Iterable[str]) -> dict[str, Rows]:
+    """Return the kept rows of assets."""
+    by_asset: dict[str, Rows] = {}
+    rows = kind.rows.filter(scenario=scenario, asset__in=listed(list(assets)))
+    for asset, place, *own in rows.values_list("asset", "place", *kind.fields):
+        by_asset.setdefault(asset, {})[place] = tuple(own)
+    return by_asset
+
+
+def _compared(
+    scenario: str, asset: str, kind: Kept, first: str, pair: tuple[Rows, Rows], span: Span
+) -> Iterator[SumDifference]:
+    """Yield the differences of one asset's rows of a kind. pair: counted and kept ones."""
+    counted, kept = pair
+    for place in sorted(counted.keys() | {each for each in kept if each >= first}):
+        one, other = counted.get(place), kept.get(place)
+        begin = (other or one or (0,))[0]
+        if one == other or not span.begin <= begin < span.end:
+            continue
+        if one is None or other is None:
+            told = ("none", "one") if other is None else ("one", "none")
+            yield SumDifference(scenario, begin, kind.what, *told, asset)
+            continue
+        for name, expected, found in zip(kind.fields, one, other, strict=True):
+            if expected != found:
+                what = f"{kind.what}, {name}"
+                yield SumDifference(scenario, begin, what, found, expected, asset)
+
+
+# ---- what changes make --------------------------------------------------------------------------
+
+
+def _made(scenario: Scenario, changes: list[CheckedChange]) -> tuple[Rows, Rows, Rows]:
+    """Return the incidents, times on the board and times of trouble that an asset's changes make,
+    those aside that began before the first of them."""
+    first = changes[0]
+    moves = [
+        Move(each.place, each.at, Condition(each.state, bool(each.unconfirmed)), anew=False)
+        for each in changes
+    ]
+    there = {
+        place: (run.begin, run.end, run.end_place)
+        for place, run in follow(PRESENCE, scenario, (), moves).runs.items()
+    }
+    trouble = {
+        place: (run.begin, run.end, run.end_place, *_kind_of(run))
+        for place, run in follow(TROUBLE, scenario, (), moves).runs.items()
+    }
+    if first.previous:
+        there.pop(first.place, None)
+    if first.kind not in (CHANGE, MARK_UNCONFIRMED, CONFIRMED):
+        trouble.pop(first.place, None)
+    return _incidents(scenario, changes), there, trouble
+
+
+def _kind_of(run: Run) -> tuple[str, bool]:
+    """Return state and mark of a time of trouble."""
+    state, unconfirmed = cast("tuple[str, bool]", run.key)
+    return state, unconfirmed
+
+
+def _incidents(scenario: Scenario, changes: list[CheckedChange]) -> Rows:
+    """Return the incidents of an asset."""
+    moves = [
+        StateMove(scenario.name, each.asset, each.place, each.at, each.state, each.previous)
+        for each in changes
+        if each.kind == CHANGE
+    ]
+    if not moves:
+        return {}
+    incidents = {
+        each.place: (each.began_at, each.ended_at, each.state, each.worst, each.changes)
+        for each in follow_incidents(scenario, [], moves)[0]
+        if each.began_at != each.ended_at
+    }
+    if moves[0].previous and not scenario.is_good(moves[0].previous):
+        incidents.pop(moves[0].place, None)
+    return incidents

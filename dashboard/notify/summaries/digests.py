@@ -1,0 +1,347 @@
+"""Digests: when they are due, what they say, and how they get into the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, time, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from dashboard.core.common.access import lapsed
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import HOUR_MS, duration, utc_minute
+from dashboard.core.states.board_rows import asset_path
+from dashboard.notify.notifications.outbox import MessageDraft, put, targets_of_user
+from dashboard.notify.summaries.calculation import summary
+from dashboard.notify.summaries.digest_views import headers_of, url_of
+from dashboard.notify.summaries.figures import (
+    Figures,
+    PeriodSummary,
+    Question,
+    WorstAsset,
+    reporting_zone,
+)
+from dashboard.notify.summaries.models import EVERY, Issue, Subscription
+from dashboard.notify.summaries.phrases import (
+    NOT_OBSERVED,
+    bad_states_of,
+    count,
+    observed,
+    percent,
+    period_title,
+    why_unobserved,
+)
+from domain.history.periods import WEEK, Period, containing, day_of
+
+# ---- schedule ------------------------------------------------------------------------------------
+# When digests are due. Pure: times come in, in Unix ms.
+
+
+class DigestPlan(NamedTuple):
+    """When somebody wants a digest. every: day or week; weekday: Monday 0, of a weekly one; hour:
+    of the zone."""
+
+    every: str
+    weekday: int
+    hour: int
+
+
+def due_at(period: Period, plan: DigestPlan, zone: ZoneInfo) -> int:
+    """Return when the digest of a period is due: the first such hour after its end, Unix ms."""
+    day = period.after + timedelta(days=plan.weekday if plan.every == WEEK else 0)
+    return int(datetime.combine(day, time(plan.hour), zone).timestamp() * 1000)
+
+
+def newest_due(plan: DigestPlan, zone: ZoneInfo, now: int) -> Period:
+    """Return the newest period whose digest is due at `now`."""
+    period = containing(plan.every, day_of(now, zone)).before
+    while due_at(period, plan, zone) > now:
+        period = period.before
+    return period
+
+
+def between(period: Period, last: Period | None) -> int:
+    """Return how many periods lie between two that follow each other in time; 0 without one."""
+    return 0 if last is None else max(0, (period.first - last.after).days // period.days)
+
+
+# ---- content -------------------------------------------------------------------------------------
+# What a digest says: a sentence, what changed, and the assets that lost most time.
+
+MOST = 20
+"""Most assets that a digest lists."""
+
+
+class DigestDelay(NamedTuple):
+    """Why a digest comes late. due: when it was, Unix ms; missed: how many before it were not sent
+    at all."""
+
+    due: int
+    missed: int
+
+    def words(self) -> str:
+        """Return it in a sentence or two."""
+        when = utc_minute(self.due)
+        text = f"This mail is late: it was due at {when}, and nothing was sent then."
+        if self.missed:
+            text += f" {count(self.missed, 'digest')} before it {_was(self.missed)} left out."
+        return text
+
+
+class DigestAsset(NamedTuple):
+    """An asset that lost time. lost, before: in words."""
+
+    asset: str
+    url: str
+    lost: str
+    incidents: int
+    before: str
+
+
+class FigureChange(NamedTuple):
+    """A figure, in this period and in the one before it."""
+
+    name: str
+    now: str
+    before: str
+
+
+class Content(NamedTuple):
+    """What a digest says."""
+
+    subject: str
+    sentence: str
+    late: str
+    changes: list[FigureChange]
+    rows: list[DigestAsset]
+    more: int
+    summary_url: str
+    unsubscribe_url: str
+    every: str
+
+    def text(self) -> str:
+        """Return it as plain text."""
+        return "\n".join(_lines(self)) + "\n"
+
+    def html(self) -> str:
+        """Return it as HTML that a mail program shows."""
+        return render_to_string("digests/mail.html", self._asdict())
+
+
+def content_of(
+    found: PeriodSummary,
+    title: str,
+    every: str,
+    unsubscribe_url: str,
+    late: DigestDelay | None = None,
+) -> Content:
+    """Return the digest of a summary of one scenario. title: the scenario's; every: in words."""
+    period = found.question.period
+    worst = sorted((each for each in found.worst if each.bad), key=lambda each: -each.bad)
+    name = f"{title}, {period_title(period)}"
+    return Content(
+        f"{name}: {_short(found)}",
+        f"{name}: {sentence(found)}",
+        late.words() if late else "",
+        list(_changes(found.whole.now, found.whole.before)),
+        [_row(each, found.whole.before) for each in worst[:MOST]],
+        max(0, found.whole.now.assets - MOST) if len(worst) > MOST else 0,
+        summary_url(found.question.scenarios[0], period),
+        unsubscribe_url,
+        every,
+    )
+
+
+def summary_url(scenario: str, period: Period) -> str:
+    """Return the address of the page with the same figures."""
+    query = urlencode({"period": period.unit, "date": period.first.isoformat(),
+                       "scenario": scenario})  # fmt: skip
+    return f"{settings.TALLYBOARD.own_url}{reverse('summaries:summary')}?{query}"
+
+
+def sentence(found: PeriodSummary) -> str:
+    """Return how the time went, in a sentence."""
+    now, before = found.whole.now, found.whole.before
+    if not now.observed.seen:
+        return f"{NOT_OBSERVED}: {why_unobserved(found)}."
+    part = "" if now.observed.complete else f" {observed(now.observed)} were observed."
+    if found.empty:
+        return f"no asset was on the board.{part}"
+    words = f"{count(now.incidents, 'incident')} on {count(now.assets, 'asset')}"
+    words += f", {duration(now.times.bad)} in bad states{_named(found)}{_trend(now, before)}"
+    return f"{words}; available {percent(now.times.availability)}.{part}"
+
+
+def _named(found: PeriodSummary) -> str:
+    states = bad_states_of(found)
+    return f" ({states})" if states else ""
+
+
+def _trend(now: Figures, before: Figures) -> str:
+    """Return how the time in bad states differs from the one before."""
+    difference = now.times.bad - before.times.bad
+    if not before.observed.seen or not before.times.present:
+        return ", with nothing before to compare with"
+    if not difference:
+        return ", as much as before"
+    return f", {duration(abs(difference))} {'more' if difference > 0 else 'less'} than before"
+
+
+def _short(found: PeriodSummary) -> str:
+    incidents = found.whole.now.incidents
+    if not found.whole.now.observed.seen:
+        return NOT_OBSERVED
+    if found.empty:
+        return "no asset on the board"
+    available = percent(found.whole.now.times.availability)
+    return f"{count(incidents, 'incident')}, available {available}"
+
+
+def _row(each: WorstAsset, last: Figures) -> DigestAsset:
+    address = f"{settings.TALLYBOARD.own_url}{asset_path(each.scenario, each.asset)}"
+    before = duration(each.before) if each.before else "none"
+    if not last.observed.seen:
+        before = NOT_OBSERVED
+    return DigestAsset(each.asset, address, duration(each.bad), each.incidents, before)
+
+
+def _changes(now: Figures, before: Figures) -> Iterator[FigureChange]:
+    """Yield the figures that a digest compares; those of a time that was not observed say so."""
+    names = ("Observed", "Incidents", "Assets with incidents", "Time in bad states",
+             "Availability", "Time unconfirmed", "False alarms")  # fmt: skip
+    for name, *both in zip(names, _figures(now), _figures(before), strict=True):
+        yield FigureChange(name, *both)
+
+
+def _figures(of: Figures) -> tuple[str, ...]:
+    figures = (
+        observed(of.observed),
+        f"{of.incidents:,}",
+        f"{of.assets:,}",
+        duration(of.times.bad),
+        percent(of.times.availability),
+        duration(of.times.unconfirmed),
+        f"{of.false_alarms:,}",
+    )
+    return figures if of.observed.seen else (NOT_OBSERVED,) * len(figures)
+
+
+def _was(n: int) -> str:
+    return "was" if n == 1 else "were"
+
+
+def _lines(content: Content) -> Iterator[str]:
+    yield content.sentence
+    if content.late:
+        yield from ("", content.late)
+    if content.rows:
+        yield from ("", "Assets by time in bad states", "")
+        yield from _columns(
+            ("asset", "lost", "incidents", "the time before"),
+            [(row.asset, row.lost, f"{row.incidents:,}", row.before) for row in content.rows],
+        )
+    if content.more:
+        yield f"... and {content.more:,} more"
+    yield from ("", "What changed", "")
+    yield from _columns(("", "now", "the time before"), content.changes)
+    yield from ("", f"All figures: {content.summary_url}")
+    yield from ("", f"You get this {content.every}. To end it: {content.unsubscribe_url}")
+
+
+def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield lines in which columns stand below each other."""
+    table = [head, *rows]
+    widths = [max(len(row[n]) for row in table) for n in range(len(head))]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+# ---- digests -------------------------------------------------------------------------------------
+# Digests of which it is time, into the outbox: each once, a missed one late. Times in Unix ms.
+
+log = structlog.get_logger(__name__)
+
+LATE_MS = HOUR_MS
+"""A digest that is sent this long after it was due says so."""
+
+
+def send_due(now: int) -> int:
+    """Put what is due at `now` into the outbox. Returns how many digests. What fails hinders no
+    other. Raises ExceptionGroup of all that failed."""
+    sent, failures = 0, []
+    known = Subscription.objects.filter(scenario__in=scenarios())
+    for subscription in known.select_related("user"):
+        try:
+            sent += send_newest(subscription, now)
+        except Exception as error:
+            log.exception("a digest was not sent", subscription=subscription.pk)
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup("digests were not sent", failures)
+    return sent
+
+
+def send_newest(subscription: Subscription, now: int) -> bool:
+    """Put the newest digest that is due into the outbox, unless it is there, or was due before the
+    subscription. Returns whether it did."""
+    plan = plan_of(subscription)
+    zone = reporting_zone()
+    period = newest_due(plan, zone, now)
+    due = due_at(period, plan, zone)
+    if due < subscription.since or _issues(subscription).filter(first__gte=period.first).exists():
+        return False
+    user = subscription.user
+    targets = targets_of_user(user, ["mail"])
+    if not targets or lapsed(user.pk, user.username, "read"):
+        return False
+    late = max(0, now - due)
+    content = _content(subscription, period, _lateness(subscription, period, due, late))
+    draft = MessageDraft("digest", content.subject, content.text(), subscription.scenario, content.html(),
+                  headers_of(subscription), why=f"digest, {EVERY[plan.every]}")  # fmt: skip
+    with transaction.atomic():
+        _, new = Issue.objects.get_or_create(
+            subscription=subscription,
+            every=plan.every,
+            first=period.first,
+            defaults={"at": now, "late": late},
+        )
+        if new:
+            key = f"digest:{subscription.pk}:{plan.every}:{period.first}"
+            put(targets[0], draft, now, dedupe=key)
+    return new
+
+
+def plan_of(subscription: Subscription) -> DigestPlan:
+    """Return when a subscription is due."""
+    return DigestPlan(subscription.every, subscription.weekday, subscription.hour)
+
+
+def _issues(subscription: Subscription) -> QuerySet[Issue]:
+    return subscription.issues.filter(every=subscription.every)
+
+
+def _lateness(
+    subscription: Subscription, period: Period, due: int, late: int
+) -> DigestDelay | None:
+    """Return why a digest comes late; None for one in time."""
+    if late < LATE_MS:
+        return None
+    last = _issues(subscription).order_by("-first").first()
+    before = containing(subscription.every, last.first) if last else None
+    return DigestDelay(due, between(period, before))
+
+
+def _content(subscription: Subscription, period: Period, late: DigestDelay | None) -> Content:
+    found = summary(Question((subscription.scenario,), period))
+    title = scenarios()[subscription.scenario].title
+    every = EVERY[subscription.every]
+    return content_of(found, title, every, url_of(subscription), late)

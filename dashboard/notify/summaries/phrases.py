@@ -1,0 +1,271 @@
+"""Figures of a summary in words, and what has changed since the period before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from math import floor
+from typing import Literal, NamedTuple
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import duration, utc_minute
+from dashboard.notify.summaries.figures import Figures, Observed, PeriodSummary
+from dashboard.notify.summaries.raw_history import first_record, ms_within, unobserved
+from domain.history.periods import DATES, DAY, Period, Span
+from domain.scenario import Scenario
+
+NOTHING = "–"
+"""What is shown where there is no such figure."""
+NOT_OBSERVED = "not observed"
+"""What is shown where nothing was observed that there could be a figure of."""
+
+Verdict = Literal["better", "worse", "same"]
+
+
+class FigureTrend(NamedTuple):
+    """How a figure differs from the period before. verdict: "" where neither is better."""
+
+    words: str
+    arrow: str = ""
+    verdict: str = ""
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a percentage, `99.512 %`, never rounded up to the whole."""
+    if share is None:
+        return NOTHING
+    return f"{floor(share * 100_000 + 1e-6) / 1_000:.3f}".rstrip("0").rstrip(".") + " %"
+
+
+def whole_percent(share: float) -> str:
+    """Return a share as a whole percentage, `49 %`, below 0 too."""
+    return f"{share * 100:.0f} %".replace("-", "−")
+
+
+def points(difference: float) -> str:
+    """Return a difference of shares in percentage points: `0.41 points`."""
+    text = f"{abs(difference) * 100:.3f}".rstrip("0").rstrip(".") or "0"
+    return f"{text} point{'' if text == '1' else 's'}"
+
+
+def target(value: float) -> str:
+    """Return a target in percent: `99.5 %`."""
+    return f"{value:g} %"
+
+
+def length(ms: int | None) -> str:
+    """Return a duration, with its sign where it is below 0."""
+    if ms is None:
+        return NOTHING
+    return f"−{duration(-ms)}" if ms < 0 else duration(ms)
+
+
+def count(n: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: `1 incident`, `1,204 incidents`."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def period_title(period: Period) -> str:
+    """Return a period's name: `2026-01-31`, `2026-01-31 to 2026-02-02`, `Week 5 of 2026`."""
+    if period.unit not in (DAY, DATES):
+        return period.title
+    return str(period.first) if period.days == 1 else days_in_words(period)
+
+
+def days_in_words(period: Period) -> str:
+    """Return the days of a period, `2026-11-16 to 2026-11-22`; of a day its weekday too."""
+    if period.days == 1:
+        return f"{period.first:%A} {period.first}"
+    return f"{period.first} to {period.last}"
+
+
+def gap_note(names: Collection[str], begin: int | None, end: int | None, now: int) -> str:
+    """Return what of the time of a list was not observed, as a sentence; "" where nothing is to be
+    said. names: of scenarios; times in Unix ms, None where the list is open."""
+    firsts = {name: first_record(name) for name in names}
+    first = min((at for at in firsts.values() if at is not None), default=now)
+    since, until = first if begin is None else begin, now if end is None else end
+    gone = ms_within(unobserved(firsts, Span(since, min(until, now))), since, now)
+    gone += max(0, until - max(since, now))
+    if gone <= 0:
+        return ""
+    if gone >= until - since:
+        return "Nothing of this time was observed."
+    return f"Of this time, {duration(gone)} were not observed."
+
+
+def bad_states(scenario: Scenario) -> str:
+    """Return the labels of a scenario's bad states, `Under attack or Suspicious`; "" of one that
+    has none."""
+    labels = [spec.label for spec in scenario.states if not scenario.is_good(spec.name)]
+    return " or ".join(filter(None, (", ".join(labels[:-1]), *labels[-1:])))
+
+
+def bad_states_of(found: PeriodSummary) -> str:
+    """Return the bad states of a summary's scenarios, each with its title where they are more."""
+    words = {name: bad_states(scenarios()[name]) for name in found.counting}
+    if len(words) == 1:
+        return next(iter(words.values()))
+    return "; ".join(f"{scenarios()[name].title}: {text}" for name, text in words.items() if text)
+
+
+def observed(own: Observed) -> str:
+    """Return how much of a time was observed: `7 d 00 h`, `12 m 00 s of 3 d 01 h`."""
+    if not own.seen:
+        return NOT_OBSERVED
+    return duration(own.ms) if own.complete else f"{duration(own.ms)} of {duration(own.whole)}"
+
+
+# ---- differences --------------------------------------------------------------------------------
+
+
+def changed(
+    now: float | None,
+    before: float | None,
+    text: Callable[[float], str],
+    *,
+    less_is: str = "better",
+) -> FigureTrend | None:
+    """Return how a figure differs; None where one of both is missing. text: of a difference without
+    its sign, which may be "" for nothing worth a word; less_is: "better", "worse", or "" for
+    neither."""
+    if now is None or before is None:
+        return None
+    difference = now - before
+    words = text(abs(difference)) if difference else ""
+    if not words:
+        return FigureTrend("as before")
+    verdicts = {"better": ("better", "worse"), "worse": ("worse", "better"), "": ("", "")}
+    less, more = verdicts[less_is]
+    if difference < 0:
+        return FigureTrend(f"{words} less", "arrow-down", less)
+    return FigureTrend(f"{words} more", "arrow-up", more)
+
+
+def of_number(difference: float) -> str:
+    """Return a difference of counts."""
+    return f"{difference:,.0f}"
+
+
+def of_time(difference: float) -> str:
+    """Return a difference of durations, ms; nothing below a second."""
+    return duration(int(difference)) if difference >= 1_000 else ""
+
+
+def of_share(difference: float) -> str:
+    """Return a difference of shares; nothing where it does not show."""
+    return points(difference) if difference >= 5e-6 else ""
+
+
+# ---- the sentence -------------------------------------------------------------------------------
+
+
+def sentence(found: PeriodSummary) -> str:
+    """Return how the period went, in plain words."""
+    now, before = found.whole.now, found.whole.before
+    if not now.observed.seen:
+        return " ".join((f"Not observed: {why_unobserved(found)}.", *_targets(found)))
+    if found.empty:
+        return f"No asset was on the board in this time.{_part_observed(found)}"
+    parts = (
+        _incidents(found),
+        _available(now, before, before_name(found)) + _part_observed(found),
+        *_targets(found),
+    )
+    return " ".join(parts)
+
+
+def why_unobserved(found: PeriodSummary) -> str:
+    """Return why nothing of a summary's time was observed."""
+    if found.first_at is None:
+        titles = " or ".join(scenarios()[name].title for name in found.counting)
+        return f"no asset of {titles} was ever on the board"
+    if not found.span.ms:
+        return "this time has not begun"
+    if found.span.end <= found.first_at:
+        return f"the first record is of {utc_minute(found.first_at)}"
+    return "nothing was heard of the job"
+
+
+def _part_observed(found: PeriodSummary) -> str:
+    """Return how much was observed, where that is not all, as a sentence that follows another."""
+    own = found.whole.now.observed
+    return "" if own.complete else f" {observed(own)} were observed."
+
+
+def before_name(found: PeriodSummary) -> str:
+    """Return what the period before is called: `the week before`."""
+    unit = found.question.period.unit
+    if unit == DATES:
+        name = count(found.question.period.days, "day")
+        name = f"the {name} before"
+    else:
+        name = f"the {unit} before"
+    return f"{name}, up to the same time" if found.running and unit != DAY else name
+
+
+def _available(now: Figures, before: Figures, name: str) -> str:
+    share, last = now.times.availability, before.times.availability
+    if share is None:
+        return "No asset had a confirmed state in this time."
+    words = f"Assets were in a good state for {percent(share)} of the time"
+    if last is None:
+        return f"{words}; there is nothing of {name.partition(',')[0]} to compare with."
+    if abs(share - last) < 5e-6:
+        return f"{words}, as in {name}."
+    verdict = "better" if share > last else "worse"
+    return f"{words}, {points(share - last)} {verdict} than {name}."
+
+
+def _incidents(found: PeriodSummary) -> str:
+    now, before = found.whole.now, found.whole.before
+    if not now.incidents:
+        then = before_name(found)
+        after = f", after {before.incidents:,} {then}" if before.incidents else ""
+        return f"There was no incident{after}."
+    words = f"There {'was' if now.incidents == 1 else 'were'} {count(now.incidents, 'incident')}"
+    words = f"{words} on {count(now.assets, 'asset')}{_by_scenario(found)}"
+    if not before.times.present:
+        return f"{words}."
+    difference = now.incidents - before.incidents
+    if not difference:
+        return f"{words}, as many as {before_name(found)}."
+    more = f"{abs(difference):,} {'more' if difference > 0 else 'fewer'}"
+    return f"{words}, {more} than {before_name(found)}."
+
+
+def _by_scenario(found: PeriodSummary) -> str:
+    """Return how many incidents each scenario had, where they are more than one."""
+    if len(found.counted) < 2:
+        return ""
+    parts = (
+        f"{each.title} {f'{each.now.incidents:,}' if each.now.observed.seen else NOT_OBSERVED}"
+        for each in found.counted
+    )
+    return f" ({', '.join(parts)})"
+
+
+def _targets(found: PeriodSummary) -> list[str]:
+    """Return whether the target is met; of scenarios with different ones, each by itself."""
+    if found.whole.now.budget:
+        return [_target("The target", found.whole.now)]
+    own = [each for each in found.counted if each.now.budget]
+    return [_target(f"{each.title}: the target", each.now) for each in own]
+
+
+def _target(name: str, of: Figures) -> str:
+    budget, own = of.budget, of.observed
+    if budget is None:
+        return ""
+    name = f"{name} of {target(budget.target)} is"
+    if not own.seen:
+        return f"{name} not judged, as nothing was observed."
+    if of.times.availability is None:
+        return f"{name} not judged, as no asset had a confirmed state."
+    over = "" if own.complete else f" in the {duration(own.ms)} that were observed"
+    if budget.left < 0:
+        return (
+            f"{name} missed{over}: {duration(-budget.left)} more than the error budget was spent."
+        )
+    if budget.share is None:
+        return f"{name} met{over}."
+    return f"{name} met{over}, with {whole_percent(budget.share)} of the error budget left."

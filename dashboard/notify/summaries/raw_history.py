@@ -1,0 +1,536 @@
+"""Raw history, read for adding up: what was observed of a time, and what people did in it."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from datetime import date
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+from django.db.models import Count, Max, Q, QuerySet
+
+from dashboard.core.common.models import ongoing, overlap
+from dashboard.core.common.sql import STATEMENT, chunks
+from dashboard.core.common.times import MINUTE_MS, now_ms
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.states.queries import listed
+from dashboard.notify.summaries.figures import (
+    MOST_ACTIONS,
+    BulkRun,
+    OverrideSpan,
+    in_slots,
+    slot_of,
+)
+from dashboard.notify.summaries.models import (
+    Alarm,
+    Gap,
+    HourRow,
+    KeptSum,
+    Presence,
+    Progress,
+    TroubleSpan,
+)
+from dashboard.watch.bulk.models import APPLIED, Item, Run
+from dashboard.watch.bulk.review import ENDS_PINS
+from dashboard.watch.commands.models import Command
+from dashboard.watch.incidents.maintenance import excluded_between
+from dashboard.watch.incidents.models import real
+from domain.history.periods import Hour, Span
+from domain.history.runs import merged, without
+from domain.history.sums import AssetSum, BadSpan, Classes, HourSum, Sources, Spans, Sums
+from wire.job import Heartbeat
+
+# ---- kept sums -----------------------------------------------------------------------------------
+# Sums that take long, kept until something in their time changes.
+
+SLOW_S = 0.03
+"""What takes longer is kept."""
+
+
+def kept(
+    what: str, scenarios: Sequence[str], span: Span, stamp: str, compute: Callable[[], Any]
+) -> Any:
+    """Return what `compute` returns, JSON-able data, or what it returned before.
+
+    what: the sum, with all that is asked but scenarios and time; stamp: another one voids it.
+    """
+    names = ",".join(sorted(scenarios))
+    key = f"{what}|{names}|{span.begin}|{span.end}|{stamp}"
+    row = KeptSum.objects.filter(key=key).first()
+    if row is not None:
+        _compare(key, row.data, compute)
+        return msgspec.json.decode(row.data)
+    begun = time.perf_counter()
+    data = compute()
+    if time.perf_counter() - begun > SLOW_S:
+        KeptSum.objects.update_or_create(
+            key=key,
+            defaults={
+                "scenarios": f",{names},",
+                "begin": span.begin,
+                "end": span.end,
+                "computed_at": now_ms(),
+                "data": msgspec.json.encode(data).decode(),
+            },
+        )
+    return data
+
+
+_contradicted: ContextVar[list[str] | None] = ContextVar("contradicted", default=None)
+
+
+@contextmanager
+def recounting() -> Iterator[list[str]]:
+    """Compute again within the block whatever is kept. Yields a list that gets the keys of the
+    answers that are others."""
+    keys: list[str] = []
+    token = _contradicted.set(keys)
+    try:
+        yield keys
+    finally:
+        _contradicted.reset(token)
+
+
+def _compare(key: str, data: str, compute: Callable[[], Any]) -> None:
+    """Note an answer that is another, unless it was made anew meanwhile."""
+    keys = _contradicted.get()
+    if keys is None or key in keys:
+        return
+    counted = msgspec.json.decode(msgspec.json.encode(compute()))
+    is_kept = KeptSum.objects.filter(key=key, data=data).exists()
+    if is_kept and counted != msgspec.json.decode(data):
+        keys.append(key)
+
+
+# ---- observation ---------------------------------------------------------------------------------
+# What of a time was observed: what came after a scenario's first record, but where the database
+# heard nothing of the job for longer than a restart takes.
+#
+# Times in Unix ms.
+
+GAP_MS = 5 * MINUTE_MS
+"""Heartbeats come each second. A shorter silence is a restart of the job, or of a broker."""
+
+Gaps = Sequence[tuple[int, int]]
+
+
+def ingest_heartbeats(beats: Iterable[Heartbeat], now: int) -> dict[str, int]:
+    """Note where these heartbeats end a time without any; before they are stored themselves.
+
+    Returns since when history is to be summed up again, by scenario.
+    """
+    newest: dict[str, int] = {}
+    for beat in beats:
+        newest[beat.scenario] = max(min(beat.at, now), newest.get(beat.scenario, 0))
+    silent = {name: at for name, at in _newest_heartbeats(newest).items() if now - at > GAP_MS}
+    if not silent:
+        return {}
+    Gap.objects.bulk_create(
+        [
+            Gap(scenario=name, begin=at, end=newest[name])
+            for name, at in sorted(silent.items())
+            if newest[name] - at > GAP_MS
+        ],
+        ignore_conflicts=True,
+    )
+    summed = Progress.objects.filter(scenario__in=silent).values_list("scenario", flat=True)
+    return {name: silent[name] for name in summed}
+
+
+def _newest_heartbeats(scenarios: Iterable[str]) -> dict[str, int]:
+    """Return the newest heartbeat that the database has of scenarios, of those that it knows."""
+    rows = BucketStatus.objects.filter(scenario__in=list(scenarios)).order_by()
+    return dict(rows.values_list("scenario").annotate(Max("at")))
+
+
+def gaps_between(scenario: str, begin: int, end: int) -> Gaps:
+    """Return the times between two in which the database heard nothing of the job, in order; the
+    one that goes on too."""
+    rows = Gap.objects.filter(scenario=scenario, begin__lt=end, end__gt=begin)
+    gaps = list(rows.values_list("begin", "end"))
+    heard = _newest_heartbeats([scenario]).get(scenario)
+    if heard is not None and now_ms() - heard > GAP_MS:
+        gaps.append((heard, end))
+    return merged([(max(low, begin), min(high, end)) for low, high in gaps if low < end])
+
+
+def first_record(scenario: str) -> int | None:
+    """Return when the first asset of a scenario came onto the board, as far as the database still
+    knows: by its sums to the hour. None where none ever did."""
+    rows = Presence.objects.filter(scenario=scenario).order_by("begin")
+    came = rows.values_list("begin", flat=True).first()
+    anything = Q(present__gt=0) | Q(good__gt=0) | Q(bad__gt=0) | Q(unconfirmed__gt=0)
+    hours = HourRow.objects.filter(anything | Q(maintenance__gt=0), scenario=scenario)
+    hour = hours.order_by("begin").first()
+    if hour is None or (came is not None and came < hour.end):
+        return came
+    return hour.begin
+
+
+def unobserved(firsts: Mapping[str, int | None], span: Span) -> Gaps:
+    """Return what was not observed of a time, in order: what came before the first record of
+    scenarios, and every gap of one that had begun. firsts: their first records."""
+    begun = {name: at for name, at in firsts.items() if at is not None}
+    first = min(begun.values(), default=span.end)
+    parts = [(span.begin, min(first, span.end))]
+    for name, at in begun.items():
+        parts += gaps_between(name, max(at, span.begin), span.end)
+    return merged([(low, high) for low, high in parts if low < high])
+
+
+def ms_within(spans: Gaps, begin: int, end: int) -> int:
+    """Return how much of the time between two is in these spans, ms."""
+    return sum(max(0, min(high, end) - max(low, begin)) for low, high in spans)
+
+
+def rest(spans: Gaps, span: Span) -> Gaps:
+    """Return what of a time is not in these spans."""
+    edges = [span.begin, *(at for each in spans for at in each), span.end]
+    return [(low, high) for low, high in list(pairwise(edges))[::2] if low < high]
+
+
+# ---- hours ------------------------------------------------------------------------------------
+
+
+def pieces(hours: Iterable[Hour], gaps: Gaps) -> Iterator[tuple[Hour, bool]]:
+    """Yield hours, divided where a gap begins or ends, and whether each piece was observed."""
+    for hour in hours:
+        kept, gone = without((hour.begin, hour.end), gaps)
+        for (low, high), is_kept in sorted(
+            [*((part, True) for part in kept), *((part, False) for part in gone)]
+        ):
+            yield hour._replace(begin=low, end=high), is_kept
+
+
+def observed_runs(hours: Iterable[Hour], gaps: Gaps) -> list[list[Hour]]:
+    """Return the observed pieces of hours, those together that follow each other."""
+    runs: list[list[Hour]] = []
+    for piece, is_kept in pieces(hours, gaps):
+        if not is_kept:
+            continue
+        if runs and runs[-1][-1].end == piece.begin:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return runs
+
+
+# ---- raw history ---------------------------------------------------------------------------------
+# Raw history, read for adding up: what was on the board, bad, unconfirmed or in maintenance.
+
+
+class Added(NamedTuple):
+    """What some hours add up to. incidents, false_alarms: by the number of the hour."""
+
+    hours: list[HourSum]
+    assets: list[AssetSum]
+    incidents: Counter[int]
+    false_alarms: Counter[int]
+
+    def rows(self, scenario: str) -> list[HourRow]:
+        """Return the hours as rows."""
+        return [
+            HourRow(
+                scenario=scenario,
+                begin=each.hour.begin,
+                end=each.hour.end,
+                day=each.hour.day.toordinal(),
+                slot=slot_of(each.hour),
+                present=each.present,
+                good=each.good,
+                bad=each.bad,
+                unconfirmed=each.unconfirmed,
+                maintenance=each.maintenance,
+                incidents=self.incidents[n],
+                false_alarms=self.false_alarms[n],
+            )
+            for n, each in enumerate(self.hours)
+        ]
+
+
+def add_up(scenario: str, hours: Sequence[Hour], slots: frozenset[int]) -> Added:
+    """Return what hours that follow each other add up to, by raw history. slots: service hours."""
+    if not hours:
+        return Added([], [], Counter(), Counter())
+    begin, end = hours[0].begin, hours[-1].end
+    by_hours, by_assets = observed_sums(scenario, hours, slots, _sources_of(scenario, begin))
+    return Added(
+        by_hours,
+        by_assets,
+        by_hour(hours, _begun(scenario, begin, end)),
+        by_hour(hours, _false_alarms(scenario, begin, end)),
+    )
+
+
+def asset_sums(
+    scenario: str,
+    hours: Sequence[Hour],
+    slots: frozenset[int],
+    assets: Collection[str] | None = None,
+) -> list[AssetSum]:
+    """Return what hours add up to by asset and day, of all assets or of some."""
+    if not hours:
+        return []
+    sources_of = _sources_of(scenario, hours[0].begin, assets)
+    return observed_sums(scenario, hours, slots, sources_of)[1]
+
+
+SourcesOf = Callable[[int, int], Sources]
+"""Returns raw history between two times."""
+Summed = tuple[list[HourSum], list[AssetSum]]
+
+
+def observed_sums(
+    scenario: str, hours: Sequence[Hour], slots: frozenset[int], sources_of: SourcesOf
+) -> Summed:
+    """Return what hours that follow each other add up to, by the hour, and by asset and day.
+
+    What was not observed is of no class. The assets on the board are those that there are
+    nevertheless.
+    """
+    whole, by_asset = _summed(hours, slots, sources_of(hours[0].begin, hours[-1].end))
+    gaps = gaps_between(scenario, hours[0].begin, hours[-1].end)
+    if not gaps:
+        return whole, by_asset
+    runs = [
+        _summed(run, slots, sources_of(run[0].begin, run[-1].end))
+        for run in observed_runs(hours, gaps)
+    ]
+    parts = [part for own, _ in runs for part in own]
+    return _joined(whole, parts), _merged(each for _, own in runs for each in own)
+
+
+def _summed(hours: Sequence[Hour], slots: frozenset[int], sources: Sources) -> Summed:
+    sums = Sums(hours, in_slots(slots))
+    sums.add(sources)
+    return sums.by_hour(sources), sums.by_asset()
+
+
+def _sources_of(scenario: str, begin: int, assets: Collection[str] | None = None) -> SourcesOf:
+    """Return raw history of any part of a time, as a function. Sums within it may be older: of what
+    does not begin with it, the assets on the board are counted."""
+
+    def sources_of(at: int, until: int) -> Sources:
+        sources = sources_between(scenario, at, until, assets)
+        if at == begin or assets is not None:
+            return sources
+        return replace(sources, present=count_present(scenario, at))
+
+    return sources_of
+
+
+def _joined(whole: Sequence[HourSum], parts: Iterable[HourSum]) -> list[HourSum]:
+    """Return hours with the classes of their parts added up."""
+    begins = [each.hour.begin for each in whole]
+    classes = [[0, 0, 0, 0] for _ in whole]
+    for part in parts:
+        own = classes[bisect_right(begins, part.hour.begin) - 1]
+        for n, ms in enumerate((part.good, part.bad, part.unconfirmed, part.maintenance)):
+            own[n] += ms
+    return [
+        HourSum(each.hour, good, bad, unconfirmed, maintenance, each.present)
+        for each, (good, bad, unconfirmed, maintenance) in zip(whole, classes, strict=True)
+    ]
+
+
+def _merged(sums: Iterable[AssetSum]) -> list[AssetSum]:
+    """Return sums with those of one asset and day added up."""
+    by_place: dict[tuple[str, date], AssetSum] = {}
+    for each in sums:
+        place = each.asset, each.day
+        known = by_place.get(place, AssetSum(*place, Classes(), Classes()))
+        whole, service = plus(known.whole, each.whole), plus(known.service, each.service)
+        by_place[place] = AssetSum(*place, whole, service)
+    return list(by_place.values())
+
+
+def plus(one: Classes, two: Classes) -> Classes:
+    """Return both added up."""
+    return Classes(*(a + b for a, b in zip(one, two, strict=True)))
+
+
+def sources_between(
+    scenario: str, begin: int, end: int, assets: Collection[str] | None = None
+) -> Sources:
+    """Return raw history between two times (Unix ms), of all assets or of some."""
+    spans = Presence.objects.filter(scenario=scenario)
+    troubles = TroubleSpan.objects.filter(scenario=scenario)
+    if assets is not None:
+        spans = spans.filter(asset__in=listed(assets))
+        troubles = troubles.filter(asset__in=listed(assets))
+    there = spans.filter(Q(end=None) | Q(end__gt=begin), begin__lt=end)
+    windows = _windows(scenario, begin, end, there, assets)
+    spells = _overlapping(troubles, begin, end) if assets is None else _own(troubles, begin, end)
+    came = spans.filter(begin__gte=begin, begin__lt=end).values_list("begin", flat=True)
+    went = spans.filter(end__gte=begin, end__lt=end).values_list("end", flat=True)
+    return Sources(
+        present_at(scenario, begin) if assets is None else 0,
+        list(came),
+        [at for at in went if at is not None],
+        [
+            BadSpan(asset, since, end if until is None else until, unconfirmed)
+            for asset, since, until, unconfirmed in spells
+        ],
+        windows,
+        _on_board(there, list(windows), end),
+    )
+
+
+def _overlapping(troubles: QuerySet[TroubleSpan], begin: int, end: int) -> Iterator[Spell]:
+    """Yield asset, begin, end and mark of the spans that overlap a time."""
+    for condition in (Q(begin__gte=begin, begin__lt=end), *ongoing(begin, "begin", "end")):
+        yield from troubles.filter(condition).values_list(*SPELL)
+
+
+def _own(troubles: QuerySet[TroubleSpan], begin: int, end: int) -> Iterator[Spell]:
+    """Yield the same of the spans of some assets."""
+    yield from troubles.filter(overlap(begin, end, "begin", "end")).values_list(*SPELL)
+
+
+SPELL = ("asset", "begin", "end", "unconfirmed")
+Spell = tuple[str, int, int | None, bool]
+
+
+def _windows(
+    scenario: str,
+    begin: int,
+    end: int,
+    there: QuerySet[Presence],
+    assets: Collection[str] | None,
+) -> dict[str, Spans]:
+    """Return the times of maintenance by asset: of all that are on the board, where one covers
+    them all."""
+    everywhere, by_asset = excluded_between(scenario, begin, end)
+    windows: dict[str, Spans] = {
+        asset: [*everywhere, *times]
+        for asset, times in by_asset.items()
+        if assets is None or asset in assets
+    }
+    if everywhere:
+        names = there.values_list("asset", flat=True).distinct()
+        return dict.fromkeys(names, everywhere) | windows
+    return windows
+
+
+def present_at(scenario: str, at: int) -> int:
+    """Return how many assets are on the board just before a time, Unix ms."""
+    row = HourRow.objects.filter(scenario=scenario, end=at).values_list("present", flat=True)
+    known = row.first()
+    return count_present(scenario, at) if known is None else known
+
+
+def count_present(scenario: str, at: int) -> int:
+    """Return the same by the spans alone."""
+    there = Presence.objects.filter(Q(end=None) | Q(end__gte=at), scenario=scenario, begin__lt=at)
+    return there.count()
+
+
+def _on_board(there: QuerySet[Presence], assets: Sequence[str], end: int) -> dict[str, Spans]:
+    """Return when assets were on the board, up to `end` (Unix ms)."""
+    times: dict[str, list[tuple[int, int]]] = {}
+    for portion in chunks(assets, STATEMENT):
+        rows = there.filter(asset__in=portion).values_list("asset", "begin", "end")
+        for asset, since, until in rows:
+            times.setdefault(asset, []).append((since, end if until is None else until))
+    return dict(times)
+
+
+def _begun(scenario: str, begin: int, end: int) -> Iterable[int]:
+    rows = real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
+    return rows.values_list("began_at", flat=True)
+
+
+def _false_alarms(scenario: str, begin: int, end: int) -> Iterable[int]:
+    rows = Alarm.objects.filter(scenario=scenario, end__gte=begin, end__lt=end, came_true=False)
+    return (at for at in rows.values_list("end", flat=True) if at is not None)
+
+
+def by_hour(hours: Sequence[Hour], times: Iterable[int]) -> Counter[int]:
+    """Return how many of these times are in each hour, by its number."""
+    begins = [hour.begin for hour in hours]
+    return Counter(bisect_right(begins, at) - 1 for at in times)
+
+
+# ---- deeds ---------------------------------------------------------------------------------------
+# What people did in a period that its figures depend on: overrides and bulk runs.
+
+
+def overrides(scenarios: Sequence[str], span: Span) -> tuple[OverrideSpan, ...]:
+    """Return the states that were pinned in a time, newest first, MOST_DEEDS of them."""
+    rows = _overrides(scenarios, span).order_by("-created_at", "pk")[:MOST_ACTIONS]
+    columns = ("created_at", "scenario", "asset", "state", "username", "reason", "until")
+    pins = [OverrideSpan(*row) for row in rows.values_list(*columns)]
+    return tuple(pin._replace(ended=at) for pin, at in zip(pins, _ends(pins), strict=True))
+
+
+def _ends(pins: Sequence[OverrideSpan]) -> Iterator[int | None]:
+    """Yield when another command ended each of these pins; None where none did before its end."""
+    assets = listed({pin.asset for pin in pins})
+    commands = Command.objects.filter(
+        kind__in=ENDS_PINS, status="answered", outcome="applied", asset__in=assets
+    )
+    items = Item.objects.filter(run__kind__in=ENDS_PINS, fate=APPLIED, asset__in=assets)
+    ends: dict[tuple[str, str], list[int]] = {}
+    for scenario, asset, at in (
+        *commands.values_list("scenario", "asset", "created_at"),
+        *items.values_list("run__scenario", "asset", "answered_at"),
+    ):
+        ends.setdefault((scenario, asset), []).append(at or 0)
+    for pin in pins:
+        later = [at for at in ends.get((pin.scenario, pin.asset), ()) if at > pin.at]
+        ended = min(later, default=None)
+        yield None if ended is None or (pin.until or ended + 1) <= ended else ended
+
+
+def overrides_total(scenarios: Sequence[str], span: Span) -> int:
+    """Return how many states were pinned in a time."""
+    return _overrides(scenarios, span).count()
+
+
+def runs(scenarios: Sequence[str], span: Span) -> tuple[BulkRun, ...]:
+    """Return the bulk runs that were started in a time, newest first, MOST_DEEDS of them."""
+    applied = Count("items", filter=Q(items__fate=APPLIED))
+    rows = _runs(scenarios, span).annotate(applied=applied).order_by("-started_at", "pk")
+    return tuple(
+        BulkRun(
+            str(run.pk),
+            run.started_at or 0,
+            run.scenario,
+            run.kind,
+            run.state,
+            run.sender_name,
+            run.reason,
+            run.matched,
+            run.tallies.get(APPLIED, run.applied),
+        )
+        for run in rows[:MOST_ACTIONS]
+    )
+
+
+def runs_total(scenarios: Sequence[str], span: Span) -> int:
+    """Return how many bulk runs were started in a time."""
+    return _runs(scenarios, span).count()
+
+
+def _overrides(scenarios: Sequence[str], span: Span) -> QuerySet[Command]:
+    return Command.objects.filter(
+        scenario__in=scenarios,
+        kind="set",
+        status="answered",
+        outcome="applied",
+        created_at__gte=span.begin,
+        created_at__lt=span.end,
+    )
+
+
+def _runs(scenarios: Sequence[str], span: Span) -> QuerySet[Run]:
+    return Run.objects.filter(
+        scenario__in=scenarios, started_at__gte=span.begin, started_at__lt=span.end
+    )

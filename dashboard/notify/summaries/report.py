@@ -1,0 +1,388 @@
+"""A summary as its page shows it: figures with what has changed, and links to their lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import field_text
+from dashboard.core.states.board_rows import asset_path
+from dashboard.notify.summaries import phrases
+from dashboard.notify.summaries.calculation import has_sums_before
+from dashboard.notify.summaries.charts import bar, calendar, gaps, plotted, timelines, week
+from dashboard.notify.summaries.figures import (
+    EXPLAINED,
+    BulkRun,
+    Delays,
+    FigureGroup,
+    Figures,
+    OverrideSpan,
+    PeriodSummary,
+    Question,
+    WorstAsset,
+)
+from dashboard.notify.summaries.forms import address, scenario_parts
+from dashboard.notify.summaries.lists import FALSE
+from dashboard.notify.summaries.phrases import FigureTrend, changed, count, length, percent
+from dashboard.watch.incidents.queries import BEGAN, ENDED
+from domain.history.periods import Period, Span
+
+# ---- links ---------------------------------------------------------------------------------------
+# The lists that make up the figures of a summary, by address.
+
+Parts = list[tuple[str, str]]
+
+
+class Links:
+    """Addresses of what a summary's figures are made of. A period that goes on is open to the end,
+    so that the list is as new as whoever opens it."""
+
+    def __init__(self, found: PeriodSummary, whole: Span) -> None:
+        self.question: Question = found.question
+        self._time: Parts = [("start", field_text(whole.begin)), ("end", field_text(whole.end))]
+
+    def incidents(self, *, scenario: str = "") -> str:
+        """Return the list of the incidents that were going on in the period."""
+        return self._incidents(scenario)
+
+    def acknowledged(self, *, scenario: str = "") -> str:
+        """Return the list of the incidents whose delay to the acknowledgement counts."""
+        return self._incidents(scenario, of_time=BEGAN, status="acknowledged")
+
+    def cleared(self, *, scenario: str = "") -> str:
+        """Return the list of the incidents whose delay to the all-clear counts."""
+        return self._incidents(scenario, of_time=ENDED)
+
+    def flapping(self, *, scenario: str = "") -> str:
+        """Return the list of the incidents that flapped."""
+        return self._incidents(scenario, of_time=BEGAN, flapping="on")
+
+    def of_label(self, value: str) -> str:
+        """Return the list of the groups of a label's value; without a value, or of several
+        scenarios, of the incidents."""
+        if not value or len(self.question.scenarios) != 1:
+            return self._incidents("", label=f"{self.question.label}:{value}")
+        own = [
+            ("scenario", self.question.scenarios[0]),
+            ("label", self.question.label),
+            ("value", value),
+        ]
+        return f"{reverse('incidents:groups')}?{urlencode(own + self._time)}"
+
+    def of_asset(self, scenario: str, asset: str) -> str:
+        """Return the list of the incidents of one asset."""
+        return self._incidents(scenario, asset=asset)
+
+    def records(self, kind: str, *, scenario: str = "") -> str:
+        """Return the list of the spans of history of a kind."""
+        parts = [("kind", kind), *self._scenarios(scenario), *self._time]
+        return f"{reverse('summaries:spans')}?{urlencode(parts)}"
+
+    def false_alarms(self, *, scenario: str = "") -> str:
+        """Return the list of the alarms that ended in the period and came to nothing."""
+        parts = [("outcome", FALSE), *self._scenarios(scenario), *self._time]
+        return f"{reverse('summaries:alarms')}?{urlencode(parts)}"
+
+    def _incidents(self, scenario: str, **more: str) -> str:
+        parts = [*self._scenarios(scenario), *self._time, *more.items()]
+        return f"{reverse('incidents:incidents')}?{urlencode(parts)}"
+
+    def _scenarios(self, scenario: str) -> Parts:
+        return [("scenario", scenario)] if scenario else scenario_parts(self.question)
+
+
+# ---- report --------------------------------------------------------------------------------------
+# A summary as its page shows it: figures with what has changed, and what each is made of.
+
+FEW = 10
+"""So many of the worst assets are seen at once."""
+
+
+class Tile(NamedTuple):
+    """A figure with its explanation. name: of EXPLAINED; link: of the list that it is made of; bar:
+    0 to 100, None for none."""
+
+    name: str
+    title: str
+    value: str
+    note: str = ""
+    change: FigureTrend | None = None
+    link: str = ""
+    bar: int | None = None
+
+    @property
+    def explanation(self) -> str:
+        """How it is counted."""
+        return EXPLAINED[self.name]
+
+
+class FiguresRow(NamedTuple):
+    """Figures of a scenario or of a label's value, as a line of a table."""
+
+    group: FigureGroup
+    link: str
+    target: str
+    left: str
+    bar: int | None
+    change: FigureTrend | None
+    observed: str
+    bad_states: str
+
+    @property
+    def now(self) -> Figures:
+        """The figures of the period."""
+        return self.group.now
+
+
+class Worst(NamedTuple):
+    """An asset with much time in bad states."""
+
+    asset: WorstAsset
+    scenario: str
+    url: str
+    link: str
+    change: FigureTrend | None
+
+
+@dataclass(frozen=True)
+class SummaryReport:
+    """All that the page of a summary shows."""
+
+    found: PeriodSummary
+
+    @property
+    def question(self) -> Question:
+        """What was asked."""
+        return self.found.question
+
+    @property
+    def links(self) -> Links:
+        """The lists that the figures are made of."""
+        return Links(self.found, self.question.period.span(ZoneInfo(self.found.zone)))
+
+    def context(self) -> dict[str, Any]:
+        """Return what the template takes."""
+        found = self.found
+        return {
+            "found": found,
+            "empty": found.empty and (found.first_at is None or found.whole.now.observed.seen),
+            "period": self.question.period,
+            "sentence": phrases.sentence(found),
+            "before_name": phrases.before_name(found),
+            "title": phrases.period_title(self.question.period),
+            "days": phrases.days_in_words(self.question.period),
+            "bad_states": phrases.bad_states_of(found),
+            "query": address(self.question),
+            "ways": self._ways(),
+            "tiles": self._tiles(),
+            "classes": self._classes(),
+            "scenario_rows": [self._row(each, self.links.incidents(scenario=each.name),
+                                        phrases.bad_states(scenarios()[each.name]))
+                              for each in found.scenarios],
+            "label_rows": [self._row(each, self.links.of_label(each.name))
+                           for each in found.labels],
+            "calendar": calendar(found.heat, self._page_of),
+            "week": week(found),
+            "timelines": timelines(found, scenarios()),
+            "gaps": gaps(found),
+            "worst": self._worst()[:FEW],
+            "more_worst": self._worst()[FEW:],
+            "plotted": plotted(found),
+            "sums_alone": has_sums_before(found),
+            "compares": found.whole.before.times.present > 0,
+            "before_observed": phrases.observed(found.whole.before.observed),
+            "explained": EXPLAINED,
+            "overrides": [(each, _scenario_of(each.scenario), _state_of(each),
+                           asset_path(each.scenario, each.asset)) for each in found.overrides],
+            "runs": [(each, _scenario_of(each.scenario), _state_of(each),
+                      reverse("bulk:run", args=[each.id])) for each in found.runs],
+        }  # fmt: skip
+
+    def _ways(self) -> dict[str, str]:
+        """Return the addresses of the period before and after this one, "" of one not begun."""
+        period = self.question.period
+        after = "" if self.found.running else self._page_of(period.next)
+        return {"before": self._page_of(period.before), "next": after}
+
+    def _page_of(self, period: Period) -> str:
+        question = self.question
+        other = Question(question.scenarios, period, question.label, question.service)
+        return f"{reverse('summaries:summary')}?{address(other)}"
+
+    # ---- tiles --------------------------------------------------------------------------------
+
+    def _tiles(self) -> list[Tile]:
+        """Return the figures; where nothing was observed, that alone."""
+        return self._seen([*self._figures(), *self._delays(), *self._numbers()])
+
+    def _seen(self, tiles: list[Tile]) -> list[Tile]:
+        if self.found.whole.now.observed.seen:
+            return tiles
+        return [Tile(tile.name, tile.title, phrases.NOT_OBSERVED) for tile in tiles]
+
+    def _figures(self) -> list[Tile]:
+        now, before = self.found.whole.now, self.found.whole.before
+        return [
+            Tile(
+                "availability", "Availability", percent(now.times.availability),
+                self._target_note(),
+                self._changed(now.times.availability, before.times.availability, phrases.of_share,
+                        less_is="worse"),
+                self.links.incidents(),
+            ),
+            self._budget_tile(),
+            Tile(
+                "incidents", "Incidents", f"{now.incidents:,}", f"on {count(now.assets, 'asset')}",
+                self._changed(now.incidents, before.incidents, phrases.of_number),
+                self.links.incidents(),
+            ),
+            Tile(
+                "bad", "Time in bad states", length(now.times.bad), self._bad_note(),
+                self._changed(now.times.bad, before.times.bad, phrases.of_time),
+                self.links.records("bad"),
+            ),
+        ]  # fmt: skip
+
+    def _bad_note(self) -> str:
+        states = phrases.bad_states_of(self.found)
+        return f"{states}; all assets together" if states else "all assets together"
+
+    def _delays(self) -> list[Tile]:
+        now, before = self.found.whole.now, self.found.whole.before
+        return [
+            self._delay("acknowledged", "To acknowledge", now.acknowledged, before.acknowledged,
+                        self.links.acknowledged()),
+            self._delay("cleared", "To all-clear", now.cleared, before.cleared,
+                        self.links.cleared()),
+        ]  # fmt: skip
+
+    def _numbers(self) -> list[Tile]:
+        now, before = self.found.whole.now, self.found.whole.before
+        return [
+            Tile(
+                "flapping", "Flapping", f"{now.flapping:,}", "began again within 15 minutes",
+                self._changed(now.flapping, before.flapping, phrases.of_number),
+                self.links.flapping(),
+            ),
+            Tile(
+                "false_alarms", "False alarms", f"{now.false_alarms:,}", "came to nothing",
+                self._changed(now.false_alarms, before.false_alarms, phrases.of_number),
+                self.links.false_alarms(),
+            ),
+        ]  # fmt: skip
+
+    def _changed(
+        self,
+        now: float | None,
+        before: float | None,
+        text: Callable[[float], str],
+        *,
+        less_is: str = "better",
+    ) -> FigureTrend | None:
+        """Return how a figure differs; None where there is nothing of the period before."""
+        if not self.found.whole.before.times.present:
+            return None
+        return changed(now, before, text, less_is=less_is)
+
+    def _delay(self, name: str, title: str, now: Delays, before: Delays, link: str) -> Tile:
+        if not now.count:
+            return Tile(name, title, phrases.NOTHING, "none in this time", None, link)
+        note = f"95 of 100 within {length(now.p95)}; {count(now.count, 'incident')}"
+        change = self._changed(now.mean, before.mean, phrases.of_time)
+        return Tile(name, title, length(now.mean), note, change, link)
+
+    def _target_note(self) -> str:
+        budget = self.found.whole.now.budget
+        if budget is None:
+            return _without_target(self.found)
+        own = phrases.observed(self.found.whole.now.observed)
+        return f"target {phrases.target(budget.target)}, judged over {own}"
+
+    def _budget_tile(self) -> Tile:
+        budget = self.found.whole.now.budget
+        if budget is None:
+            note = _without_target(self.found)
+            return Tile("budget", "Error budget left", phrases.NOTHING, note)
+        if self.found.whole.now.times.availability is None:
+            note = "not judged: no asset had a confirmed state"
+            return Tile("budget", "Error budget left", phrases.NOTHING, note)
+        share = "" if budget.share is None else f"{phrases.whole_percent(budget.share)} of "
+        note = f"{share}{length(budget.whole)}"
+        link = self.links.records("bad")
+        return Tile("budget", "Error budget left", length(budget.left), note, None, link,
+                    bar(budget))  # fmt: skip
+
+    def _classes(self) -> list[Tile]:
+        """Return the times that are neither good nor bad."""
+        now, before = self.found.whole.now.times, self.found.whole.before.times
+        return self._seen([
+            Tile(
+                "unconfirmed", "Unconfirmed", length(now.unconfirmed), _part(now.unconfirmed, now),
+                self._changed(now.unconfirmed, before.unconfirmed, phrases.of_time),
+                self.links.records("unconfirmed"),
+            ),
+            Tile(
+                "maintenance", "Maintenance", length(now.maintenance), _part(now.maintenance, now),
+                self._changed(now.maintenance, before.maintenance, phrases.of_time, less_is=""),
+                reverse("maintenance:windows"),
+            ),
+        ])  # fmt: skip
+
+    # ---- tables -------------------------------------------------------------------------------
+
+    def _row(self, group: FigureGroup, link: str, bad_states: str = "") -> FiguresRow:
+        budget, times = group.now.budget, group.now.times
+        judged = budget is not None and times.availability is not None
+        shares = (group.now.times.availability, group.before.times.availability)
+        return FiguresRow(
+            group,
+            link,
+            phrases.NOTHING if budget is None else phrases.target(budget.target),
+            length(budget.left) if budget is not None and judged else phrases.NOTHING,
+            bar(budget) if judged else None,
+            self._changed(*shares, phrases.of_share, less_is="worse"),
+            phrases.observed(group.now.observed),
+            bad_states,
+        )
+
+    def _worst(self) -> list[Worst]:
+        return [
+            Worst(
+                each,
+                _scenario_of(each.scenario),
+                asset_path(each.scenario, each.asset),
+                self.links.of_asset(each.scenario, each.asset),
+                self._changed(each.bad, each.before, phrases.of_time),
+            )
+            for each in self.found.worst
+        ]
+
+
+def _without_target(found: PeriodSummary) -> str:
+    with_target = [each for each in found.counted if each.now.budget]
+    if not with_target:
+        return "no target is set"
+    if len(with_target) == len(found.counted):
+        return "targets differ by scenario: see below"
+    return "not every scenario has a target: see below"
+
+
+def _part(ms: int, times: Any) -> str:
+    return f"{percent(ms / times.present)} of all time" if times.present else ""
+
+
+def _state_of(deed: OverrideSpan | BulkRun) -> str:
+    """Return the label of the state that somebody set, "" for none."""
+    known = scenarios().get(deed.scenario)
+    return known.spec(deed.state).label if known and deed.state else deed.state
+
+
+def _scenario_of(name: str) -> str:
+    known = scenarios().get(name)
+    return known.title if known else name

@@ -1,0 +1,67 @@
+"""The worker's tasks of summaries and digests."""
+
+from __future__ import annotations
+
+import time
+
+from celery import shared_task
+from django.db.models import F
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.notify.summaries.calculation import keep_answer
+from dashboard.notify.summaries.digests import send_due
+from dashboard.notify.summaries.figures import Question, reporting_zone
+from dashboard.notify.summaries.models import Progress
+from dashboard.notify.summaries.rollups import sum_up_day
+from dashboard.watch.annotations.labels import states
+from domain.history.periods import UNITS, containing, day_of
+
+# ---- summaries -----------------------------------------------------------------------------------
+# The worker's task of summaries. It may be run twice, or be cut short and run again.
+
+BUDGET_S = 4.0
+"""How long one run may go on to the next day."""
+
+
+@shared_task(ignore_result=True)
+def sum_up() -> int:
+    """Sum up the hours that have ended, and what has become another; every few seconds. Returns
+    how many days of scenarios were."""
+    done, until = 0, time.monotonic() + BUDGET_S
+    for name in scenarios():
+        while time.monotonic() < until and sum_up_day(name, now_ms()):
+            done += 1
+    if time.monotonic() < until and (summed := _unanswered()):
+        keep_answers(now_ms())
+        for name, to in summed.items():
+            Progress.objects.filter(scenario=name, summed_to__gte=to).update(answered_to=to)
+    return done
+
+
+def _unanswered() -> dict[str, int]:
+    """Return up to when scenarios are summed up (Unix ms), of those whose answers are not kept."""
+    summed = Progress.objects.filter(scenario__in=list(scenarios()), summed_to__isnull=False)
+    behind = summed.exclude(answered_to=F("summed_to"), answered_to__isnull=False)
+    return {row.scenario: row.summed_to for row in behind if row.summed_to is not None}
+
+
+def keep_answers(now: int) -> None:
+    """Ask for the summaries of what goes on at `now` (Unix ms), so that what takes long of them is
+    kept before a page asks: of all scenarios together, and by the labels that boards show."""
+    today = day_of(now, reporting_zone())
+    known = states()
+    keys = sorted({key for name in scenarios() if name in known for key in known[name].chips})
+    for unit in UNITS:
+        for label in ("", *keys):
+            keep_answer(Question(tuple(scenarios()), containing(unit, today), label), now)
+
+
+# ---- digests -------------------------------------------------------------------------------------
+# The worker's task for digests. It may be run twice, or be cut short and run again.
+
+
+@shared_task(ignore_result=True)
+def send_digests() -> int:
+    """Put the digests into the outbox that are due. Returns how many."""
+    return send_due(now_ms())

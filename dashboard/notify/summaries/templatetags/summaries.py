@@ -1,0 +1,47 @@
+"""Figures of summaries, as pages write them."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.core.common.times import iso_second, utc
+from dashboard.core.states.templatetags.board import icon, or_none
+from dashboard.notify.summaries import phrases
+from dashboard.notify.summaries.phrases import FigureTrend
+
+register = template.Library()
+register.filter(phrases.percent)
+register.filter("length_of", phrases.length)
+register.simple_tag(phrases.observed)
+
+
+@register.simple_tag
+def utc_time(at: int) -> SafeString:
+    """Return a mark of a time that stays in UTC, as the days of a summary stay in their zone."""
+    return format_html('<time datetime="{}">{}</time>', iso_second(at), utc(at))
+
+
+@register.simple_tag
+def utc_cell(at: int | None, missing: str) -> SafeString:
+    """Return a cell of such a time."""
+    shown = utc_time(at) if at else or_none("", missing)
+    return format_html('<td data-value="{}">{}</td>', at or "", shown)
+
+
+COLOURS = {"better": "green", "worse": "red"}
+
+
+@register.simple_tag
+def change(of: FigureTrend | None) -> SafeString:
+    """Return how a figure differs from the period before: as arrow, in words, and whether that is
+    better; nothing where there is nothing to compare with."""
+    if of is None:
+        return SafeString("")
+    colour = COLOURS.get(of.verdict, "grey")
+    verdict = format_html(", <em>{}</em>", of.verdict) if of.verdict in COLOURS else ""
+    arrow = icon(of.arrow) if of.arrow else ""
+    return format_html(
+        '<span class="change c-{}">{}<span>{}{}</span></span>', colour, arrow, of.words, verdict
+    )

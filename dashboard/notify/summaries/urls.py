@@ -1,0 +1,26 @@
+"""Summaries; Digests: one's own subscriptions, and the links that end one."""
+
+from django.urls import include, path
+
+from dashboard.notify.summaries import digest_views, lists
+from dashboard.notify.summaries import views as summary_views
+
+summaries = [
+    path("summary/", summary_views.summary_page, name="summary"),
+    path("summary/settings/", summary_views.settings_page, name="settings"),
+    path("summary/history/", lists.span_list, name="spans"),
+    path("summary/alarms/", lists.alarm_list, name="alarms"),
+    path("summary/alarms/alarms.<str:form>", lists.alarm_file, name="alarm-file"),
+    path("summary/<str:table>.<str:form>", summary_views.summary_file, name="file"),
+]
+
+digests = [
+    path("account/digests/", digest_views.own, name="own"),
+    path("account/digests/<slug:scenario>/", digest_views.change, name="change"),
+    path("digests/unsubscribe/<str:token>/", digest_views.unsubscribe, name="unsubscribe"),
+]
+
+urlpatterns = [
+    path("", include((summaries, "summaries"))),
+    path("", include((digests, "digests"))),
+]

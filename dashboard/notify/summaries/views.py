@@ -1,0 +1,231 @@
+"""The page of a summary, and what summaries are measured by."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.access import Role, role_of, role_required
+from dashboard.core.common.exports import attachment, written
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.tables import file_refusal
+from dashboard.core.common.times import now_ms
+from dashboard.notify.summaries import files
+from dashboard.notify.summaries.calculation import summary
+from dashboard.notify.summaries.figures import (
+    PeriodSummary,
+    Question,
+    reporting_zone,
+    set_reporting_zone,
+    set_target,
+    targets,
+)
+from dashboard.notify.summaries.files import FILES, TITLES
+from dashboard.notify.summaries.forms import SummaryForm, address
+from dashboard.notify.summaries.models import Target
+from dashboard.notify.summaries.report import SummaryReport
+from domain.history.periods import containing, day_of
+from domain.scenario import Scenario
+
+# ---- summaries -----------------------------------------------------------------------------------
+# The page of a summary, and its tables as files.
+
+TABLES = {
+    "scenarios": files.SCENARIOS,
+    "labels": files.LABELS,
+    "worst": files.WORST,
+    "overrides": files.OVERRIDES,
+    "runs": files.RUNS,
+    "timelines": files.TIMELINES,
+}
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def summary_page(request: HttpRequest) -> HttpResponse:
+    """Return the page of a summary."""
+    form = form_of(request.GET)
+    context = {
+        "form": form,
+        "now": now_ms(),
+        "tables": TABLES,
+        "files": TITLES,
+        "may_set": role_of(request.user) is Role.ADMIN,
+    }
+    if not form.is_valid():
+        return render(request, "summaries/summary.html", context, status=422)
+    found = answered(form)
+    form.show(found.question)
+    link = request.build_absolute_uri(f"{reverse('summaries:summary')}?{address(found.question)}")
+    context |= {"link": link, **SummaryReport(found).context()}
+    return render(request, "summaries/summary.html", context)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def summary_file(request: HttpRequest, table: str, form: str) -> HttpResponseBase:
+    """Return a table of a summary as CSV or NDJSON."""
+    asked = form_of(request.GET)
+    if table not in FILES:
+        raise Http404
+    if refusal := file_refusal(form, asked):
+        return refusal
+    found = answered(asked)
+    facts = {"form": form, "filter": address(found.question)}
+    record(Actor.of(request), "export.summary", target=f"{table}.{form}", **facts)
+    columns, rows = FILES[table]
+    return attachment(request, written(form, columns, [rows(found)]), f"summary-{table}", form)
+
+
+def form_of(data: QueryDict) -> SummaryForm:
+    """Return the form of what an address asks."""
+    return SummaryForm(data, day_of(now_ms(), reporting_zone()))
+
+
+def answered(form: SummaryForm) -> PeriodSummary:
+    """Return the summary that a valid form asks for.
+
+    Where it says of no time and nothing was on the board last week, it is about this week.
+    """
+    question = form.question()
+    found = summary(question)
+    if not found.empty or form.names_a_time:
+        return found
+    this_week = containing(question.period.unit, day_of(now_ms(), ZoneInfo(found.zone)))
+    return summary(Question(question.scenarios, this_week, question.label, question.service))
+
+
+# ---- settings views ------------------------------------------------------------------------------
+# What summaries are measured by: the reporting zone, targets and service hours, by an admin.
+
+ADMINS = frozenset((Role.ADMIN,))
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+HOURS_EXPECTED = "Expected whole hours, as 8-18 or 8-12, 13-17; nothing for none on this day."
+RANGE = re.compile(r"(\d{1,2})\s*-\s*(\d{1,2})")
+
+
+class HoursField(forms.CharField):
+    """Whole hours of a day, as `8-12, 13-17`."""
+
+    def __init__(self, label: str) -> None:
+        attrs = {"placeholder": "8-18", "autocomplete": "off"}
+        widget = forms.TextInput(attrs=attrs)
+        super().__init__(label=label, required=False, max_length=80, widget=widget)
+
+    def clean(self, value: Any) -> list[int]:
+        """Return the hours, 0 to 23. Raises ValidationError."""
+        text = super().clean(value)
+        hours: set[int] = set()
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            bounds = RANGE.fullmatch(part)
+            begin, end = (int(bound) for bound in bounds.groups()) if bounds else (0, 0)
+            if not 0 <= begin < end <= 24:
+                raise forms.ValidationError(HOURS_EXPECTED)
+            hours.update(range(begin, end))
+        return sorted(hours)
+
+
+class ZoneForm(forms.Form):
+    """The reporting zone."""
+
+    zone = forms.CharField(
+        max_length=64,
+        label="Reporting zone",
+        help_text="A name of the IANA database, as Europe/Berlin. Days and hours are its own.",
+        widget=forms.TextInput(attrs={"list": "zones", "autocomplete": "off"}),
+    )
+
+    def clean_zone(self) -> str:
+        """Return the zone. Raises ValidationError for one that nobody knows."""
+        zone = str(self.cleaned_data["zone"]).strip()
+        if zone not in available_timezones():
+            raise forms.ValidationError("Expected a zone of the IANA database, as Europe/Berlin.")
+        return zone
+
+
+class TargetForm(forms.Form):
+    """The target of a scenario, and its service hours."""
+
+    percent = forms.FloatField(
+        required=False,
+        min_value=0.001,
+        max_value=100,
+        label="Target, percent",
+        help_text="Empty for no target.",
+        widget=forms.NumberInput(attrs={"step": "any"}),
+    )
+
+    def __init__(self, scenario: Scenario, target: Target | None, data: Any = None) -> None:
+        hours = target.hours if target and target.hours else [[]] * 7
+        initial: dict[str, Any] = {"percent": target.percent if target else None}
+        initial |= {f"day{n}": in_words(day) for n, day in enumerate(hours)}
+        super().__init__(data, prefix=scenario.name, initial=initial)
+        self.scenario = scenario
+        for n, name in enumerate(WEEKDAYS):
+            self.fields[f"day{n}"] = HoursField(name)
+
+    def hours(self) -> list[list[int]]:
+        """Return the service hours of a valid form by weekday; none at all for all hours."""
+        days = [self.cleaned_data[f"day{n}"] for n in range(7)]
+        return days if any(days) else []
+
+
+def in_words(hours: list[int]) -> str:
+    """Return hours of a day as the form has them: `8-12, 13-17`."""
+    parts: list[list[int]] = []
+    for hour in sorted(hours):
+        if parts and parts[-1][1] == hour:
+            parts[-1][1] = hour + 1
+        else:
+            parts.append([hour, hour + 1])
+    return ", ".join(f"{begin}-{end}" for begin, end in parts)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("read", ADMINS)
+def settings_page(request: HttpRequest) -> HttpResponse:
+    """Return the page of what summaries are measured by; save what its form sends."""
+    data = request.POST if request.method == "POST" else None
+    known = targets()
+    zone = ZoneForm(data, initial={"zone": reporting_zone().key})
+    by_scenario = [TargetForm(each, known.get(each.name), data) for each in scenarios().values()]
+    if data is not None and all([form.is_valid() for form in (zone, *by_scenario)]):  # noqa: C419
+        _save(request, zone, by_scenario)
+        messages.success(request, "Saved. What has changed is summed up again.")
+        return redirect("summaries:settings")
+    faulty = data is not None
+    context = {
+        "zone": zone,
+        "targets": by_scenario,
+        "zones": sorted(available_timezones()),
+        "weekdays": WEEKDAYS,
+    }
+    return render(request, "summaries/settings.html", context, status=422 if faulty else 200)
+
+
+def _save(request: HttpRequest, zone: ZoneForm, by_scenario: list[TargetForm]) -> None:
+    """Save what has changed, and note it."""
+    actor, name = Actor.of(request), zone.cleaned_data["zone"]
+    if name != (before := reporting_zone().key):
+        set_reporting_zone(name)
+        record(actor, "summary.zone", target=name, before=before)
+    for form in by_scenario:
+        if form.has_changed():
+            percent, hours = form.cleaned_data["percent"], form.hours()
+            set_target(form.scenario.name, percent, hours)
+            words = "; ".join(in_words(day) or "none" for day in hours) or "all"
+            facts = {"percent": percent, "hours": words}
+            record(actor, "summary.target", scenario=form.scenario.name, **facts)

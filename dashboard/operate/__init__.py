@@ -1,0 +1,1 @@
+"""What an admin does to the job, the log and Kafka."""

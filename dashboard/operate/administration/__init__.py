@@ -1,0 +1,1 @@
+"""Users, the audit's page, and how long everything is kept."""

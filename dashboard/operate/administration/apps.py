@@ -1,0 +1,16 @@
+"""The app of retention."""
+
+from django.apps import AppConfig
+
+
+class RetentionConfig(AppConfig):
+    """The app of retention."""
+
+    name = "dashboard.operate.administration"
+
+    def ready(self) -> None:
+        """Tell those below how long a scenario keeps its changes."""
+        from dashboard.core.states.models import own_period
+        from dashboard.operate.administration.retention import own_period_of
+
+        own_period.register(own_period_of)

@@ -1,0 +1,42 @@
+"""Times that scenarios keep rows for, where they have their own, and what the last runs left."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import UniqueConstraint
+
+from dashboard.core.common.models import AuthoredRow, ScenarioRow
+
+MAX_KEY = 100
+
+
+class Period(ScenarioRow, AuthoredRow):
+    """How long a scenario keeps rows of a kind, in place of the default. key: of `Retention`."""
+
+    key = models.CharField(max_length=MAX_KEY)
+    kept_ms = models.BigIntegerField()
+    at = models.BigIntegerField()
+
+    class Meta:
+        constraints = (UniqueConstraint(fields=["key", "scenario"], name="one_period_per_kind"),)
+
+
+class Remainder(ScenarioRow):
+    """What the last run left of a kind: of a scenario, or of all (empty).
+
+    what: as declared; oldest: the time of the oldest row, Unix ms; deleted: by that run; fault: why
+    it could not delete, empty if it could.
+    """
+
+    what = models.CharField(max_length=MAX_KEY)
+    rows = models.BigIntegerField(default=0)
+    oldest = models.BigIntegerField(null=True)
+    deleted = models.BigIntegerField(default=0)
+    at = models.BigIntegerField()
+    took_ms = models.IntegerField(default=0)
+    fault = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(fields=["what", "scenario"], name="one_remainder_per_kind"),
+        )

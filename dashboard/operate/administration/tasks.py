@@ -1,0 +1,29 @@
+"""The worker's task that deletes what is past its time. It may be run twice, or be cut short."""
+
+from __future__ import annotations
+
+import structlog
+from celery import shared_task
+
+from dashboard.core.common.times import now_ms
+from dashboard.operate.administration.retention import KEPT, apply_one
+
+log = structlog.get_logger(__name__)
+
+
+@shared_task
+def apply_retention() -> dict[str, int]:
+    """Delete all that is past its time, or too much. Returns how many rows of each kind.
+
+    What fails hinders nothing else. Raises ExceptionGroup of all that failed.
+    """
+    now, deleted, failures = now_ms(), {}, []
+    for each in KEPT:
+        try:
+            deleted[each.what] = apply_one(each, now)
+        except Exception as error:
+            log.exception("expired rows were not deleted", what=each.what)
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup("expired rows were not deleted", failures)
+    return {what: n for what, n in deleted.items() if n}

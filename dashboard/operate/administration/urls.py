@@ -1,0 +1,35 @@
+"""Pages of users, for admins; Pages of the audit; How long everything is kept."""
+
+from django.urls import include, path
+
+from dashboard.operate.administration import audit, retention, users
+
+users = [
+    path("users/", users.users, name="users"),
+    path("users/new/", users.new_user, name="new-user"),
+    path("users/roles/", users.roles, name="roles"),
+    path("users/<int:number>/", users.user, name="user"),
+    path("users/<int:number>/role/", users.change_role, name="change-role"),
+    path("users/<int:number>/deactivate/", users.deactivate, name="deactivate"),
+    path("users/<int:number>/reactivate/", users.reactivate, name="reactivate"),
+    path("users/<int:number>/password/", users.reset_password, name="reset-password"),
+    path("users/<int:number>/factor/", users.remove_factor, name="remove-factor"),
+    path("users/<int:number>/sessions/", users.end_sessions, name="end-sessions"),
+    path("users/<int:number>/tokens/", users.revoke_token, name="revoke-token"),
+]
+
+audit = [
+    path("audit/", audit.entries, name="entries"),
+    path("audit/audit.<str:form>", audit.entry_file, name="file"),
+]
+
+retention = [
+    path("console/retention/", retention.retention, name="retention"),
+    path("console/retention/set/", retention.change, name="change"),
+]
+
+urlpatterns = [
+    path("", include((users, "users"))),
+    path("", include((audit, "audit"))),
+    path("", include((retention, "retention"))),
+]

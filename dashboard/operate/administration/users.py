@@ -1,0 +1,415 @@
+"""The pages of users: their list, a user's own page, and what admins do there."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from allauth.account.decorators import reauthentication_required
+from allauth.mfa.models import Authenticator
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.core.accounts import sessions as account_sessions
+from dashboard.core.accounts import tokens as account_tokens
+from dashboard.core.accounts import users as account_users
+from dashboard.core.accounts.models import ApiToken, FirstPassword
+from dashboard.core.accounts.sessions import SESSIONS, open_sessions, places
+from dashboard.core.accounts.tokens import SCOPES, TOKENS, in_force
+from dashboard.core.accounts.users import UserChangeRefused, strongest
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.access import ALLOWED, Role, form_of, role_required, user_of
+from dashboard.core.common.forms import FilterForm
+from dashboard.core.common.navigation import GROUPS, render_page
+from dashboard.core.common.tables import (
+    Column,
+    ListOrder,
+    Page,
+    Pager,
+    Table,
+    number_of,
+    page_after,
+)
+from dashboard.core.common.times import now_ms, unix_ms
+
+# ---- user forms ----------------------------------------------------------------------------------
+# Forms with which admins make and change users.
+
+MAX_NAME = 150
+LETTERS = "Expected letters, digits and any of @ . + - _."
+NONE = "none"
+"""In a form: no role."""
+ROLE_CHOICES = [(role.value, role.value) for role in reversed(Role)]
+
+
+class UserForm(forms.Form):
+    """A form that makes a user."""
+
+    name = forms.CharField(
+        max_length=MAX_NAME,
+        validators=[UnicodeUsernameValidator(message=LETTERS)],
+    )
+    role = forms.ChoiceField(choices=ROLE_CHOICES, initial=Role.MANAGER.value)
+
+    def __init__(self, data: Any = None) -> None:
+        super().__init__(data, auto_id="%s")
+        self.fields["name"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
+
+    def role_of(self) -> Role:
+        """Return the role of a valid form."""
+        return Role(self.cleaned_data["role"])
+
+
+class RoleForm(forms.Form):
+    """A form that gives a user another role, or none."""
+
+    role = forms.ChoiceField(choices=[*ROLE_CHOICES, (NONE, "no role")])
+
+    def __init__(self, data: Any = None, role: Role | None = None) -> None:
+        initial = {"role": role.value if role else NONE}
+        super().__init__(data, auto_id="%s", initial=initial)
+
+    def role_of(self) -> Role | None:
+        """Return the role of a valid form."""
+        name = self.cleaned_data["role"]
+        return None if name == NONE else Role(name)
+
+
+class SearchForm(FilterForm):
+    """A form that filters a list of users."""
+
+    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
+
+
+# ---- user list -----------------------------------------------------------------------------------
+# The list of users, and what each role may do.
+
+MOST = 500
+"""Most users of a page."""
+USERS = Table(
+    "users", "Name", "Role", "Status", Column.time("Last login"), "Second factor",
+    Column.number("Sessions"), Column.number("Tokens"),
+)  # fmt: skip
+ROLE_TABLE = Table("", "May", *(Column(role) for role in Role), narrow=True)
+
+
+class Person(NamedTuple):
+    """A user in the list."""
+
+    user: User
+    role: Role | None
+    factor: bool
+    tokens: int
+    sessions: int
+    first_password: bool
+
+    @property
+    def last_login(self) -> int | None:
+        """Return when the user last logged in, Unix ms."""
+        at = self.user.last_login
+        return unix_ms(at)
+
+
+def people(q: str, now: datetime, after: int | None = None) -> Page[Person]:
+    """Return the users whose name has this text, by name, after the user of a number."""
+    rows = User.objects.filter(username__icontains=q) if q else User.objects.all()
+    page = page_after(rows, ListOrder("username", down=False), MOST, after)
+    users = page.rows
+    ids = [user.pk for user in users]
+    groups = _groups(ids)
+    factors = set(
+        Authenticator.objects.filter(user__in=ids).values_list("user_id", flat=True).distinct()
+    )
+    first = set(FirstPassword.objects.filter(user__in=ids).values_list("user_id", flat=True))
+    tokens = Counter(in_force(now).filter(user__in=ids).values_list("user_id", flat=True))
+    sessions = Counter(open_sessions().filter(user__in=ids).values_list("user_id", flat=True))
+    listed = [
+        Person(
+            user,
+            Role.ADMIN if user.is_superuser else strongest(groups[user.pk]),
+            user.pk in factors,
+            tokens[user.pk],
+            sessions[user.pk] if user.is_active else 0,
+            user.pk in first,
+        )
+        for user in users
+    ]
+    return Page(listed, page.following)
+
+
+def _groups(ids: list[int]) -> dict[int, set[str]]:
+    groups: dict[int, set[str]] = defaultdict(set)
+    pairs = User.groups.through.objects.filter(user__in=ids).values_list("user_id", "group__name")
+    for user_id, name in pairs:
+        groups[user_id].add(name)
+    return groups
+
+
+def holders() -> dict[Role, int]:
+    """Return how many active users have each role."""
+    users = User.objects.filter(is_active=True)
+    counts = {
+        role: users.filter(groups__name=role.value, is_superuser=False).count() for role in Role
+    }
+    counts[Role.ADMIN] += users.filter(is_superuser=True).count()
+    return counts
+
+
+class Right(NamedTuple):
+    """An action that roles may be allowed."""
+
+    what: str
+    roles: frozenset[Role]
+
+
+def rights() -> dict[str, list[Right]]:
+    """Return what each role may do, from the tables that the product itself goes by."""
+    able = [
+        Right(text, frozenset(role for role in Role if action in ALLOWED[role]))
+        for action, text in SCOPES.items()
+    ]
+    pages = [
+        Right(f"{place.title}: {place.hint}", place.roles)
+        for places in GROUPS.values()
+        for place in places
+    ]
+    return {"Over the board and the API": able, "Pages of the console": pages}
+
+
+# ---- user views ----------------------------------------------------------------------------------
+# The pages of users: their list, a user's own page, and what each role may do.
+
+ADMINS = frozenset((Role.ADMIN,))
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def users(request: HttpRequest) -> HttpResponse:
+    """Return the page of every user, or of those whose name has a text."""
+    form = SearchForm(request.GET)
+    valid = form.is_valid()
+    q, after = form.cleaned_data.get("q", ""), number_of(request.GET.get("after", ""))
+    found = people(q, timezone.now(), after) if valid else None
+    query = urlencode({"q": q}) if q else ""
+    context = {
+        "now": now_ms(),
+        "form": form,
+        "table": USERS,
+        "found": found,
+        "pager": Pager.by_key(query, "after", after, found.following if found else None),
+        "address": request.get_full_path(),
+    }
+    return render_page(request, "accounts/users", context, status=200 if valid else 422)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("read", ADMINS)
+@reauthentication_required(allow_get=True)
+def new_user(request: HttpRequest) -> HttpResponse:
+    """Return the form that makes a user; then the password for the first login, shown this once."""
+    form = UserForm(request.POST if request.method == "POST" else None)
+    if not form.is_bound or not form.is_valid():
+        status = 422 if form.is_bound else 200
+        return render(request, "accounts/new_user.html", {"form": form}, status=status)
+    try:
+        user, password = account_users.create(
+            form.cleaned_data["name"], form.role_of(), timezone.now()
+        )
+    except UserChangeRefused as refused:
+        form.add_error("name", str(refused))
+        return render(request, "accounts/new_user.html", {"form": form}, status=409)
+    record(Actor.of(request), "user.created", target=user.username, role=form.role_of().value)
+    return user_page(request, user, password=password, fresh=True)
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def user(request: HttpRequest, number: int) -> HttpResponse:
+    """Return the page of a user: what is known, and what an admin may change."""
+    return user_page(request, get_object_or_404(User, pk=number))
+
+
+def user_page(
+    request: HttpRequest,
+    person: User,
+    *,
+    form: RoleForm | None = None,
+    refused: str = "",
+    status: int = 200,
+    **more: Any,
+) -> HttpResponse:
+    """Return the page of a user; `refused`: why a request was refused."""
+    role = account_users.role_of_person(person)
+    now = timezone.now()
+    tokens = ApiToken.objects.filter(user=person, revoked_at=None).order_by("-created_at")
+    context = {
+        "person": person,
+        "person_role": role,
+        "own": person.pk == request.user.pk,
+        "factors": list(Authenticator.objects.filter(user=person).values_list("type", flat=True)),
+        "first_password": FirstPassword.objects.filter(user=person).first(),
+        "places": places(person, request.session.session_key),
+        "session_table": SESSIONS,
+        "tokens": [(token, token.expired(now)) for token in tokens],
+        "token_table": TOKENS,
+        "form": form or RoleForm(role=role),
+        "refused": refused,
+    }
+    return render(request, "accounts/user.html", context | more, status=status)
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def roles(request: HttpRequest) -> HttpResponse:
+    """Return the page of what each role may do, and how many users have it."""
+    context = {"table": ROLE_TABLE, "roles": list(Role), "rights": rights(), "holders": holders()}
+    return render(request, "accounts/roles.html", context)
+
+
+# ---- user actions --------------------------------------------------------------------------------
+# Actions of an admin on a user, from the user's page.
+
+
+@form_of("users:user", "number")
+@role_required("read", ADMINS)
+@reauthentication_required
+def change_role(request: HttpRequest, number: int) -> HttpResponse:
+    """Give a user another role."""
+    user, form = get_object_or_404(User, pk=number), RoleForm(request.POST)
+    if not form.is_valid():
+        return user_page(request, user, form=form, status=422)
+    role = form.role_of()
+    try:
+        before = account_users.set_role(user_of(request), user, role)
+    except UserChangeRefused as refused:
+        facts = {"to": str(role or "none")}
+        return _refused(request, user, "user.role", refused, form=form, **facts)
+    roles = {"before": str(before or "none"), "to": str(role or "none")}
+    record(Actor.of(request), "user.role", target=user.username, **roles)
+    messages.success(request, f"{user.username} has {roles['to']} as role now." if role else
+                     f"{user.username} has no role now.")  # fmt: skip
+    return redirect("users:user", user.pk)
+
+
+@form_of("users:user", "number")
+@role_required("read", ADMINS)
+@reauthentication_required
+def deactivate(request: HttpRequest, number: int) -> HttpResponse:
+    """Deactivate a user."""
+
+    def do(user: User) -> str:
+        ended = account_users.deactivate(user_of(request), user, timezone.now())
+        record(Actor.of(request), "user.deactivated", target=user.username, **ended._asdict())
+        return (
+            f"{user.username} is deactivated; sessions that ended: {ended.sessions}, tokens "
+            f"revoked: {ended.tokens}."
+        )
+
+    return _do(request, number, "user.deactivated", do)
+
+
+@form_of("users:user", "number")
+@role_required("read", ADMINS)
+@reauthentication_required
+def reactivate(request: HttpRequest, number: int) -> HttpResponse:
+    """Reactivate a user."""
+
+    def do(user: User) -> str:
+        account_users.reactivate(user)
+        record(Actor.of(request), "user.reactivated", target=user.username)
+        return f"{user.username} is active again."
+
+    return _do(request, number, "user.reactivated", do)
+
+
+@form_of("users:user", "number")
+@never_cache
+@role_required("read", ADMINS)
+@reauthentication_required
+def reset_password(request: HttpRequest, number: int) -> HttpResponse:
+    """Give a user a password for one login, shown this once."""
+    user = get_object_or_404(User, pk=number)
+    try:
+        password, ended = account_users.reset_password(user_of(request), user, timezone.now())
+    except UserChangeRefused as refused:
+        return _refused(request, user, "user.password-reset", refused)
+    record(Actor.of(request), "user.password-reset", target=user.username, **ended._asdict())
+    return user_page(request, user, password=password)
+
+
+@form_of("users:user", "number")
+@role_required("read", ADMINS)
+@reauthentication_required
+def remove_factor(request: HttpRequest, number: int) -> HttpResponse:
+    """Take a user's second factor away, as when the phone is lost."""
+
+    def do(user: User) -> str:
+        account_users.remove_factor(user)
+        record(Actor.of(request), "factor.removed", target=user.username, by="an admin")
+        return f"{user.username} logs in with the password alone now."
+
+    return _do(request, number, "factor.removed", do)
+
+
+@form_of("users:user", "number")
+@role_required("read", ADMINS)
+def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
+    """End a user's sessions, or the one that the form names; never the request's own."""
+    user, own = get_object_or_404(User, pk=number), request.session.session_key
+    ended = account_sessions.end_chosen(user, request.POST, but=own)
+    record(Actor.of(request), "session.ended", target=user.username, sessions=ended)
+    messages.success(request, f"Sessions that ended: {ended}.")
+    return redirect("users:user", user.pk)
+
+
+@form_of("users:user", "number")
+@role_required("read", ADMINS)
+def revoke_token(request: HttpRequest, number: int) -> HttpResponse:
+    """Revoke one of a user's tokens."""
+    user, prefix = get_object_or_404(User, pk=number), request.POST.get("prefix", "")
+    if account_tokens.revoke(user, prefix, timezone.now()):
+        record(Actor.of(request), "token.revoked", target=user.username, token=prefix)
+        messages.success(request, f"Token {prefix} is revoked.")
+    else:
+        messages.info(request, "There is no such token; it may have been revoked already.")
+    if request.POST.get("back") == "tokens":
+        return redirect("accounts:all-tokens")
+    return redirect("users:user", user.pk)
+
+
+def _do(request: HttpRequest, number: int, action: str, do: Callable[[User], str]) -> HttpResponse:
+    """Carry out an action and report it, or show the page with why it was refused."""
+    user = get_object_or_404(User, pk=number)
+    try:
+        message = do(user)
+    except UserChangeRefused as refused:
+        return _refused(request, user, action, refused)
+    messages.success(request, message)
+    return redirect("users:user", user.pk)
+
+
+def _refused(
+    request: HttpRequest,
+    user: User,
+    action: str,
+    refused: UserChangeRefused,
+    form: RoleForm | None = None,
+    **facts: str,
+) -> HttpResponse:
+    record(Actor.of(request), action, target=user.username, outcome=f"refused: {refused}", **facts)
+    user.refresh_from_db()
+    return user_page(request, user, form=form, refused=str(refused), status=409)

@@ -1,0 +1,246 @@
+"""Mails as the catcher kept them, and their pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from email.message import Message
+from email.parser import BytesHeaderParser
+from functools import wraps
+from typing import Any
+
+from csp.constants import NONE, SELF, UNSAFE_INLINE
+from csp.decorators import csp
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from config.mailbox import Mailbox, arrived_at
+from dashboard.core.common.access import View, role_required
+from dashboard.core.common.navigation import OPERATORS, render_page
+from dashboard.core.common.tables import Column, Page, Pager, Table, number_of
+from dashboard.core.common.times import now_ms
+
+# ---- mails ---------------------------------------------------------------------------------------
+# Mails as the catcher kept them: heads for the list, one mail with its texts.
+
+MAIL_TABLE = Table("", "Subject", "To", "From", Column.time("Came"))
+PAGE_SIZE = 50
+LONGEST_TEXT = 200_000
+"""Most characters of a text that a page shows."""
+LONGEST_HEAD = 65_536
+"""Most bytes of a mail that are read for the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail. at: when it came, Unix ms; recipients: all, as the envelope has them; thread: the id
+    of the first mail of its thread, its own number where it has no id; earlier: whether it stands
+    below a newer mail of its thread."""
+
+    number: int
+    at: int
+    subject: str
+    sender: str
+    recipients: str
+    headers: list[tuple[str, str]]
+    body: Body
+    thread: str
+    earlier: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a mail has behind its head. texts: the plain ones; html: empty where it has none;
+    attachments: their names; readable: whether its parts can be told apart."""
+
+    texts: list[str] = field(default_factory=list)
+    html: str = ""
+    attachments: list[str] = field(default_factory=list)
+    readable: bool = True
+
+
+def mailbox() -> Mailbox:
+    """Return the folder that the catcher writes to."""
+    return Mailbox(settings.TALLYBOARD.mail_dir)
+
+
+def page_of_mails(before: int | None = None) -> Page[Mail]:
+    """Return the newest mails, or those before a number; those of a thread are together."""
+    numbers = [number for number in mailbox().numbers() if before is None or number < before]
+    heads = {number: mailbox().read(number, LONGEST_HEAD) for number in numbers[:PAGE_SIZE]}
+    rows = [_mail(number, head, Body()) for number, head in heads.items() if head is not None]
+    more = len(numbers) > PAGE_SIZE
+    return Page(_by_thread(rows), numbers[PAGE_SIZE - 1] if more else None)
+
+
+def _by_thread(mails: Iterable[Mail]) -> list[Mail]:
+    """Return mails with the earlier ones of a thread below its newest."""
+    threads: dict[str, list[Mail]] = {}
+    for each in mails:
+        earlier = threads.setdefault(each.thread, [])
+        earlier.append(replace(each, earlier=bool(earlier)))
+    return [each for thread in threads.values() for each in thread]
+
+
+def read_mail(number: int) -> Mail | None:
+    """Return a mail; None where there is none of this number (any more)."""
+    content = mailbox().read(number)
+    return None if content is None else _mail(number, content, _body(content))
+
+
+def _mail(number: int, content: bytes, body: Body) -> Mail:
+    """Return a mail, of whose content only the head is looked at."""
+    message = BytesHeaderParser().parsebytes(content)
+    headers = [(name, _decoded(str(value))) for name, value in message.items()]
+    by_name = {name.lower(): value for name, value in reversed(headers)}
+    return Mail(
+        number,
+        arrived_at(number),
+        by_name.get("subject", ""),
+        by_name.get("from", ""),
+        by_name.get("x-envelope-to", ""),
+        headers,
+        body,
+        _thread(by_name) or str(number),
+    )
+
+
+def _thread(headers: Mapping[str, str]) -> str:
+    """Return the id of the first mail of a thread; empty where the headers have none."""
+    ids = f"{headers.get('references', '')} {headers.get('message-id', '')}".split()
+    return ids[0] if ids else ""
+
+
+def _body(content: bytes) -> Body:
+    """Return what a mail has behind its head, as far as it can be read."""
+    try:
+        message = message_from_bytes(content)
+        return Body(
+            [_text(part)[:LONGEST_TEXT] for part in _texts(message, "text/plain")],
+            "\n".join(_text(part) for part in _texts(message, "text/html")),
+            [_name(part) for part in _parts(message, True)],
+        )
+    except (RecursionError, ValueError):  # parts within parts, or what no parser expects
+        return Body(readable=False)
+
+
+def _decoded(value: str) -> str:
+    """Return a header as it reads; as it came where that cannot be told."""
+    try:
+        return str(make_header(decode_header(value)))
+    except (HeaderParseError, LookupError, ValueError):
+        return value
+
+
+def _texts(message: Message, kind: str) -> Iterator[Message]:
+    """Yield the parts of a kind that are shown, so without those that are attached."""
+    return (part for part in _parts(message, False) if part.get_content_type() == kind)
+
+
+def _parts(message: Message, attached: bool) -> Iterator[Message]:
+    for part in message.walk():
+        if not part.is_multipart() and attached == (part.get_content_disposition() == "attachment"):
+            yield part
+
+
+def _text(part: Message) -> str:
+    """Return a part's text; what is no text in its own encoding comes with marks in its place."""
+    content = part.get_payload(decode=True)
+    raw = content if isinstance(content, bytes) else b""
+    try:
+        return raw.decode(part.get_content_charset("utf-8"), errors="replace")
+    except (LookupError, ValueError):  # an unknown encoding, or one that replaces nothing
+        return raw.decode(errors="replace")
+
+
+def _name(part: Message) -> str:
+    """Return the name of an attached part; its type where it has none that can be read."""
+    try:
+        name = part.get_filename()
+    except (LookupError, ValueError):
+        name = None
+    return name or part.get_content_type()
+
+
+# ---- mail catcher --------------------------------------------------------------------------------
+# The pages of the mail catcher: its mails, one of them, and the page that a mail may contain.
+
+LOCKED = {
+    "default-src": [NONE],
+    "style-src": [UNSAFE_INLINE],
+    "img-src": ["data:"],
+    "base-uri": [NONE],
+    "form-action": [NONE],
+    "frame-ancestors": [SELF],
+    "sandbox": True,
+}
+"""What the page of a mail may do: be shown, by us alone."""
+
+
+def where_mail_is_caught(view: View) -> View:
+    """Raise Http404 where the product has a mail server, or none at all."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not settings.TALLYBOARD.catches_mail:
+            raise Http404
+        return view(request, *args, **kwargs)
+
+    return guarded
+
+
+@require_safe
+@never_cache
+@role_required("read", among=OPERATORS)
+@where_mail_is_caught
+def mail_list(request: HttpRequest) -> HttpResponse:
+    """Return the page of mails, the newest first; to a script, the part that renews itself."""
+    before = number_of(request.GET.get("before", "")) or None
+    found = page_of_mails(before)
+    pager = Pager.by_key("", "before", before, found.following, ("The newest", "Older"))
+    context = {
+        "now": now_ms(),
+        "found": found,
+        "first": not before,
+        "table": MAIL_TABLE,
+        "pager": pager,
+        "address": request.get_full_path(),
+    }
+    return render_page(request, "mail_catcher/mails", context)
+
+
+@require_safe
+@never_cache
+@role_required("read", among=OPERATORS)
+@where_mail_is_caught
+def mail(request: HttpRequest, number: int) -> HttpResponse:
+    """Return the page of one mail."""
+    return render(
+        request, "mail_catcher/mail.html", {"now": now_ms(), "mail": _mail_catcher_mail(number)}
+    )
+
+
+@require_safe
+@never_cache
+@role_required("read", among=OPERATORS)
+@where_mail_is_caught
+@csp(LOCKED)  # type: ignore[arg-type] # the library knows no views with arguments
+def mail_html(_request: HttpRequest, number: int) -> HttpResponse:
+    """Return the page that a mail contains, which may neither run nor load anything."""
+    if not (html := _mail_catcher_mail(number).body.html):
+        raise Http404
+    return HttpResponse(html, headers={"X-Frame-Options": "SAMEORIGIN"})
+
+
+def _mail_catcher_mail(number: int) -> Mail:
+    """Return a mail. Raises Http404."""
+    found = read_mail(number)
+    if found is None:
+        raise Http404
+    return found

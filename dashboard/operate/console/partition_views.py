@@ -1,0 +1,206 @@
+"""The page of partitions, with the look-up of an asset's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.core.common.access import OPERATORS, is_fragment, role_required
+from dashboard.core.common.forms import scenario_choices
+from dashboard.core.common.kafka import gateway
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.freshness import BoardProblem, lasting_problem
+from dashboard.core.job.status import problems
+from dashboard.core.states.board_rows import asset_path
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.stores import record_of
+from dashboard.operate.console.partitions import (
+    PARTITIONS,
+    SHARED_MS,
+    SINKS,
+    Partition,
+    PartitionEdges,
+    counted,
+    logs,
+    rows,
+    sinks,
+    totals,
+)
+from domain.names import CONTROL, MAX_NAME
+from domain.scenario import Scenario
+from domain.version import Version
+from wire.partitioner import murmur2, partition_of
+
+# ---- asset lookup --------------------------------------------------------------------------------
+# Where an asset is: from its name by its hash to a partition, its bucket and its row.
+
+
+class KeyForm(forms.Form):
+    """Which asset is looked for."""
+
+    use_required_attribute = False
+    scenario = forms.ChoiceField(choices=scenario_choices)
+    asset = forms.CharField(
+        label="Where is an asset?",
+        strip=False,
+        widget=forms.TextInput(
+            attrs={
+                "type": "search",
+                "placeholder": "its whole name",
+                "autocomplete": "off",
+                "spellcheck": "false",
+            }
+        ),
+        error_messages={"required": "Expected a name: 1 to 255 characters."},
+    )
+
+    def __init__(self, data: Any = None, scenario: str = "") -> None:
+        """Prepare the form. scenario: the one that is chosen at first."""
+        super().__init__(data, auto_id="key-%s", initial={"scenario": scenario})
+        wrong = f"Expected one of: {', '.join(scenarios())}."
+        self.fields["scenario"].error_messages |= {"required": wrong, "invalid_choice": wrong}
+
+    def clean_asset(self) -> str:
+        """Return the name. Raises ValidationError where the wire does not allow it."""
+        name: str = self.cleaned_data["asset"]
+        if len(name) > MAX_NAME:
+            raise forms.ValidationError(
+                f"Expected at most {MAX_NAME} characters, got {len(name):,}."
+            )
+        if CONTROL.search(name):
+            raise forms.ValidationError("Expected a name without control characters.")
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class BoardAsset:
+    """What the board has of an asset. state: None once it is purged; changed_at: Unix ms.
+
+    partition: of the record that its version rests on.
+    """
+
+    state: str | None
+    version: Version
+    changed_at: int
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """An asset's way: the bytes of its name, their hash, the partition, and what is there of it."""
+
+    scenario: Scenario
+    asset: str
+    size: int
+    hash: int
+    place: Partition
+    row: BoardAsset | None
+
+    @property
+    def hash_hex(self) -> str:
+        """The hash as its 32 bits."""
+        return f"0x{self.hash:08x}"
+
+    @property
+    def positive(self) -> int:
+        """The hash without its sign, as the producer takes it."""
+        return self.hash & 0x7FFFFFFF
+
+    @property
+    def url(self) -> str:
+        """Its page."""
+        return asset_path(self.scenario.name, self.asset)
+
+    @property
+    def strayed(self) -> bool:
+        """Whether its row rests on another partition than the name leads to."""
+        return self.row is not None and self.row.partition != self.place.partition
+
+
+def look_up(scenario: Scenario, asset: str, among: Iterable[Partition]) -> Whereabouts:
+    """Follow a name as a producer does. among: every partition as it is now."""
+    key = asset.encode()
+    at = partition_of(key, scenario.partitions)
+    here = (scenario.name, at)
+    place = next(row for row in among if (row.scenario, row.partition) == here)
+    return Whereabouts(scenario, asset, len(key), murmur2(key), place, _row(scenario.name, asset))
+
+
+def _row(scenario: str, asset: str) -> BoardAsset | None:
+    """Return the newest of the asset, as the live view or else the database has it, or None."""
+    record = record_of(scenario, asset)
+    if record is not None:
+        cause = record.cause
+        version = Version.parse(record.version)
+        return BoardAsset(record.state, version, cause.time, cause.partition)
+    gone = AssetState.objects.filter(scenario=scenario, asset=asset, purged=True).first()
+    if gone is None:
+        return None
+    at = gone.changed_at if gone.purged_at is None else gone.purged_at
+    return BoardAsset(None, Version.parse(gone.version), at, gone.partition)
+
+
+# ---- partition views -----------------------------------------------------------------------------
+# The console's page of partitions, with the look-up of an asset's name.
+
+
+@require_safe
+@never_cache
+@role_required("read", OPERATORS)
+def partitions(request: HttpRequest) -> HttpResponse:
+    """List every partition; for a script, the part of the page that refreshes itself."""
+    told = logs(gateway()).edges(SHARED_MS)
+    now = now_ms()
+    found = rows(told, now)
+    key = _key(request, found)
+    context = key | {
+        "now": now,
+        "troubles": _problems(told, now),
+        "partitions": PARTITIONS,
+        "rows": found,
+        "sink_table": SINKS,
+        "sinks": sinks(told),
+        "totals": totals(scenarios().values(), found),
+        "signs": counted(found),
+    }
+    name = "_partitions" if is_fragment(request) else "partitions"
+    status = 422 if key["form"].errors else 200
+    return render(request, f"console/{name}.html", context, status=status)
+
+
+def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:
+    """Return the look-up's form, what it found, and the address to ask for again.
+
+    What is not a valid name is not asked for again.
+    """
+    asked = request.GET if "asset" in request.GET else None
+    form = KeyForm(asked, request.GET.get("scenario", ""))
+    told = {"form": form}
+    if not form.is_valid():
+        return told | {"way": None, "address": request.path}
+    wanted = form.cleaned_data
+    way = look_up(scenarios()[wanted["scenario"]], wanted["asset"], among)
+    return told | {"way": way, "address": request.get_full_path()}
+
+
+def _problems(told: PartitionEdges, now: int) -> list[BoardProblem]:
+    """Return what keeps these figures from being those of now, Kafka first."""
+    found = problems(now)
+    return [_away(told), *found] if told.fault else found
+
+
+def _away(told: PartitionEdges) -> BoardProblem:
+    todo = "check that the broker runs" if not told.refused else told.fault
+    known = "as of then" if told.at is not None else "not known"
+    what = "Kafka refuses this server" if told.refused else "Kafka does not answer"
+    return lasting_problem(
+        "kafka", what, told.at, f"Ends of logs and lags are {known}: {todo}.", links=()
+    )

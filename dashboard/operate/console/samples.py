@@ -1,0 +1,180 @@
+"""How long a report takes to the board, how far the job is behind, and what it refuses, over time.
+
+The materialiser measures it in the transaction that writes what is measured. Times in Unix ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, F, Max, QuerySet, Sum
+
+from dashboard.core.common.retention import Thinning
+from dashboard.core.common.sql import execute_many
+from dashboard.core.common.tables import Column, Table
+from dashboard.core.common.times import HOUR_MS, MINUTE_MS
+from dashboard.core.job.models import KEPT_MS, STEPS, BucketStatus, JobSample
+from dashboard.core.states.rows import ReadableRecord
+from dashboard.operate.dead_letters.models import DeadLetter
+from wire.job import Heartbeat
+
+SLOT_MS = 10_000
+"""How much time a sample tells of, until samples are put together."""
+BY_RECORD = frozenset(("report", "command"))
+"""Causes whose record somebody waits for; what time causes is due when it is due."""
+MOST_MS = HOUR_MS
+"""What took longer was read once more, after a rebuild or a long outage: nobody waited for it."""
+LINES = 10
+"""Minutes that the page lists."""
+MINUTES = Table(
+    "",
+    "From",
+    Column.number("Emitted", "assets whose newest record a report or a command brought about"),
+    Column.number(
+        "Took, on average", "from the append in the log until the board’s database had it"
+    ),
+    Column.number("Longest"),
+    Column.number("Clock behind, at most", "the bucket that was farthest behind"),
+    Column.number("Dead letters"),
+    narrow=True,
+)
+
+_TABLE = JobSample._meta.db_table  # noqa: SLF001 - Django's documented API
+_ADD = f"""\
+INSERT INTO {_TABLE} (scenario, slot, told, waited, longest, behind, letters)
+VALUES (%s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (slot, scenario) DO UPDATE SET
+  told = {_TABLE}.told + excluded.told,
+  waited = {_TABLE}.waited + excluded.waited,
+  longest = CASE WHEN excluded.longest > {_TABLE}.longest THEN excluded.longest
+    ELSE {_TABLE}.longest END,
+  behind = CASE WHEN excluded.behind > {_TABLE}.behind THEN excluded.behind
+    ELSE {_TABLE}.behind END,
+  letters = {_TABLE}.letters + excluded.letters"""  # noqa: S608 - our own names
+
+
+@dataclass(slots=True)
+class _Sample:
+    told: int = 0
+    waited: int = 0
+    longest: int = 0
+    behind: int = 0
+    letters: int = 0
+
+
+def add_sample(
+    newest: Mapping[str, Iterable[ReadableRecord]],
+    beats: Iterable[Heartbeat],
+    letters: Iterable[DeadLetter],
+    now: int,
+) -> None:
+    """Add what a batch measures to the current sample.
+
+    newest: by scenario, the newest records of assets that are of no place in the log that the
+    database had already; now: Unix ms.
+    """
+    found: dict[str, _Sample] = {}
+    for scenario, records in newest.items():
+        waits = [wait for seen in records if (wait := _wait(seen, now)) is not None]
+        if waits:
+            sample = found.setdefault(scenario, _Sample())
+            sample.told, sample.waited, sample.longest = len(waits), sum(waits), max(waits)
+    for beat in beats:
+        sample = found.setdefault(beat.scenario, _Sample())
+        sample.behind = max(sample.behind, now - beat.log_time)
+    for letter in letters:
+        found.setdefault(letter.scenario, _Sample()).letters += 1
+    _write(found, now - now % SLOT_MS)
+
+
+def _wait(seen: ReadableRecord, now: int) -> int | None:
+    cause = seen.shape.cause
+    wait = max(0, now - cause.time)
+    return wait if cause.type in BY_RECORD and wait <= MOST_MS else None
+
+
+def _write(found: Mapping[str, _Sample], slot: int) -> None:
+    rows = [
+        (scenario, slot, each.told, each.waited, each.longest, each.behind, each.letters)
+        for scenario, each in sorted(found.items())
+    ]
+    execute_many(_ADD, rows)
+
+
+# ---- what pages are told --------------------------------------------------------------------
+
+
+def history(query: str, back: int, width: int, now: int) -> dict[str, list[Any]]:
+    """Return the samples of a query's scenarios, oldest first, in stretches of `width` ms.
+
+    There is a list for each figure, and `at` in s.
+    """
+    rows = _merged(_of(query).filter(slot__gte=now - back), width)
+    return {
+        "at": [row["at"] / 1000 for row in rows],
+        "mean": [_mean(row) for row in rows],
+        "longest": [row["longest"] if row["told"] else None for row in rows],
+        "behind": [row["behind"] for row in rows],
+        "letters": [row["letters"] for row in rows],
+    }
+
+
+def lines(query: str, now: int) -> list[dict[str, Any]]:
+    """Return the last minutes of a query, newest first, as the page lists them."""
+    rows = _merged(_of(query).filter(slot__gte=now - LINES * MINUTE_MS), MINUTE_MS)
+    return [{**row, "mean": _mean(row)} for row in reversed(rows)][:LINES]
+
+
+def _of(query: str) -> QuerySet[JobSample]:
+    carried = BucketStatus.objects.filter(engine=query).values("scenario").distinct()
+    return JobSample.objects.filter(scenario__in=carried)
+
+
+def _merged(rows: QuerySet[JobSample], width: int) -> list[dict[str, Any]]:
+    slots = rows.annotate(at=F("slot") - F("slot") % width).values("at")
+    return [dict(row) for row in slots.annotate(**_together()).order_by("at")]
+
+
+def _together() -> dict[str, Any]:
+    sums = {name: Sum(name) for name in ("told", "waited", "letters")}
+    return sums | {name: Max(name) for name in ("longest", "behind")}
+
+
+def _mean(row: Mapping[str, Any]) -> int | None:
+    return round(row["waited"] / row["told"]) if row["told"] else None
+
+
+# ---- how long they are kept -----------------------------------------------------------------
+
+
+def thin(now: int) -> int:
+    """Put samples together, the older the more, and delete those past their time.
+
+    Returns how many fewer there are.
+    """
+    gone = JobSample.objects.filter(slot__lt=now - KEPT_MS).delete()[0]
+    return gone + sum(_put_together(now - age, width) for age, width in reversed(STEPS))
+
+
+@transaction.atomic
+def _put_together(before: int, width: int) -> int:
+    """Put together the samples of each `width` ms before this. Returns how many fewer there are."""
+    old = JobSample.objects.filter(slot__lt=before - before % width)
+    begin = F("slot") - F("slot") % width
+    groups = old.annotate(at=begin).values("scenario", "at")
+    fewer = 0
+    many = groups.annotate(parts=Count("pk"), **_together()).filter(parts__gt=1)
+    found: list[dict[str, Any]] = [dict(row) for row in many]
+    for group in found:
+        at, parts = group.pop("at"), group.pop("parts")
+        within = old.filter(scenario=group["scenario"], slot__gte=at, slot__lt=at + width)
+        within.delete()
+        JobSample.objects.create(slot=at, **group)
+        fewer += parts - 1
+    return fewer
+
+
+KEPT = (Thinning("samples for the job's charts", thin, KEPT_MS),)

@@ -1,0 +1,190 @@
+"""What the pages of the console share: figures as text, and marks of the job."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.core.common.access import Role
+from dashboard.core.common.navigation import MenuEntry, places
+from dashboard.core.common.times import duration, span
+from dashboard.core.job.liveness import Sign, Trend
+from dashboard.core.states.templatetags.board import icon, mark
+
+# ---- console -------------------------------------------------------------------------------------
+# What the pages of the console share: figures as text, and what stands out as marks.
+
+register = template.Library()
+
+NOTHING = "–"
+"""What is shown where something is not known."""
+
+SIGNS: dict[Sign, tuple[str, str, str]] = {
+    "unknown": ("question", "grey", "no heartbeat has come from here yet"),
+    "silent": ("off", "red", "no heartbeat for five seconds or more"),
+    "ahead": ("warning", "red", "its clock is ahead of the job's own: no time passes until then"),
+    "behind": ("warning", "amber", "its clock is ten seconds or more behind"),
+    "hot": ("flame", "orange", "twice its even share of the scenario's load, or more"),
+    "idle": ("ring", "grey", "nothing but ticks in the last minute"),
+    "well": ("check", "green", "nothing unusual"),
+}
+"""By sign: its icon, its colour and what it means."""
+
+TRENDS: dict[Trend, tuple[str, str]] = {
+    "rising": ("arrow-up", "red"),
+    "falling": ("arrow-down", "green"),
+}
+
+
+@register.simple_tag
+def console_places(role: Role | None) -> list[tuple[str, list[MenuEntry]]]:
+    """Return the console's pages that `role` may open, by group."""
+    return places(role)
+
+
+Unknown = Literal[""] | None
+"""What a template gives for a part of what is None."""
+
+
+@register.filter
+def figure(value: int | Unknown) -> str:
+    """Return a whole number in groups of three digits: `12,345`."""
+    return NOTHING if value is None or value == "" else f"{value:,}"
+
+
+@register.filter
+def rate(value: float | Unknown) -> str:
+    """Return a number per second as text: `0.4`, `12.3`, `1,234`."""
+    if value is None or value == "":
+        return NOTHING
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+@register.filter
+def lag(ms: int | None) -> str:
+    """Return a lag in ms as text: `0.8 s` below ten seconds, then as durations are."""
+    if ms is None:
+        return NOTHING
+    return f"{ms / 1000:.1f} s" if ms < 10_000 else duration(ms)
+
+
+register.filter(span)
+
+
+@register.filter
+def share(value: float | None) -> str:
+    """Return a multiple of the even share as text: `1.3 ×`."""
+    return NOTHING if value is None else f"{value:.1f} ×"
+
+
+@register.filter
+def raw(value: float | Unknown) -> str:
+    """Return a number as tables sort by it; empty where it is not known."""
+    return "" if value is None else str(value)
+
+
+@register.simple_tag
+def sign(name: Sign, count: int | None = None) -> SafeString:
+    """Return what stands out, as icon, colour and word. count: in how many partitions."""
+    shape, colour, meaning = SIGNS[name]
+    words = name if count is None else f"{count} {name}"
+    return mark(words, shape, colour, meaning, "sign calm" if name == "well" else "")
+
+
+@register.simple_tag
+def trend(name: Trend | None) -> SafeString | str:
+    """Return a mark for a lag that grows or shrinks; empty where it does neither."""
+    if name not in TRENDS:
+        return ""
+    shape, colour = TRENDS[name]
+    return format_html('<span class="trend c-{}">{}{}</span>', colour, icon(shape), name)
+
+
+# ---- job -----------------------------------------------------------------------------------------
+# Marks of the job's page.
+
+STATES = {
+    "running": ("check", "green"),
+    "catching-up": ("arrow-up", "teal"),
+    "restarting": ("retry", "amber"),
+    "waiting": ("warning", "red"),
+    "stalled": ("off", "red"),
+    "stopped": ("square", "grey"),
+}
+"""By state of a query: its icon and its colour."""
+
+TONES = {
+    "good": ("check", "green"),
+    "bad": ("cross", "red"),
+    "waiting": ("clock", "amber"),
+    "plain": ("ring", "grey"),
+}
+
+ROCKSDB = {
+    "sstFileSize": "Files on disk",
+    "pinnedBlocksMemoryUsage": "Memory pinned",
+    "totalBytesWritten": "Written",
+    "totalBytesRead": "Read",
+    "bytesCopied": "Copied to the checkpoint",
+    "getCount": "Reads",
+    "putCount": "Writes",
+    "loadLatencyMs": "Load",
+    "commitFlushLatency": "Flush",
+    "commitCheckpointLatency": "Snapshot",
+    "commitFileSyncLatencyMs": "Upload",
+    "totalCompactionLatencyMs": "Compaction",
+    "readBlockCacheHitCount": "Cache hits",
+    "readBlockCacheMissCount": "Cache misses",
+}
+"""RocksDB's figures by Spark's names, as the job tells them, and ours."""
+
+
+@register.simple_tag
+def query_state(name: str) -> SafeString:
+    """Return a query's state as icon, colour and word."""
+    return mark(name, *STATES.get(name, ("ring", "grey")))
+
+
+@register.simple_tag
+def outcome(word: str, tone: str) -> SafeString:
+    """Return how far a request has come, as icon, colour and word."""
+    return mark(word, *TONES[tone])
+
+
+@register.filter
+def size(number: int | Unknown) -> str:
+    """Return a number of bytes as text: `512 B`, `1.4 MB`."""
+    if number is None or number == "":
+        return NOTHING
+    value = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError
+
+
+@register.filter
+def ms(value: int | Unknown) -> str:
+    """Return a duration in ms as text: in ms below ten seconds, else in seconds."""
+    if value is None or value == "":
+        return NOTHING
+    return f"{value:,} ms" if value < 10_000 else f"{value / 1000:,.1f} s"
+
+
+@register.filter
+def rocksdb(figures: dict[str, int] | Unknown) -> list[tuple[str, str]]:
+    """Return RocksDB's figures as text, each with its name and in its unit."""
+    told = figures or {}
+    return [
+        (title, _with_unit(name, told[name])) for name, title in ROCKSDB.items() if name in told
+    ]
+
+
+def _with_unit(name: str, value: int) -> str:
+    if "Latency" in name:
+        return ms(value)
+    return f"{value:,}" if name.endswith("Count") else size(value)

@@ -1,0 +1,1 @@
+"""Records that were refused: shown, diagnosed, sent again."""

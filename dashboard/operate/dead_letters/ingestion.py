@@ -1,0 +1,274 @@
+"""Dead letters and forged commands out of their topic, for the materialiser."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from django.db.models import F
+
+from bus.base import ConsumerRecord, Headers
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.times import MINUTE_MS, now_ms
+from dashboard.core.states.models import EventCount
+from dashboard.operate.dead_letters.diagnosis import ADVICE, fields_of
+from dashboard.operate.dead_letters.models import DeadLetter, delete_surplus, value_of
+from dashboard.watch.commands.models import Command
+from domain.names import MAX_NAME
+from domain.records import LETTER_REASONS
+from wire.signature import FAULTS
+from wire.sink import MAX_DEAD_VALUE, DeadRecord, decode_dead_letter
+from wire.source import MAX_BRACKETS, MAX_TIME
+from wire.topics import Topics
+
+# ---- forgeries -----------------------------------------------------------------------------------
+# Commands that were refused for their signature: counted, audited and answered.
+#
+# Within the materialiser's transaction, of each record once.
+
+ACTION = "command.refused"
+MOST_A_MINUTE = 20
+"""Most entries that the audit gets of these: a flood must not become its content."""
+CLAIMED = ("type", "action", "user", "id", "state", "agent", "reason")
+"""Fields of a refused command that its entry repeats, as what they are: claims."""
+
+
+def ingest_forgeries(fresh: Sequence[DeadLetter]) -> None:
+    """Look for refused commands among letters that were not known before."""
+    refused = [letter for letter in fresh if letter.reason in FAULTS]
+    if not refused:
+        return
+    _count(refused)
+    _audit(refused)
+    for letter in refused:
+        settle(letter)
+
+
+class RefusalCount(NamedTuple):
+    """How many records of a topic were refused for one reason, ever."""
+
+    topic: str
+    reason: str
+    n: int
+
+
+def refused() -> list[RefusalCount]:
+    """Return how many records were refused, by topic and reason, the most first."""
+    rows = EventCount.objects.filter(name__in=FAULTS).order_by("-n")
+    return [
+        RefusalCount(topic, reason, n)
+        for topic, reason, n in rows.values_list("topic", "name", "n")
+    ]
+
+
+def _count(refused: Sequence[DeadLetter]) -> None:
+    for (reason, topic), n in Counter((each.reason, each.topic) for each in refused).items():
+        EventCount.objects.get_or_create(name=reason, topic=topic, defaults={"n": 0})
+        EventCount.objects.filter(name=reason, topic=topic).update(n=F("n") + n)
+
+
+def _audit(refused: Sequence[DeadLetter]) -> None:
+    """Write an audit entry for each, as far as there is room; then one for all the others."""
+    minute_ago = now_ms() - MINUTE_MS
+    room = MOST_A_MINUTE - AuditEntry.objects.filter(action=ACTION, at__gt=minute_ago).count()
+    one_by_one = refused if len(refused) <= room else refused[: max(0, room - 1)]
+    for letter in one_by_one:
+        _log_forgery(letter)
+    others = refused[len(one_by_one) :]
+    if others and room > 0:
+        record(
+            Actor.system("job"),
+            ACTION,
+            target=f"{len(others)} more records",
+            outcome="refused",
+            reasons=dict(Counter(each.reason for each in others)),
+            first=_place(others[0]),
+            last=_place(others[-1]),
+        )
+
+
+def _log_forgery(letter: DeadLetter) -> None:
+    fields = fields_of(value_of(letter))
+    claims = {name: fields[name].value for name in CLAIMED if name in fields}
+    record(
+        Actor.system("job"),
+        ACTION,
+        scenario=letter.scenario,
+        target=letter.asset,
+        outcome=letter.reason,
+        place=_place(letter),
+        appended_at=letter.appended_at,
+        claims=claims,
+        means=ADVICE[letter.reason].means,
+    )
+
+
+def _place(letter: DeadLetter) -> str:
+    return f"{letter.topic}/{letter.partition}/{letter.offset}"
+
+
+def settle(letter: DeadLetter) -> None:
+    """Mark a command of the board's own as refused, if this record is the one it sent."""
+    rows = Command.objects.filter(
+        scenario=letter.scenario, partition=letter.partition, offset=letter.offset
+    )
+    rows.exclude(status="answered").update(
+        status="answered",
+        outcome=f"refused: {letter.reason}",
+        answered_at=now_ms(),
+    )
+
+
+def settle_sent(row: Command) -> None:
+    """Mark a command as refused, whose place is known only after its letter has come."""
+    at_all = DeadLetter.objects.filter(scenario=row.scenario, reason__in=FAULTS)
+    if row.partition is None or row.offset is None:
+        return
+    for letter in at_all.filter(partition=row.partition, offset=row.offset)[:1]:
+        settle(letter)
+
+
+# ---- dead letters --------------------------------------------------------------------------------
+# Dead letters out of their topic, for the materialiser: each refused record once.
+#
+# Spark's sink is at-least-once: after a replay the job reports the same record again. The first
+# report is kept, later ones are counted; one that was counted already, because the materialiser
+# reads its topic again, is not.
+
+# How much of a key is kept, bytes: no key that the job takes is longer.
+MAX_KEY = 4_096
+# How much of all headers is kept, bytes of names and values.
+MAX_HEADERS = 8_192
+MAX_NUMBER = 2**63 - 1
+# Letters asked for, or written, in one statement.
+CHUNK = 500
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+
+
+class UnreadableLetter(ValueError):
+    """A record of the dead letters' topic that is none."""
+
+
+def read_letter(message: ConsumerRecord, topics: Topics) -> DeadLetter:
+    """Return a message of the dead letters' topic as an unsaved row. Raises UnreadableLetter."""
+    try:
+        dead = decode_dead_letter(message.key, message.value, message.headers)
+        _check(dead)
+    except (KeyError, ValueError) as error:
+        raise UnreadableLetter(f"not a dead letter: {error}") from None
+    headers, all_headers = _headers(dead.headers)
+    key, value = dead.key, None if dead.value is None else dead.value[:MAX_DEAD_VALUE]
+    cut = len(key or b"") > MAX_KEY or len(value or b"") >= MAX_DEAD_VALUE
+    return DeadLetter(
+        reason=dead.reason,
+        scenario=(topics.scenario_of(dead.topic) or "")[:40],
+        topic=dead.topic,
+        partition=dead.partition,
+        offset=dead.offset,
+        appended_at=dead.timestamp,
+        key=None if key is None else key[:MAX_KEY],
+        value=value,
+        headers=headers,
+        size=len(value or b""),
+        whole=all_headers and not cut,
+        asset=_legible(key or b""),
+        agent=_agent(value or b""),
+        dead_partition=message.partition,
+        dead_offset=message.offset,
+        noted_at=message.timestamp,
+        told_offset=message.offset,
+    )
+
+
+def ingest_letters(letters: Iterable[DeadLetter]) -> None:
+    """Write letters, in the order of their topic; within the materialiser's transaction."""
+    told = list(letters)
+    first = {_dead_letter_place(letter): letter for letter in reversed(told)}
+    if not first:
+        return
+    known = _known(first)
+    fresh = [letter for place, letter in first.items() if place not in known]
+    fresh.sort(key=lambda letter: (letter.dead_partition, letter.dead_offset))
+    DeadLetter.objects.bulk_create(fresh, batch_size=CHUNK, ignore_conflicts=True)
+    ingest_forgeries(fresh)
+    for letter in told:
+        if _dead_letter_place(letter) in known or first[_dead_letter_place(letter)] is not letter:
+            _reported_again(letter)
+    delete_surplus()
+
+
+def _reported_again(letter: DeadLetter) -> None:
+    """Count one more report of the record, unless this very one was counted before."""
+    rows = DeadLetter.objects.filter(
+        topic=letter.topic, partition=letter.partition, offset=letter.offset
+    )
+    rows.filter(told_offset__lt=letter.dead_offset).update(
+        repeats=F("repeats") + 1, told_offset=letter.dead_offset
+    )
+
+
+def _known(letters: Mapping[tuple[str, int, int], Any]) -> set[tuple[str, int, int]]:
+    """Return which of these records have a letter already."""
+    offsets: dict[tuple[str, int], list[int]] = {}
+    for topic, partition, offset in letters:
+        offsets.setdefault((topic, partition), []).append(offset)
+    known = set()
+    for (topic, partition), wanted in offsets.items():
+        for at in range(0, len(wanted), CHUNK):
+            rows = DeadLetter.objects.filter(
+                topic=topic, partition=partition, offset__in=wanted[at : at + CHUNK]
+            )
+            known |= {
+                (topic, partition, offset) for offset in rows.values_list("offset", flat=True)
+            }
+    return known
+
+
+def _dead_letter_place(letter: DeadLetter) -> tuple[str, int, int]:
+    return (letter.topic, letter.partition, letter.offset)
+
+
+def _check(dead: DeadRecord) -> None:
+    """Raise ValueError for what the job would not write, and no column takes."""
+    if dead.reason not in LETTER_REASONS:
+        raise ValueError(f"reason: expected one of the closed list, got {dead.reason[:40]!r}")
+    if not _TOPIC.match(dead.topic):
+        raise ValueError(f"source-topic: expected a topic's name, got {dead.topic[:80]!r}")
+    if not 0 <= dead.partition < 2**31 or not 0 <= dead.offset <= MAX_NUMBER:
+        raise ValueError("source-partition, source-offset: expected a place in a log")
+    if not 0 <= dead.timestamp <= MAX_TIME:
+        raise ValueError("source-timestamp: expected Unix ms")
+
+
+def _headers(headers: Headers) -> tuple[str, bool]:
+    """Return headers as JSON, values in base64, as many as are kept; and whether these are all."""
+    kept: list[tuple[str, bytes]] = []
+    room = MAX_HEADERS
+    for name, value in headers:
+        room -= len(name) + len(value or b"")
+        if room < 0:
+            return msgspec.json.encode(kept).decode(), False
+        kept.append((name.encode(errors="replace").decode(), value or b""))
+    return msgspec.json.encode(kept).decode(), True
+
+
+def _agent(value: bytes) -> str:
+    """Return the agent that the value names, as far as it can be read; else empty."""
+    if value.count(b"[") + value.count(b"{") > MAX_BRACKETS:
+        return ""
+    try:
+        data = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    agent = data.get("agent") if isinstance(data, dict) else None
+    return _legible(agent.encode(errors="replace")) if isinstance(agent, str) else ""
+
+
+def _legible(name: bytes) -> str:
+    """Return the beginning of a name as a column takes it; what is no text is marked."""
+    return name[: 4 * MAX_NAME].decode(errors="replace").replace("\0", "\ufffd")[:MAX_NAME]

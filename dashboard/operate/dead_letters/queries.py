@@ -1,0 +1,286 @@
+"""Which letters a page shows: by filter, in order, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from django import forms
+from django.core.cache import caches
+from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Q, QuerySet
+from django.http import HttpRequest
+
+from dashboard.core.common.forms import PeriodForm, scenario_choices
+from dashboard.core.common.tables import Column, ListOrder, Page, Table, page_after
+from dashboard.core.common.times import HOUR_MS, field_text, unix_ms
+from dashboard.operate.dead_letters.models import OPEN, OUTCOMES, DeadLetter
+from domain.records import LETTER_REASONS
+from wire.source import MAX_RECORD
+
+# ---- dead letters --------------------------------------------------------------------------------
+# Which letters a page shows: by filter, in order, a page at a time, with figures of the whole.
+
+PAGE = 100
+"""Letters on one page."""
+ORDERS = {
+    "time": "appended_at",
+    "reason": "reason",
+    "source": "topic",
+    "asset": "asset",
+    "agent": "agent",
+    "size": "size",
+}
+"""By what a list sorts, and the column; with `-` before it the other way round."""
+LETTERS = Table(
+    "",
+    Column.time("Appended", name="time"),
+    "Reason",
+    "Asset",
+    "Agent",
+    "Source",
+    Column.number("Bytes", name="size"),
+    Column("Repeated", "so often the job emitted it again, after replays", numeric=True),
+    Column("Fate"),
+    css="letter-table",
+).with_choice("Choose all open letters on this page")
+HOURS = 48
+"""Hours that the histogram shows."""
+COUNT_KEPT_S = 5
+_COUNT = "dead-letters-open"
+
+
+@dataclass(frozen=True, slots=True)
+class LetterFilter:
+    """A filter, an order, and the letter after which a page begins. start, end: Unix ms."""
+
+    reason: str = ""
+    scenario: str = ""
+    q: str = ""
+    fate: str = OPEN
+    start: int | None = None
+    end: int | None = None
+    sort: str = "-time"
+    after: int | None = None
+
+    def rows(self, without: str = "") -> QuerySet[DeadLetter]:
+        """Return the letters that pass the filter, or pass it but for one of its parts."""
+        parts = {
+            "reason": Q(reason=self.reason) if self.reason else Q(),
+            "scenario": Q(scenario=self.scenario) if self.scenario else Q(),
+            "fate": Q(fate=self.fate) if self.fate in OUTCOMES else Q(),
+            "q": Q(asset__icontains=self.q) | Q(agent__icontains=self.q) if self.q else Q(),
+        }
+        if without != "time":
+            parts["start"] = Q() if self.start is None else Q(appended_at__gte=self.start)
+            parts["end"] = Q() if self.end is None else Q(appended_at__lt=self.end)
+        wanted = Q()
+        for name, part in parts.items():
+            if name != without:
+                wanted &= part
+        return DeadLetter.objects.filter(wanted)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether more than the fate is asked for."""
+        times = self.start is not None or self.end is not None
+        return bool(self.reason or self.scenario or self.q or times)
+
+    def query(self, **changes: Any) -> str:
+        """Return the filter as a URL has it, with changes; an empty value takes a part out."""
+        told = {
+            "reason": self.reason,
+            "scenario": self.scenario,
+            "q": self.q,
+            "fate": self.fate,
+            "start": moment_text(self.start),
+            "end": moment_text(self.end),
+            "sort": self.sort,
+        }
+        return urlencode({name: value for name, value in (told | changes).items() if value})
+
+
+def moment_text(at: int | None) -> str:
+    """Return a moment (Unix ms) as a datetime-local field has it, in UTC; empty for None."""
+    return "" if at is None else field_text(at)
+
+
+def page(wanted: LetterFilter, size: int = PAGE) -> Page[DeadLetter]:
+    """Return one page of letters without their bytes; the next begins after its last number."""
+    order = ListOrder(ORDERS[wanted.sort.lstrip("-")], wanted.sort.startswith("-"))
+    return page_after(_without_bytes(wanted.rows()), order, size, wanted.after)
+
+
+def _without_bytes(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
+    return rows.defer("key", "value", "headers")
+
+
+class HistogramBar(NamedTuple):
+    """An hour of the histogram. start: Unix ms; height: 0-100, of the fullest hour's."""
+
+    start: int
+    n: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class LetterCounts:
+    """Counts of what passes the filter, each without regard to its own part of it."""
+
+    total: int
+    open: int
+    newest: int
+    reasons: list[tuple[str, int]]
+    sources: list[tuple[str, int]]
+    fates: Mapping[str, int]
+    bars: list[HistogramBar]
+    before: int
+    """Letters before the histogram's first hour."""
+
+
+def figures(wanted: LetterFilter, now: int) -> LetterCounts:
+    """Return the figures of a filter at `now` (Unix ms)."""
+    fates = _counts(wanted.rows("fate"), "fate")
+    bars, before = _histogram(wanted, now)
+    newest = wanted.rows().order_by("-id").values_list("id", flat=True).first()
+    return LetterCounts(
+        total=wanted.rows().count(),
+        open=DeadLetter.objects.filter(fate=OPEN).count(),
+        newest=newest or 0,
+        reasons=_by_number(_counts(wanted.rows("reason"), "reason")),
+        sources=_by_number(_counts(wanted.rows("scenario"), "scenario")),
+        fates=fates,
+        bars=bars,
+        before=before,
+    )
+
+
+def _counts(rows: QuerySet[DeadLetter], column: str) -> dict[str, int]:
+    return dict(rows.order_by().values_list(column).annotate(n=Count("id")))
+
+
+def _by_number(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _histogram(wanted: LetterFilter, now: int) -> tuple[list[HistogramBar], int]:
+    """Return the last hours up to now, and how many letters are older than these."""
+    last = now // HOUR_MS
+    first = last - HOURS + 1
+    rows = wanted.rows("time")
+    hour = ExpressionWrapper(F("appended_at") / HOUR_MS, output_field=BigIntegerField())
+    shown = rows.filter(appended_at__gte=first * HOUR_MS).annotate(hour=hour)
+    found = dict(shown.order_by().values_list("hour").annotate(n=Count("id")))
+    most = max(found.values(), default=0)
+    bars = [
+        HistogramBar(
+            at * HOUR_MS, found.get(at, 0), -(-100 * found.get(at, 0) // most) if most else 0
+        )
+        for at in range(first, last + 1)
+    ]
+    return bars, rows.filter(appended_at__lt=first * HOUR_MS).count()
+
+
+def count_open() -> int:
+    """Return how many letters are open, as of a few seconds ago at most."""
+    found = caches["figures"].get(_COUNT)
+    if found is None:
+        found = DeadLetter.objects.filter(fate=OPEN).count()
+        caches["figures"].set(_COUNT, found, COUNT_KEPT_S)
+    return int(found)
+
+
+def forget_count() -> None:
+    """Drop the count that is kept, so that this process counts again when next asked."""
+    caches["figures"].delete(_COUNT)
+
+
+def open_letters(_request: HttpRequest) -> dict[str, Callable[[], int]]:
+    """Return `open_letters` for templates; counted only where a page shows it, to admins."""
+    return {"open_letters": count_open}
+
+
+# ---- dead letters --------------------------------------------------------------------------------
+# What the pages of dead letters are given: a filter, an edited record, a reason, a choice.
+
+MAX_MANY = 1_000
+"""Most letters that are dealt with at once."""
+MAX_WHY = 500
+ANY = "any"
+"""Of a letter, whatever has become of it."""
+
+
+class LetterFilterForm(PeriodForm):
+    """The filter, order and page in a URL. Times in UTC."""
+
+    reason = forms.ChoiceField(required=False)
+    scenario = forms.ChoiceField(required=False, label="Source")
+    fate = forms.ChoiceField(required=False)
+    q = forms.CharField(required=False, max_length=255, label="Asset or agent")
+    sort = forms.ChoiceField(required=False, widget=forms.HiddenInput)
+    after = forms.IntegerField(
+        required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput
+    )
+
+    field_order = ("reason", "scenario", "fate", "q")
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.offer("reason", [("", "any"), *((each, each) for each in LETTER_REASONS)])
+        self.offer("scenario", [("", "any"), *scenario_choices()])
+        self.offer("fate", [*OUTCOMES.items(), (ANY, "any")])
+        self.offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
+        self.fields["q"].widget.attrs["type"] = "search"
+
+    def wanted(self) -> LetterFilter:
+        """Return the filter of a valid form."""
+        data = self.cleaned_data
+        return LetterFilter(
+            reason=data["reason"],
+            scenario=data["scenario"],
+            q=data["q"].strip(),
+            fate=data["fate"] or OPEN,
+            start=unix_ms(data["start"]),
+            end=unix_ms(data["end"]),
+            sort=data["sort"] or "-time",
+            after=data["after"],
+        )
+
+
+class RecordForm(forms.Form):
+    """A record's key and value as they are to be sent."""
+
+    key = forms.CharField(max_length=4_096, strip=False, label="Key: the asset", required=False)
+    value = forms.CharField(
+        max_length=MAX_RECORD,
+        strip=False,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 12, "spellcheck": "false"}),
+    )
+
+    def record(self) -> tuple[bytes, bytes]:
+        """Return the key and value of a valid form. A browser ends lines in its own way."""
+        key = self.cleaned_data["key"].encode(errors="replace")
+        value = self.cleaned_data["value"].replace("\r\n", "\n")
+        return key, value.encode(errors="replace")
+
+
+class WhyForm(forms.Form):
+    """Why letters are discarded."""
+
+    why = forms.CharField(max_length=MAX_WHY, label="Reason")
+
+
+class ManyForm(forms.Form):
+    """Which letters: their numbers, or all that a filter finds, the oldest first."""
+
+    ids = forms.CharField(required=False, max_length=20 * MAX_MANY, widget=forms.HiddenInput)
+    all = forms.BooleanField(required=False)
+
+    def clean_ids(self) -> list[int]:
+        """Return the numbers in ascending order. Raises ValidationError."""
+        parts = [part for part in self.cleaned_data["ids"].split(",") if part]
+        if len(parts) > MAX_MANY or not all(p.isascii() and p.isdigit() for p in parts):
+            raise forms.ValidationError(f"ids: expected at most {MAX_MANY:,} numbers")
+        return sorted({int(part) for part in parts if len(part) < 19})

@@ -1,0 +1,284 @@
+"""What becomes of letters: sent again as new records, or discarded. Never twice.
+
+A letter is claimed by an update whose row count tells whether it was still open, and only who
+claimed it sends. What Kafka has not confirmed stays `sending`: it is looked for in the log before
+anybody may send it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import structlog
+from django.db import transaction
+from django.http import HttpRequest
+
+from bus.base import Bus, BusError, Delivered, Headers, Unavailable, no_answer
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.kafka import REACH_S, Outgoing, deliver_all, gateway
+from dashboard.core.common.sql import chunks
+from dashboard.core.common.times import Clock
+from dashboard.operate.dead_letters.models import (
+    DISCARDED,
+    OPEN,
+    REDRIVEN,
+    SENDING,
+    DeadLetter,
+    headers_of,
+    place_of,
+)
+from dashboard.operate.dead_letters.queries import forget_count
+
+log = structlog.get_logger(__name__)
+
+REDRIVE_OF = "redrive-of"
+"""The header of a redriven record: topic/partition/offset of the one that was refused."""
+BATCH = 100
+"""Letters that are claimed and sent together."""
+SETTLED_MS = 30_000
+"""After this long a producer has sent a record or given it up, whatever became of its process."""
+LOOK_S = 8.0
+LOOK_RECORDS = 500_000
+"""How long, and in how many records, one looks for a record in the log."""
+
+MAX_NAMED = 50
+"""Most letters that an entry of the audit names; it says how many there were."""
+
+Became = Literal["redriven", "taken", "unsent", "unknown"]
+
+
+class Sending(NamedTuple):
+    """A letter to be redriven: with which key and value, onto which partition."""
+
+    letter: DeadLetter
+    key: bytes | None
+    value: bytes | None
+    partition: int
+    edited: bool = False
+
+
+@dataclass(slots=True)
+class RedriveOutcome:
+    """What became of one letter. became: redriven; taken: somebody dealt with it before; unsent:
+    it is open as before; unknown: Kafka has not confirmed it. place: of the new record."""
+
+    sending: Sending
+    became: Became
+    text: str = ""
+    place: Delivered | None = None
+
+
+def redrive(records: Sequence[Sending], user: str, clock: Clock) -> list[RedriveOutcome]:
+    """Send each letter once, in the order of its log. Returns the outcome of each."""
+    ordered = sorted(records, key=lambda each: _order(each.letter))
+    try:
+        ends = _ends(ordered)
+    except BusError as error:  # nothing has been claimed, so nothing is to be undone
+        text = no_answer(error)
+        return [RedriveOutcome(each, "unsent", text) for each in ordered]
+    outcomes = []
+    for batch in chunks(ordered, BATCH):
+        outcomes += _redrive_batch(batch, ends, user, clock)
+    forget_count()
+    sent = sum(outcome.became == "redriven" for outcome in outcomes)
+    log.info("dead letters redriven", user=user, asked=len(outcomes), redriven=sent)
+    return outcomes
+
+
+def discard(ids: Iterable[int], user: str, why: str, now: int) -> int:
+    """Discard the letters among these that are open. Returns how many."""
+    done = DeadLetter.objects.filter(pk__in=list(ids), fate=OPEN).update(
+        fate=DISCARDED, fate_at=now, fate_by=user, why=why
+    )
+    forget_count()
+    log.info("dead letters discarded", user=user, discarded=done)
+    return done
+
+
+def find_out(letter: DeadLetter, now: int) -> str:
+    """Look for a letter that is being sent, and settle its fate. Returns the result in words."""
+    if letter.fate != SENDING or letter.fate_at is None or letter.sent_from is None:
+        return "The letter is not being sent: there is nothing to check."
+    try:
+        found, whole = _look(gateway().bus, letter)
+    except BusError as error:
+        return f"{no_answer(error)}. Try again."
+    if found is not None:
+        _settle(letter, fate=REDRIVEN, new_offset=found)
+        return f"It has arrived, at offset {found}."
+    if not whole:
+        return "It was not found in the part of the log that could be read. Try again."
+    if now - letter.fate_at < SETTLED_MS:
+        return "It is not in the log yet, but may still be on its way. Try again in half a minute."
+    _settle(letter, **_OPEN_AGAIN)
+    return "It has not arrived: the letter is open again."
+
+
+# ---- sending ------------------------------------------------------------------------------------
+
+
+def _order(letter: DeadLetter) -> tuple[str, int, int]:
+    return letter.topic, letter.partition, letter.offset
+
+
+def _ends(records: Iterable[Sending]) -> dict[tuple[str, int], int]:
+    """Return where each partition ends now: what is sent comes after. Raises BusError."""
+    bus = gateway().bus
+    bus.wait(REACH_S)
+    edges = bus.offsets({each.letter.topic for each in records})
+    return {place: end for place, (_, end) in edges.items()}
+
+
+def _redrive_batch(
+    records: Sequence[Sending],
+    ends: dict[tuple[str, int], int],
+    user: str,
+    clock: Clock,
+) -> list[RedriveOutcome]:
+    with transaction.atomic():
+        claimed = [_claim(each, ends, user, clock()) for each in records]
+    outcomes = [
+        RedriveOutcome(each, "unknown" if ours else "taken", "" if ours else TAKEN)
+        for each, ours in zip(records, claimed, strict=True)
+    ]
+    _send([outcome for outcome in outcomes if outcome.became != "taken"])
+    with transaction.atomic():
+        for outcome in outcomes:
+            _record(outcome)
+    return outcomes
+
+
+TAKEN = "Somebody has handled it already."
+UNKNOWN = "No confirmation came in time: it may have arrived. Open it to find out."
+
+
+def _claim(each: Sending, ends: dict[tuple[str, int], int], user: str, now: int) -> bool:
+    letter = each.letter
+    claimed = DeadLetter.objects.filter(pk=letter.pk, fate=OPEN).update(
+        fate=SENDING,
+        fate_at=now,
+        fate_by=user,
+        edited=each.edited,
+        new_topic=letter.topic,
+        new_partition=each.partition,
+        new_offset=None,
+        sent_from=ends.get((letter.topic, each.partition), 0),
+    )
+    return claimed == 1
+
+
+def _send(outcomes: Sequence[RedriveOutcome]) -> None:
+    """Send what was claimed, and keep each record's place or refusal."""
+    results = deliver_all(_outgoing(outcome.sending) for outcome in outcomes)
+    for outcome, result in zip(outcomes, results, strict=True):
+        if isinstance(result, Delivered):
+            outcome.became, outcome.place = "redriven", result
+        elif result is not None and not isinstance(result, Unavailable):
+            outcome.became, outcome.text = "unsent", str(result)
+
+
+def _outgoing(each: Sending) -> Outgoing:
+    headers = redrive_headers(each.letter)
+    return Outgoing(each.letter.topic, each.key, each.value, headers, each.partition)
+
+
+def redrive_headers(letter: DeadLetter) -> Headers:
+    """Return a redriven record's headers: those it had, and what it is the redrive of."""
+    kept = [(name, value) for name, value in headers_of(letter) if name != REDRIVE_OF]
+    return (*kept, (REDRIVE_OF, place_of(letter).encode()))
+
+
+_OPEN_AGAIN = {
+    "fate": OPEN,
+    "fate_at": None,
+    "fate_by": "",
+    "edited": False,
+    "new_topic": "",
+    "new_partition": None,
+    "sent_from": None,
+}
+
+
+def _record(outcome: RedriveOutcome) -> None:
+    """Note what became of a letter that was claimed."""
+    letter = outcome.sending.letter
+    if outcome.place is not None:
+        where = {"new_partition": outcome.place.partition, "new_offset": outcome.place.offset}
+        _settle(letter, fate=REDRIVEN, **where)
+    elif outcome.became == "unsent":
+        _settle(letter, **_OPEN_AGAIN)
+    elif outcome.became == "unknown":
+        outcome.text = UNKNOWN
+
+
+def _settle(letter: DeadLetter, **fields: object) -> None:
+    DeadLetter.objects.filter(pk=letter.pk, fate=SENDING).update(**fields)
+    forget_count()
+
+
+def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
+    """Return the offset of the letter's new record, or None; and whether all of the log was read.
+
+    Raises BusError.
+    """
+    place = (letter.new_topic, letter.new_partition or 0)
+    end = bus.offsets([place[0]], REACH_S)[place][1]
+    at = letter.sent_from or 0
+    wanted, deadline = place_of(letter).encode(), time.monotonic() + LOOK_S
+    with closing(bus.reader({place: at})) as reader:
+        while reader.positions()[place] < end and time.monotonic() < deadline:
+            for message in reader.poll(0.5, 10_000):
+                if dict(message.headers).get(REDRIVE_OF) == wanted and message.offset >= at:
+                    return message.offset, True
+            if reader.gaps or reader.positions()[place] - at > LOOK_RECORDS:
+                return None, False
+        return None, reader.positions()[place] >= end
+
+
+# ---- the audit ----------------------------------------------------------------------------------
+
+
+def log_redriven(request: HttpRequest, outcomes: Sequence[RedriveOutcome]) -> None:
+    """Note letters that were to be sent again, and what became of them."""
+    letters = [outcome.sending.letter for outcome in outcomes]
+    record(
+        Actor.of(request),
+        "letter.redriven",
+        scenario=_scenario(letters),
+        target=_target([letter.pk for letter in letters]),
+        outcome=_said(Counter(outcome.became for outcome in outcomes)),
+        letters=[letter.pk for letter in letters[:MAX_NAMED]],
+        edited=[outcome.sending.letter.pk for outcome in outcomes if outcome.sending.edited]
+        or None,
+    )
+
+
+def log_discarded(request: HttpRequest, letters: Sequence[int], done: int, why: str) -> None:
+    """Note letters that were to be discarded, and how many were."""
+    record(
+        Actor.of(request),
+        "letter.discarded",
+        target=_target(letters),
+        outcome=_said(Counter(discarded=done, taken=len(letters) - done)),
+        letters=list(letters[:MAX_NAMED]),
+        why=why,
+    )
+
+
+def _target(letters: Sequence[int]) -> str:
+    return f"letter {letters[0]}" if len(letters) == 1 else f"{len(letters)} letters"
+
+
+def _scenario(letters: Sequence[DeadLetter]) -> str:
+    """Return the scenario of all these letters, if it is one; else empty."""
+    found = {letter.scenario for letter in letters}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _said(counts: Counter[str]) -> str:
+    return ", ".join(f"{n} {became}" for became, n in counts.items() if n) or "nothing"

@@ -1,0 +1,91 @@
+"""Small marks of the dead letters' pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from dashboard.operate.dead_letters.diagnosis import ADVICE, TextRun
+from dashboard.operate.dead_letters.models import OUTCOMES
+from dashboard.operate.dead_letters.queries import HOUR_MS, HistogramBar, LetterFilter, moment_text
+
+register = template.Library()
+register.filter(moment_text)
+
+CHART_HEIGHT = 60
+BAR_WIDTH = 10
+
+
+@register.filter
+def means(reason: str) -> str:
+    """Return what a reason means, in a sentence; empty for one that is not of the list."""
+    return ADVICE[reason].means if reason in ADVICE else ""
+
+
+@register.simple_tag
+def filtered(wanted: LetterFilter, **changes: Any) -> str:
+    """Return the list's query with changes, from its first page."""
+    return f"?{wanted.query(**changes)}"
+
+
+@register.inclusion_tag("dead_letters/_counts.html")
+def letter_counts(
+    wanted: LetterFilter, part: str, counts: Iterable[tuple[str, int]]
+) -> dict[str, Any]:
+    """Return the counts of the values that a part of the filter can have, as links."""
+    items = [
+        (value, n, filtered(wanted, **{part: value}), value == getattr(wanted, part))
+        for value, n in counts
+    ]
+    return {"part": part, "items": items}
+
+
+@register.simple_tag
+def hour_query(wanted: LetterFilter, bar: HistogramBar) -> str:
+    """Return the list's query for one hour of the histogram."""
+    return filtered(wanted, start=moment_text(bar.start), end=moment_text(bar.start + HOUR_MS))
+
+
+@register.simple_tag
+def marked(parts: Iterable[TextRun]) -> SafeString:
+    """Return bytes as text: what is at fault is marked, what would not be seen is spelled out."""
+    return format_html_join("", "{}", ((_run(part),) for part in parts))
+
+
+def _run(part: TextRun) -> SafeString:
+    inner = format_html('<span class="{}">{}</span>', part.kind, part.text) if part.kind else None
+    text = inner if inner is not None else format_html("{}", part.text)
+    return format_html('<mark class="fault">{}</mark>', text) if part.at_fault else text
+
+
+@register.simple_tag
+def bars(found: list[HistogramBar]) -> SafeString:
+    """Return the histogram's bars, for those who can see them; the table has the same figures."""
+    return format_html_join(
+        "",
+        '<rect class="hour" x="{}" y="{}" width="{}" height="{}"></rect>',
+        (
+            (at * BAR_WIDTH, CHART_HEIGHT - _height(bar), BAR_WIDTH - 2, _height(bar))
+            for at, bar in enumerate(found)
+        ),
+    )
+
+
+@register.simple_tag
+def chart_box(found: list[HistogramBar]) -> str:
+    """Return the histogram's viewBox."""
+    return f"0 0 {len(found) * BAR_WIDTH} {CHART_HEIGHT}"
+
+
+@register.filter
+def fate_word(fate: str) -> str:
+    """Return what a page calls a fate."""
+    return OUTCOMES.get(fate, fate)
+
+
+def _height(bar: HistogramBar) -> int:
+    return bar.height * CHART_HEIGHT // 100

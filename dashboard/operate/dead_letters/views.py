@@ -1,0 +1,414 @@
+"""The list of dead letters, the page of one, and the letters that pass a filter as a file."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.access import (
+    REPORTS,
+    Role,
+    TooMany,
+    form_of,
+    is_fragment,
+    role_required,
+    user_of,
+)
+from dashboard.core.common.exports import CONTENT_TYPES
+from dashboard.core.common.kafka import NotSigned, gateway
+from dashboard.core.common.tables import ListOrder, Pager, TableFile
+from dashboard.core.common.times import DAY_MS, now_ms
+from dashboard.core.rules.active_rule import in_force
+from dashboard.core.states.board_rows import asset_path
+from dashboard.operate.dead_letters.diagnosis import (
+    ADVICE,
+    MAX_HEX,
+    Advice,
+    RecordFault,
+    Sample,
+    Span,
+    TextRun,
+    doubt_of,
+    fault_of,
+    fields_of,
+    hex_lines,
+    runs,
+)
+from dashboard.operate.dead_letters.models import (
+    KEPT_MS,
+    MAX_LETTERS,
+    OPEN,
+    OUTCOMES,
+    SENDING,
+    DeadLetter,
+    deleted_count,
+    headers_of,
+    key_of,
+    place_of,
+    sample_of,
+    value_of,
+)
+from dashboard.operate.dead_letters.queries import (
+    LETTERS,
+    MAX_MANY,
+    LetterFilter,
+    LetterFilterForm,
+    RecordForm,
+    WhyForm,
+    figures,
+    page,
+)
+from dashboard.operate.dead_letters.redrive import (
+    REDRIVE_OF,
+    Sending,
+    discard,
+    find_out,
+    log_discarded,
+    log_redriven,
+    redrive,
+)
+from dashboard.operate.dead_letters.validation import RecordVerdict, judge, scenario_of
+from domain.names import name_ok
+from domain.records import Command
+
+# ---- exports -------------------------------------------------------------------------------------
+# The letters that pass a filter as a file: NDJSON or CSV, streamed a portion at a time.
+
+FIELDS = (
+    "id", "reason", "scenario", "topic", "partition", "offset", "appended_at", "noted_at",
+    "repeats", "size", "whole", "asset", "agent", "fate", "fate_at", "fate_by", "why", "edited",
+    "new_topic", "new_partition", "new_offset",
+)  # fmt: skip
+BYTES = ("key", "value")
+
+
+@require_safe
+@never_cache
+@role_required("read", frozenset((Role.ADMIN,)))
+def export(request: HttpRequest, form: str) -> HttpResponseBase:
+    """Return all letters that pass the filter, oldest first, as a file."""
+    if form not in CONTENT_TYPES:
+        raise Http404
+    asked = LetterFilterForm(request.GET)
+    if not asked.is_valid():
+        context = {"fault": "The filter cannot be read: use the list's own."}
+        return render(request, "dead_letters/refused.html", context, status=422)
+    told = {"form": form, "filter": asked.wanted().query()}
+    record(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **told)
+    return LETTER_FILE.response(request, form, asked.wanted().rows())
+
+
+def _object(letter: DeadLetter) -> dict[str, Any]:
+    """Return a letter as an object of NDJSON; bytes that are not UTF-8 as `…_base64`."""
+    data = {name: getattr(letter, name) for name in FIELDS}
+    for name, value in (("key", key_of(letter)), ("value", value_of(letter))):
+        data |= _text_or_base64(name, value)
+    data["headers"] = [
+        {"name": name, **_text_or_base64("value", v)} for name, v in headers_of(letter)
+    ]
+    return data
+
+
+def _text_or_base64(name: str, value: bytes | None) -> dict[str, Any]:
+    try:
+        return {name: None if value is None else value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": value}
+
+
+def _cells(letter: DeadLetter) -> dict[str, Any]:
+    """Return a letter as a row of CSV."""
+    data = {name: getattr(letter, name) for name in FIELDS}
+    for name, value in (("key", key_of(letter)), ("value", value_of(letter))):
+        data[name] = (value or b"").decode(errors="replace")
+    return data
+
+
+LETTER_FILE = TableFile(
+    "dead-letters",
+    (*FIELDS, *BYTES),
+    _object,
+    cells=_cells,
+    order=ListOrder("appended_at", down=False),
+    portion_size=200,
+)
+
+
+# ---- detail --------------------------------------------------------------------------------------
+# What the page of one letter shows.
+
+# How much of a decoded field is shown, bytes.
+MAX_SHOWN = 300
+MAX_FIELDS = 50
+
+
+class DecodedField(NamedTuple):
+    """A decoded field."""
+
+    name: str
+    value: list[TextRun]
+    at_fault: bool
+
+
+def letter_context(
+    letter: DeadLetter,
+    now: int,
+    form: RecordForm | None = None,
+    why_form: WhyForm | None = None,
+    verdict: RecordVerdict | None = None,
+) -> dict[str, Any]:
+    """Return the page's context. verdict: on what a form held, if that was refused."""
+    sample, scenario = sample_of(letter), scenario_of(letter.topic)
+    fault = fault_of(letter.reason, sample, scenario)
+    known = name_ok(letter.asset) and "\ufffd" not in letter.asset
+    return {
+        "letter": letter,
+        "place": place_of(letter),
+        "fate": OUTCOMES.get(letter.fate, letter.fate),
+        "is_open": letter.fate == OPEN,
+        "is_sending": letter.fate == SENDING,
+        "now": now,
+        "scenario": scenario,
+        "advice": ADVICE.get(letter.reason, Advice("", "")),
+        "fault": fault,
+        "fault_text": fault.told(sample),
+        "doubt": scenario and doubt_of(sample, in_force(scenario, letter.partition, letter.offset)),
+        **_bytes(sample, fault),
+        "fields": _lines(sample, fault),
+        "headers": [(name, runs(value)) for name, value in headers_of(letter)],
+        "source_url": scenario and record_url(scenario.name, letter.partition, letter.offset),
+        "new_url": scenario
+        and letter.new_offset is not None
+        and record_url(scenario.name, letter.new_partition or 0, letter.new_offset),
+        "asset_url": scenario and known and asset_path(scenario.name, letter.asset),
+        "verdict": judge(letter.topic, sample.key, sample.value, now),
+        "form": form or _form(sample),
+        "why_form": why_form or WhyForm(),
+        "edited_verdict": verdict,
+        "edited_runs": _edited_runs(form, verdict),
+        **_chain(letter),
+    }
+
+
+def record_url(scenario: str, partition: int, offset: int) -> str:
+    """Return the address of the page of a record in the scenario's source topic."""
+    return reverse("board:record", args=[scenario, partition, offset])
+
+
+def _bytes(sample: Sample, fault: RecordFault) -> dict[str, Any]:
+    value, key = sample.value or b"", sample.key or b""
+    return {
+        "has_key": sample.key is not None,
+        "has_value": sample.value is not None,
+        "key_runs": runs(key, _span(fault, "key")),
+        "value_runs": runs(value, _span(fault, "value")),
+        "value_hex": hex_lines(value),
+        "key_hex": hex_lines(key),
+        "hex_cut": len(value) > MAX_HEX,
+    }
+
+
+def _span(fault: RecordFault | None, where: str) -> Span | None:
+    return fault.span if fault is not None and fault.where == where else None
+
+
+def _lines(sample: Sample, fault: RecordFault) -> list[DecodedField]:
+    """Return the fields that could be read, and the one that is missing."""
+    found = fields_of(sample.value)
+    lines = [
+        DecodedField(name[:MAX_SHOWN], runs(_part(sample, field.span)), fault.field == name)
+        for name, field in list(found.items())[:MAX_FIELDS]
+    ]
+    if fault.field and fault.field not in found:
+        lines.append(
+            DecodedField(fault.field, [TextRun("missing", "", at_fault=True)], at_fault=True)
+        )
+    return lines
+
+
+def _part(sample: Sample, span: Span) -> bytes:
+    """Return a field's value as it came, or its first MAX_SHOWN bytes."""
+    return (sample.value or b"")[span[0] : min(span[1], span[0] + MAX_SHOWN)]
+
+
+def _form(sample: Sample) -> RecordForm:
+    key, value = sample.key or b"", sample.value or b""
+    return RecordForm(
+        initial={"key": key.decode(errors="replace"), "value": value.decode(errors="replace")}
+    )
+
+
+def _edited_runs(form: RecordForm | None, verdict: RecordVerdict | None) -> list[TextRun]:
+    """Return what a form held, with the place marked for which it was refused."""
+    if form is None or verdict is None or not form.is_valid():
+        return []
+    key, value = form.record()
+    span = _span(verdict.fault, "value")
+    return runs(value, span) if span else runs(key, _span(verdict.fault, "key"))
+
+
+def _chain(letter: DeadLetter) -> dict[str, Any]:
+    """Return the letter that this record was a redrive of, and the one that its redrive became."""
+    return {"before": _redrive_of(letter), "after": _refused_again(letter)}
+
+
+def _redrive_of(letter: DeadLetter) -> DeadLetter | None:
+    place = dict(headers_of(letter)).get(REDRIVE_OF, b"").decode(errors="replace").split("/")
+    if len(place) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 19 for p in place[1:]):
+        return None
+    topic, partition, offset = place
+    return _at(topic, int(partition), int(offset))
+
+
+def _refused_again(letter: DeadLetter) -> DeadLetter | None:
+    if letter.new_offset is None or letter.new_partition is None:
+        return None
+    return _at(letter.new_topic, letter.new_partition, letter.new_offset)
+
+
+def _at(topic: str, partition: int, offset: int) -> DeadLetter | None:
+    rows = DeadLetter.objects.filter(topic=topic, partition=partition, offset=offset)
+    return rows.only("id", "reason").first()
+
+
+# ---- dead letters --------------------------------------------------------------------------------
+# The list of dead letters, and the page of one: looked at, mended, sent again, discarded.
+
+ADMINS = frozenset((Role.ADMIN,))
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def letters(request: HttpRequest) -> HttpResponse:
+    """List the letters that pass the filter; for a script, the figures that refresh themselves."""
+    form, now = LetterFilterForm(request.GET), now_ms()
+    valid = form.is_valid()
+    wanted = form.wanted() if valid else LetterFilter()
+    context = _list_context(request, wanted, now) | {"form": form}
+    if is_fragment(request):
+        return render(request, "dead_letters/_figures.html", context)
+    found = page(wanted) if valid else None
+    following = found.following if found else None
+    context |= {
+        "page": found,
+        "table": LETTERS.ordered(wanted.sort, lambda order: f"?{wanted.query(sort=order)}"),
+        "pager": Pager.by_key(wanted.query(), "after", wanted.after, following),
+    }
+    return render(request, "dead_letters/letters.html", context, status=200 if valid else 422)
+
+
+def _list_context(request: HttpRequest, wanted: LetterFilter, now: int) -> dict[str, Any]:
+    return {
+        "figures": figures(wanted, now),
+        "wanted": wanted,
+        "now": now,
+        "address": request.get_full_path(),
+        "shown_up_to": request.GET.get("seen", ""),
+        "fates": OUTCOMES,
+        "most": MAX_MANY,
+        "thinned": deleted_count(),
+        "kept_days": KEPT_MS // DAY_MS,
+        "kept_rows": MAX_LETTERS,
+    }
+
+
+@require_safe
+@never_cache
+@role_required("read", ADMINS)
+def letter(request: HttpRequest, number: int) -> HttpResponse:
+    """Render one letter: what is wrong with it, as it came, and what can be done."""
+    return _letter_page(request, get_object_or_404(DeadLetter, pk=number))
+
+
+@form_of("dead_letters:letter", "number")
+@role_required("report", ADMINS)
+def redrive_one(request: HttpRequest, number: int) -> HttpResponse:
+    """Send the record as the form has it, if the job would take it."""
+    found, form = get_object_or_404(DeadLetter, pk=number), RecordForm(request.POST)
+    if not form.is_valid():
+        return _letter_page(request, found, form=form, status=422)
+    key, value = form.record()
+    edited = (key, value) != (key_of(found), value_of(found))
+    user = user_of(request)
+    verdict = judge(found.topic, key, value, now_ms(), user.username if edited else "")
+    if not verdict.taken:
+        return _letter_page(request, found, form=form, verdict=verdict, status=422)
+    if edited and isinstance(verdict.record, Command):  # in the name of who words it
+        try:
+            value = gateway().signed(found.topic, key, value.strip())
+        except NotSigned as problem:
+            form.add_error(None, str(problem))
+            return _letter_page(request, found, form=form, status=503)
+    return _redrive(request, found, Sending(found, key, value, verdict.partition, edited), form)
+
+
+def _redrive(
+    request: HttpRequest, found: DeadLetter, sending: Sending, form: RecordForm
+) -> HttpResponse:
+    user = user_of(request)
+    try:
+        REPORTS.take(user.pk, now_ms())
+    except TooMany as error:
+        form.add_error(None, str(error))
+        return _letter_page(request, found, form=form, status=429)
+    (outcome,) = redrive([sending], user.username, now_ms)
+    log_redriven(request, [outcome])
+    if outcome.became in ("unsent", "taken"):
+        form.add_error(None, outcome.text)
+        status = 503 if outcome.became == "unsent" else 409
+        found.refresh_from_db()
+        return _letter_page(request, found, form=form, status=status)
+    if outcome.place is None:
+        messages.error(request, outcome.text)
+    else:
+        place = outcome.place
+        text = f"Redriven: partition {place.partition}, offset {place.offset}."
+        messages.success(request, text)
+    return redirect("dead_letters:letter", found.pk)
+
+
+@form_of("dead_letters:letter", "number")
+@role_required("report", ADMINS)
+def discard_one(request: HttpRequest, number: int) -> HttpResponse:
+    """Discard the letter, for a reason."""
+    found, form = get_object_or_404(DeadLetter, pk=number), WhyForm(request.POST)
+    if not form.is_valid():
+        return _letter_page(request, found, why_form=form, status=422)
+    done = discard([found.pk], user_of(request).username, form.cleaned_data["why"], now_ms())
+    log_discarded(request, [found.pk], done, form.cleaned_data["why"])
+    if not done:
+        form.add_error(None, "Somebody has handled it already.")
+        found.refresh_from_db()
+        return _letter_page(request, found, why_form=form, status=409)
+    messages.success(request, "Discarded.")
+    return redirect("dead_letters:letter", found.pk)
+
+
+@form_of("dead_letters:letter", "number")
+@role_required("report", ADMINS)
+def find_out_one(request: HttpRequest, number: int) -> HttpResponse:
+    """Look in the log for a record that Kafka has not confirmed."""
+    found = get_object_or_404(DeadLetter, pk=number)
+    messages.info(request, find_out(found, now_ms()))
+    return redirect("dead_letters:letter", found.pk)
+
+
+def _letter_page(
+    request: HttpRequest,
+    found: DeadLetter,
+    *,
+    form: RecordForm | None = None,
+    why_form: WhyForm | None = None,
+    verdict: RecordVerdict | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    context = letter_context(found, now_ms(), form, why_form, verdict)
+    return render(request, "dead_letters/letter.html", context, status=status)

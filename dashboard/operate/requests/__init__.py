@@ -1,0 +1,1 @@
+"""Requests to the job: rules tried on the log, readings of its state store, replays."""

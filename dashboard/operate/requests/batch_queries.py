@@ -1,0 +1,202 @@
+"""A batch query requested of the job, followed until its whole result is in the database, and
+cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+import msgspec
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from dashboard.core.common.access import Role, TooMany, form_of, role_required, user_of
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.models import SETTLED, BucketStatus, JobRequest
+from dashboard.core.job.requests import RequestProgress, send
+from dashboard.core.rules.log_replay import fits, terms_of
+from dashboard.core.states.models import FoldSnapshot
+from domain.scenario import Scenario
+from wire.batch_query import Snapshot
+from wire.job import Action, bucket_name
+
+# ---- snapshots -----------------------------------------------------------------------------------
+# Daily snapshots that a batch query may begin with. Times in Unix ms.
+
+
+def snapshots_before(scenario: Scenario, moment: int) -> dict[str, Snapshot]:
+    """Return by bucket the newest snapshot before a moment that still meets the log."""
+    kept = FoldSnapshot.objects.filter(scenario=scenario.name, partition__lt=scenario.partitions)
+    terms = {at: terms_of(scenario.name, at) for at in range(scenario.partitions)}
+    return newest_before((row for row in kept if fits(row, terms[row.partition])), moment)
+
+
+def newest_before(kept: Iterable[FoldSnapshot], moment: int) -> dict[str, Snapshot]:
+    """Return by bucket the newest of these that lies before a moment."""
+    newest: dict[str, FoldSnapshot] = {}
+    for row in kept:
+        name = bucket_name(row.scenario, row.partition)
+        if row.clock < moment and (name not in newest or row.clock > newest[name].clock):
+            newest[name] = row
+    return {name: Snapshot(row.next_offset, row.file, row.digest) for name, row in newest.items()}
+
+
+# ---- submission ----------------------------------------------------------------------------------
+# A batch query requested of the job that carries its scenario.
+
+
+class NoQuery(Exception):
+    """The job has not reported that it carries the scenario."""
+
+    def __init__(self) -> None:
+        super().__init__("The job has not reported this scenario yet. Is it running?")
+
+
+def submit(
+    action: Action, parameters: msgspec.Struct, detail: Any, user: User, now: int, reason: str = ""
+) -> None:
+    """Request a batch query. `detail`, a new row of the page that shows its result, names the
+    scenario; it is saved with the request, and has its id.
+
+    Raises NoQuery and rate_limits.TooMany, and then nothing was saved or sent.
+    """
+    query = query_of(detail.scenario)
+    if query is None:
+        raise NoQuery
+    detail.query, detail.username, detail.asked_at = query, user.get_username(), now
+    plain = msgspec.to_builtins(parameters)
+    send(query, action, user, now, reason=reason, id_=detail.pk, parameters=plain, detail=detail)
+
+
+def submit_form(
+    form: Form, action: Action, parameters: msgspec.Struct, detail: Any, user: User, now: int
+) -> int:
+    """Request the batch query of a valid form, with its reason where it has one.
+
+    Return the HTTP status: 302, or 409 and 429 with an error of the form where nothing was sent.
+    """
+    try:
+        submit(action, parameters, detail, user, now, form.cleaned_data.get("reason", ""))
+    except (NoQuery, TooMany) as error:
+        form.add_error(None, str(error))
+        return 409 if isinstance(error, NoQuery) else 429
+    return 302
+
+
+def query_of(scenario: str) -> str | None:
+    """Return the query that carries a scenario, as its buckets last reported; None if none did."""
+    beats = BucketStatus.objects.filter(scenario=scenario).order_by("-epoch", "-at")
+    return beats.values_list("engine", flat=True).first()
+
+
+# ---- progress ------------------------------------------------------------------------------------
+# The progress of a batch query, until its whole result is in the database. Times in Unix ms.
+
+# A result that has not arrived so long after its query's end may not arrive at all.
+SILENT_MS = 60_000
+
+Step = Literal["waiting", "running", "arriving", "done", "bad"]
+
+
+@dataclass(frozen=True)
+class QueryProgress(RequestProgress):
+    """A batch query as its page shows it. complete: its whole result is in the database."""
+
+    id: UUID
+    complete: bool
+
+    @property
+    def step(self) -> Step:
+        """Return where the query is on its way."""
+        if self.complete:  # the result may be faster than the answer that ends the request
+            return "done"
+        if self.request is None or self.tone == "bad":
+            return "bad"
+        if self.request.status == "done":
+            late = self.now - (self.request.answered_at or self.now) > SILENT_MS
+            return "bad" if late else "arriving"
+        return "running" if self.request.status == "accepted" else "waiting"
+
+    @property
+    def moving(self) -> bool:
+        """Return whether more is to come."""
+        return self.step in ("waiting", "running", "arriving")
+
+    @property
+    def text(self) -> str:
+        """Return the step in a sentence, and why it is so."""
+        match self.step:
+            case "done":
+                return (self.request.outcome if self.request else "") or "Done."
+            case "waiting":
+                return "Sent. The job answers within a second or two where it runs."
+            case "running":
+                return self._running()
+            case "arriving":
+                return "Done. Its result is on its way."
+        if self.request is None:
+            return "It ended long ago. Its outcome is no longer stored."
+        if self.request.status == "done":
+            return (
+                "It is done, but its result has not arrived: is the materialiser running? "
+                "Run it again."
+            )
+        return f"{self.word.capitalize()}: {super().text}"
+
+    def _running(self) -> str:
+        done, of, what = self.row.step_done, self.row.step_of, self.row.step_what
+        if self.percent is None:
+            return f"Running: {what or 'starting'}."
+        return f"Running: {done:,} of {of:,} {what}."
+
+    @property
+    def percent(self) -> int | None:
+        """Return how far the query has come, of a hundred; None while that is not known."""
+        if self.step == "arriving":
+            return 100
+        done, of = (self.row.step_done, self.row.step_of) if self.request else (None, None)
+        return None if done is None or not of else min(100, 100 * done // of)
+
+
+def progress_of(row: Any, now: int) -> QueryProgress:
+    """Return how far the query has come of whose result `row` is."""
+    return progress_of_all([row], now)[0]
+
+
+def progress_of_all(rows: Iterable[Any], now: int) -> list[QueryProgress]:
+    """Return how far each query has come, in the order of the rows of their results."""
+    rows = list(rows)
+    requests = JobRequest.objects.in_bulk([row.pk for row in rows])
+    return [QueryProgress(requests.get(row.pk), now, row.pk, row.complete) for row in rows]
+
+
+# ---- batch queries -------------------------------------------------------------------------------
+# Cancelling a batch query, whichever page requested it.
+
+ACTIONS = ("read-state", "what-if")
+
+
+@form_of("console:job")
+@role_required("read", (Role.ADMIN,))
+def cancel(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
+    """Request of the job that it ends a batch query; the query's page shows when it has."""
+    query = get_object_or_404(JobRequest, pk=id, action__in=ACTIONS)
+    if query.status in SETTLED:
+        messages.info(request, "It had ended already.")
+    else:
+        try:
+            send(
+                query.query, "cancel", user_of(request), now_ms(), parameters={"ask": str(query.pk)}
+            )
+            messages.info(request, "The request to cancel it is sent.")
+        except TooMany as error:
+            messages.error(request, str(error))
+    back = request.POST.get("back", "")
+    return redirect(back if url_has_allowed_host_and_scheme(back, None) else "/")

@@ -1,0 +1,152 @@
+"""Results of trials, and rows of the state store, into the database."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from dashboard.core.common.models import named_fields
+from dashboard.core.common.sql import chunks
+from dashboard.core.states.models import AssetState
+from dashboard.operate.requests.models import Fared, Reading, StoredRow, Trial
+from dashboard.operate.requests.state_store import Board, RecordComparison, judge, judge_missing
+from domain.version import Version
+from wire.batch_query import (
+    MOST_DIFFERENT,
+    MOST_ROWS,
+    Difference,
+    Stored,
+    StoredAsset,
+    WhatIfResult,
+)
+
+# ---- what if -------------------------------------------------------------------------------------
+# Results of trials, into the database; in the materialiser's transaction.
+
+CHUNK = 500
+"""Rows written in one statement."""
+
+
+def ingest_trial(request: UUID, result: WhatIfResult, _now: int) -> None:
+    """Store a part of a trial's result, if it was requested here."""
+    trial = Trial.objects.filter(pk=request, complete=False).first()
+    if trial is None:
+        return
+    known = Fared.objects.filter(trial=trial).count()
+    rows = [_row(trial, known + at, row) for at, row in enumerate(result.rows)]
+    room = max(0, MOST_DIFFERENT - known)
+    Fared.objects.bulk_create(rows[:room], batch_size=CHUNK, ignore_conflicts=True)
+    if result.last and result.totals is not None:
+        trial.totals, trial.complete = msgspec.json.encode(result.totals).decode(), True
+        trial.save(update_fields=["totals", "complete"])
+
+
+def _row(trial: Trial, place: int, row: Difference) -> Fared:
+    return Fared(
+        trial=trial,
+        place=place,
+        **named_fields(row, ("asset", "gained", "lost", "earlier", "later", "shift")),
+        record=msgspec.json.encode(row).decode(),
+    )
+
+
+# ---- state store ---------------------------------------------------------------------------------
+# Rows of the state store into the database, each with what the board has at that moment.
+
+# Rows read or written in one statement.
+
+
+def ingest_reading(request: UUID, result: Stored, now: int) -> None:
+    """Store a part of what was read, if it was requested here."""
+    reading = Reading.objects.filter(pk=request, complete=False).first()
+    if reading is None:
+        return
+    room = max(0, MOST_ROWS - StoredRow.objects.filter(reading=reading).count())
+    for rows in chunks(result.rows[:room], CHUNK):
+        names = [row.asset for row in rows]
+        boards = _boards(reading.scenario, names)
+        StoredRow.objects.bulk_create(
+            (_state_store_row(reading, row, result.epoch, boards.get(row.asset)) for row in rows),
+            ignore_conflicts=True,
+        )
+    if result.last:
+        _complete(reading, result, now)
+
+
+def _complete(reading: Reading, result: Stored, now: int) -> None:
+    reading.complete, reading.received_at = True, now
+    reading.engine, reading.epoch, reading.batch = result.engine, result.epoch, result.batch
+    reading.committed_at, reading.cut = result.committed_at, result.cut
+    reading.buckets = msgspec.json.encode(result.buckets).decode()
+    reading.save()
+    if not result.cut:
+        _add_missing(reading, result)
+
+
+def _add_missing(reading: Reading, result: Stored) -> None:
+    """Add rows of what the board shows and the store has not."""
+    reached = {bucket.partition: bucket.offset for bucket in result.buckets}
+    shown = AssetState.objects.filter(scenario=reading.scenario, purged=False)
+    shown = shown.filter(partition__in=list(reached), asset__gt=reading.after)
+    if reading.asset:
+        shown = shown.filter(asset=reading.asset)
+    known = StoredRow.objects.filter(reading=reading).values("asset")
+    missing = shown.exclude(asset__in=known).order_by("asset")[:MOST_ROWS]
+    for rows in chunks(missing.iterator(CHUNK), CHUNK):
+        StoredRow.objects.bulk_create(
+            _missing_row(
+                reading, row, judge_missing(result.epoch, reached[row.partition], _board(row))
+            )
+            for row in rows
+        )
+
+
+def _state_store_row(
+    reading: Reading, row: StoredAsset, epoch: int, board: Board | None
+) -> StoredRow:
+    judged = judge(row, epoch, board)
+    return StoredRow(
+        reading=reading,
+        asset=row.asset,
+        partition=row.partition,
+        state=row.state or "",
+        verdict=judged.verdict,
+        fields=", ".join(judged.fields),
+        version=f"{epoch}.{row.offset}.{row.step}",
+        since=row.since if row.state is not None else None,
+        votes=len(row.votes),
+        due=row.dues[0][0] if row.dues else None,
+        board_state="" if board is None else _state(board),
+        board_version="" if board is None else board.version,
+        record=msgspec.json.encode(row).decode(),
+        board="" if board is None else board.record,
+    )
+
+
+def _missing_row(reading: Reading, row: AssetState, judged: RecordComparison) -> StoredRow:
+    board = _board(row)
+    return StoredRow(
+        reading=reading,
+        asset=row.asset,
+        partition=row.partition,
+        verdict=judged.verdict,
+        fields=", ".join(judged.fields),
+        board_state=row.state,
+        board_version=board.version,
+        board=row.record,
+    )
+
+
+def _boards(scenario: str, assets: list[str]) -> dict[str, Board]:
+    rows = AssetState.objects.filter(scenario=scenario, asset__in=assets)
+    return {row.asset: _board(row) for row in rows}
+
+
+def _board(row: AssetState) -> Board:
+    epoch, offset, step = map(int, row.version.split("."))
+    return Board(str(Version(epoch, offset, step)), row.changed_at, row.purged, row.record)
+
+
+def _state(board: Board) -> str:
+    return "" if board.purged else str(msgspec.json.decode(board.record)["state"])

@@ -1,0 +1,32 @@
+"""The addresses of actions on a batch query; What-if's pages; The state store's pages; The
+console's page of replays."""
+
+from django.urls import include, path
+
+from dashboard.operate.requests import batch_queries, replay_views, state_store_views, what_if_views
+
+batch_queries = [path("errands/<uuid:id>/cancel/", batch_queries.cancel, name="cancel")]
+
+what_if = [
+    path("what-if/", what_if_views.trials, name="trials"),
+    path("what-if/run/", what_if_views.run, name="run"),
+    path("what-if/<uuid:id>/", what_if_views.trial, name="trial"),
+]
+
+state_store = [
+    path("state-store/", state_store_views.readings, name="readings"),
+    path("state-store/<uuid:id>/", state_store_views.reading, name="reading"),
+    path("state-store/<uuid:id>/rows.ndjson", state_store_views.export, name="export"),
+]
+
+replays = [
+    path("replay/", replay_views.replay, name="replay"),
+    path("replay/start/", replay_views.start, name="start"),
+]
+
+urlpatterns = [
+    path("", include((batch_queries, "batch_queries"))),
+    path("", include((what_if, "what_if"))),
+    path("", include((state_store, "state_store"))),
+    path("", include((replays, "replays"))),
+]

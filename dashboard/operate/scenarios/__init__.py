@@ -1,0 +1,1 @@
+"""The pages of scenarios: what is configured, in force, and proposed."""

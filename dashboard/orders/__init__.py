@@ -1,1 +1,0 @@
-"""Where the orders are: the ways to ask for them, side by side."""

@@ -1,1 +1,0 @@
-"""The pipelines beside the job, as they report themselves."""

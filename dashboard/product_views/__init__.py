@@ -1,1 +1,0 @@
-"""Views of products: the mail as their count passes a thousand."""

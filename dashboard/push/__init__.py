@@ -1,1 +1,0 @@
-"""Web Push: notifications in users' browsers, also while no page of ours is open."""

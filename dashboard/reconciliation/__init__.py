@@ -1,1 +1,0 @@
-"""The topics replayed through the fold, held against the database."""

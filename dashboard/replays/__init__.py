@@ -1,1 +1,0 @@
-"""Replays: where the job is to read its log again from, and what came of it."""

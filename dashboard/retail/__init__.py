@@ -1,0 +1,1 @@
+"""The seeds' shop: orders, invoices, views of products."""

@@ -1,0 +1,228 @@
+"""Lines of invoices, and their points, from Kafka into the sums."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import structlog
+from django.db import transaction
+from django.db.models import Model
+
+from bus.base import Bus, ConsumerRecord, TopicPartition
+from dashboard.core.common.sql import execute_many, lock_until_commit
+from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
+from dashboard.core.states import models
+from dashboard.core.states.models import advance
+from dashboard.core.states.queries import listed
+from dashboard.core.states.topic_reader import TopicReader
+from dashboard.retail.models import KEPT_MS, CountedRecord, PointsHour, ProductDay, StoreHour
+from dashboard.retail.notices import put_notices
+from wire.invoice import EarnedPoints, InvoiceLine, UnreadableInvoice, decode_line, decode_points
+from wire.topics import Topics
+
+# ---- invoices ------------------------------------------------------------------------------------
+# Lines of invoices, and their points, into the sums: each record once, however often it comes.
+
+log = structlog.get_logger(__name__)
+
+MOST_STORES, MOST_PRODUCTS = 500, 2_000
+"""More of them in an hour, or in a day, are added up under no name."""
+OUT_OF_TIME = "out of time"
+"""Name of the count of what was sold too long ago, or at a time to come."""
+AHEAD_MS = 5 * MINUTE_MS
+"""What was sold later than this from now was sold by a wrong clock."""
+STORE_HOURS, PRODUCT_DAYS, POINTS_HOURS = (
+    model._meta.db_table  # noqa: SLF001 - Django's documented API
+    for model in (StoreHour, ProductDay, PointsHour)
+)
+_ADD_HOUR = f"""\
+INSERT INTO {STORE_HOURS}
+  (begin, store, invoices, lines, revenue, prime, delivered, returns, returned)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (begin, store) DO UPDATE SET
+  invoices = {STORE_HOURS}.invoices + excluded.invoices,
+  lines = {STORE_HOURS}.lines + excluded.lines,
+  revenue = {STORE_HOURS}.revenue + excluded.revenue,
+  prime = {STORE_HOURS}.prime + excluded.prime,
+  delivered = {STORE_HOURS}.delivered + excluded.delivered,
+  returns = {STORE_HOURS}.returns + excluded.returns,
+  returned = {STORE_HOURS}.returned + excluded.returned"""  # noqa: S608 - our own names
+_ADD_PRODUCT = f"""\
+INSERT INTO {PRODUCT_DAYS} (begin, product, title, pieces, revenue) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (begin, product) DO UPDATE SET
+  title = excluded.title,
+  pieces = {PRODUCT_DAYS}.pieces + excluded.pieces,
+  revenue = {PRODUCT_DAYS}.revenue + excluded.revenue"""  # noqa: S608 - our own names
+_ADD_POINTS = f"""\
+INSERT INTO {POINTS_HOURS} (begin, points) VALUES (%s, %s)
+ON CONFLICT (begin) DO UPDATE SET
+  points = {POINTS_HOURS}.points + excluded.points"""  # noqa: S608 - our own names
+
+
+class SalesKey(NamedTuple):
+    """What is added up together: an hour or a day (Unix ms), and a store or a product."""
+
+    begin: int
+    name: str
+
+
+class Sale(NamedTuple):
+    """What a store sold in an hour, as the columns of `StoreHour` are."""
+
+    invoices: int = 0
+    lines: int = 0
+    revenue: int = 0
+    prime: int = 0
+    delivered: int = 0
+    returns: int = 0
+    returned: int = 0
+
+    def plus(self, line: InvoiceLine) -> Sale:
+        """Return the sums with a line."""
+        return Sale(
+            self.invoices + line.first,
+            self.lines + 1,
+            self.revenue + line.amount,
+            self.prime + (line.first and line.prime),
+            self.delivered + (line.first and line.delivered),
+            self.returns + (line.first and line.returned),
+            self.returned - (min(0, line.amount) if line.returned else 0),
+        )
+
+
+class InvoiceBatch(NamedTuple):
+    """What messages hold, by key: two of one key are one. counted: how often what has happened, by
+    name and topic; offsets: the next one of each partition."""
+
+    lines: dict[str, InvoiceLine]
+    points: dict[str, EarnedPoints]
+    counted: Counter[tuple[str, str]]
+    offsets: dict[TopicPartition, int]
+
+
+def ingest_invoices(messages: Iterable[ConsumerRecord], topics: Topics, now: int) -> None:
+    """Add what is new to the sums, put notices of points into the outbox, and store the offsets, in
+    one transaction. now: Unix ms."""
+    batch = read(messages, topics, now)
+    with transaction.atomic():
+        for topic, partition in sorted(batch.offsets):
+            lock_until_commit(topic, str(partition))
+        fresh = _mark_counted({**batch.lines, **batch.points})
+        lines = [line for key, line in batch.lines.items() if key in fresh]
+        points = [each for key, each in batch.points.items() if key in fresh]
+        _add_sales(lines)
+        _add_products(lines)
+        _add_points(points)
+        put_notices(points, now)
+        models.add(batch.counted)
+        advance(batch.offsets)
+
+
+def read(messages: Iterable[ConsumerRecord], topics: Topics, now: int) -> InvoiceBatch:
+    """Return what messages hold; what cannot be read, or is of no time that is kept, is counted and
+    passed over."""
+    batch = InvoiceBatch({}, {}, Counter(), {})
+    for message in messages:
+        batch.offsets[message.topic, message.partition] = message.offset + 1
+        try:
+            record = _record(message, topics)
+        except UnreadableInvoice as error:
+            batch.counted["unreadable", message.topic] += 1
+            log.warning("invoice cannot be read", topic=message.topic, offset=message.offset,
+                        partition=message.partition, error=str(error)[:500])  # fmt: skip
+            continue
+        if not now - KEPT_MS < record.at <= now + AHEAD_MS:
+            batch.counted[OUT_OF_TIME, message.topic] += 1
+        elif isinstance(record, InvoiceLine):
+            batch.lines[f"{record.invoice}/{record.line}"] = record
+        else:
+            batch.points[f"{record.invoice}/points"] = record
+    return batch
+
+
+def _record(message: ConsumerRecord, topics: Topics) -> InvoiceLine | EarnedPoints:
+    if message.topic == topics.invoice_lines:
+        return decode_line(message.value)
+    return decode_points(message.value)
+
+
+def _mark_counted(records: Mapping[str, InvoiceLine | EarnedPoints]) -> set[str]:
+    """Note that these are in the sums. Returns the keys of those that were not."""
+    rows = CountedRecord.objects.filter(key__in=listed(records.keys()))
+    fresh = records.keys() - set(rows.values_list("key", flat=True))
+    CountedRecord.objects.bulk_create(
+        [CountedRecord(key=key, at=records[key].at) for key in sorted(fresh)]
+    )
+    return fresh
+
+
+def _add_sales(lines: Iterable[InvoiceLine]) -> None:
+    """Add lines to what the stores sold by the hour."""
+    hours: defaultdict[SalesKey, Sale] = defaultdict(Sale)
+    for line in lines:
+        key = SalesKey(line.at - line.at % HOUR_MS, line.store)
+        hours[key] = hours[key].plus(line)
+    keys = _bounded(sorted(hours), _names(StoreHour, "store", hours), MOST_STORES)
+    execute_many(_ADD_HOUR, [(*keys[key], *sale) for key, sale in sorted(hours.items())])
+
+
+def _add_products(lines: Iterable[InvoiceLine]) -> None:
+    """Add lines to what was sold of the products by the day."""
+    pieces: Counter[SalesKey] = Counter()
+    revenue: Counter[SalesKey] = Counter()
+    titles: dict[SalesKey, str] = {}
+    for line in lines:
+        key = SalesKey(line.at - line.at % DAY_MS, line.product)
+        pieces[key] += line.quantity
+        revenue[key] += line.amount
+        titles[key] = line.title
+    keys = _bounded(sorted(pieces), _names(ProductDay, "product", pieces), MOST_PRODUCTS)
+    rows = [
+        (*keys[key], titles[key] if keys[key].name else "", pieces[key], revenue[key])
+        for key in sorted(pieces)
+    ]
+    execute_many(_ADD_PRODUCT, rows)
+
+
+def _names(model: type[Model], column: str, keys: Iterable[SalesKey]) -> set[SalesKey]:
+    """Return what the database has of the times that these are of."""
+    rows = model._default_manager.filter(  # noqa: SLF001 - Django's documented API
+        begin__in={key.begin for key in keys}
+    )
+    return {SalesKey(*row) for row in rows.values_list("begin", column)}
+
+
+def _bounded(keys: Iterable[SalesKey], known: set[SalesKey], most: int) -> dict[SalesKey, SalesKey]:
+    """Return where each is added up: under no name where its time has `most` names already."""
+    number = Counter(key.begin for key in known)
+    places: dict[SalesKey, SalesKey] = {}
+    for key in keys:
+        if key not in known:
+            number[key.begin] += 1
+        beyond = key not in known and number[key.begin] > most
+        places[key] = SalesKey(key.begin, "") if beyond else key
+    return places
+
+
+def _add_points(points: Iterable[EarnedPoints]) -> None:
+    hours: Counter[int] = Counter()
+    for each in points:
+        hours[each.at - each.at % HOUR_MS] += each.earned
+    execute_many(_ADD_POINTS, sorted(hours.items()))
+
+
+# ---- reader --------------------------------------------------------------------------------------
+# The thread that reads lines of invoices and their points from Kafka into the database.
+
+
+class InvoiceReader(TopicReader):
+    """Reads both topics."""
+
+    def __init__(self, bus: Bus, topics: Topics, clock: Callable[[], int]) -> None:
+        """clock: returns Unix ms."""
+        read = [topics.invoice_lines, topics.loyalty]
+        super().__init__(
+            bus, "invoices", read, lambda messages: ingest_invoices(messages, topics, clock())
+        )

@@ -1,0 +1,38 @@
+"""Times of an answer and amounts, as pages show them."""
+
+from __future__ import annotations
+
+from django import template
+
+from dashboard.core.states.templatetags.board import MISSING
+from dashboard.notify.summaries.phrases import whole_percent
+from dashboard.retail.invoices import money
+
+# ---- orders --------------------------------------------------------------------------------------
+# Times of an answer, as the page shows them.
+
+register = template.Library()
+
+
+@register.filter
+def seconds(ms: int | None) -> str | None:
+    """Return milliseconds as seconds with one decimal: `12.3`."""
+    return None if ms is None else f"{ms / 1000:,.1f}"
+
+
+@register.filter
+def milliseconds(ms: float) -> str:
+    """Return milliseconds with two decimals: `0.85`."""
+    return f"{ms:,.2f}"
+
+
+# ---- invoices ------------------------------------------------------------------------------------
+# Amounts as the page of invoices shows them.
+
+register.filter(money)
+
+
+@register.filter
+def share(part: float | None) -> str:
+    """Return a share as a whole percentage, `49 %`."""
+    return MISSING if part is None else whole_percent(part)

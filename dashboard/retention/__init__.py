@@ -1,1 +1,0 @@
-"""How long everything is kept: one list of it, applied by the worker, changed on one page."""

@@ -1,1 +1,0 @@
-"""Scheduled tasks: what the job will do to assets, when, in whose name, and what came of it."""

@@ -1,0 +1,1 @@
+"""The processes: what writes the database, answers programs, speaks HTTP."""

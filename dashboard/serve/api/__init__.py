@@ -1,0 +1,1 @@
+"""REST, health checks and metrics."""

@@ -1,0 +1,185 @@
+"""Health checks: the process is up, and the board shows what a running job tallies."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from bus.base import AccessRefused, BusError, TopicPartition
+from dashboard.core.common.kafka import Gateway, gateway
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.liveness import process_signs
+from dashboard.core.job.models import BucketStatus, JobProgress
+from dashboard.core.job.status import clocks_behind, last_reports, stopped
+from dashboard.core.states.queries import sink_offsets
+from dashboard.core.states.stores import missing_copies
+from dashboard.operate.console.topic_copies import missing_views
+from domain.scenario import Scenario
+from wire.job import AHEAD_MS, ClockBehind, bucket_name
+
+log = logging.getLogger(__name__)
+
+FRESH_MS = 10_000
+"""A bucket whose log time is older than this is not alive."""
+
+CATCH_UP_S = 2.0
+"""How long the materialiser may take to reach where the log ended when it was asked."""
+
+GOING = ("running", "catching-up")
+"""What a query that tallies says of itself; any other status is a reason not to be ready."""
+
+POLL_S = 0.1
+ASK_S = 3.0
+
+
+@login_not_required
+@require_safe
+@never_cache
+def healthz(_request: HttpRequest) -> HttpResponse:
+    """Return 200: this process answers."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@login_not_required
+@require_safe
+@never_cache
+def readyz(_request: HttpRequest) -> JsonResponse:
+    """Return 200, or 503 and what is missing; `resting` where all of it is on purpose."""
+    missing, resting = _missing()
+    body = {"ready": not missing, "missing": missing, "resting": resting}
+    return JsonResponse(body, status=503 if missing else 200)
+
+
+def _missing() -> tuple[list[str], dict[str, int]]:
+    """Return what is missing, and what Kafka refuses this process first, as that may be the cause.
+
+    Also returns what rests, if there is no other reason.
+    """
+    refusal = process_signs().facts().refusal
+    missing, resting = _missing_states()
+    if refusal is None:
+        return missing, resting
+    told = f"kafka: {refusal.why}"
+    return [told, *(each for each in missing if each != told)], {}
+
+
+def _missing_states() -> tuple[list[str], dict[str, int]]:
+    """Return what keeps the board from showing what the job tallies, in words; empty when nothing
+    does.
+
+    Also returns the queries that were stopped on purpose, and when the job last reported so (Unix
+    ms), if there is no other reason.
+    """
+    try:
+        connection.ensure_connection()
+        wanted = list(scenarios().values())
+        buckets, failed = missing_buckets(wanted, now_ms()), missing_queries(wanted)
+        if failed:
+            return [*failed, *buckets.values()], {}
+        stops = {progress.query: progress.at for progress in stopped()}
+        if not buckets and not stops:
+            return [*missing_changes(wanted, gateway()), *missing_views(), *missing_copies()], {}
+        words = [f"query {name}: was stopped, see the job's page" for name in stops]
+        words += buckets.values()
+        if not stops or not buckets.keys() <= _carried_by(stops, buckets):
+            return words, {}
+        behind = [*missing_changes(wanted, gateway()), *missing_views(), *missing_copies()]
+        return words + behind, {} if behind else stops
+    except DatabaseError:
+        log.exception("readiness: the database does not answer")
+        return ["database: does not answer"], {}
+
+
+def _carried_by(queries: Collection[str], buckets: Collection[str]) -> set[str]:
+    """Return the buckets of these queries; all of `buckets` where the job has no others."""
+    if not JobProgress.objects.exclude(query__in=queries).exists():
+        return set(buckets)
+    statuses = BucketStatus.objects.filter(engine__in=queries)  # a query is one engine's
+    return set(statuses.values_list("bucket", flat=True))
+
+
+def missing_queries(wanted: Iterable[Scenario]) -> list[str]:
+    """Return the queries that tally nothing now, though nobody has stopped them, with the cause, in
+    words.
+
+    Those that carry none of these scenarios any more are left out.
+    """
+    names = [scenario.name for scenario in wanted]
+    carrying = set(BucketStatus.objects.filter(scenario__in=names).values_list("engine", flat=True))
+    return [
+        f"query {progress.query}: {progress.status}{_cause(progress)}"
+        for progress in last_reports()
+        if progress.status not in GOING and not progress.stopped_by and progress.query in carrying
+    ]
+
+
+_CAUSE = re.compile(r"in [\d.]+ s: (\w+:?(?: \[\w+])?)|([^(]+)")
+"""Of what a query says while it is restarted, the kind of error; else what stands before details:
+this page is open to everybody, and an error's text may hold names from the log."""
+
+
+def _cause(progress: JobProgress) -> str:
+    match = _CAUSE.match(progress.message)
+    return f": {(match[1] or match[2]).strip(' :')[:200]}" if match else ""
+
+
+def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
+    """Return the buckets without a heartbeat whose log time is within 10 s of `now` (ms), and why
+    in words.
+
+    A bucket whose clock is ahead of the job's own is one too, and one whose broker's clock is
+    behind it: until that is past no time passes there.
+    """
+    statuses = BucketStatus.objects.values_list("bucket", "log_time", "at")
+    seen = {name: (log_time, at) for name, log_time, at in statuses}
+    names = [bucket_name(s.name, at) for s in wanted for at in range(s.partitions)]
+    slow = clocks_behind()
+    faults = {name: _fault(seen.get(name), slow.get(name), now) for name in names}
+    return {name: f"bucket {name}: {fault}" for name, fault in faults.items() if fault}
+
+
+def _fault(seen: tuple[int, int] | None, broker: ClockBehind | None, now: int) -> str:
+    """Return what is wrong with a bucket, in words; empty where nothing is.
+
+    seen: log time and job's own time of its newest heartbeat; broker: its clock, if that is behind.
+    """
+    if seen is None:
+        return "the job has not reported yet"
+    log_time, at = seen
+    if log_time - at > AHEAD_MS:
+        return f"its clock is {(log_time - at) // 1000} s ahead"
+    if broker is not None:
+        return f"the broker's clock is {round(broker.by / 1000)} s behind"
+    return f"{(now - log_time) // 1000} s behind" if now - log_time > FRESH_MS else ""
+
+
+def missing_changes(wanted: Iterable[Scenario], to: Gateway) -> list[str]:
+    """Return partitions of states whose present end the database does not reach in seconds."""
+    try:
+        edges = to.bus.offsets([to.topics.states(s.name) for s in wanted], timeout_s=ASK_S)
+    except BusError as error:
+        log.warning("readiness: %s", error)
+        return [f"kafka: {error}" if isinstance(error, AccessRefused) else "kafka: does not answer"]
+    goals = {place: end for place, (begin, end) in edges.items() if end > begin}
+    until = time.monotonic() + CATCH_UP_S
+    while (behind := _behind(goals)) and time.monotonic() < until:
+        time.sleep(POLL_S)
+    return behind
+
+
+def _behind(goals: Mapping[TopicPartition, int]) -> list[str]:
+    reached = sink_offsets()
+    return [
+        f"materialiser: {topic}/{at} at {reached.get((topic, at), 0)} of {goal}"
+        for (topic, at), goal in sorted(goals.items())
+        if reached.get((topic, at), 0) < goal
+    ]

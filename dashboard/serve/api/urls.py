@@ -1,0 +1,20 @@
+"""The API, the health checks and the metrics."""
+
+from django.contrib.auth.decorators import login_not_required
+from django.urls import path
+
+from dashboard.serve.api import exposition, health
+from dashboard.serve.api.api import api
+
+# The API asks each request itself who it is; the login page is for browsers.
+OPEN_TO_ALL = api.urls
+for _pattern in OPEN_TO_ALL[0]:
+    if _pattern.callback:
+        login_not_required(_pattern.callback)
+
+urlpatterns = [
+    path("api/v1/", OPEN_TO_ALL),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("metrics", exposition.metrics, name="metrics"),
+]

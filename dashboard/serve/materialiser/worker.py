@@ -1,0 +1,213 @@
+"""The materialiser: reads the sink topics from where the database is, and writes."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable
+from operator import attrgetter
+from threading import Event
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, DataError, IntegrityError, close_old_connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from django.db.models import Case, QuerySet, When
+
+from bus.base import Bus, BusError, ConsumerRecord, Reader, TopicSpec
+from dashboard.core.states.caveats import ranks_of
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.queries import sink_offsets
+from dashboard.serve.materialiser.batch import SinkBatch, refuse, sort_out
+from dashboard.serve.materialiser.writer import write
+from domain.scenario import Scenario
+from wire.topics import Topics
+
+log = structlog.get_logger(__name__)
+
+# Most messages of one transaction.
+BATCH = 5_000
+# How long to wait for the first message of a batch, s.
+WAIT_S = 0.2
+# From one transaction to the next while little arrives, s: many small ones would cost a core.
+PACE_S = 0.05
+# So long a broker may gather what it answers with: an answer for each record costs both sides.
+GATHER_S = 0.05
+# How long to wait after a fault, by how many there were in a row, s.
+PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+# By how many more objects than were freed Python looks at the young ones, and after how many such
+# looks at older ones: by its default of 700 that took a quarter of the materialiser's time.
+COLLECTOR_THRESHOLDS = (200_000, 20, 50)
+# SQLite's memory for pages of the database, KiB, and how many pages its log has before they are
+# copied. Together they save a tenth of the time; either alone saves little.
+CACHE_KIB = 131_072
+LOG_PAGES = 8_000
+# What a database says of a value that it cannot hold.
+UNWRITABLE = (DataError, IntegrityError, OverflowError, ValueError)
+_TOPIC = attrgetter("topic")
+
+
+class Materialiser:
+    """The writer of sink topics into the database. Offsets are written with what they stand for, so
+    that a crash at any point neither loses nor repeats anything."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        topics: Topics,
+        scenarios: dict[str, Scenario],
+        clock: Callable[[], int],
+        *,
+        replication: int = 1,
+    ) -> None:
+        self._bus, self._topics, self._scenarios = bus, topics, scenarios
+        self._clock = clock
+        self._replication = replication
+        self._reader: Reader | None = None
+        self._faults = 0
+        self._prepared = False
+        self._beat: Callable[[], None] = lambda: None
+        self._noted: Counter[tuple[str, str]] = Counter()
+        """What is to be counted with the next batch, by name and topic."""
+
+    def run(self, stop: Event, beat: Callable[[], None] = lambda: None) -> None:
+        """Go on until `stop` is set, through whatever faults pass. beat: called each round."""
+        self._beat = beat
+        while not stop.is_set():
+            beat()
+            try:
+                full = self.step() == BATCH
+                self._faults = 0
+                if not full:
+                    stop.wait(PACE_S)
+            except (BusError, DatabaseError) as error:
+                self._recover(error, stop)
+        self.close()
+
+    def step(self) -> int:
+        """Write one batch. Returns how many messages it had. Raises BusError, DatabaseError."""
+        if self._reader is None:
+            self._reader = self._open()
+        messages = self._reader.poll(WAIT_S, BATCH)
+        self._note_gaps(self._reader)
+        if messages:
+            begun = time.perf_counter()
+            self._write(messages)
+            self._noted["batches", ""] += 1
+            self._noted["batch-us", ""] += round((time.perf_counter() - begun) * 1_000_000)
+        return len(messages)
+
+    def _write(self, messages: list[ConsumerRecord]) -> None:
+        """Write messages; one that the database cannot hold is refused, and stops nothing."""
+        try:
+            self._keep(sort_out(messages, self._topics), messages)
+        except UNWRITABLE as error:
+            if len(messages) == 1:
+                message = messages[0]
+                batch = SinkBatch(offsets={(message.topic, message.partition): message.offset + 1})
+                refuse(batch, message, repr(error))
+                self._keep(batch, messages)
+                return
+            middle = len(messages) // 2
+            self._write(messages[:middle])
+            self._write(messages[middle:])
+
+    def _keep(self, batch: SinkBatch, messages: list[ConsumerRecord]) -> None:
+        for topic, number in Counter(map(_TOPIC, messages)).items():
+            batch.counted["records", topic] += number
+        batch.counted.update(self._noted)
+        write(batch, self._scenarios, self._clock())
+        self._noted.clear()
+
+    def close(self) -> None:
+        """Close the reader."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _open(self) -> Reader:
+        specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
+        self._bus.ensure_topics(specs, replication=self._replication)
+        if not self._prepared:
+            self._prepare()
+            self._prepared = True
+        known = sink_offsets()
+        places = self._bus.offsets(self._sinks())
+        starts = {place: known.get(place, begin) for place, (begin, _) in places.items()}
+        log.info("reading", partitions=len(starts), records_behind=_behind(places, starts))
+        return self._bus.reader(starts, gather_s=GATHER_S)
+
+    def _prepare(self) -> None:
+        """Bring what is kept of assets in line with this version and its scenarios."""
+        rank_anew(self._scenarios)
+
+    def _sinks(self) -> list[str]:
+        states = [self._topics.states(name) for name in self._scenarios]
+        topics = self._topics
+        own = (topics.buckets, topics.progress, topics.pipelines, topics.dead_letters)
+        return [*states, *own, topics.results]
+
+    def _note_gaps(self, reader: Reader) -> None:
+        for gap in reader.gaps:
+            self._noted["gaps", gap.topic] += 1
+            log.error("the log no longer holds what was to be read next", **gap._asdict())
+        reader.gaps.clear()
+
+    def _recover(self, error: Exception, stop: Event) -> None:
+        """Start again after a fault from what the database has, after a pause."""
+        pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
+        self._faults += 1
+        self._noted["faults", ""] += 1
+        log.warning("fault, will try again", error=str(error), pause_s=pause)
+        self.close()
+        close_old_connections()
+        stop.wait(pause)
+
+
+def enlarge_memory() -> None:
+    """Give SQLite more memory, in a process that materialises, and have it copy its log into the
+    database less often: it copies a page once then, however many transactions changed it."""
+    connection_created.connect(_enlarge, dispatch_uid="materialiser")
+
+
+def _enlarge(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+            cursor.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+            # What a statement of many rows would take back goes into no file: 5 % of the time.
+            cursor.execute("PRAGMA temp_store=MEMORY")
+
+
+def relax_collector() -> None:
+    """Have Python look for cyclic garbage less often, in a process that materialises: what is
+    loaded by now stays, and the many objects of a batch are freed without it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+
+
+def rank_anew(scenarios: dict[str, Scenario]) -> None:
+    """Bring every row's severity and rank in line with the configured scenarios."""
+    for scenario in scenarios.values():
+        rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
+        # The index of the board's order tells all pairs; only rows that are wrong are looked up.
+        for state, rank in rows.values_list("state", "rank").distinct().order_by():
+            severity = scenario.severity(state)
+            if rank not in ranks_of(severity):
+                _rank(rows.filter(rank=rank, state=state), severity)
+
+
+def _rank(rows: QuerySet[AssetState], severity: int) -> None:
+    """Rank rows again that are all of one state."""
+    disputed, undisputed = ranks_of(severity)
+    rank = Case(When(disputed=None, then=undisputed), default=disputed)
+    rows.update(severity=severity, rank=rank)
+
+
+def _behind(
+    places: dict[tuple[str, int], tuple[int, int]], starts: dict[tuple[str, int], int]
+) -> int:
+    return sum(max(0, end - starts[place]) for place, (_, end) in places.items())

@@ -1,0 +1,1 @@
+"""The web server: daphne, its limits, its log."""

@@ -1,0 +1,82 @@
+"""`manage.py serve`: pages, sockets and the tailer in one process, until SIGTERM."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from bus.base import Bus
+from config.logs import configure_logs
+from dashboard.board.live import threads
+from dashboard.board.live.live_view import live_view
+from dashboard.board.live.tailer import Tailer
+from dashboard.core.common import kafka
+from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.states import stores
+from dashboard.core.states.stores import stored_scenarios
+from dashboard.operate.console import topic_copies
+from dashboard.operate.console.topic_copies import ViewTailer
+from dashboard.operate.console.topics import ViewError
+from dashboard.serve.server.request_limits import TooFew, bounds_of, raise_limit
+
+COLLECT_AFTER = (20_000, 20, 20)
+"""Garbage is collected after so many new objects, and older objects are looked at after so many
+collections: a portion of records is thousands of objects, hardly any of which refer to each other
+in a circle, and all boards wait for a collection."""
+
+
+class Command(BaseCommand):
+    """The command that serves the board on the configured address."""
+
+    help = "Serve the board on the configured address until stopped."
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        """Serve until SIGTERM or SIGINT.
+
+        Raises CommandError when the address, or files for all connections, are not to be had,
+        where the file of views declares none, or the stores are to keep an unknown scenario.
+        """
+        from bus.kafka import KafkaBus
+        from dashboard.serve.server.daphne import serve  # installs an event loop
+
+        tallyboard = settings.TALLYBOARD
+        configure_logs(tallyboard.log_level, "web")
+        try:
+            raise_limit(tallyboard.http_connections + tallyboard.sockets)
+            stored_scenarios()
+        except (TooFew, ValueError) as error:
+            raise CommandError(str(error)) from None
+        from dashboard.asgi import application  # lists the static files
+
+        bus = KafkaBus(tallyboard.kafka_options())
+        tailer = Tailer(bus, topics(), scenarios(), live_view(), replication=tallyboard.replication)
+        views = _views(bus)
+        host, port = tallyboard.http_host, tallyboard.http_port
+        # What is there from the start is never garbage: a collection that walks all of it takes
+        # 50 ms of processor time, whoever waits for an answer.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*COLLECT_AFTER)
+        followers = (kafka, tailer, views, stores)
+        failure = serve(
+            application, host, port, bounds_of(tallyboard), [each.start for each in followers]
+        )
+        for each in reversed(followers):
+            each.stop()
+        threads.close()
+        if failure:
+            raise CommandError(
+                f"Cannot listen on {host}:{port}: {failure} "
+                "Set TALLYBOARD_HTTP_PORT to a free port, or stop what uses this one."
+            )
+
+
+def _views(bus: Bus) -> ViewTailer:
+    """Return what keeps this process's copies of the views. Raises CommandError."""
+    try:
+        return topic_copies.tailer(bus)
+    except ViewError as error:
+        raise CommandError(str(error)) from None

@@ -1,1 +1,0 @@
-"""The web process: request limits, and daphne with a tailer."""

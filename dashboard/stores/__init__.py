@@ -1,1 +1,0 @@
-"""The ways to ask for states in this process, by scenario."""

@@ -1,1 +1,0 @@
-"""Summaries: what the history of a period adds up to, for people who answer for it."""

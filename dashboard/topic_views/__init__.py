@@ -1,1 +1,0 @@
-"""Views: topics as tables, a copy of each in every web process."""

@@ -1,0 +1,1 @@
+"""Who reports: statistics, faults, mutes."""

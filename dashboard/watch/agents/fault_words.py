@@ -1,0 +1,256 @@
+"""What is wrong with an agent, in words: on its page, in a banner's line, in a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from dashboard.core.common.text import isolated
+from dashboard.core.common.times import span
+from dashboard.core.states.caveats import of_agent
+from dashboard.core.states.filter_parser import board_url
+from dashboard.core.states.filter_terms import quoted
+from dashboard.watch.agents.faults import Fault, Kind
+from domain.records import Doubt
+from domain.scenario import Scenario
+from wire.source import MAX_DETAIL
+
+UNKNOWN_STATE = "unknown-state"
+
+Words = Callable[[Scenario, Fault], str]
+
+
+class Phrases(NamedTuple):
+    """The words for a kind of fault.
+
+    word: its mark, in shape and colour; page: the sentence on the agent's page; todo: what to do
+    about it; finds: the filter that finds its assets on the board. One by the agent's name finds
+    its live votes alone.
+    """
+
+    word: str
+    shape: str
+    colour: str
+    page: Words
+    todo: str
+    finds: str = ""
+
+
+class FaultText(NamedTuple):
+    """A fault as a page shows it. since: Unix ms, 0 where it is not known; url: where one sees what
+    it is about, empty for nowhere, and link: the words for that."""
+
+    kind: Kind
+    text: str
+    todo: str
+    since: int
+    url: str
+    link: str
+    word: str
+    shape: str
+    colour: str
+
+
+def said(scenario: Scenario, agent: str, fault: Fault) -> FaultText:
+    """Return a fault of an agent as its page shows it."""
+    phrases = PHRASES[fault.kind]
+    text = phrases.page(scenario, fault)
+    marks = (phrases.word, phrases.shape, phrases.colour)
+    link = _link(scenario, agent, fault)
+    return FaultText(fault.kind, text, todo_of(fault), fault.since, *link, *marks)
+
+
+def _link(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
+    """Return where to see what a fault is about, and the words for it; empty for nowhere."""
+    finds = PHRASES[fault.kind].finds.format(agent=quoted(agent))
+    if fault.kind == "refused" and fault.reason != UNKNOWN_STATE:
+        query = urlencode({"scenario": scenario.name, "q": agent})
+        return f"{reverse('dead_letters:letters')}?{query}", "Dead letters"
+    return (board_url(scenario.name, finds), "On the board") if fault.assets and finds else ("", "")
+
+
+def todo_of(fault: Fault) -> str:
+    """Return what to do about a fault, as a sentence."""
+    if fault.kind == "refused" and fault.reason != UNKNOWN_STATE:
+        return "Fix what it sends: the dead letters have it."
+    return PHRASES[fault.kind].todo
+
+
+# ---- sentences of a page ------------------------------------------------------------------------
+
+
+def on_assets(scenario: Scenario, n: int) -> str:
+    """Return on how many assets something is so: ` on 12 sites`; empty for none."""
+    return f" on {n:,} {scenario.noun}{'' if n == 1 else 's'}" if n else ""
+
+
+def _on(fault: Fault, scenario: Scenario) -> str:
+    return on_assets(scenario, fault.assets)
+
+
+def why_refused(scenario: Scenario, fault: Fault) -> str:
+    """Return why reports are refused, as far as the board knows it: `it says critical, which this
+    board does not know`; empty where it does not."""
+    if not fault.reason:
+        return ""
+    text = of_agent(scenario, Doubt("", fault.reason, fault.said or None, 0, 0, 0, 1)).text
+    reason = text.removeprefix("its reports are refused: ")
+    return f"it {reason}" if reason.startswith("says ") else reason
+
+
+def _refused(scenario: Scenario, fault: Fault) -> str:
+    why = why_refused(scenario, fault)
+    return f"Its reports{_on(fault, scenario)} are refused{f': {why}' if why else ''}"
+
+
+def _silent(scenario: Scenario, fault: Fault) -> str:
+    if not fault.assets:
+        return "Reports nothing"
+    if fault.of == 1:
+        return f"Silent on its only {scenario.noun}"
+    among = f"all {fault.of:,}" if fault.assets == fault.of else f"{fault.assets:,} of {fault.of:,}"
+    return f"Silent on {among} {scenario.noun}s"
+
+
+def _ahead(scenario: Scenario, fault: Fault) -> str:
+    clock = f"Its clock is {_span(fault)} ahead"
+    return f"{clock}: its votes{_on(fault, scenario)} are in doubt" if fault.assets else clock
+
+
+def _detail(scenario: Scenario, fault: Fault) -> str:
+    why = {"too-large": f": larger than {MAX_DETAIL:,} bytes", "bad-field": ": not an object"}
+    return f"Details are left out{_on(fault, scenario)}{why.get(fault.reason, '')}"
+
+
+def _flapping(scenario: Scenario, fault: Fault) -> str:
+    worse = isolated(scenario.spec(fault.said).label)
+    return f"Goes to and fro{_on(fault, scenario)}: {worse} disputes a milder state"
+
+
+def _span(fault: Fault) -> str:
+    """Return a time that was measured: some milliseconds on their way make no minute less."""
+    return span(round(fault.ms, -3))
+
+
+BY_AGENT = "agent:{agent} has:doubt"
+
+PHRASES: Mapping[Kind, Phrases] = {
+    "refused": Phrases(
+        "refused", "cross", "red", _refused, "Add the state, or downgrade the agent.", "has:doubt"
+    ),
+    "silent": Phrases(
+        "silent", "off", "red", _silent, "Start it, or let it leave.", "has:silent"
+    ),
+    "contradiction": Phrases(
+        "in doubt", "doubt", "amber",
+        lambda s, f: f"Contradicts itself{_on(f, s)}: do two processes report under this name?",
+        "Give each process a name of its own. A clock that is set back does the same.",
+        "has:doubt",
+    ),
+    "ahead": Phrases("in doubt", "doubt", "amber", _ahead, "Set its clock.", BY_AGENT),
+    "purged": Phrases(
+        "in doubt", "doubt", "amber",
+        lambda s, f: f"Its reports{_on(f, s)} are from before a purge, and in doubt",
+        "If that does not end with its next reports, set its clock.",
+        BY_AGENT,
+    ),
+    "clock-back": Phrases(
+        "in doubt", "doubt", "amber",
+        lambda s, f: f"The broker's clock was set back: its votes{_on(f, s)} are in doubt",
+        "Nothing: its next reports end it.",
+        BY_AGENT,
+    ),
+    "behind": Phrases(
+        "late", "clock", "amber",
+        lambda _, f: f"Its reports come late: its clock is {_span(f)} behind",
+        "Set its clock.",
+    ),
+    "shorter": Phrases(
+        "late", "clock", "amber",
+        lambda _, f: f"Its votes live too short: its clock is {_span(f)} behind",
+        "Set its clock.",
+    ),
+    "partly": Phrases(
+        "silent", "off", "amber", _silent, "See that it reports on them, or let it leave.",
+        "has:silent",
+    ),
+    "late": Phrases(
+        "late", "clock", "amber",
+        lambda _s, _f: "Reports come twice or out of order, and change nothing",
+        "If there are many, see that one process alone reports under this name.",
+    ),
+    "stale": Phrases(
+        "in doubt", "doubt", "amber",
+        lambda s, f: f"Its last word{_on(f, s)} came too late to count",
+        "Nothing: its next reports end it.",
+        "has:doubt",
+    ),
+    "spool": Phrases(
+        "late", "clock", "grey",
+        lambda _, f: f"Its reports came {_span(f)} late or more, as from a spool",
+        "Nothing: it has sent what it had to keep.",
+    ),
+    "rare": Phrases(
+        "rare", "clock", "amber",
+        lambda _s, _f: "Reports more rarely than its votes live",
+        "Let it report more often, or give votes of the scenario a longer life.",
+    ),
+    "flapping": Phrases(
+        "to and fro", "disputed", "amber", _flapping, "See what it measures.", "agent:{agent}"
+    ),
+    "detail": Phrases(
+        "details", "note", "grey", _detail, "Let it send less: what it says counts all the same."
+    ),
+    "unseen": Phrases(
+        "silent", "off", "amber",
+        lambda _, f: f"Not seen, though usually every {span(f.ms)}",
+        "See that it runs, or let it leave.",
+    ),
+}  # fmt: skip
+
+KINDS: tuple[Kind, ...] = tuple(PHRASES)
+"""Every kind of fault, the most important first."""
+
+
+# ---- lines of a banner --------------------------------------------------------------------------
+
+_LINES: Mapping[Kind, tuple[str, str]] = {
+    "refused": ("reports of {agent}{on} are refused", "{Why}{todo}"),
+    "silent": ("{agent} has reported nothing", "Start it, or let it leave."),
+    "contradiction": (
+        "{agent} contradicts itself{on}",
+        "Two processes may report under its name: give each a name of its own.",
+    ),
+    "ahead": ("the clock of {agent} is {span} ahead", "{in_doubt}"),
+    "purged": (
+        "reports of {agent}{on} are from before a purge",
+        "Its votes there are in doubt: set its clock.",
+    ),
+    "behind": (
+        "the clock of {agent} is {span} behind",
+        "Its reports come too old to count as votes: set its clock.",
+    ),
+    "late": (
+        "reports of {agent} come twice or out of order",
+        "They change nothing: see that one process alone reports under its name.",
+    ),
+}
+"""What is so, and what to do."""
+
+
+def line(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
+    """Return a fault that is told as a banner's line: what is so, and what to do."""
+    what, todo = _LINES[fault.kind]
+    on, why = _on(fault, scenario), why_refused(scenario, fault)
+    words = {
+        "agent": isolated(agent),
+        "on": on,
+        "span": _span(fault),
+        "Why": f"{why[:1].upper()}{why[1:]}. " if why else "",
+        "todo": todo_of(fault),
+        "in_doubt": f"Its votes{on} are in doubt: set its clock." if on else "Set its clock.",
+    }
+    return what.format(**words), todo.format(**words)

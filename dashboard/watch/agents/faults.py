@@ -1,0 +1,350 @@
+"""What is wrong with an agent, by what is known of it, and what stands against agents on the
+board, counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from dashboard.core.common.times import DAY_MS, MINUTE_MS
+from dashboard.core.states.models import AssetState
+from dashboard.watch.agents.models import VoteFault
+from dashboard.watch.agents.reports import Lately, cause, clock_now, lately_ms
+from domain.names import USER_PREFIX, name_ok
+from domain.records import (
+    CLOCK_AHEAD,
+    CLOCK_BACK,
+    CONTRADICTION,
+    DOUBT_REASONS,
+    PURGED,
+    STALE,
+    VOTE_DOUBTS,
+)
+from domain.scenario import Scenario
+from wire.sink import StateValue, state_value
+
+# ---- fault counts --------------------------------------------------------------------------------
+# What stands against agents on the board, counted: which votes are in doubt, and which agents.
+#
+# Rows in doubt have an index of their own, so they are counted every few seconds. What is wrong
+# with other votes is counted with all votes, a portion of the board at a time (`vote_counts.py`).
+
+MOST_ROWS = 10_000
+"""Most rows in doubt that are counted: of more it is said that there are so many."""
+MOST_SAID = 64
+CHUNK = 500
+
+DOUBTS = (*VOTE_DOUBTS, *DOUBT_REASONS)
+"""The faults of rows in doubt, by their names in the records."""
+FLAPPING, DETAIL = "flapping", "detail"
+OF_ALL_VOTES = (FLAPPING, DETAIL)
+"""The faults of other votes: one that goes to and fro, one whose detail was left out."""
+
+FaultKey = tuple[str, str, str]
+"""Scenario, agent and kind of a fault."""
+
+
+class FaultCount(NamedTuple):
+    """A fault of an agent's votes: on how many assets, its oldest and its newest cause (Unix ms),
+    the newest word, and by how much a clock is ahead at least, ms."""
+
+    assets: int
+    since: int
+    last: int
+    said: str = ""
+    ms: int = 0
+
+    def plus(self, more: FaultCount) -> FaultCount:
+        """Return the sum of both."""
+        return FaultCount(
+            self.assets + more.assets,
+            min(self.since, more.since),
+            max(self.last, more.last),
+            self.said if self.last > more.last else more.said,
+            min(self.ms, more.ms),
+        )
+
+
+Counts = dict[FaultKey, FaultCount]
+
+
+def add(counts: Counts, place: FaultKey, more: FaultCount) -> None:
+    """Add to what is counted of an agent; of operators, and of what is no name, nothing is."""
+    agent = place[1]
+    if name_ok(agent) and not agent.startswith(USER_PREFIX):
+        counts[place] = counts[place].plus(more) if place in counts else more
+
+
+def count_doubts() -> None:
+    """Count the rows in doubt by agent, and replace what was counted before."""
+    rows = AssetState.objects.filter(purged=False, doubt__isnull=False).order_by()
+    counts: Counts = {}
+    for scenario, record in rows.values_list("scenario", "record")[:MOST_ROWS].iterator(2_000):
+        for agent, kind, more in _doubts(state_value(record)):
+            add(counts, (scenario, agent, kind), more)
+    publish(counts, DOUBTS)
+
+
+def _doubts(record: StateValue) -> Iterator[tuple[str, str, FaultCount]]:
+    """Yield agent, kind and count of what is in doubt on an asset and counts."""
+    for vote in record.votes:
+        if vote.doubt is not None and vote.muted is None:
+            ahead = max(0, vote.reported_at - vote.time) if vote.doubt == CLOCK_AHEAD else 0
+            yield vote.agent, vote.doubt, FaultCount(1, vote.time, vote.time, ms=ahead)
+    for doubt in record.doubts:
+        if doubt.counts:
+            said = (doubt.said or "")[:MOST_SAID]
+            yield doubt.agent, doubt.reason, FaultCount(1, doubt.time, doubt.time, said)
+
+
+def publish(counts: Mapping[FaultKey, FaultCount], kinds: Collection[str]) -> None:
+    """Replace what was counted of these kinds; what has not gone began when it did."""
+    known = VoteFault.objects.filter(kind__in=kinds)
+    before = {(row.scenario, row.agent, row.kind): row for row in known}
+    found = {place: each for place, each in counts.items() if place[2] in kinds}
+    gone = [row.pk for place, row in before.items() if place not in found]
+    for begin in range(0, len(gone), CHUNK):
+        VoteFault.objects.filter(pk__in=gone[begin : begin + CHUNK]).delete()
+    VoteFault.objects.bulk_create(
+        _rows(found, before),
+        update_conflicts=True,
+        unique_fields=["scenario", "agent", "kind"],
+        update_fields=["assets", "last", "said", "ms"],
+        batch_size=CHUNK,
+    )
+
+
+def _rows(found: Counts, before: Mapping[FaultKey, VoteFault]) -> list[VoteFault]:
+    """Return the rows of what is new, or is another than before."""
+    return [
+        VoteFault(scenario=place[0], agent=place[1], kind=place[2], **each._asdict())
+        for place, each in sorted(found.items())
+        if place not in before or _is_other(each, before[place])
+    ]
+
+
+def _is_other(found: FaultCount, row: VoteFault) -> bool:
+    return (found.assets, found.last, found.said, found.ms) != (
+        row.assets,
+        row.last,
+        row.said,
+        row.ms,
+    )
+
+
+def counted_faults(
+    scenario: str, agents: Iterable[str] | None = None
+) -> dict[str, dict[str, VoteFault]]:
+    """Return what was counted last of a scenario, by agent and kind; agents: of these alone."""
+    rows = VoteFault.objects.filter(scenario=scenario)
+    if agents is not None:
+        rows = rows.filter(agent__in=list(agents))
+    found: dict[str, dict[str, VoteFault]] = {}
+    for row in rows:
+        found.setdefault(row.agent, {})[row.kind] = row
+    return found
+
+
+# ---- faults --------------------------------------------------------------------------------------
+# What is wrong with an agent, by what is known of it. Pure: no clock, no database. Times in ms.
+
+if TYPE_CHECKING:
+    from dashboard.watch.agents.models import Agent, VoteFault
+
+Kind = Literal[
+    "refused", "silent", "contradiction", "ahead", "purged", "clock-back", "behind", "shorter",
+    "partly", "late", "stale", "spool", "rare", "flapping", "detail", "unseen",
+]  # fmt: skip
+"""What may be wrong, the most important first.
+
+refused: its reports are, for their state or time; silent: it has reported nothing for long, and
+others have; contradiction: a report that came too late says worse than its vote; ahead: its clock
+is; purged: reports are from before a purge; clock-back: the broker's clock was set back; behind,
+shorter, spool, rare, late: see `late_reports.Cause`; partly: silent on some assets; stale: its last
+word on an asset came too old; flapping: a vote goes to and fro; detail: details are left out;
+unseen: not seen for three times its usual gap.
+"""
+
+REFUSALS = ("unknown-state", "bad-time", "bad-field")
+SILENT_GAPS = 3
+"""An agent is silent when it was not seen for so many times its usual gap."""
+LEAST_GAP_MS = 30_000
+"""A report that changes nothing is told once in so long, so nobody is silent sooner."""
+QUIET_MS = MINUTE_MS
+EXPECTED_MS = DAY_MS
+"""An agent that was not seen for longer is not expected any more."""
+
+
+class Fault(NamedTuple):
+    """Something wrong with an agent.
+
+    since: when it began, Unix ms, as far as that is known; assets: on how many assets it shows, 0
+    where no asset shows it; of: of how many; ms: how far its clock is off, how late its reports
+    came, or its usual gap; reason, said: why reports are refused, the word that it is about;
+    minutes: in how many minutes of late there were such reports; steady: whether these came equally
+    late, or again and again.
+    """
+
+    kind: Kind
+    since: int = 0
+    assets: int = 0
+    of: int = 0
+    ms: int = 0
+    reason: str = ""
+    said: str = ""
+    minutes: int = 0
+    steady: bool = True
+
+
+class AgentFacts(NamedTuple):
+    """What is known of an agent. lately: its late, refused and doubtful reports; on_board: what
+    stands against its votes, by kind; others_at: when another agent of the scenario was last
+    seen."""
+
+    agent: Agent
+    lately: Lately = Lately()
+    on_board: Mapping[str, VoteFault] = {}
+    others_at: int = 0
+
+    @property
+    def clock(self) -> int | None:
+        """How far its own clock is off now, ms; below 0: behind; None where nothing shows it."""
+        return clock_now(self.lately.sums, self.agent.clock, self.agent.last_seen)
+
+    @property
+    def heard_at(self) -> int:
+        """When it was last heard of: seen in a record, or by reports that were not taken."""
+        board = (row.last for row in self.on_board.values())
+        return max(self.agent.last_seen, self.lately.sums.last, *board)
+
+
+def faults_of(scenario: Scenario, known: AgentFacts, now: int) -> list[Fault]:
+    """Return all that is wrong with an agent at `now`, the most important first."""
+    found = list(_faults(scenario, known, now))
+    kinds = {fault.kind for fault in found}
+    found = [fault for fault in found if kinds.isdisjoint(EXPLAINED_BY.get(fault.kind, ()))]
+    if not found and is_unseen(known.agent, now):
+        found.append(Fault("unseen", since=known.agent.last_seen, ms=known.agent.gap))
+    return found
+
+
+EXPLAINED_BY: Mapping[Kind, tuple[Kind, ...]] = {
+    "partly": ("silent",),
+    "late": ("contradiction", "behind", "shorter"),
+}
+"""Faults that are left out beside those that explain them."""
+
+
+def _faults(scenario: Scenario, known: AgentFacts, now: int) -> Iterator[Fault]:
+    yield from _refused(known)
+    yield from _silent(scenario, known, now)
+    yield from _on_board(known, CONTRADICTION, "contradiction")
+    yield from _ahead(known)
+    yield from _on_board(known, PURGED, "purged")
+    yield from _on_board(known, CLOCK_BACK, "clock-back")
+    yield from _lateness(known, "behind", "shorter")
+    yield from _partly_silent(known)
+    yield from _late(scenario, known)
+    yield from _on_board(known, STALE, "stale")
+    yield from _lateness(known, "spool", "rare")
+    yield from _on_board(known, FLAPPING, "flapping")
+    yield from _detail(known)
+
+
+def _on_board(known: AgentFacts, counted: str, kind: Kind) -> Iterator[Fault]:
+    """Yield what assets alone show."""
+    if row := known.on_board.get(counted):
+        yield Fault(kind, row.since, row.assets, said=row.said)
+
+
+def _refused(known: AgentFacts) -> Iterator[Fault]:
+    rows = [known.on_board[kind] for kind in REFUSALS if kind in known.on_board]
+    run = known.lately.run("refused")
+    if not rows and not run.minutes:
+        return
+    newest = max(rows, key=lambda row: row.last, default=None)
+    yield Fault(
+        "refused",
+        since=min((row.since for row in rows), default=run.since),
+        assets=sum(row.assets for row in rows),
+        reason=newest.kind if newest else "",
+        said=newest.said if newest else "",
+        minutes=run.minutes,
+    )
+
+
+def _ahead(known: AgentFacts) -> Iterator[Fault]:
+    row, ahead = known.on_board.get(CLOCK_AHEAD), known.lately.sums.ahead
+    if row is None and not ahead:
+        return
+    run = known.lately.run("doubtful") if ahead else known.lately.run("")
+    yield Fault(
+        "ahead",
+        since=row.since if row else run.since,
+        assets=row.assets if row else 0,
+        ms=ahead or (row.ms if row else 0),
+        minutes=run.minutes,
+    )
+
+
+# ---- silence ------------------------------------------------------------------------------------
+
+
+def is_unseen(agent: Agent, now: int) -> bool:
+    """Return whether an agent was not seen for SILENT_GAPS of its usual gaps, and has not left."""
+    quiet = SILENT_GAPS * max(agent.gap, LEAST_GAP_MS)
+    return agent.gap > 0 and agent.left_at < agent.last_seen and now - agent.last_seen > quiet
+
+
+def quiet_ms(scenario: Scenario, gap: int) -> int:
+    """Return after how long without a report no vote of an agent is live, and it is missed."""
+    return LEAST_GAP_MS + max(scenario.lifetime or 0, QUIET_MS, SILENT_GAPS * gap)
+
+
+def _silent(scenario: Scenario, known: AgentFacts, now: int) -> Iterator[Fault]:
+    """Yield that an agent has been silent everywhere for long, while another went on."""
+    agent = known.agent
+    quiet = quiet_ms(scenario, agent.gap)
+    missed = quiet < now - known.heard_at and now - agent.last_seen < EXPECTED_MS
+    alone = known.others_at >= agent.last_seen + quiet
+    if scenario.forget_delay is not None and missed and alone and is_unseen(agent, now):
+        yield Fault("silent", agent.last_seen, agent.silent, agent.silent + agent.votes)
+
+
+def _partly_silent(known: AgentFacts) -> Iterator[Fault]:
+    agent = known.agent
+    if agent.silent:
+        yield Fault("partly", agent.silent_since or 0, agent.silent, agent.silent + agent.votes)
+
+
+# ---- lateness -----------------------------------------------------------------------------------
+
+SPREAD_MS, SPREAD_PART = 20_000, 0.1
+"""By a clock that is behind, reports are equally old, but for so much, or such a part of it."""
+
+
+def _lateness(known: AgentFacts, *wanted: Kind) -> Iterator[Fault]:
+    """Yield why reports come too late, if it is one of these."""
+    sums = known.lately.sums
+    why = cause(sums, known.clock)
+    if why is not None and why[0] in wanted:
+        run = known.lately.run("rare" if why[0] in ("shorter", "rare") else "old")
+        steady = sums.oldest - sums.age <= max(SPREAD_MS, SPREAD_PART * sums.age)
+        yield Fault(why[0], run.since, ms=why[1], minutes=run.minutes, steady=steady)
+
+
+def _late(scenario: Scenario, known: AgentFacts) -> Iterator[Fault]:
+    """Yield that reports come twice or out of order: steadily, if in every other minute."""
+    run = known.lately.run("late")
+    if run.minutes:
+        steady = 2 * MINUTE_MS * run.minutes >= lately_ms(scenario)
+        yield Fault("late", run.since, minutes=run.minutes, steady=steady)
+
+
+def _detail(known: AgentFacts) -> Iterator[Fault]:
+    row, run = known.on_board.get(DETAIL), known.lately.run("detail")
+    if row is not None or run.minutes:
+        since = row.since if row else run.since
+        reason = row.said if row else ""
+        yield Fault("detail", since, row.assets if row else 0, reason=reason, minutes=run.minutes)

@@ -1,0 +1,255 @@
+"""What is known of agents, what of it banners and rules are told, and findings kept to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple, cast, get_args
+
+from django.db import transaction
+from django.db.models import Min
+from django.dispatch import Signal
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.sql import lock_until_commit
+from dashboard.core.job.agent_findings import AgentNews, Finding, Kind, LastSeen
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.job.pipelines import reporter_of
+from dashboard.core.job.status import clocks_behind
+from dashboard.core.states.queries import listed
+from dashboard.watch.agents.fault_words import line, said
+from dashboard.watch.agents.faults import (
+    EXPECTED_MS,
+    AgentFacts,
+    Fault,
+    count_doubts,
+    counted_faults,
+    faults_of,
+)
+from dashboard.watch.agents.models import MAX_WORDS, Agent, AgentFinding, LastReport, VoteFault
+from dashboard.watch.agents.mutes import mutes
+from dashboard.watch.agents.reports import Lately, lately
+from domain.scenario import Scenario
+
+# ---- findings ------------------------------------------------------------------------------------
+# What is known of agents, out of the database, and what of it banners and notifications tell.
+#
+# A fault is told once it has lasted for some seconds and shows on several assets; where assets show
+# nothing of it, as with reports that are dropped, once such reports came in several minutes. It is
+# told no more when no cause of it has come for a vote's lifetime. Of muted agents nothing is told,
+# nor of an agent's clock where it is a broker's that is wrong.
+
+REPORTED_KINDS: tuple[Kind, ...] = get_args(Kind)
+"""The faults that are told, the most important first."""
+LASTED_MS = 10_000
+SEVERAL_ASSETS = 2
+SEVERAL_MINUTES = 2
+"""In fewer minutes than this, reports may have come from a spool."""
+MOST_AGENTS = 1_000
+"""Most agents of a scenario that are looked at for silence: those seen last."""
+
+
+# ---- what is known ------------------------------------------------------------------------------
+
+
+class Evidence(NamedTuple):
+    """What is known of a scenario's agents besides themselves: by agent, their late, refused and
+    doubtful reports and what stands against their votes; seen: the two that were seen last."""
+
+    lately: Mapping[str, Lately]
+    on_board: Mapping[str, Mapping[str, VoteFault]]
+    seen: tuple[Agent, ...]
+
+    def known(self, agent: Agent) -> AgentFacts:
+        """Return what is known of an agent."""
+        others = (each.last_seen for each in self.seen if each.agent != agent.agent)
+        name = agent.agent
+        return AgentFacts(
+            agent,
+            self.lately.get(name, Lately()),
+            self.on_board.get(name, {}),
+            next(others, 0),
+        )
+
+
+def evidence(scenario: Scenario, now: int, agents: Collection[str] | None = None) -> Evidence:
+    """Return what is known of a scenario's agents at `now` (Unix ms); agents: of these alone."""
+    rows = Agent.objects.filter(scenario=scenario.name).order_by("-last_seen", "agent")
+    return Evidence(
+        lately(scenario, agents, now), counted_faults(scenario.name, agents), tuple(rows[:2])
+    )
+
+
+def agents_named(scenario: Scenario, names: Collection[str]) -> list[Agent]:
+    """Return the agents of these names; one that no state record names as well."""
+    rows = Agent.objects.filter(scenario=scenario.name, agent__in=listed(sorted(names)))
+    there = {row.agent: row for row in rows}
+    return [
+        there.get(name) or Agent(scenario=scenario.name, agent=name, first_seen=0, last_seen=0)
+        for name in sorted(names)
+    ]
+
+
+# ---- what is told -------------------------------------------------------------------------------
+
+
+class ReportedFinding(NamedTuple):
+    """A fault that is told: as a banner's line has it, and (words) as the agent's page says it."""
+
+    finding: Finding
+    words: str
+
+
+def news(now: int) -> AgentNews:
+    """Return what there is to say of all agents at `now` (Unix ms)."""
+    found = [
+        told.finding
+        for scenario in scenarios().values()
+        for told in reported_findings(scenario, now)
+    ]
+    begun = {
+        (row.scenario, row.agent, row.kind): row.since
+        for row in AgentFinding.objects.filter(ended_at=None)
+    }
+    findings = [
+        each._replace(since=min(each.since, begun.get(each[:3], each.since))) for each in found
+    ]
+    return AgentNews(findings, _last_seen())
+
+
+def reported_findings(scenario: Scenario, now: int) -> list[ReportedFinding]:
+    """Return what is told of a scenario's agents at `now`, the most important first."""
+    known, muted = evidence(scenario, now), mutes(scenario, now)
+    excused = _excused(scenario)
+    told = [
+        (fault, agent.agent)
+        for agent in _looked_at(scenario, known, now)
+        if agent.agent not in muted
+        for fault in _reported(faults_of(scenario, known.known(agent), now), now)
+        if fault.kind not in excused
+    ]
+    told.sort(key=lambda each: (REPORTED_KINDS.index(each[0].kind), -each[0].ms, each[1]))
+    return [_as_reported(scenario, agent, fault) for fault, agent in told]
+
+
+def _looked_at(scenario: Scenario, known: Evidence, now: int) -> list[Agent]:
+    """Return the agents of which something may be told."""
+    recent = Agent.objects.filter(scenario=scenario.name, last_seen__gt=now - EXPECTED_MS)
+    rows = list(recent.order_by("-last_seen", "agent")[:MOST_AGENTS])
+    there = {row.agent for row in rows}
+    return rows + agents_named(scenario, (known.lately.keys() | known.on_board.keys()) - there)
+
+
+def _excused(scenario: Scenario) -> set[str]:
+    """Return the faults of which agents are excused, as a broker's clock makes them look so."""
+    buckets = BucketStatus.objects.filter(scenario=scenario.name)
+    excused = {"behind"} if buckets.filter(ahead_since__isnull=False).exists() else set()
+    if any(bucket.partition("/")[0] == scenario.name for bucket in clocks_behind()):
+        excused.add("ahead")
+    return excused
+
+
+def _reported(faults: Iterable[Fault], now: int) -> Iterator[Fault]:
+    """Yield the faults of an agent that are told; a clock that is behind is told as that, though it
+    makes an agent contradict itself too."""
+    told = [fault for fault in faults if fault.kind in REPORTED_KINDS and _shows(fault, now)]
+    kinds = {fault.kind for fault in told}
+    for fault in told:
+        if fault.kind != "contradiction" or "behind" not in kinds:
+            yield fault
+
+
+def _shows(fault: Fault, now: int) -> bool:
+    """Return whether a fault has lasted, and shows in several places."""
+    if fault.kind == "silent":
+        return True
+    if fault.assets:
+        return fault.assets >= SEVERAL_ASSETS and now - fault.since >= LASTED_MS
+    return fault.minutes >= SEVERAL_MINUTES and fault.steady
+
+
+def _as_reported(scenario: Scenario, agent: str, fault: Fault) -> ReportedFinding:
+    what, todo = line(scenario, agent, fault)
+    kind = cast("Kind", fault.kind)
+    finding = Finding(scenario.name, agent, kind, fault.since, what, todo, fault.ms)
+    return ReportedFinding(finding, said(scenario, agent, fault).text)
+
+
+def _last_seen() -> dict[str, LastSeen]:
+    """Return when anybody last reported on a scenario, of each on which anybody ever did."""
+    known = scenarios()
+    gaps = Agent.objects.filter(gap__gt=0).values("scenario").annotate(least=Min("gap")).order_by()
+    usual = dict(gaps.values_list("scenario", "least"))
+    return {
+        row.scenario: LastSeen(row.at, usual.get(row.scenario, 0), _off(row.scenario))
+        for row in LastReport.objects.all()
+        if row.scenario in known
+    }
+
+
+def _off(scenario: str) -> str:
+    """Return the shipped pipeline that reports to a scenario, where it is switched off."""
+    reporter = reporter_of(scenario)
+    return "" if reporter is None or reporter.on else reporter.name
+
+
+# ---- watch ---------------------------------------------------------------------------------------
+# Findings about agents, kept from their begin to their end.
+
+findings_changed = Signal()
+"""Sent in the transaction that stores them. begun, ended: the findings; now: Unix ms."""
+
+FindingKey = tuple[str, str, str]
+"""Scenario, agent and kind of a finding."""
+
+
+def watch(now: int) -> None:
+    """Look what is wrong with agents at `now` (Unix ms), and note what has begun or ended."""
+    count_doubts()
+    told: dict[FindingKey, ReportedFinding] = {
+        each.finding[:3]: each
+        for scenario in scenarios().values()
+        for each in reported_findings(scenario, now)
+    }
+    with transaction.atomic():
+        lock_until_commit("agents", "findings")
+        going_on = {_place(row): row for row in AgentFinding.objects.filter(ended_at=None)}
+        begun = _begin((told[place] for place in sorted(told.keys() - going_on.keys())), now)
+        ended = _end([row for place, row in going_on.items() if place not in told], now)
+        _describe(going_on, told)
+        if begun or ended:
+            findings_changed.send(AgentFinding, begun=begun, ended=ended, now=now)
+
+
+def _place(row: AgentFinding) -> FindingKey:
+    return row.scenario, row.agent, row.kind
+
+
+def _begin(told: Iterable[ReportedFinding], now: int) -> list[AgentFinding]:
+    return [
+        AgentFinding.objects.create(
+            scenario=each.finding.scenario,
+            agent=each.finding.agent,
+            kind=each.finding.kind,
+            words=each.words[:MAX_WORDS],
+            since=each.finding.since or now,
+            found_at=now,
+        )
+        for each in told
+    ]
+
+
+def _end(rows: list[AgentFinding], now: int) -> list[AgentFinding]:
+    for row in rows:
+        row.ended_at = now
+        row.save(update_fields=["ended_at"])
+    return rows
+
+
+def _describe(
+    going_on: Mapping[FindingKey, AgentFinding], told: Mapping[FindingKey, ReportedFinding]
+) -> None:
+    """Store what is said by now of what goes on, where it is something else."""
+    for place in going_on.keys() & told.keys():
+        row, words = going_on[place], told[place].words[:MAX_WORDS]
+        if row.words != words:
+            AgentFinding.objects.filter(pk=row.pk).update(words=words)

@@ -1,0 +1,452 @@
+"""What agents report: the last report of all, those that came too late or were refused, and the
+counts of each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+
+from dashboard.core.common.sql import execute_many
+from dashboard.core.common.times import HOUR_MS, MINUTE_MS, span
+from dashboard.watch.agents.models import LastReport, LateHour, LateMark, LateMinute
+from domain.names import USER_PREFIX, name_ok
+from domain.scenario import Scenario
+from wire.job import AHEAD_MS, Heartbeat, LatenessReport
+
+# ---- last reports --------------------------------------------------------------------------------
+# When anybody last reported on a scenario, kept for good.
+#
+# Times in Unix ms of the broker's clock: a log that is read again gives the same ones.
+
+NEWEST = """\
+INSERT INTO agents_lastreport (scenario, at) VALUES (%s, %s)
+ON CONFLICT (scenario) DO UPDATE SET at = excluded.at WHERE excluded.at > agents_lastreport.at"""
+
+
+def keep(*newest: Mapping[str, int]) -> None:
+    """Store when the newest report of each scenario came, where that is newer than what is kept."""
+    times: dict[str, int] = {}
+    for each in newest:
+        for scenario, at in each.items():
+            times[scenario] = max(at, times.get(scenario, 0))
+    execute_many(NEWEST, sorted(times.items()))  # in order, so that there is no deadlock
+
+
+def never_reported(scenarios: Collection[str]) -> set[str]:
+    """Return those of these scenarios on which nobody has ever reported."""
+    if not scenarios:
+        return set()
+    rows = LastReport.objects.filter(scenario__in=scenarios)
+    return set(scenarios) - set(rows.values_list("scenario", flat=True))
+
+
+# ---- late reports --------------------------------------------------------------------------------
+# Reports that came too late, were refused or were taken in doubt, as heartbeats report them: stored
+# by the materialiser, and summed up.
+#
+# A heartbeat that the job repeats has the offset that it had before, and so has one of a later
+# epoch that reads the same log; each is counted once, by its bucket's highest offset so far. An
+# epoch that begins in mid-log cuts its heartbeats elsewhere: at most a second of its first counts
+# twice.
+
+DAY_HOURS = 24
+LONGEST_LATELY_MS = HOUR_MS
+"""What an agent's reports were like of late is told by a vote's lifetime, but by no longer."""
+USUAL_LATELY_MS = 5 * MINUTE_MS
+"""So long where votes live for ever."""
+# A clock that is off by less than this is right: a report takes a moment to arrive.
+OFF_MS = 5_000
+# A vote that was seen so long after the last loss tells how the clock is now.
+AFTER_MS = MINUTE_MS
+
+SUMMED = ("stale", "late", "silent", "rare", "refused", "doubtful", "detail")
+LEAST = ("age", "ahead")
+MOST = ("oldest", "last")
+
+
+def _adding(table: str, unit: str) -> str:
+    """Return the statement that adds a row to what a table has of its agent and unit of time."""
+    names = ("scenario", "agent", unit, *SUMMED, *LEAST, *MOST)
+    changes = [f"{name} = {table}.{name} + excluded.{name}" for name in SUMMED]
+    changes += [
+        f"{name} = CASE WHEN excluded.{name} = 0 OR ({table}.{name} > 0"
+        f" AND {table}.{name} < excluded.{name}) THEN {table}.{name} ELSE excluded.{name} END"
+        for name in LEAST
+    ]
+    changes += [
+        f"{name} = CASE WHEN excluded.{name} > {table}.{name}"
+        f" THEN excluded.{name} ELSE {table}.{name} END"
+        for name in MOST
+    ]
+    values = ", ".join(["%s"] * len(names))
+    return (
+        f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values}) "  # noqa: S608 - our own names
+        f"ON CONFLICT (scenario, {unit}, agent) DO UPDATE SET {', '.join(changes)}"
+    )
+
+
+LATE_HOURS, LATE_MINUTES = (
+    _adding("agents_latehour", "hour"),
+    _adding("agents_lateminute", "minute"),
+)
+
+# Scenario, agent and hour or minute.
+Key = tuple[str, str, int]
+
+# What heartbeats count, and under what names the numbers of a bucket are kept.
+OF_BUCKETS = ("stale", "late", "silent")
+KINDS = (*OF_BUCKETS, "refused", "doubtful", "detail")
+
+
+# ---- what heartbeats tell -----------------------------------------------------------------------
+
+
+def ingest_late_reports(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
+    """Count the late reports of heartbeats that were not counted yet, in the order of the log.
+
+    Returns how many more there are of each kind, by kind and bucket.
+    """
+    totals: Counter[tuple[str, str]] = Counter()
+    if not beats:
+        return totals
+    rows = LateMark.objects.filter(bucket__in={beat.bucket for beat in beats})
+    marks = dict(rows.values_list("bucket", "offset"))
+    hours: dict[Key, Late] = {}
+    minutes: dict[Key, Late] = {}
+    for beat in beats:
+        if beat.offset > marks.get(beat.bucket, -1):
+            marks[beat.bucket] = beat.offset
+            _add(hours, beat, HOUR_MS)
+            _add(minutes, beat, MINUTE_MS)
+            totals.update({(kind, beat.bucket): _total(beat, kind) for kind in KINDS})
+    LateMark.objects.bulk_create(
+        [LateMark(bucket=bucket, offset=offset) for bucket, offset in sorted(marks.items())],
+        update_conflicts=True,
+        unique_fields=["bucket"],
+        update_fields=["offset"],
+    )
+    # In order, so that there is no deadlock.
+    execute_many(LATE_HOURS, [(*key, *late) for key, late in sorted(hours.items())])
+    execute_many(LATE_MINUTES, [(*key, *late) for key, late in sorted(minutes.items())])
+    return totals
+
+
+def newest(beats: Iterable[Heartbeat]) -> dict[str, int]:
+    """Return by scenario when the newest late, refused or doubtful report came, of heartbeats."""
+    times: dict[str, int] = {}
+    for beat in beats:
+        if any(_counts(each.agent) for each in beat.agents):
+            times[beat.scenario] = max(_at(beat), times.get(beat.scenario, 0))
+    return times
+
+
+def _total(beat: Heartbeat, kind: str) -> int:
+    """Return how many a heartbeat counts of a kind: it adds up the first three itself."""
+    if kind in OF_BUCKETS:
+        return int(getattr(beat, kind))
+    return sum(getattr(each, kind) for each in beat.agents)
+
+
+def _add(sums: dict[Key, Late], beat: Heartbeat, unit: int) -> None:
+    at = _at(beat)
+    for each in beat.agents:
+        if _counts(each.agent):
+            key = (beat.scenario, each.agent, at // unit)
+            sums[key] = sums.get(key, NONE).plus(each, at)
+
+
+def _at(beat: Heartbeat) -> int:
+    return min(beat.log_time, beat.at)  # a bucket's clock that is ahead says nothing of the hour
+
+
+def _counts(agent: str) -> bool:
+    return not agent or (name_ok(agent) and not agent.startswith(USER_PREFIX))
+
+
+# ---- what it comes to ---------------------------------------------------------------------------
+
+
+class Late(NamedTuple):
+    """An agent's reports that came too late, were refused or were taken in doubt; counts as in a
+    heartbeat.
+
+    age, oldest: the smallest and the largest age of those dropped as too old and those that arrived
+    silent, ms; ahead: the least time by which reports were too far ahead, ms; 0 where there are
+    none; last: when the newest was reported, ms.
+    """
+
+    stale: int = 0
+    late: int = 0
+    silent: int = 0
+    rare: int = 0
+    refused: int = 0
+    doubtful: int = 0
+    detail: int = 0
+    age: int = 0
+    ahead: int = 0
+    oldest: int = 0
+    last: int = 0
+
+    def plus(self, more: LatenessReport, at: int) -> Late:
+        """Return the sum of this and a heartbeat's counts."""
+        sums = {name: getattr(self, name) + getattr(more, name) for name in SUMMED}
+        bounds = {
+            "age": _least(self.age, more.age),
+            "ahead": _least(self.ahead, more.ahead),
+            "oldest": max(self.oldest, more.age),
+            "last": max(self.last, at),
+        }
+        return Late(**sums | bounds)
+
+    @property
+    def dropped(self) -> int:
+        """Return the number that changed nothing: too old, or older than the agent's newest."""
+        return self.stale + self.late
+
+    @property
+    def all(self) -> int:
+        """Return the number that came too late to count as a live vote."""
+        return self.stale + self.late + self.silent
+
+    @property
+    def old(self) -> int:
+        """Return the number too old to count: dropped, or used as the agent's last word alone."""
+        return self.stale + self.silent
+
+
+NONE = Late()
+
+
+def _least(*times: int) -> int:
+    return min(filter(None, times), default=0)
+
+
+class LatePeriod(NamedTuple):
+    """The first and the last minute in which an agent had reports of a kind, and in how many."""
+
+    first: int | None = None
+    last: int | None = None
+    minutes: int = 0
+
+    @property
+    def since(self) -> int:
+        """When the first minute began, Unix ms; 0 without one."""
+        return (self.first or 0) * MINUTE_MS
+
+
+class Lately(NamedTuple):
+    """What an agent's reports were like of late, and in which minutes they were so."""
+
+    sums: Late = NONE
+    runs: Mapping[str, LatePeriod] = {}
+
+    def run(self, kind: str) -> LatePeriod:
+        """Return when there were reports of a kind: one of SUMMED, or `old`."""
+        return self.runs.get(kind, LatePeriod())
+
+
+_RUNS = {
+    "old": Q(stale__gt=0) | Q(silent__gt=0),
+    **{kind: Q(**{f"{kind}__gt": 0}) for kind in ("late", "rare", "refused", "doubtful", "detail")},
+}
+
+
+def lately_ms(scenario: Scenario) -> int:
+    """Return how long ago an agent's reports still say how it fares, ms."""
+    if scenario.lifetime is None:
+        return USUAL_LATELY_MS
+    return min(max(scenario.lifetime, MINUTE_MS), LONGEST_LATELY_MS)
+
+
+def lately(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Lately]:
+    """Return, by agent, what its reports were like of late; agents: of these alone."""
+    begin = (now - lately_ms(scenario)) // MINUTE_MS
+    rows = _of(LateMinute.objects.filter(minute__gte=begin), scenario, agents)
+    times = {
+        f"{kind}_{name}": made("minute", filter=condition)
+        for kind, condition in _RUNS.items()
+        for name, made in (("first", Min), ("last", Max), ("minutes", Count))
+    }
+    return {
+        row["agent"]: Lately(_late(row), _runs(row))
+        for row in rows.values("agent").annotate(**_sums(), **times).order_by()
+    }
+
+
+def of_the_day(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Late]:
+    """Return, by agent, such reports of the last day; agents: of these alone."""
+    begin = now // HOUR_MS - DAY_HOURS + 1
+    rows = _of(LateHour.objects.filter(hour__gte=begin), scenario, agents)
+    return {row["agent"]: _late(row) for row in rows.values("agent").annotate(**_sums()).order_by()}
+
+
+def _of(rows: QuerySet[Any], scenario: Scenario, agents: Iterable[str] | None) -> QuerySet[Any]:
+    rows = rows.filter(scenario=scenario.name).exclude(agent="")
+    return rows if agents is None else rows.filter(agent__in=list(agents))
+
+
+def _sums() -> dict[str, Any]:
+    """Return what is asked for of an agent's rows, by names that no column has."""
+    made: dict[str, Any] = {f"sum_{name}": Sum(name) for name in SUMMED}
+    made |= {f"sum_{name}": Min(name, filter=Q(**{f"{name}__gt": 0})) for name in LEAST}
+    return made | {f"sum_{name}": Max(name) for name in MOST}
+
+
+def _late(row: Mapping[str, Any]) -> Late:
+    return Late(*(row[f"sum_{name}"] or 0 for name in Late._fields))
+
+
+def _runs(row: Mapping[str, Any]) -> dict[str, LatePeriod]:
+    return {
+        kind: LatePeriod(*(row[f"{kind}_{name}"] for name in LatePeriod._fields))
+        for kind in _RUNS
+        if row[f"{kind}_minutes"]
+    }
+
+
+# ---- why ----------------------------------------------------------------------------------------
+
+Cause = Literal["behind", "spool", "shorter", "rare", "late"]
+"""Why reports came too late: a clock that is behind costs votes, or makes them live shorter; a
+spool was sent; the agent reports more rarely than its votes live; twice or out of order."""
+
+
+def clock_now(late: Late, clock: int | None, seen: int) -> int | None:
+    """Return how far an agent's clock is off now, ms; below 0: behind; None where nothing shows it.
+
+    clock: by the newest of its votes, which was seen at `seen` (ms). Reports that came too old show
+    it where no vote has been seen since.
+    """
+    if late.old and seen <= late.last + AFTER_MS and (clock is None or -clock < late.age):
+        return -late.age
+    return clock
+
+
+def cause(late: Late, clock: int | None) -> tuple[Cause, int] | None:
+    """Return why an agent's reports came too late, and the time that tells it (ms), 0 for none.
+
+    None where they did not. clock: how far its clock is off now.
+    """
+    behind = 0 if clock is None else -clock
+    if late.old and behind >= late.age:
+        return "behind", late.age
+    if late.rare and behind > OFF_MS:
+        return "shorter", behind
+    if late.old:
+        return "spool", late.age
+    if late.rare:
+        return "rare", 0
+    return ("late", 0) if late.late else None
+
+
+_REASONS: Mapping[Cause, str] = {
+    "behind": "clock behind by {}",
+    "shorter": "clock behind by {}, so its votes live shorter",
+    "spool": "reports came {} late or more, as from a spool",
+    "rare": "reports more rarely than its votes live",
+    "late": "reports came twice or out of order",
+}
+
+
+def reason(late: Late, clock: int | None) -> str:
+    """Return why an agent's reports came too late, in words; empty where they did not."""
+    found = cause(late, clock)
+    return _REASONS[found[0]].format(span(found[1])) if found else ""
+
+
+# ---- report counts -------------------------------------------------------------------------------
+# The materialiser's counts of agents, in its own transaction: added up in memory per batch.
+
+if TYPE_CHECKING:
+    from wire.sink import CauseValue, VoteValue
+
+
+# A time from a bucket's clock that was ahead does not keep later ones from being taken.
+SEEN = """\
+INSERT INTO agents_agent (scenario, agent, first_seen, last_seen, clock)
+VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (scenario, agent) DO UPDATE SET
+gap = CASE WHEN excluded.last_seen <= agents_agent.last_seen THEN agents_agent.gap
+WHEN agents_agent.gap = 0 THEN excluded.last_seen - agents_agent.last_seen
+ELSE (4 * agents_agent.gap + excluded.last_seen - agents_agent.last_seen) / 5 END,
+last_seen = excluded.last_seen, clock = excluded.clock
+WHERE excluded.last_seen - agents_agent.last_seen >= 1000 OR agents_agent.last_seen > %s"""
+
+LEFT = """\
+UPDATE agents_agent SET left_at = %s WHERE scenario = %s AND agent = %s AND left_at < %s"""
+
+AGENT_HOURS = """\
+INSERT INTO agents_agenthour (scenario, agent, hour, records, changes) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (scenario, hour, agent) DO UPDATE SET
+records = agents_agenthour.records + excluded.records,
+changes = agents_agenthour.changes + excluded.changes"""
+
+NEVER = (-1, 0)
+
+
+class ReportCounts:
+    """The counts of agents in a batch's new records. Times in ms of the broker's clock."""
+
+    def __init__(self) -> None:
+        self._hours: dict[tuple[str, str, int], list[int]] = {}
+        self._seen: dict[str, dict[str, tuple[int, int]]] = {}
+        self._left: dict[tuple[str, str], int] = {}
+
+    def record(self, scenario: str, cause: CauseValue, changed: bool) -> None:
+        """Count a record that was new; changed: whether the state is another one now."""
+        hour = cause.time // HOUR_MS
+        self._add((scenario, "", hour), changed)
+        if cause.agent and cause.type == "report":
+            self._add((scenario, cause.agent, hour), changed)
+        elif cause.agent and cause.type == "leave":
+            self._left[scenario, cause.agent] = cause.time
+
+    def votes(self, scenario: str, votes: Iterable[VoteValue]) -> None:
+        """Count the votes of an asset's newest record: each agent was seen, with its clock."""
+        seen = self._seen.setdefault(scenario, {})
+        for vote in votes:
+            agent, at = vote.agent, vote.time
+            if at > seen.get(agent, NEVER)[0]:
+                seen[agent] = (at, vote.reported_at - at)
+
+    def _add(self, key: tuple[str, str, int], changed: bool) -> None:
+        counts = self._hours.get(key)
+        if counts is None:
+            self._hours[key] = [1, int(changed)]
+        else:
+            counts[0] += 1
+            counts[1] += changed
+
+    def write(self, now: int) -> None:
+        """Add all counts to the tables. In order, so that there is no deadlock."""
+        limit = now + AHEAD_MS
+        execute_many(
+            SEEN,
+            [
+                (scenario, agent, at, at, off if at <= limit else None, limit)
+                for scenario, of_scenario in sorted(self._seen.items())
+                for agent, (at, off) in sorted(of_scenario.items())
+                if _named(agent)
+            ],
+        )
+        left = sorted(self._left.items())
+        execute_many(LEFT, [(at, *agent, at) for agent, at in left if at <= limit])
+        hours = sorted(self._hours.items())
+        execute_many(AGENT_HOURS, [(*key, *n) for key, n in hours if not key[1] or _named(key[1])])
+
+    def newest(self, now: int) -> dict[str, int]:
+        """Return by scenario when its newest report came, but for times ahead of `now`."""
+        times: dict[str, int] = {}
+        for scenario, seen in self._seen.items():
+            for agent, (at, _) in seen.items():
+                if at <= now + AHEAD_MS and _named(agent):
+                    times[scenario] = max(at, times.get(scenario, 0))
+        return times
+
+
+def _named(agent: str) -> bool:
+    return name_ok(agent) and not agent.startswith(USER_PREFIX)

@@ -1,0 +1,15 @@
+"""The pages of agents. An agent's name is the last part of an address, as an asset's is."""
+
+from django.urls import path
+
+from dashboard.watch.agents import views
+
+app_name = "agents"
+
+urlpatterns = [
+    path("agents/", views.agents, name="agents"),
+    path("mute/<slug:scenario>/<asset:agent>/", views.mute, name="mute"),
+    path("unmute/<slug:scenario>/<asset:agent>/", views.unmute, name="unmute"),
+    path("mute-again/<slug:scenario>/<asset:agent>/", views.again, name="again"),
+    path("agents/<slug:scenario>/<asset:agent>/", views.agent, name="agent"),
+]

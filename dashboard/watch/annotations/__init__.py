@@ -1,0 +1,1 @@
+"""Acknowledgements, notes and labels of assets."""

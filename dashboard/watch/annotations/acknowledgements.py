@@ -1,0 +1,312 @@
+"""Acknowledgements and notes of assets, and shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.core.cache import caches
+from django.db.models import QuerySet
+
+from dashboard.core.common.access import Limit
+from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
+from dashboard.core.states.rows import place_of
+from dashboard.core.states.stores import newest_states
+from dashboard.watch.annotations.models import Acknowledgement, Handover, Note, Presence, Shift
+from dashboard.watch.annotations.row_marks import alone, calm_of, changing, open_ones, renew
+from domain.scenario import Scenario
+
+# ---- acknowledgements ----------------------------------------------------------------------------
+# Acknowledgements: somebody has an asset in hand until a time, unless its state ends it before.
+#
+# What ends with a state does so in the transaction that writes that state.
+
+MOST = 900
+"""Most assets that are acknowledged at once: a form has a thousand fields at the most."""
+LONGEST_MS = 7 * DAY_MS
+"""Furthest end."""
+LIMIT = Limit("acknowledgements", 3_000)
+ABSENT = "it is not on the board"
+"""Why what is not there is not acknowledged."""
+
+
+class AckOutcome(NamedTuple):
+    """The assets that were acknowledged, and why others were not."""
+
+    taken: list[str]
+    left: list[tuple[str, str]]
+
+
+def acknowledge(
+    scenario: Scenario, assets: Collection[str], user: User, reason: str, until: int, now: int
+) -> AckOutcome:
+    """Acknowledge those that are on the board and not calm. Times in Unix ms. Raises TooMany."""
+    LIMIT.take(user.pk, now, len(assets))
+    outcome = AckOutcome([], [])
+    with changing(scenario.name, now) as changed:
+        states = newest_states(scenario.name, assets)
+        rows = []
+        for asset in assets:
+            version, state = states.get(asset, ("", ""))
+            why = why_not(scenario, state)
+            if why:
+                outcome.left.append((asset, why))
+                continue
+            outcome.taken.append(asset)
+            rows.append(
+                Acknowledgement(
+                    scenario=scenario.name,
+                    asset=asset,
+                    user=user,
+                    username=user.get_username(),
+                    reason=reason,
+                    at=now,
+                    until=until,
+                    state=state,
+                    severity=scenario.severity(state),
+                    place=place_of(version),
+                )
+            )
+        _close(scenario.name, outcome.taken, "replaced", user, now)
+        Acknowledgement.objects.bulk_create(rows)
+        changed.extend(outcome.taken)
+    return outcome
+
+
+def take_back(scenario: Scenario, assets: Collection[str], user: User, now: int) -> list[str]:
+    """End the acknowledgements in force of these assets, whosever they are.
+
+    Returns the assets that had one.
+    """
+    LIMIT.take(user.pk, now, len(assets))
+    with changing(scenario.name, now) as changed:
+        ended = _close(scenario.name, assets, "taken back", user, now)
+        changed.extend(ended)
+    return ended
+
+
+def why_not(scenario: Scenario, state: str) -> str:
+    """Return why a state is not to be acknowledged; empty where it is."""
+    if not state:
+        return ABSENT
+    if scenario.severity(state) >= calm_of(scenario):
+        return f"it is {scenario.spec(state).label} already"
+    return ""
+
+
+def _close(scenario: str, assets: Collection[str], why: str, user: User, now: int) -> list[str]:
+    """End the acknowledgements in force of these assets. Returns the assets that had one."""
+    held = open_ones(scenario, assets, now)
+    names = sorted(set(held.values_list("asset", flat=True)))
+    held.update(ended_at=now, ended_why=why, ended_by=user.get_username())
+    return names
+
+
+# ---- ended by a change of state ----------------------------------------------------------------
+
+
+class StateChange(NamedTuple):
+    """A change of an asset's state, "" after a purge. place: offset and step; at: Unix ms;
+    previous: the state before it, "" where there was none."""
+
+    scenario: str
+    asset: str
+    place: str
+    at: int
+    state: str
+    previous: str
+
+
+def by_asset(moves: Iterable[StateChange]) -> dict[str, dict[str, list[StateChange]]]:
+    """Return the changes of each asset, in their order, by scenario."""
+    grouped: dict[str, dict[str, list[StateChange]]] = {}
+    for move in moves:
+        grouped.setdefault(move.scenario, {}).setdefault(move.asset, []).append(move)
+    return grouped
+
+
+def end_by(moves: Iterable[StateChange], scenarios: dict[str, Scenario], now: int) -> None:
+    """End what these changes end. Call it after they are written, within their transaction."""
+    for name, of_assets in sorted(by_asset(moves).items()):
+        alone(name)
+        ended = [
+            ack.asset
+            for ack in open_ones(name, of_assets, now)
+            if _end(ack, of_assets[ack.asset], scenarios[name])
+        ]
+        if ended:
+            renew(name, ended, now)
+
+
+def _end(ack: Acknowledgement, moves: list[StateChange], scenario: Scenario) -> bool:
+    """Store the first change after it was given that ends it. Returns whether there is one."""
+    for move in sorted(moves, key=lambda move: move.place):
+        why = why_ended(ack, move, scenario)
+        if why:
+            ack.ended_at, ack.ended_why = move.at, why
+            ack.save(update_fields=["ended_at", "ended_why"])
+            return True
+    return False
+
+
+def why_ended(ack: Acknowledgement, move: StateChange, scenario: Scenario) -> str:
+    """Return why the change ends it; empty where it does not, or came before it."""
+    if move.place <= ack.place:
+        return ""
+    if not move.state:
+        return "purged"
+    severity = scenario.severity(move.state)
+    if severity >= calm_of(scenario):
+        return "calm"
+    return "worse" if severity < ack.severity else ""
+
+
+# ---- notes ---------------------------------------------------------------------------------------
+# Notes on assets: written, edited for some minutes and deleted by who wrote them.
+
+EDITED_FOR_MS = 15 * MINUTE_MS
+"""How long a note may be edited."""
+MOST_NOTES = 500
+"""Most notes of one asset."""
+NOTE_LIMIT = Limit("notes", 60)
+
+
+class NoteRefused(ValueError):
+    """An attempt to write, edit or delete a note that is refused; says why."""
+
+
+def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
+    """Add a note. Raises NotNow where the asset has too many, TooMany."""
+    NOTE_LIMIT.take(user.pk, now)
+    with changing(scenario, now) as changed:
+        if notes_of(scenario, asset).count() >= MOST_NOTES:
+            raise NoteRefused(f"There are {MOST_NOTES} notes on it already: delete some first.")
+        changed.append(asset)
+        name = user.get_username()
+        return Note.objects.create(
+            scenario=scenario, asset=asset, user=user, username=name, text=text, at=now
+        )
+
+
+def edit(note: Note, user: User, text: str, now: int) -> None:
+    """Edit one's own note. Raises NotNow, TooMany."""
+    NOTE_LIMIT.take(user.pk, now)
+    if not may_edit(note, user, now):
+        raise NoteRefused("Only its author may edit a note, for 15 minutes.")
+    with changing(note.scenario, now) as changed:
+        note.text, note.edited_at = text, now
+        note.save(update_fields=["text", "edited_at"])
+        changed.append(note.asset)
+
+
+def delete(note: Note, user: User, now: int) -> None:
+    """Delete one's own note. Raises NotNow."""
+    if not may_delete(note, user):
+        raise NoteRefused("Only its author may delete a note.")
+    with changing(note.scenario, now) as changed:
+        Note.objects.filter(pk=note.pk, deleted_at=None).update(deleted_at=now)
+        changed.append(note.asset)
+
+
+def may_edit(note: Note, user: User, now: int) -> bool:
+    """Return whether the note is the user's, and new enough."""
+    return may_delete(note, user) and now - note.at < EDITED_FOR_MS
+
+
+def may_delete(note: Note, user: User) -> bool:
+    """Return whether the note is the user's, and not deleted."""
+    return note.deleted_at is None and note.user_id == user.pk
+
+
+def notes_of(scenario: str, asset: str) -> QuerySet[Note]:
+    """Return the notes that are shown, newest first."""
+    shown = Note.objects.filter(scenario=scenario, asset=asset, deleted_at=None)
+    return shown.order_by("-at", "-pk")
+
+
+# ---- shifts --------------------------------------------------------------------------------------
+# Shifts, and since when somebody was away. Times in Unix ms.
+
+# How long a shift is.
+SHIFT_MS = 8 * HOUR_MS
+# One that was taken over longer ago was not ended, but is over.
+LONGEST_SHIFT_MS = 16 * HOUR_MS
+# A mark of a shift's end is gone by for so long, as some do not set it each time.
+MARKED_MS = 7 * DAY_MS
+# Who did nothing here for so long was away.
+AWAY_MS = 4 * HOUR_MS
+# The same text once more within this is the same form once more.
+TWICE_MS = MINUTE_MS
+# How exactly it is kept when somebody last did something.
+ACTIVITY_STEP_MS = MINUTE_MS
+
+
+def here(user: AbstractBaseUser | AnonymousUser, now: int) -> None:
+    """Store that the user does something; a pause of hours before it is remembered."""
+    assert isinstance(user, User)
+    if not caches["figures"].add(f"here:{user.pk}", True, timeout=ACTIVITY_STEP_MS // 1000):
+        return
+    known, made = Presence.objects.get_or_create(user=user, defaults={"last_at": now})
+    if made:
+        return
+    if now - known.last_at > AWAY_MS:
+        known.away_from = known.last_at
+    known.last_at = max(now, known.last_at)
+    known.save(update_fields=["last_at", "away_from"])
+
+
+class Since(NamedTuple):
+    """The time from which on the handover lists changes, and why from there."""
+
+    at: int
+    why: str
+
+
+def last_shift(user: User, now: int) -> Since:
+    """Return when the user's last shift ended, else since when they were away."""
+    ended = Shift.objects.filter(user=user, ended_at__isnull=False).order_by("-ended_at").first()
+    if ended is not None and ended.ended_at and now - ended.ended_at < MARKED_MS:
+        return Since(ended.ended_at, "your last shift ended then")
+    presence = Presence.objects.filter(user=user).first()
+    if presence is not None and presence.away_from is not None:
+        return Since(presence.away_from, "you were here then, and not in the 4 hours after it")
+    return Since(now - SHIFT_MS, "no shift of yours is known: the last 8 hours")
+
+
+def current(user: User, now: int) -> Shift | None:
+    """Return the shift that the user is in, or None."""
+    shifts = Shift.objects.filter(user=user, ended_at=None, began_at__gt=now - LONGEST_SHIFT_MS)
+    return shifts.order_by("-began_at").first()
+
+
+def take_over(user: User, now: int) -> Shift:
+    """Begin a shift, or go on with one that is open. Returns it."""
+    return current(user, now) or Shift.objects.create(
+        user=user, username=user.get_username(), began_at=now
+    )
+
+
+def end(user: User, now: int) -> Shift:
+    """End the user's shift; where none was begun, the mark stands all the same."""
+    shift = current(user, now) or Shift(user=user, username=user.get_username(), began_at=now)
+    shift.ended_at = now
+    shift.save()
+    return shift
+
+
+def leave(user: User, text: str, now: int) -> bool:
+    """Keep a text for the next shift; one that was sent twice in a row is kept once. Returns
+    whether it was kept."""
+    newest = Handover.objects.order_by("-at").first()
+    if newest and (newest.user_id, newest.text) == (user.pk, text) and now - newest.at < TWICE_MS:
+        return False
+    Handover.objects.create(user=user, username=user.get_username(), text=text, at=now)
+    return True
+
+
+def shift_ends(user: User, now: int) -> int:
+    """Return when the user's shift ends: eight hours after it began, or from now."""
+    shift = current(user, now)
+    at = shift.began_at + SHIFT_MS if shift else 0
+    return at if at > now + ACTIVITY_STEP_MS else now + SHIFT_MS

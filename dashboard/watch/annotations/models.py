@@ -1,0 +1,328 @@
+"""Annotations of assets and their labels. They belong to names, so a purge leaves them. Times in
+Unix ms.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Index, Q, UniqueConstraint
+
+from dashboard.core.common.models import AssetRow, AuthoredRow, ScenarioRow
+from dashboard.core.common.retention import Retention
+from dashboard.core.common.times import DAY_MS
+from dashboard.core.states.models import PLACE
+from domain.names import MAX_STATE
+
+# ---- annotations ---------------------------------------------------------------------------------
+# Annotations of assets. They belong to their names, so a purge leaves them. Times in Unix ms.
+
+MAX_WHY = 500
+"""Longest reason of an acknowledgement, characters."""
+MAX_NOTE = 2_000
+"""Longest note, characters."""
+MAX_TEXT = 8_000
+"""Longest text of a handover, characters."""
+MAX_WORK = 100
+"""Longest name of a maintenance window, characters."""
+
+ENDS: dict[str, str] = {
+    "worse": "it got more severe",
+    "calm": "it returned to the least severe state",
+    "purged": "it was taken off the board",
+    "taken back": "taken back",
+    "replaced": "acknowledged anew",
+}
+"""Why an acknowledgement may end before its time."""
+
+
+class Acknowledgement(AssetRow, AuthoredRow):
+    """Somebody has an asset in hand until a time. state, severity, place: of the asset as it was
+    acknowledged; ended_*: of an end before its time, the time itself needs none."""
+
+    reason = models.CharField(max_length=MAX_WHY, blank=True)
+    at = models.BigIntegerField()
+    until = models.BigIntegerField()
+    state = models.CharField(max_length=MAX_STATE)
+    severity = models.IntegerField()
+    place = models.CharField(max_length=PLACE)
+    ended_at = models.BigIntegerField(null=True)
+    ended_why = models.CharField(max_length=12, blank=True)
+    ended_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        indexes = (
+            Index(fields=["scenario", "asset"], condition=Q(ended_at=None), name="acks_not_ended"),
+            Index(fields=["scenario", "asset", "-at"], name="acks_of_asset"),
+            Index(fields=["until"], name="acks_by_end"),
+        )
+
+    def in_force(self, now: int) -> bool:
+        """Return whether it is in force at `now`."""
+        return self.ended_at is None and now < self.until
+
+    def end(self, now: int) -> int | None:
+        """Return when it ended, None while it is in force."""
+        return None if self.in_force(now) else self.ended_at or self.until
+
+    @property
+    def end_words(self) -> str:
+        """Return why it ended before its time; empty where its time was its end."""
+        return ENDS.get(self.ended_why, "")
+
+
+class Note(AssetRow, AuthoredRow):
+    """A text that a user wrote about an asset.
+
+    A deleted one is kept for the audit, but not shown.
+    """
+
+    text = models.CharField(max_length=MAX_NOTE)
+    at = models.BigIntegerField()
+    edited_at = models.BigIntegerField(null=True)
+    deleted_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = (
+            Index(
+                fields=["scenario", "asset", "-at"],
+                condition=Q(deleted_at=None),
+                name="notes_of_asset",
+            ),
+            Index(fields=["at"], name="notes_by_age"),
+        )
+
+
+class Mark(AssetRow):
+    """The part of a board's row that shows both; written in the transaction that changes either.
+
+    revision: rises with each change, so that readers keep the newest; changed_at: by which live
+    processes find what is new. ack_*: of the acknowledgement in force, empty without one; work_*:
+    of the maintenance window that covers it, the one that ends last where there are several.
+    """
+
+    revision = models.BigIntegerField()
+    changed_at = models.BigIntegerField()
+    ack_by = models.CharField(max_length=150, blank=True)
+    ack_since = models.BigIntegerField(null=True)
+    ack_until = models.BigIntegerField(null=True)
+    ack_severity = models.IntegerField(null=True)
+    ack_reason = models.CharField(max_length=MAX_WHY, blank=True)
+    notes = models.IntegerField(default=0)
+    work_name = models.CharField(max_length=MAX_WORK, blank=True)
+    work_until = models.BigIntegerField(null=True)
+    work_window = models.BigIntegerField(null=True)
+
+    SHOWN: ClassVar = (
+        "revision", "changed_at", "ack_by", "ack_since", "ack_until", "ack_severity",
+        "ack_reason", "notes", "work_name", "work_until", "work_window",
+    )  # fmt: skip
+
+    class Meta:
+        constraints = (UniqueConstraint(fields=["scenario", "asset"], name="one_mark_per_asset"),)
+        indexes = (
+            Index(fields=["changed_at"], name="marks_by_change"),
+            Index(
+                fields=["scenario", "ack_until"],
+                condition=Q(ack_until__isnull=False),
+                name="marks_in_force",
+            ),
+            Index(
+                fields=["scenario", "work_until"],
+                condition=Q(work_until__isnull=False),
+                name="marks_of_work",
+            ),
+        )
+
+
+class Presence(models.Model):
+    """The time at which a user last did something here.
+
+    away_from: when, before the newest pause of hours.
+    """
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    last_at = models.BigIntegerField()
+    away_from = models.BigIntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.user_id} at {self.last_at}"
+
+
+class Shift(AuthoredRow):
+    """Somebody's shift, from "I take over" to "my shift ends"."""
+
+    began_at = models.BigIntegerField()
+    ended_at = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = (Index(fields=["user", "-began_at"], name="shifts_of_user"),)
+
+    def __str__(self) -> str:
+        return f"{self.username} from {self.began_at}"
+
+
+class Handover(AuthoredRow):
+    """A text for the next shift; it is not changed afterwards."""
+
+    text = models.CharField(max_length=MAX_TEXT)
+    at = models.BigIntegerField()
+
+    class Meta:
+        indexes = (Index(fields=["-at"], name="handovers_by_age"),)
+
+    def __str__(self) -> str:
+        return f"handover of {self.username} at {self.at}"
+
+
+KEPT_MS = 90 * DAY_MS
+MARK_KEPT_MS = DAY_MS
+"""How long a mark of nothing is kept: by then every live process has seen it."""
+
+KEPT = (
+    Retention("acknowledgements that have ended", Acknowledgement, "until", KEPT_MS),
+    Retention("deleted notes", Note, "deleted_at", KEPT_MS),
+    Retention("shifts", Shift, "began_at", KEPT_MS),
+    Retention("texts for the next shift", Handover, "at", at_most=1_000),
+    Retention(
+        "marks of assets without annotations",
+        Mark,
+        "changed_at",
+        MARK_KEPT_MS,
+        condition=Q(notes=0, work_until=None),
+        also_past="ack_until",
+    ),
+)
+
+
+# ---- labels --------------------------------------------------------------------------------------
+# Labels as the database keeps them. Times in Unix ms.
+
+MAX_KEY = 32
+"""Longest key of a label, characters."""
+MAX_VALUE = 100
+"""Longest value of a label, characters."""
+
+PERSON, AGENT = "person", "agent"
+"""Who a label may come from; a person's is shown rather than an agent's."""
+
+
+class Label(AssetRow):
+    """A label that people, or an asset's agents, give it under one key.
+
+    source: `person` or `agent`; name: of that user or agent; shown: false only where a person's
+    label of the same key stands before it.
+    """
+
+    key = models.CharField(max_length=MAX_KEY)
+    value = models.CharField(max_length=MAX_VALUE)
+    source = models.CharField(max_length=10)
+    name = models.CharField(max_length=255)
+    at = models.BigIntegerField()
+    shown = models.BooleanField(default=True)
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(
+                fields=["scenario", "asset", "key", "source"], name="one_label_per_source"
+            ),
+        )
+        indexes = (
+            Index(
+                fields=["scenario", "key", "value", "asset"],
+                condition=Q(shown=True),
+                name="labels_found",
+            ),
+            Index(
+                fields=["scenario", "asset"], condition=Q(source="agent"), name="labels_of_agents"
+            ),
+        )
+
+
+class LabelChange(models.Model):
+    """The number of changes of a scenario's labels: who keeps some of them looks at it.
+
+    chips: the keys that the board shows, in their order, parted by commas.
+    """
+
+    scenario = models.CharField(max_length=40, unique=True)
+    n = models.BigIntegerField(default=0)
+    chips = models.CharField(max_length=3 * MAX_KEY + 2, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.scenario}: {self.n}"
+
+
+READING, COMPARING, REVIEW, APPLYING = "reading", "comparing", "review", "applying"
+DONE, CANCELLED, UNREADABLE = "done", "cancelled", "unreadable"
+STOPPED = "stopped"
+"""Who had it applied may not any more; whoever takes it over has the rest applied."""
+STATUSES = {
+    READING: "Reading the file",
+    COMPARING: "Comparing it with the present labels",
+    REVIEW: "To be confirmed",
+    APPLYING: "Applying",
+    STOPPED: "Stopped",
+    DONE: "Done",
+    CANCELLED: "Cancelled",
+    UNREADABLE: "Not a table",
+}
+"""Of a table that somebody has sent."""
+OPEN = (READING, COMPARING, APPLYING)
+"""There is something to do."""
+BEGUN = (APPLYING, STOPPED, DONE, CANCELLED)
+"""It has been applied, or a part of it."""
+
+
+class LabelUpload(ScenarioRow):
+    """A label file that somebody has sent: read, compared, looked at, applied.
+
+    name: of its file; data: the file until it is read; labels and assets: how many it is about;
+    read: what its lines came to (`ImportCounts`, as JSON); portion: the next one to be compared or
+    applied; done: labels that have been; found: what that came to; trouble: what holds it up, why
+    it is no table, or why it is stopped; actor: who had it applied, in whose name it goes on;
+    moved_at: when a portion was done last.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="label_uploads")
+    name = models.CharField(max_length=255)
+    status = models.CharField(max_length=10, default=READING)
+    labels = models.IntegerField(default=0)
+    assets = models.IntegerField(default=0)
+    portion = models.IntegerField(default=0)
+    done = models.IntegerField(default=0)
+    actor = models.JSONField(default=dict)
+    sent_at = models.BigIntegerField()
+    started_at = models.BigIntegerField()
+    moved_at = models.BigIntegerField()
+    ended_at = models.BigIntegerField(null=True)
+    trouble = models.CharField(max_length=300, blank=True)
+    read = models.TextField(default="{}")
+    found = models.TextField(default="{}")
+    data = models.BinaryField(null=True)
+
+    class Meta:
+        indexes = (
+            Index(fields=["sent_at"], condition=Q(status__in=OPEN), name="label_uploads_open"),
+        )
+
+
+class LabelPortion(models.Model):
+    """A part of a table, of which each asset is in one: applied whole or not at all.
+
+    wanted: by asset and key the value, or null, and the line, as JSON; labels: how many.
+    """
+
+    upload = models.ForeignKey(LabelUpload, models.CASCADE, related_name="portions")
+    number = models.IntegerField()
+    labels = models.IntegerField()
+    wanted = models.TextField()
+
+    class Meta:
+        constraints = (UniqueConstraint(fields=["upload", "number"], name="one_label_portion"),)
+
+    def __str__(self) -> str:
+        return f"{self.upload_id}/{self.number}"

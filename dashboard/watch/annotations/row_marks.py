@@ -1,0 +1,231 @@
+"""Marks of acknowledgements, notes and maintenance in a board's row: kept next to them, sent to
+every board.
+
+A live process finds what is new by `changes`; the one in which a change happened sends its own at
+once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from django.db import transaction
+from django.db.models import Count, QuerySet
+from django.dispatch import Signal
+
+from dashboard.core.common.extension_point import Provider
+from dashboard.core.common.sql import lock_until_commit
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.queries import listed
+from dashboard.watch.annotations.models import Acknowledgement, Note
+from dashboard.watch.annotations.models import Mark as Row
+from domain.scenario import Scenario
+
+marks_changed = Signal()
+"""Sent with `scenario` and `marks` once marks of its rows are written."""
+
+OVERLAP_MS = 10_000
+"""So far back it is looked again: a transaction that began first may end last."""
+MOST = 100_000
+"""Most marks of one scenario that a live process knows, the newest."""
+
+
+class AckMark(NamedTuple):
+    """An acknowledgement: who has it, since and until when (Unix ms), from which severity, why."""
+
+    by: str
+    since: int
+    until: int
+    severity: int
+    reason: str
+
+
+class Work(NamedTuple):
+    """Maintenance of an asset: of which window, until when (Unix ms), the window's number."""
+
+    name: str
+    until: int
+    window: int
+
+
+def _no_work(scenario: str, assets: Collection[str], now: int) -> Mapping[str, Work]:  # noqa: ARG001
+    return {}
+
+
+work_on = Provider(_no_work)
+"""Returns those of these assets of a scenario that are in a maintenance window at a time."""
+
+
+class RowMark(NamedTuple):
+    """The marks that a row shows; in JSON a list in this order."""
+
+    asset: str
+    revision: int
+    ack: AckMark | None
+    notes: int
+    work: Work | None = None
+
+    @classmethod
+    def of(cls, row: Row) -> RowMark:
+        """Return the mark of a row of the database."""
+        ack = None
+        if row.ack_until is not None:
+            assert row.ack_since is not None
+            assert row.ack_severity is not None
+            ack = AckMark(
+                row.ack_by, row.ack_since, row.ack_until, row.ack_severity, row.ack_reason
+            )
+        work = None
+        if row.work_until is not None and row.work_window is not None:
+            work = Work(row.work_name, row.work_until, row.work_window)
+        return cls(row.asset, row.revision, ack, row.notes, work)
+
+    def works(self, now: int) -> bool:
+        """Return whether the asset is in maintenance at `now` (Unix ms)."""
+        return self.work is not None and now < self.work.until
+
+
+def in_force(ack: AckMark | None, severity: int, calm: int, now: int) -> bool:
+    """Return whether it is in force for an asset of this severity. calm: that of the least severe
+    state.
+
+    The end itself is stored with the state, which may be a moment later.
+    """
+    return ack is not None and now < ack.until and ack.severity <= severity < calm
+
+
+def calm_of(scenario: Scenario) -> int:
+    """Return the severity from which on nothing is to be done."""
+    return len(scenario.states) - 1
+
+
+def alone(scenario: str) -> None:
+    """Lock a scenario's annotations until the transaction ends.
+
+    Otherwise an acknowledgement could be given on a state that another transaction is changing, and
+    neither would see the other.
+    """
+    lock_until_commit("annotations", scenario)
+
+
+@contextmanager
+def changing(scenario: str, now: int) -> Iterator[list[str]]:
+    """Change annotations within it, in a transaction, while nobody else changes the scenario's.
+
+    Yields a list for the assets that are changed: their marks are written at its end, and sent once
+    all of it is kept.
+    """
+    changed: list[str] = []
+    with transaction.atomic():
+        alone(scenario)
+        yield changed
+        marks = renew(scenario, changed, now)
+    marks_changed.send(None, scenario=scenario, marks=marks)
+
+
+def open_ones(scenario: str, assets: Collection[str], now: int) -> QuerySet[Acknowledgement]:
+    """Return the acknowledgements of these assets that have not ended at `now` (Unix ms)."""
+    return Acknowledgement.objects.filter(
+        scenario=scenario, asset__in=listed(list(assets)), ended_at=None, until__gt=now
+    )
+
+
+def renew(scenario: str, assets: Collection[str], now: int) -> list[RowMark]:
+    """Write the marks of these assets again, in the transaction that changed what they show.
+
+    Returns them.
+    """
+    known = {row.asset: row.revision for row in _rows(scenario, assets)}
+    notes = Note.objects.filter(scenario=scenario, asset__in=listed(assets), deleted_at=None)
+    counted = dict(notes.values_list("asset").annotate(n=Count("pk")).order_by())
+    newest = {ack.asset: ack for ack in open_ones(scenario, assets, now).order_by("at")}
+    works = work_on(scenario, assets, now)
+    rows = [
+        _row(scenario, asset, known.get(asset, 0), newest.get(asset), counted.get(asset, 0), now)
+        for asset in assets
+    ]
+    for row in rows:
+        if work := works.get(row.asset):
+            row.work_name, row.work_until, row.work_window = work
+    Row.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["scenario", "asset"],
+        update_fields=list(Row.SHOWN),
+    )
+    return [RowMark.of(row) for row in rows]
+
+
+def _row(
+    scenario: str, asset: str, revision: int, ack: Acknowledgement | None, notes: int, now: int
+) -> Row:
+    row = Row(
+        scenario=scenario,
+        asset=asset,
+        revision=max(revision + 1, now),
+        changed_at=now,
+        notes=notes,
+    )
+    if ack is not None:
+        row.ack_by, row.ack_reason = ack.username, ack.reason
+        row.ack_since, row.ack_until, row.ack_severity = ack.at, ack.until, ack.severity
+    return row
+
+
+def _rows(scenario: str, assets: Collection[str]) -> Iterable[Row]:
+    return Row.objects.filter(scenario=scenario, asset__in=listed(assets))
+
+
+def marks_of(scenario: str, assets: Collection[str]) -> list[RowMark]:
+    """Return the marks of those of `assets` that have any."""
+    return [RowMark.of(row) for row in _rows(scenario, assets)] if assets else []
+
+
+class MarkChanges:
+    """Marks in the order in which they change: all at first, from then on what is new or may be."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def read(self) -> dict[str, list[RowMark]]:
+        """Return the marks by scenario; a mark that is returned twice has the same revision."""
+        marks: dict[str, list[RowMark]] = {}
+        rows = Row.objects.filter(changed_at__gt=self._seen - OVERLAP_MS)
+        for row in rows.order_by("-changed_at")[:MOST]:
+            marks.setdefault(row.scenario, []).append(RowMark.of(row))
+            self._seen = max(self._seen, row.changed_at)
+        return marks
+
+
+class AckCounts(NamedTuple):
+    """The number of acknowledged assets in each state, and when the first of these ends."""
+
+    counts: dict[str, int]
+    ends: int | None
+
+
+def held(scenario: Scenario, newer: Callable[[str], str | None], now: int) -> AckCounts:
+    """Return how many assets are acknowledged at `now`, by state, and when the first ends; Unix ms.
+
+    newer: the state of an asset that the database may not have yet, "" once purged, else None.
+    """
+    rows = Row.objects.filter(scenario=scenario.name, ack_until__gt=now)[:MOST]
+    acks = {mark.asset: mark.ack for mark in map(RowMark.of, rows) if mark.ack}
+    if not acks:
+        return AckCounts({}, None)
+    stored = _states(scenario.name, acks)
+    calm, counts = calm_of(scenario), Counter[str]()
+    for asset, ack in acks.items():
+        newest = newer(asset)
+        state = stored.get(asset, "") if newest is None else newest
+        if state and in_force(ack, scenario.severity(state), calm, now):
+            counts[state] += 1
+    return AckCounts(dict(counts), min(ack.until for ack in acks.values()))
+
+
+def _states(scenario: str, assets: Collection[str]) -> dict[str, str]:
+    rows = AssetState.objects.filter(scenario=scenario, purged=False, asset__in=listed(assets))
+    return dict(rows.values_list("asset", "state"))

@@ -1,0 +1,74 @@
+"""Marks of the pages of bulk."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import duration, moment
+from dashboard.core.states.templatetags.board import mark
+from dashboard.watch.bulk.models import (
+    APPLIED,
+    LEFT,
+    NO_CHANGE,
+    READY,
+    REFUSED,
+    SENDING,
+    SENT,
+    SKIPPED,
+    UNSENT,
+    Item,
+    Run,
+)
+from dashboard.watch.bulk.progress import RunProgress
+from dashboard.watch.bulk.review import pin_of
+from dashboard.watch.commands.forms import words_of
+from domain.records import Schedule
+
+register = template.Library()
+
+MARKS = {
+    READY: ("ring", "grey"),
+    SENDING: ("clock", "blue"),
+    SENT: ("clock", "blue"),
+    APPLIED: ("check", "green"),
+    NO_CHANGE: ("circle", "grey"),
+    REFUSED: ("warning", "amber"),
+    UNSENT: ("cross", "red"),
+    LEFT: ("off", "grey"),
+    SKIPPED: ("ring", "grey"),
+}
+"""Icon and colour of each fate."""
+
+
+@register.simple_tag
+def fate(progress: RunProgress, item: Item) -> SafeString:
+    """Return what became of an asset, as icon, colour and word."""
+    return mark(progress.word(item.fate), *MARKS[item.fate])
+
+
+@register.simple_tag
+def pin_words(run: Run, item: Item, now: int) -> SafeString:
+    """Return how an asset is pinned: to what, by whom, until when, why."""
+    pin, scenario = pin_of(item), scenarios().get(run.scenario)
+    if pin is None:
+        return SafeString("")
+    label = scenario.spec(pin.state).label if scenario else pin.state
+    end = format_html("until {}", moment(pin.until, now)) if pin.until else "no end"
+    return format_html(
+        "pinned {} by <bdi>{}</bdi>, {}: “<bdi>{}</bdi>”", label, item.pinned_by, end, pin.reason
+    )
+
+
+@register.simple_tag
+def took(run: Run) -> str:
+    """Return how long a run took from its start to its end."""
+    return duration((run.ended_at or 0) - (run.started_at or 0))
+
+
+@register.filter
+def schedule_words(run: Run) -> str:
+    """Return what a run that schedules a task asks for, in words."""
+    return words_of(Schedule(**run.schedule), run.until)

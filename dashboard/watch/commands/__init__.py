@@ -1,0 +1,1 @@
+"""Commands to one asset, and scheduled tasks."""

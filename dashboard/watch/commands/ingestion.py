@@ -1,0 +1,107 @@
+"""Scheduled tasks follow the records of their assets, in the transaction that writes these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from dashboard.core.common.sql import STATEMENT, chunks
+from dashboard.core.states.queries import listed
+from dashboard.core.states.rows import ReadableRecord
+from dashboard.watch.commands.models import CANCELLED, DONE, LEFT, PURGED, ScheduledTask
+from wire.sink import StateValue, TaskValue
+
+FACTS = (
+    "do", "state", "condition", "next_at", "every", "until", "times", "owner", "reason", "outcome",
+    "ran_at", "aside", "ended_at", "ending",
+)  # fmt: skip
+
+ByAsset = Mapping[str, ReadableRecord]
+
+
+def record(told: Iterable[tuple[str, ReadableRecord]], newest: Mapping[str, ByAsset]) -> None:
+    """Write the tasks that records tell of, and end those of which the newest tells no more.
+
+    told: the records with tasks, in order for each asset; newest: by scenario and asset.
+    """
+    rows: dict[tuple[str, str, UUID], ScheduledTask] = {}
+    for scenario, seen in told:
+        for row in _rows(scenario, seen):
+            rows[_key(row)] = row
+    for scenario, assets in newest.items():
+        known = [row for row in _open(scenario, assets) if _key(row) not in rows]
+        for row in [*known, *_of(rows.values(), scenario)]:
+            if row.ended_at is None and row.task not in _ids(assets[row.asset]):
+                _end(row, assets[row.asset])
+                rows[_key(row)] = row
+    for row in rows.values():
+        row.pk = None  # asset and task say which one it is: new ones and known ones alike
+    ScheduledTask.objects.bulk_create(
+        rows.values(),
+        update_conflicts=True,
+        unique_fields=["scenario", "asset", "task"],
+        update_fields=FACTS,
+    )
+
+
+def _key(row: ScheduledTask) -> tuple[str, str, UUID]:
+    return row.scenario, row.asset, row.task
+
+
+def _of(rows: Iterable[ScheduledTask], scenario: str) -> list[ScheduledTask]:
+    return [row for row in rows if row.scenario == scenario]
+
+
+def _open(scenario: str, assets: ByAsset) -> list[ScheduledTask]:
+    """Return the open tasks of assets; where a scenario has none, no asset is looked for."""
+    open_ = ScheduledTask.objects.filter(scenario=scenario, ended_at=None)
+    if not open_.exists():
+        return []
+    portions = (open_.filter(asset__in=listed(part)) for part in chunks(sorted(assets), STATEMENT))
+    return [row for portion in portions for row in portion]
+
+
+def _rows(scenario: str, seen: ReadableRecord) -> list[ScheduledTask]:
+    if not isinstance(seen.shape, StateValue):
+        return []
+    at = seen.shape.cause.time
+    return [_row(scenario, seen.asset, task, at) for task in seen.shape.tasks]
+
+
+def _row(scenario: str, asset: str, task: TaskValue, at: int) -> ScheduledTask:
+    over = task.due is None
+    return ScheduledTask(
+        scenario=scenario,
+        asset=asset,
+        task=UUID(task.id),
+        do=task.do,
+        state=task.state or "",
+        condition=task.condition or "",
+        next_at=task.due,
+        every=task.every,
+        until=task.until,
+        times=task.times,
+        owner=task.user,
+        reason=task.reason,
+        outcome=task.outcome or "",
+        ran_at=task.ran,
+        aside=task.aside or "",
+        ended_at=at if over else None,
+        ending=DONE if over else "",
+    )
+
+
+def _ids(seen: ReadableRecord) -> set[UUID]:
+    shape = seen.shape
+    return {UUID(task.id) for task in shape.tasks} if isinstance(shape, StateValue) else set()
+
+
+def _end(row: ScheduledTask, seen: ReadableRecord) -> None:
+    """End a task of which the newest record of its asset does not tell."""
+    cause = seen.shape.cause
+    row.ended_at, row.next_at = cause.time, None
+    if not isinstance(seen.shape, StateValue):
+        own = cause.type == "schedule" and cause.command == str(row.task)
+        row.ending = DONE if own else PURGED
+    else:
+        row.ending = CANCELLED if cause.type == "cancelled" else LEFT

@@ -1,0 +1,116 @@
+"""Commands that were sent here, and tasks that the job will run."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Index, Q, UniqueConstraint
+
+from dashboard.core.common.extension_point import Provider
+from dashboard.core.common.models import AssetRow
+from dashboard.core.common.retention import Retention
+from dashboard.core.common.times import DAY_MS
+from domain.names import MAX_STATE
+
+# ---- commands ------------------------------------------------------------------------------------
+# Commands that were sent here: who, when, why, and what became of them. Times in Unix ms.
+
+
+class Command(AssetRow):
+    """A command. status: sending, sent (it is in the log), unsent (it is not), answered.
+
+    partition and offset: its place in the source topic; version: of the state record that answered
+    it, sortable. form: what its form held besides, as JSON, should it be shown again; details: what
+    a command about a task says of it, as JSON.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    kind = models.CharField(max_length=10)
+    state = models.CharField(max_length=64, blank=True)
+    until = models.BigIntegerField(null=True, blank=True)
+    reason = models.CharField(max_length=500, blank=True)
+    if_version = models.CharField(max_length=64, blank=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="commands"
+    )
+    username = models.CharField(max_length=150)
+    source = models.CharField(max_length=10)
+    created_at = models.BigIntegerField()
+    status = models.CharField(max_length=10, default="sending")
+    partition = models.IntegerField(null=True, blank=True)
+    offset = models.BigIntegerField(null=True, blank=True)
+    outcome = models.CharField(max_length=300, blank=True)
+    version = models.CharField(max_length=40, blank=True)
+    answered_at = models.BigIntegerField(null=True, blank=True)
+    form = models.TextField(blank=True, default="")
+    details = models.TextField(blank=True, default="")
+
+    class Meta:
+        indexes = (Index(fields=["scenario", "asset", "-created_at"], name="commands_of_asset"),)
+
+
+# ---- schedules -----------------------------------------------------------------------------------
+# Scheduled tasks as the newest records of their assets tell of them. Times in Unix ms.
+
+DONE, CANCELLED, PURGED, LEFT = "done", "cancelled", "purged", "left"
+ENDINGS = {
+    DONE: "ran for the last time",
+    CANCELLED: "cancelled",
+    PURGED: "its asset was purged",
+    LEFT: "ended",
+}
+"""How a task ends; it is `left` where the asset left the state that it was for."""
+
+
+class ScheduledTask(AssetRow):
+    """A task of an asset.
+
+    task: its id; do: one of the fold's actions; state: what it sets; condition: the state in which
+    the asset must be then; next_at: of the next run, empty once it is over; every: ms; times: runs
+    left; owner: in whose name it runs; outcome, ran_at: of the last run; aside: why it does not run
+    under the rule in force; ended_at, ending: when it was over, and how, of ENDINGS.
+    """
+
+    task = models.UUIDField()
+    do = models.CharField(max_length=10)
+    state = models.CharField(max_length=MAX_STATE, blank=True)
+    condition = models.CharField(max_length=MAX_STATE, blank=True)
+    next_at = models.BigIntegerField(null=True)
+    every = models.BigIntegerField(null=True)
+    until = models.BigIntegerField(null=True)
+    times = models.BigIntegerField(null=True)
+    owner = models.CharField(max_length=255)
+    reason = models.CharField(max_length=500, blank=True)
+    outcome = models.CharField(max_length=40, blank=True)
+    ran_at = models.BigIntegerField(null=True)
+    aside = models.CharField(max_length=200, blank=True)
+    ended_at = models.BigIntegerField(null=True)
+    ending = models.CharField(max_length=10, blank=True)
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(fields=["scenario", "asset", "task"], name="one_row_per_task"),
+        )
+        indexes = (
+            Index(fields=["scenario", "asset"], condition=Q(ended_at=None), name="schedules_open"),
+            Index(fields=["next_at"], condition=Q(ended_at=None), name="schedules_by_next"),
+            Index(fields=["ended_at"], name="schedules_by_end"),
+        )
+
+
+# ---- schedules -----------------------------------------------------------------------------------
+# Retention of tasks that are over.
+
+KEPT = (Retention("scheduled tasks", ScheduledTask, "ended_at", 90 * DAY_MS),)
+
+
+# ---- schedules -----------------------------------------------------------------------------------
+# Messages of tasks that notified, which a higher package offers.
+
+
+def _nothing(row: ScheduledTask) -> str:  # noqa: ARG001 - as those who register have it
+    return ""
+
+
+messages_url = Provider(_nothing)
+"""Returns the address of the list of messages about a task; empty where there is no such list."""

@@ -1,0 +1,240 @@
+"""The list of scheduled tasks, and the form that cancels one."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, NamedTuple
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import F, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.core.audit.log import Actor
+from dashboard.core.common.access import OPERATORS, form_of, may, role_of, role_required, user_of
+from dashboard.core.common.forms import FilterForm, scenario_choices
+from dashboard.core.common.navigation import render_page
+from dashboard.core.common.scenarios import scenario_or_404, scenarios
+from dashboard.core.common.tables import Column, Pager, Table
+from dashboard.core.common.times import exact_span, now_ms
+from dashboard.core.states.board_rows import asset_path
+from dashboard.watch.commands.models import ENDINGS, ScheduledTask, messages_url
+from dashboard.watch.commands.submission import Submitter, submit
+from dashboard.watch.commands.views import asset_url
+from domain.names import MAX_NAME
+from domain.records import Command
+from domain.scenario import Scenario
+
+# ---- schedules -----------------------------------------------------------------------------------
+# The list of scheduled tasks: filtered, the next run first.
+
+ACTIONS = {
+    "emit": "Write its state to Kafka again",
+    "notify": "Notify",
+    "set": "Set",
+    "release": "Release",
+    "purge": "Purge",
+}
+"""What a task does, as pages name it."""
+WAITING, ASIDE, OVER = "waiting", "aside", "over"
+STATUSES = {
+    WAITING: Q(ended_at=None, aside=""),
+    ASIDE: Q(ended_at=None) & ~Q(aside=""),
+    OVER: Q(ended_at__isnull=False),
+}
+STATUS_TITLES = {WAITING: "Waiting", ASIDE: "Set aside", OVER: "Over"}
+
+
+class TaskFilter(NamedTuple):
+    """A filter of tasks. q: a part of the asset's name; do: an action; owner: a name; status: of
+    STATUSES, empty for those that are not over."""
+
+    scenario: str = ""
+    q: str = ""
+    do: str = ""
+    owner: str = ""
+    status: str = ""
+
+    def rows(self) -> QuerySet[ScheduledTask]:
+        """Return the tasks that pass, the next run first."""
+        conditions = {
+            "scenario": self.scenario,
+            "asset__icontains": self.q,
+            "do": self.do,
+            "owner": self.owner,
+        }
+        given = {name: value for name, value in conditions.items() if value}
+        rows = ScheduledTask.objects.filter(scenario__in=scenarios()).filter(**given)
+        rows = rows.filter(STATUSES[self.status] if self.status else Q(ended_at=None))
+        return rows.order_by(F("next_at").asc(nulls_last=True), "-ended_at", "pk")
+
+
+def set_aside() -> int:
+    """Return how many tasks of all scenarios are set aside."""
+    return TaskFilter(status=ASIDE).rows().count()
+
+
+class TaskRow(NamedTuple):
+    """A task as pages show it."""
+
+    row: ScheduledTask
+    scenario: Scenario
+
+    @property
+    def action(self) -> str:
+        """What it does, in words; the state of a `set` is shown beside it."""
+        return ACTIONS.get(self.row.do, self.row.do)
+
+    @property
+    def rhythm(self) -> str:
+        """How often it runs, and how often at most from now on, in words."""
+        row = self.row
+        if row.every is None:
+            return "once"
+        most = "" if row.times is None else f", {row.times:,} more"
+        return f"every {exact_span(row.every)}{most}"
+
+    @property
+    def ended(self) -> str:
+        """How it ended, in words; empty while it has not."""
+        return ENDINGS.get(self.row.ending, "")
+
+    @property
+    def asset_url(self) -> str:
+        """The address of the asset's page."""
+        return asset_path(self.row.scenario, self.row.asset)
+
+    @property
+    def messages_url(self) -> str:
+        """The address of the messages about it; empty where it has not notified yet."""
+        notified = self.row.do == "notify" and self.row.ran_at is not None
+        return messages_url(self.row) if notified else ""
+
+
+def entry_of(row: ScheduledTask) -> TaskRow:
+    """Return a task as pages show it."""
+    return TaskRow(row, scenarios()[row.scenario])
+
+
+FIELDS = (
+    "scenario", "asset", "do", "state", "every", "until", "times", "owner", "reason", "outcome",
+    "ran_at", "aside", "ended_at",
+)  # fmt: skip
+
+
+def plain(row: ScheduledTask) -> dict[str, Any]:
+    """Return a task as the API gives it."""
+    own = {name: getattr(row, name) for name in FIELDS}
+    texts = {name: own[name] or None for name in ("state", "outcome", "aside")}
+    named = {"id": str(row.task), "if": row.condition or None, "next": row.next_at}
+    return own | texts | named | {"ending": row.ending or None}
+
+
+TASKS = Table(
+    "schedules",
+    "Asset",
+    "Scenario",
+    "Does",
+    Column.text("If", "only if the asset is in this state then"),
+    Column.time("Next run"),
+    "How often",
+    "Owner",
+    Column.text("Last outcome"),
+    "Status",
+    Column.unseen("Cancel"),
+)
+
+
+# ---- schedules -----------------------------------------------------------------------------------
+# The filter of scheduled tasks, and the form that cancels one.
+
+
+class ScheduleFilterForm(FilterForm):
+    """The filter in the address."""
+
+    scenario = forms.ChoiceField(required=False)
+    status = forms.ChoiceField(required=False)
+    do = forms.ChoiceField(required=False, label="Does")
+    owner = forms.CharField(required=False, max_length=MAX_NAME)
+    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
+    page = forms.IntegerField(required=False, min_value=1, widget=forms.HiddenInput)
+
+    PLACES = ("page",)
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.offer("scenario", [("", "all"), *scenario_choices()])
+        self.offer("status", [("", "not over"), *STATUS_TITLES.items()])
+        self.offer("do", [("", "anything"), *ACTIONS.items()])
+
+    def wanted(self) -> TaskFilter:
+        """Return the filter of a valid form."""
+        data = self.cleaned_data
+        return TaskFilter(data["scenario"], data["q"], data["do"], data["owner"], data["status"])
+
+
+class CancelForm(forms.Form):
+    """A form that cancels a task. id: of the command, made with the form."""
+
+    id = forms.UUIDField()
+    task = forms.UUIDField()
+
+
+# ---- schedules -----------------------------------------------------------------------------------
+# The list of scheduled tasks, and the form that cancels one of them.
+
+LISTED = 100
+"""Tasks of one page of the list."""
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def task_list(request: HttpRequest) -> HttpResponse:
+    """Return the page of tasks, the next run first; to a script, the part that renews itself."""
+    form = ScheduleFilterForm(request.GET)
+    valid = form.is_valid()
+    rows = form.wanted().rows() if valid else ScheduledTask.objects.none()
+    shown = Paginator(rows, LISTED).get_page(form.cleaned_data["page"] if valid else 1)
+    query = form.query()
+    context = {
+        "now": now_ms(),
+        "form": form,
+        "valid": valid,
+        "table": TASKS,
+        "entries": [(entry_of(row), uuid.uuid4()) for row in shown],
+        "aside": set_aside(),
+        "narrowed": bool(query),
+        "address": request.get_full_path(),
+        "may_command": may(request.user, "command"),
+        "may_see_messages": role_of(request.user) in OPERATORS,
+        "pager": Pager.numbered(shown, lambda page: f"?{_with_page(query, page)}"),
+    }
+    return render_page(request, "schedules/schedules", context, status=200 if valid else 422)
+
+
+def _with_page(query: str, page: int) -> str:
+    return "&".join(filter(None, (query, urlencode({"page": page}))))
+
+
+@form_of("board:asset", "scenario", "asset")
+@role_required("command")
+def cancel(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
+    """Send the command that cancels a task, and go to the asset's page, which follows it."""
+    known = scenario_or_404(scenario)
+    form = CancelForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Not sent: the form names no task.")
+        return redirect(asset_url(scenario, asset))
+    user, data = user_of(request), form.cleaned_data
+    command = Command("cancel", asset, str(data["id"]), user.get_username(), task=str(data["task"]))
+    row, refusal = submit(known, command, Submitter(user, Actor.of(request), "form"))
+    if row is None:
+        messages.error(request, f"Not sent: {refusal}")
+        return redirect(asset_url(scenario, asset))
+    return redirect(f"{asset_url(scenario, asset)}?command={row.pk}")

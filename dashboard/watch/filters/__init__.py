@@ -1,0 +1,1 @@
+"""A filter as a query; completion; saved filters."""

@@ -1,0 +1,212 @@
+"""What may stand at a place in a filter, and terms to show as examples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from dashboard.core.common.text import isolated
+from dashboard.core.states.filter_terms import FLAGS, KEYS, WORDS, quoted
+from dashboard.core.states.models import AssetState
+from dashboard.watch.agents.models import Agent
+from dashboard.watch.annotations.labels import keys, values
+from dashboard.watch.annotations.models import Mark
+from domain.scenario import Scenario
+
+# ---- examples ------------------------------------------------------------------------------------
+# Terms to show as examples: of what there is, so that each can be tried as it stands.
+
+
+def examples(scenario: Scenario) -> list[str]:
+    """Return one term of each kind that this scenario's filter knows, as it may be typed."""
+    doubts = [] if scenario.life_cycle else ["is:disputed", "has:doubt", "has:silent"]
+    state = f"state:{quoted(scenario.states[0].label)}"
+    return [state, "since:<1h", *_agents(scenario), "override:yes", *doubts, *_labels(scenario)]
+
+
+def placeholder(scenario: Scenario) -> str:
+    """Return what an empty box says: a term of those who report, or of a label, and one of time."""
+    likely = [*_labels(scenario), *_agents(scenario)][:1]
+    return ", ".join(("a name", *map(isolated, likely), "since:<1h"))
+
+
+def _agents(scenario: Scenario) -> list[str]:
+    """Return a term for the agent with most live votes, or none if no agent has reported."""
+    found = Agent.objects.filter(scenario=scenario.name).order_by("-votes", "agent").first()
+    return [f"agent:{quoted(found.agent)}"] if found else []
+
+
+def _labels(scenario: Scenario) -> list[str]:
+    """Return a term for a label that some asset has, or none if no asset has one."""
+    for key in keys(scenario.name):
+        if of_key := values(scenario.name, key, "", 1):
+            return [f"{key}:{quoted(of_key[0])}"]
+    return []
+
+
+# ---- completion ----------------------------------------------------------------------------------
+# What may stand at a place in a filter: keys, states, agents, users, labels and their values.
+
+# Most that is offered.
+MOST = 12
+# So many agents, overrides and acknowledgements are looked at.
+LOOKED = 300
+
+_HINTS = {
+    "state": "the state that it shows",
+    "since": "how long it has been in its state: >1h, <10m",
+    "agent": "an agent with a live vote; NAME* for many, NAME=STATE for its vote",
+    "override": "pinned: yes, no, or by whom",
+    "until": "when its override ends: <15m, none",
+    "pending": "a state is pending: yes, no, or which",
+    "is": "disputed: a vote says worse; unconfirmed: too few votes support it",
+    "has": "silent: votes of agents that no longer report; doubt: agents in doubt",
+    "unconfirmed": "too few votes support it: yes, no",
+    "ack": "acknowledged: yes, no, or by whom",
+    "in": "maintenance: a maintenance window covers it now",
+    "muted": "a live vote of it is muted: yes, no",
+    "name": "the whole name, or its beginning and *",
+}
+_WORDS = {
+    "disputed": "an agent, live, silent or in doubt, says worse than what is shown",
+    "unconfirmed": "too few live votes support it",
+    "silent": "an agent that voted on it no longer reports",
+    "doubt": "a clock is wrong, an agent contradicts itself, or its reports cannot be taken",
+    "maintenance": "a maintenance window covers it now",
+}
+_SPANS = {
+    "since": ("<10m", "<1h", "<1d", ">10m", ">1h", ">1d", ">1w"),
+    "until": ("<15m", "<1h", ">1h", ">1d"),
+}
+_TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*(?:"|\Z))+\Z')
+_KEY = re.compile(r"-?([A-Za-z][A-Za-z0-9_-]{0,31}):")
+
+
+class Completion(NamedTuple):
+    """What may be taken. text: what then stands there; label: what is shown; note: of it."""
+
+    text: str
+    label: str
+    note: str = ""
+
+
+class Offers(NamedTuple):
+    """What may take the place of the characters from `start` to `end`."""
+
+    start: int
+    end: int
+    items: list[Completion]
+
+
+def offers(scenario: Scenario, text: str, at: int, viewer: str) -> Offers:
+    """Return what may stand where `at` is in the text. viewer: the name of who types."""
+    before = text[:at]
+    found = _TERM.search(before)
+    term = found[0] if found else ""
+    start = at - len(term)
+    key = _KEY.match(term)
+    if key is None:
+        negated = term.startswith("-")
+        return Offers(start + negated, at, _keys(scenario, term[negated:]))
+    part = term[key.end() :]
+    part = part[_after_comma(part) :]
+    typed = part.removeprefix('"')
+    every = _values(scenario, key[1].lower(), typed, viewer)
+    return Offers(at - len(part), at, _first(every, typed))
+
+
+def _after_comma(part: str) -> int:
+    """Return where the value after the last comma outside quotes begins."""
+    at, inside = 0, False
+    for place, letter in enumerate(part):
+        inside ^= letter == '"'
+        if letter == "," and not inside:
+            at = place + 1
+    return at
+
+
+def _keys(scenario: Scenario, typed: str) -> list[Completion]:
+    own = [Completion(f"{key}:", key, _HINTS[key]) for key in KEYS]
+    labels = [Completion(f"{key}:", key, "label") for key in keys(scenario.name) if key not in KEYS]
+    begun = [each for each in (*own, *labels) if each.label.startswith(typed.lower())]
+    return begun[: MOST + len(KEYS)]
+
+
+def _values(scenario: Scenario, key: str, typed: str, viewer: str) -> Iterable[Completion]:
+    """Return the values that the key may have, without a long search; the likeliest first."""
+    if key in _SPANS:
+        none = [Completion("none", "none", "without an end")] if key == "until" else []
+        return [*(Completion(span, span, _in_words(key, span)) for span in _SPANS[key]), *none]
+    if key == "state":
+        return _states(scenario)
+    if key == "agent":
+        return _completion_agents(scenario, typed)
+    if key in WORDS:
+        return [Completion(word, word, _WORDS[word]) for word in WORDS[key]]
+    if key in FLAGS:
+        return _flags()
+    if key == "pending":
+        return [*_flags(), *_states(scenario)]
+    if key == "override":
+        return [*_flags(), *_users(viewer, _pinned_by(scenario))]
+    if key == "ack":
+        return [*_flags(), *_users(viewer, _acknowledged_by(scenario))]
+    if key == "name":
+        return []
+    named = (Completion(quoted(value), value) for value in values(scenario.name, key, typed, MOST))
+    return [*named, *([] if typed else [Completion("*", "*", "any value")])]
+
+
+def _in_words(key: str, span: str) -> str:
+    if key == "since":
+        return "for longer" if span[0] == ">" else "for less"
+    return "ends later" if span[0] == ">" else "ends sooner"
+
+
+def _flags() -> list[Completion]:
+    return [Completion("yes", "yes"), Completion("no", "no")]
+
+
+def _states(scenario: Scenario) -> list[Completion]:
+    return [Completion(quoted(spec.name), spec.name, spec.label) for spec in scenario.states]
+
+
+def _completion_agents(scenario: Scenario, typed: str) -> list[Completion]:
+    """Return agents whose names contain what is typed, those with most live votes first."""
+    rows = Agent.objects.filter(scenario=scenario.name, agent__icontains=typed)
+    rows = rows.order_by("-votes", "agent")[:LOOKED]
+    return [Completion(quoted(row.agent), row.agent, _votes(row.votes)) for row in rows]
+
+
+def _votes(n: int) -> str:
+    return f"{n:,} vote{'' if n == 1 else 's'}" if n else ""
+
+
+def _users(viewer: str, others: Iterable[str]) -> Iterator[Completion]:
+    yield Completion(quoted(viewer), viewer, "you")
+    for user in sorted(set(others) - {viewer}):
+        yield Completion(quoted(user), user)
+
+
+def _pinned_by(scenario: Scenario) -> list[str]:
+    rows = AssetState.objects.filter(scenario=scenario.name, overridden=True).order_by()
+    return [user for user in rows.values_list("override_user", flat=True)[:LOOKED] if user]
+
+
+def _acknowledged_by(scenario: Scenario) -> list[str]:
+    rows = Mark.objects.filter(scenario=scenario.name, ack_until__isnull=False)
+    return list(rows.values_list("ack_by", flat=True)[:LOOKED])
+
+
+def _first(every: Iterable[Completion], typed: str) -> list[Completion]:
+    """Return the offers that begin with what is typed, then those that contain it."""
+    part, all_of_them = typed.casefold(), list(every)
+    begun = [each for each in all_of_them if each.label.casefold().startswith(part)]
+    inside = [
+        each
+        for each in all_of_them
+        if each not in begun and part in f"{each.label} {each.note}".casefold()
+    ]
+    return list(islice((*begun, *inside), MOST))

@@ -1,0 +1,162 @@
+"""Filters that people keep: saved, shared, and the one that opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import models, transaction
+from django.db.models import Index, Q, QuerySet, UniqueConstraint
+
+from dashboard.core.common.models import ScenarioRow
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, board_url, parse
+from dashboard.core.states.filter_terms import Filter, Term, Text
+from domain.names import CONTROL
+from domain.scenario import Scenario
+
+# ---- filters -------------------------------------------------------------------------------------
+# Filters that people keep. Times in Unix ms.
+
+MAX_TITLE = 60
+"""Longest name of a filter, characters."""
+
+
+class SavedFilter(ScenarioRow):
+    """A filter under a name, of one user and one scenario.
+
+    text: in the filter language, the states of the board's buttons included; shared: everybody
+    sees it, with its owner's name; default: its owner's board begins with it.
+    """
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="filters")
+    title = models.CharField(max_length=MAX_TITLE)
+    text = models.CharField(max_length=MAX_TEXT)
+    shared = models.BooleanField(default=False)
+    default = models.BooleanField(default=False)
+    at = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(fields=["user", "scenario", "title"], name="one_filter_per_title"),
+            UniqueConstraint(
+                fields=["user", "scenario"], condition=Q(default=True), name="one_default_filter"
+            ),
+        )
+        indexes = (
+            Index(fields=["scenario", "title"], condition=Q(shared=True), name="shared_filters"),
+        )
+
+
+# ---- saved filters -------------------------------------------------------------------------------
+# Filters that are kept: saved under a name, shared, made the one that one's board begins with.
+
+# Most filters of one user.
+MOST_OWN = 50
+# Most of others' filters that a board's menu lists, by their names.
+MOST_SHARED = 50
+
+
+class FilterRefused(Exception):
+    """What was asked for cannot be done; `field` says what of it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class Menu(NamedTuple):
+    """A user's own filters of a scenario, and those that others share."""
+
+    own: list[SavedFilter]
+    shared: list[SavedFilter]
+
+
+def whole(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str:
+    """Return as one filter what a board shows by its buttons and its filter. Raises Refused."""
+    chosen = tuple(Text(name) for name in dict.fromkeys(states))
+    try:
+        wanted = parse(text, scenario, now)
+        terms = (Term("state", chosen), *wanted.terms) if chosen else wanted.terms
+        made = str(parse(str(Filter(terms)), scenario, now))
+    except FilterError as error:
+        raise FilterRefused("filter", str(error)) from error
+    if not made:
+        raise FilterRefused("filter", "expected a filter: the board shows everything now")
+    if len(made) > MAX_TEXT:
+        raise FilterRefused("filter", f"expected at most {MAX_TEXT} characters")
+    return made
+
+
+def save(
+    user: User, scenario: Scenario, title: str, text: str, now: int
+) -> tuple[SavedFilter, str]:
+    """Keep a filter; one of the same name is replaced, and its text returned with it.
+
+    text: in the language. Raises Refused.
+    """
+    title = _title(title)
+    with transaction.atomic():
+        own = SavedFilter.objects.filter(user=user)
+        known = own.filter(scenario=scenario.name, title=title).first()
+        if known is None and own.count() >= MOST_OWN:
+            raise FilterRefused("name", f"you have {MOST_OWN} filters, the maximum; delete one")
+        saved = known or SavedFilter(user=user, scenario=scenario.name, title=title)
+        before, saved.text, saved.at = saved.text, text, now
+        saved.save()
+    return saved, before
+
+
+def rename(saved: SavedFilter, title: str) -> None:
+    """Give it another name. Raises Refused."""
+    title = _title(title)
+    others = SavedFilter.objects.filter(user=saved.user, scenario=saved.scenario, title=title)
+    if others.exclude(pk=saved.pk).exists():
+        raise FilterRefused("name", f"you have another filter of the name {title}")
+    saved.title = title
+    saved.save(update_fields=["title"])
+
+
+def share(saved: SavedFilter, *, on: bool) -> None:
+    """Let everybody see it, or only its owner again."""
+    saved.shared = on
+    saved.save(update_fields=["shared"])
+
+
+def make_default(saved: SavedFilter, *, on: bool) -> None:
+    """Have its owner's board of the scenario begin with it, or with everything again."""
+    with transaction.atomic():
+        SavedFilter.objects.filter(user=saved.user, scenario=saved.scenario).update(default=False)
+        saved.default = on
+        saved.save(update_fields=["default"])
+
+
+def visible(user: User) -> QuerySet[SavedFilter]:
+    """Return the user's own filters and those that others share, of existing scenarios; by name."""
+    seen = SavedFilter.objects.filter(Q(user=user) | Q(shared=True), scenario__in=list(scenarios()))
+    return seen.select_related("user").order_by("scenario", "title", "pk")
+
+
+def menu(user: User, scenario: str) -> Menu:
+    """Return what a board's menu lists."""
+    every = visible(user).filter(scenario=scenario)
+    return Menu(list(every.filter(user=user)), list(every.exclude(user=user)[:MOST_SHARED]))
+
+
+def default_of(user: User, scenario: str) -> SavedFilter | None:
+    """Return the filter that the user's board begins with, or None."""
+    return SavedFilter.objects.filter(user=user, scenario=scenario, default=True).first()
+
+
+def address(saved: SavedFilter) -> str:
+    """Return the address of the board with the filter."""
+    return board_url(saved.scenario, saved.text)
+
+
+def _title(title: str) -> str:
+    title = " ".join(title.split())
+    if not title or len(title) > MAX_TITLE or CONTROL.search(title):
+        raise FilterRefused("name", f"expected 1 to {MAX_TITLE} characters")
+    return title

@@ -1,0 +1,341 @@
+"""A filter as a condition of the database, and the filter language of what has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+import msgspec
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Left, StrIndex
+from django.db.models.lookups import Exact, GreaterThan
+
+from dashboard.core.states.filter_parser import FilterError, parse
+from dashboard.core.states.filter_terms import (
+    WORD,
+    DurationTerm,
+    Filter,
+    Flag,
+    Never,
+    Term,
+    Text,
+    TimeTerm,
+    VoteTerm,
+)
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.queries import DOUBTED
+from dashboard.watch.annotations.labels import keys
+from dashboard.watch.annotations.models import Label, Mark
+from dashboard.watch.annotations.row_marks import calm_of
+from domain.scenario import Scenario
+
+# ---- query ---------------------------------------------------------------------------------------
+# A filter as a condition of the database: the same as `Filter.matches`, row by row.
+
+# Largest time that a database compares, ms.
+FARTHEST = 2**63 - 1
+
+
+def rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:
+    """Return the visible assets that the filter finds at `now` (Unix ms), in no order."""
+    found = AssetState.objects.filter(scenario=scenario.name, purged=False)
+    for term in wanted.terms:
+        found = found.filter(condition(term, scenario, now))
+    return found.order_by()
+
+
+def condition(term: Term, scenario: Scenario, now: int) -> Q:
+    """Return what the database is asked for one term, of rows of `scenario`."""
+    look = _LOOKS.get(term.key)
+    if look is None:
+        asked = [_label(term.key, value, scenario) for value in term.values]  # type: ignore[arg-type]
+    else:
+        asked = [look(value, scenario, now) for value in term.values]
+    either = reduce(or_, asked)
+    return ~either if term.negated else either
+
+
+# ---- columns ------------------------------------------------------------------------------------
+
+
+def text_is(column: str, value: Text) -> Q:
+    """Return the condition that a column is a text, or begins with it.
+
+    Case counts, which it would not with `LIKE`.
+    """
+    if not value.prefix:
+        return Q(**{column: value.text})
+    if not value.text:
+        return Q(**{f"{column}__isnull": False})
+    begins = Q(Exact(Left(column, len(value.text)), Value(value.text)))
+    return begins & Q(**{f"{column}__isnull": False})
+
+
+def _compared(column: str, more: bool, than: int) -> Q:
+    than = max(-FARTHEST, min(than, FARTHEST))
+    return Q(**{f"{column}__gt" if more else f"{column}__lt": than})
+
+
+def _word(value: Text, _scenario: Scenario, _now: int) -> Q:
+    return Q(asset__icontains=value.text)
+
+
+def _name(value: Text, _scenario: Scenario, _now: int) -> Q:
+    return text_is("asset", value)
+
+
+def _state(value: Text, _scenario: Scenario, _now: int) -> Q:
+    return text_is("state", value)
+
+
+def time_is(column: str, value: DurationTerm | TimeTerm, now: int) -> Q:
+    """Return the condition that a column of times (Unix ms) is so long ago, or after or before a
+    moment. now: Unix ms."""
+    if isinstance(value, DurationTerm):  # longer ago is a smaller time
+        return _compared(column, not value.more, now - value.ms)
+    return _compared(column, value.after, value.at)
+
+
+def _since(value: DurationTerm | TimeTerm, _scenario: Scenario, now: int) -> Q:
+    return time_is("since", value, now)
+
+
+def _until(value: DurationTerm | TimeTerm | Never, _scenario: Scenario, now: int) -> Q:
+    if isinstance(value, Never):
+        return Q(overridden=True, override_until__isnull=True)
+    more, than = (
+        (value.more, now + value.ms) if isinstance(value, DurationTerm) else (value.after, value.at)
+    )
+    there = Q(overridden=True, override_until__isnull=False)
+    return there & _compared("override_until", more, than)
+
+
+def _override(value: Flag | Text, _scenario: Scenario, _now: int) -> Q:
+    if isinstance(value, Flag):
+        return Q(overridden=value.on)
+    return Q(overridden=True) & text_is("override_user", value)
+
+
+def _unconfirmed(value: Flag, _scenario: Scenario, _now: int) -> Q:
+    return Q(unconfirmed=value.on)
+
+
+def _doubted(value: Text, _scenario: Scenario, _now: int) -> Q:
+    return DOUBTED[value.text]
+
+
+# ---- inside the record --------------------------------------------------------------------------
+
+_VOTES = {
+    "sqlite": (
+        "EXISTS (SELECT 1 FROM json_each({record}, '$.votes') AS vote WHERE {so})",
+        "json_extract(vote.value, '$.{field}')",
+    ),
+    "postgresql": (
+        (
+            "EXISTS (SELECT 1 FROM json_array_elements({record}::json -> 'votes') AS vote(value) "
+            "WHERE {so})"
+        ),
+        "(vote.value ->> '{field}')",
+    ),
+}
+_PENDING = {
+    "sqlite": "json_extract({record}, '$.pending.state') = %s",
+    "postgresql": "({record}::json -> 'pending' ->> 'state') = %s",
+}
+
+
+class PendingIs(Func):
+    """Whether the state that waits is this one: of a record, a JSON text."""
+
+    output_field = BooleanField()
+
+    def __init__(self, state: str) -> None:
+        super().__init__(F("record"))
+        self.state = state
+
+    def as_sql(self, compiler: Any, connection: Any, *_given: Any, **_extra: Any) -> Any:
+        """Return what the database at hand understands."""
+        record, params = compiler.compile(self.get_source_expressions()[0])
+        return _PENDING[connection.vendor].format(record=record), (*params, self.state)
+
+
+class HasVote(Func):
+    """Whether a live vote of a record, a JSON text, is of an agent, for a state, or muted."""
+
+    output_field = BooleanField()
+
+    def __init__(self, vote: VoteTerm | None = None) -> None:
+        """vote: that is looked for; None: one that is muted."""
+        super().__init__(F("record"))
+        self.vote = vote
+
+    def as_sql(self, compiler: Any, connection: Any, *_given: Any, **_extra: Any) -> Any:
+        """Return what the database at hand understands."""
+        record, params = compiler.compile(self.get_source_expressions()[0])
+        whole, field = _VOTES[connection.vendor]
+        terms = [
+            (term.format(*(field.format(field=name) for name in fields)), found)
+            for term, fields, found in self._asked()
+        ]
+        sql = whole.format(record=record, so=" AND ".join(term for term, _ in terms))
+        return sql, (*params, *(each for _, found in terms for each in found))
+
+    def _asked(self) -> Iterator[tuple[str, tuple[str, ...], tuple[Any, ...]]]:
+        """Yield each condition of a vote, the fields that it names, and its parameters."""
+        yield "{} IS NULL", ("silent",), ()
+        if self.vote is None:
+            yield "{} IS NOT NULL", ("muted",), ()
+            return
+        agent = self.vote.agent
+        if not agent.prefix:
+            yield "{} = %s", ("agent",), (agent.text,)
+        elif agent.text:
+            yield "substr({}, 1, %s) = %s", ("agent",), (len(agent.text), agent.text)
+        else:
+            yield "{} IS NOT NULL", ("agent",), ()
+        if self.vote.state is not None:
+            yield "{} = %s", ("state",), (self.vote.state,)
+
+
+def _pending(value: Flag | Text, _scenario: Scenario, _now: int) -> Q:
+    if isinstance(value, Flag):
+        return Q(pending_due__isnull=not value.on)
+    return Q(pending_due__isnull=False) & Q(PendingIs(value.text))
+
+
+def _agent(value: VoteTerm, _scenario: Scenario, _now: int) -> Q:
+    return Q(HasVote(value))
+
+
+def _muted(value: Flag, _scenario: Scenario, _now: int) -> Q:
+    return Q(HasVote()) if value.on else ~Q(HasVote())
+
+
+# ---- what other tables say ----------------------------------------------------------------------
+
+
+def labelled(key: str, value: Text, scenario: Scenario) -> QuerySet[Label]:
+    """Return the labels that are shown and have this key and value."""
+    found = Label.objects.filter(scenario=scenario.name, key=key, shown=True)
+    return found.filter(text_is("value", value)) if value.text or not value.prefix else found
+
+
+def _label(key: str, value: Text, scenario: Scenario) -> Q:
+    return Q(Exists(labelled(key, value, scenario).filter(asset=OuterRef("asset"))))
+
+
+def acknowledged(value: Flag | Text, scenario: Scenario, now: int) -> QuerySet[Mark]:
+    """Return the marks of acknowledgements that have not ended at `now` (Unix ms), of all or of a
+    user."""
+    found = Mark.objects.filter(scenario=scenario.name, ack_until__gt=now)
+    return found if isinstance(value, Flag) else found.filter(text_is("ack_by", value))
+
+
+def _ack(value: Flag | Text, scenario: Scenario, now: int) -> Q:
+    marks = acknowledged(value, scenario, now).filter(
+        asset=OuterRef("asset"), ack_severity__lte=OuterRef("severity")
+    )
+    found = Q(severity__lt=calm_of(scenario)) & Q(Exists(marks))
+    return ~found if isinstance(value, Flag) and not value.on else found
+
+
+def in_work(scenario: Scenario, now: int) -> QuerySet[Mark]:
+    """Return the marks of the assets that are in a maintenance window at `now` (Unix ms)."""
+    return Mark.objects.filter(scenario=scenario.name, work_until__gt=now)
+
+
+def _works(_value: Text, scenario: Scenario, now: int) -> Q:
+    return Q(Exists(in_work(scenario, now).filter(asset=OuterRef("asset"))))
+
+
+_LOOKS: dict[str, Callable[[Any, Scenario, int], Q]] = {
+    WORD: _word,
+    "name": _name,
+    "state": _state,
+    "since": _since,
+    "until": _until,
+    "agent": _agent,
+    "override": _override,
+    "pending": _pending,
+    "is": _doubted,
+    "has": _doubted,
+    "unconfirmed": _unconfirmed,
+    "ack": _ack,
+    "in": _works,
+    "muted": _muted,
+}
+
+
+# ---- event filter --------------------------------------------------------------------------------
+# The filter language of what has happened: changes of states, purges, reminders.
+#
+# A state is the one that came, since when is when it came, an agent is the one whose report brought
+# it; names and labels are the asset's. What an asset is now, no event says.
+
+# Of the language's own keys, those that can be asked of an event.
+ASKED = (WORD, "name", "state", "since", "agent")
+
+
+def condition_of(text: str, known: Iterable[Scenario], now: int) -> Q:
+    """Return the condition for events of these scenarios that the text finds at `now` (Unix ms).
+
+    A text that only some of them can read (it names a state that the others lack) finds theirs
+    alone. Raises FilterError where none can.
+    """
+    found, faults = [], []
+    for scenario in known:
+        try:
+            wanted = parse(text, scenario, now, keys(scenario.name))
+            found.append(Q(scenario=scenario.name) & _all(wanted, text, scenario, now))
+        except FilterError as error:
+            faults.append(error)
+    if not found:
+        raise faults[0]
+    return reduce(or_, found)
+
+
+def _all(wanted: Filter, text: str, scenario: Scenario, now: int) -> Q:
+    conditions = [_condition(term, text, scenario, now) for term in wanted.terms]
+    return reduce(and_, conditions, Q())
+
+
+def _condition(term: Term, text: str, scenario: Scenario, now: int) -> Q:
+    if term.own and term.key not in ASKED:
+        at = max(text.lower().find(f"{term.key}:"), 0)
+        raise FilterError(
+            f"{term.key} is not asked of events: expected state, since, agent, name or a label",
+            at,
+            at + len(term.key),
+        )
+    either = reduce(or_, (_value(term.key, value, scenario, now) for value in term.values))
+    return ~either if term.negated else either
+
+
+def _value(key: str, value: object, scenario: Scenario, now: int) -> Q:
+    match key, value:
+        case "", Text():
+            return Q(asset__icontains=value.text)
+        case "name", Text():
+            return text_is("asset", value)
+        case "state", Text():
+            return text_is("state", value)
+        case "since", DurationTerm() | TimeTerm():
+            return time_is("at", value, now)
+        case "agent", VoteTerm():
+            state = Q() if value.state is None else Q(state=value.state)
+            return state & _by(value.agent)
+        case _, Text():
+            labels = labelled(key, value, scenario).filter(asset=OuterRef("asset"))
+            return Q(Exists(labels))
+    raise AssertionError(f"{key} has no such value: {value!r}")
+
+
+def _by(agent: Text) -> Q:
+    """Return whose cause, a JSON text, names the agent. Quotes within a name are escaped there, so
+    that no name can look like a field."""
+    name = msgspec.json.encode(agent.text).decode()
+    part = '"agent":' + (name[:-1] if agent.prefix else name)
+    return Q(GreaterThan(StrIndex("cause", Value(part)), 0))

@@ -1,0 +1,204 @@
+"""What a filter may go on with, and the filters that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.access import form_of, role_required, user_of
+from dashboard.core.common.scenarios import scenario_or_404, scenarios
+from dashboard.core.common.tables import Column, Table
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.filter_parser import MAX_TEXT, board_url
+from dashboard.watch.filters import models
+from dashboard.watch.filters.completion import offers
+from dashboard.watch.filters.models import MAX_TITLE, SavedFilter
+from domain.scenario import Scenario
+
+# ---- filters -------------------------------------------------------------------------------------
+# The form that saves a filter.
+
+
+class SaveForm(forms.Form):
+    """A form of a filter's name and text; `saved_filters` judges both."""
+
+    scenario = forms.CharField(widget=forms.HiddenInput)
+    title = forms.CharField(
+        required=False,
+        label="Name",
+        widget=forms.TextInput(
+            attrs={"required": True, "maxlength": MAX_TITLE, "autocomplete": "off"}
+        ),
+    )
+    q = forms.CharField(
+        required=False,
+        label="Filter",
+        widget=forms.TextInput(
+            attrs={"maxlength": MAX_TEXT, "autocomplete": "off", "spellcheck": "false"}
+        ),
+    )
+    shared = forms.BooleanField(required=False, label="Share it with everybody")
+    default = forms.BooleanField(required=False, label="Show it when I open this board")
+
+    def __init__(self, data: Any, error: Exception, field: str) -> None:
+        """Show what was typed. error: what is wrong with it; field: of what."""
+        super().__init__(data, auto_id="%s")
+        self.add_error(field, f"{error}.")
+
+
+# ---- filters -------------------------------------------------------------------------------------
+# What a filter may go on with, and the filters that are kept.
+
+MAX_STATES = 50
+"""Most states of a board's buttons that are taken into a filter."""
+OWN = Table("filters", "Name", "Scenario", "Filter", Column("Rename"), Column("Change"))
+SHARED = Table("shared-filters", "Name", "By", "Scenario", "Filter")
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def complete(request: HttpRequest) -> HttpResponse:
+    """Return what may be typed at a place in a filter, as JSON."""
+    text = request.GET.get("q", "")[:MAX_TEXT]
+    try:
+        at = max(0, min(int(request.GET.get("at", "")), len(text)))
+    except ValueError:
+        at = len(text)
+    scenario = scenario_or_404(request.GET.get("scenario", next(iter(scenarios()))))
+    found = offers(scenario, text, at, _name(request))
+    items = [each._asdict() for each in found.items]
+    return JsonResponse({"start": found.start, "end": found.end, "items": items})
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def kept(request: HttpRequest) -> HttpResponse:
+    """Return the page of the user's own filters, and those that others share."""
+    every = [
+        {"is": each, "scenario": scenarios()[each.scenario], "own": each.user_id == request.user.pk}
+        for each in models.visible(user_of(request))
+    ]
+    own = [row for row in every if row["own"]]
+    context = {
+        "own": own,
+        "own_table": OWN,
+        "shared_table": SHARED,
+        "shared": [row for row in every if not row["own"]],
+        "most": models.MOST_OWN,
+    }
+    return render(request, "filters/filters.html", context)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def use(request: HttpRequest, number: int) -> HttpResponse:
+    """Redirect to the board with a filter that the user may see. Raises Http404."""
+    found = get_object_or_404(models.visible(user_of(request)), pk=number)
+    return redirect(models.address(found))
+
+
+@form_of("filters:kept")
+@role_required("read")
+def save(request: HttpRequest) -> HttpResponse:
+    """Keep what the board shows under a name."""
+    given = request.POST
+    scenario, now = scenario_or_404(given.get("scenario", "")), now_ms()
+    states, text = given.getlist("state")[:MAX_STATES], given.get("q", "")
+    try:
+        made = models.whole(scenario, states, text, now)
+        found, before = models.save(user_of(request), scenario, given.get("title", ""), made, now)
+    except models.FilterRefused as error:
+        return _not_saved(request, scenario, states, error)
+    if "shared" in given:
+        _share(request, found, on=True)
+    if "default" in given:
+        models.make_default(found, on=True)
+    messages.success(request, f"Saved as “{found.title}”{_instead(found, before)}.")
+    return redirect(models.address(found))
+
+
+def _instead(found: SavedFilter, before: str) -> str:
+    """Return words that a filter of this name had another text, and who sees the new one.
+
+    Empty if it had no other text.
+    """
+    if before in ("", found.text):
+        return ""
+    seen = "; everybody sees it, as it is shared" if found.shared else ""
+    return f", in place of “{before}”{seen}"
+
+
+def _not_saved(
+    request: HttpRequest, scenario: Scenario, states: list[str], error: models.FilterRefused
+) -> HttpResponse:
+    """Return the form (422) with what was typed, and with what is wrong about it."""
+    field = "title" if error.field == "name" else "q"
+    context = {
+        "scenario": scenario,
+        "form": SaveForm(request.POST, error, field),
+        "states": states,
+        "board": board_url(scenario.name, request.POST.get("q", "")[:MAX_TEXT], states),
+    }
+    return render(request, "filters/refused.html", context, status=422)
+
+
+@form_of("filters:kept")
+@role_required("read")
+def change(request: HttpRequest, number: int) -> HttpResponse:
+    """Rename, share, delete or begin with one of one's own filters."""
+    found = SavedFilter.objects.filter(user=user_of(request), pk=number).first()
+    what = _CHANGES.get(request.POST.get("do", ""))
+    if found is None or what is None:
+        raise Http404
+    try:
+        messages.success(request, what(request, found))
+    except models.FilterRefused as error:
+        messages.error(request, f"Nothing was changed. {error}.")
+    return redirect("filters:kept")
+
+
+def _rename(request: HttpRequest, found: SavedFilter) -> str:
+    models.rename(found, request.POST.get("title", ""))
+    return f"It is called “{found.title}” now."
+
+
+def _share(request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
+    models.share(found, on=on)
+    record(Actor.of(request), "filter.shared" if on else "filter.unshared",
+         scenario=found.scenario, target=found.title, filter=found.text)  # fmt: skip
+    return f"“{found.title}” is {'everybody’s to see' if on else 'yours alone'} now."
+
+
+def _default(_request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
+    models.make_default(found, on=on)
+    return f"Your board begins with {f'“{found.title}”' if on else 'everything'} now."
+
+
+def _delete(_request: HttpRequest, found: SavedFilter) -> str:
+    found.delete()
+    return f"“{found.title}” is deleted."
+
+
+_CHANGES: dict[str, Callable[[HttpRequest, SavedFilter], str]] = {
+    "rename": _rename,
+    "share": lambda request, found: _share(request, found, on=True),
+    "unshare": lambda request, found: _share(request, found, on=False),
+    "default": lambda request, found: _default(request, found, on=True),
+    "no-default": lambda request, found: _default(request, found, on=False),
+    "delete": _delete,
+}
+
+
+def _name(request: HttpRequest) -> str:
+    return request.user.get_username()

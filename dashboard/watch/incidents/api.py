@@ -1,0 +1,279 @@
+"""The operations on incidents and on maintenance windows."""
+
+# ruff: noqa: ARG001
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from django.contrib.auth.models import User
+from ninja import Query, Schema
+from pydantic import Field
+
+from dashboard.core.api.problems import Problem, invalid
+from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
+from dashboard.core.api.schemas import NO_NUL, StrictSchema
+from dashboard.core.audit.log import Actor
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.tables import NEWEST_FIRST, page_of
+from dashboard.core.common.times import now_ms, utc_datetime
+from dashboard.core.states.filter_parser import MAX_TEXT
+from dashboard.watch.annotations.models import MAX_WORK
+from dashboard.watch.incidents.maintenance import (
+    LONGEST_MS,
+    MOST_ASSETS,
+    WindowRefused,
+    cancel_window,
+    end_window,
+)
+from dashboard.watch.incidents.models import ALL, FILTER, LISTED, MAX_WHY, Window, real
+from dashboard.watch.incidents.queries import NEWEST, IncidentFilter, entry_of, plain_incident
+from dashboard.watch.incidents.report import timeline
+from dashboard.watch.incidents.views import log_window
+from dashboard.watch.incidents.windows import WindowFilter, WindowForm, plain_window
+from domain.names import MAX_NAME, MAX_STATE
+from wire.source import MAX_TIME
+
+# ---- incidents -----------------------------------------------------------------------------------
+# The operations on incidents: their list, and one of them with its timeline.
+
+# Each operation takes the request, and says its parameters in its signature.
+
+
+MAX_NUMBER = 2**63 - 1
+
+router = OperationRouter()
+
+
+class IncidentOut(Schema):
+    """An asset's unbroken time outside its good states. worst: the most severe state of it; state:
+    the newest; ended_at, duration_ms: null while it goes on. Times in Unix ms."""
+
+    id: int
+    scenario: str
+    asset: str
+    worst: str
+    state: str
+    began_at: int
+    ended_at: int | None
+    duration_ms: int | None
+    changes: int
+    acknowledged_at: int | None
+    acknowledged_by: str
+
+
+class MomentOut(Schema):
+    """A change of its state, an acknowledgement or a note. at: Unix ms; who: of the last two."""
+
+    at: int
+    kind: str
+    state: str
+    who: str
+    text: str
+
+
+class TimelineOut(IncidentOut):
+    """An incident with what happened during it."""
+
+    timeline: list[MomentOut]
+
+
+class IncidentsOut(Schema):
+    """Incidents, the newest first; next: `before` of the next page, or null."""
+
+    items: list[IncidentOut]
+    next: int | None
+
+
+Moment = Query(None, ge=0, le=MAX_TIME)
+
+
+@router.operation("GET incidents", IncidentsOut, "read", *READ)
+def list_incidents(
+    request: ApiRequest,
+    scenario: str = Query("", max_length=40, pattern=NO_NUL),
+    status: Literal["", "open", "unacknowledged", "acknowledged", "ended"] = "",
+    worst: str = Query("", max_length=MAX_STATE, pattern=NO_NUL),
+    q: str = Query("", max_length=MAX_NAME, pattern=NO_NUL, description="A part of the name."),
+    start: int | None = Moment,
+    end: int | None = Moment,
+    before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older ones."),
+    limit: int = Query(100, ge=1, le=500),
+) -> Any:
+    """Incidents that were going on at some time between `start` and `end`, the newest first."""
+    if scenario:
+        known_scenario(scenario)
+    rows = IncidentFilter((scenario,) if scenario else (), q, worst, status, start, end).rows()
+    ordered = NEWEST.of(rows) if before is None else NEWEST.after_number(rows, before)
+    found = list(ordered[: limit + 1])
+    following = found[limit - 1].pk if len(found) > limit else None
+    return {"items": [plain_incident(row) for row in found[:limit]], "next": following}
+
+
+@router.operation("GET incidents/{number}", TimelineOut, "read", *READ)
+def get_incident(request: ApiRequest, number: int) -> Any:
+    """One incident, with its timeline."""
+    row = real().filter(scenario__in=scenarios(), pk=number).first() if _fits(number) else None
+    if row is None:
+        raise Problem(404, "unknown-incident", f"There is no incident {number}.")
+    moments = [moment._asdict() for moment in timeline(entry_of(row))]
+    return plain_incident(row) | {"timeline": moments}
+
+
+def _fits(number: int) -> bool:
+    return 0 <= number <= MAX_NUMBER
+
+
+# ---- maintenance ---------------------------------------------------------------------------------
+# The operations on maintenance windows: their list, one of them, planning, ending, cancelling.
+
+# Each operation takes the request, and says its parameters in its signature.
+
+
+LATEST = 4_102_444_800_000
+"""Latest time of a window, Unix ms: whether it is too far ahead is judged later."""
+
+
+Asset = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=NO_NUL)]
+
+
+class WindowIn(StrictSchema):
+    """A window. It covers what `filter` finds (names and labels alone), or `assets`, or with
+    neither all. begin: null for now; end: or `duration_ms` in its place. Times in Unix ms."""
+
+    name: str = Field(min_length=1, max_length=MAX_WORK, pattern=NO_NUL)
+    scenario: str = Field("", max_length=40, pattern=NO_NUL)
+    filter: str = Field("", max_length=MAX_TEXT, pattern=NO_NUL)
+    assets: list[Asset] = Field([], max_length=MOST_ASSETS)
+    begin: int | None = Field(None, ge=0, le=LATEST)
+    end: int | None = Field(None, ge=0, le=LATEST)
+    duration_ms: int | None = Field(None, ge=1, le=LONGEST_MS)
+    why: str = Field("", max_length=MAX_WHY, pattern=NO_NUL)
+    excluded: bool = True
+    held: bool = True
+
+
+class WindowOut(Schema):
+    """A window. excluded: availability leaves its time out; held: notifications are held back while
+    it runs; assets: those that it lists. Times in Unix ms."""
+
+    id: int
+    name: str
+    why: str
+    scenario: str
+    covers: str
+    filter: str
+    assets: list[str]
+    begin: int
+    end: int
+    planned_end: int
+    excluded: bool
+    held: bool
+    status: str
+    username: str
+    created_at: int
+    ended_by: str
+    cancelled_at: int | None
+    cancelled_by: str
+
+
+class WindowsOut(Schema):
+    """Windows, the newest entries first; next: `before` of the next page, or null."""
+
+    items: list[WindowOut]
+    next: int | None
+
+
+@router.operation("GET maintenance", WindowsOut, "read", *READ)
+def list_maintenance(
+    request: ApiRequest,
+    scenario: str = Query("", max_length=40, pattern=NO_NUL),
+    status: Literal["", "running", "planned", "ended", "cancelled"] = "",
+    q: str = Query("", max_length=MAX_WORK, pattern=NO_NUL, description="A part of the name."),
+    before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older entries."),
+    limit: int = Query(100, ge=1, le=500),
+) -> Any:
+    """Maintenance windows, the newest entries first; those over all scenarios are among each."""
+    if scenario:
+        known_scenario(scenario)
+    rows = WindowFilter(scenario, q, status).rows()
+    page = page_of(rows, NEWEST_FIRST, limit, None if before is None else (before,))
+    following = page.following[0] if page.following else None
+    return {"items": [plain_window(row) for row in page.rows], "next": following}
+
+
+@router.operation("GET maintenance/{number}", WindowOut, "read", *READ)
+def get_maintenance(request: ApiRequest, number: int) -> Any:
+    """One maintenance window."""
+    return plain_window(_known(number))
+
+
+@router.operation("POST maintenance", WindowOut, "command", 409, *WRITE)
+def plan_maintenance(request: ApiRequest, given: WindowIn) -> Any:
+    """Plan maintenance, or begin it now."""
+    if given.scenario:
+        known_scenario(given.scenario)
+    form = WindowForm(now_ms(), _typed(given))
+    saved = form.save(request.auth) if form.is_valid() else None
+    if saved is None:
+        raise _refusal(form)
+    log_window(Actor.of(request), "maintenance.planned", saved)
+    return plain_window(saved)
+
+
+@router.operation("POST maintenance/{number}/end", WindowOut, "command", 409, *READ)
+def end_maintenance(request: ApiRequest, number: int) -> Any:
+    """End a window that runs, now."""
+    return _do(request, number, end_window, "maintenance.ended")
+
+
+@router.operation("DELETE maintenance/{number}", WindowOut, "command", 409, *READ)
+def cancel_maintenance(request: ApiRequest, number: int) -> Any:
+    """Cancel a window: it counts as if it had never been."""
+    return _do(request, number, cancel_window, "maintenance.cancelled")
+
+
+def _typed(given: WindowIn) -> dict[str, Any]:
+    """Return a body as the page's form has it. Raises Problem 422."""
+    if (given.end is None) is (given.duration_ms is None):
+        raise invalid("end", "expected either end or duration_ms")
+    if given.filter and given.assets:
+        raise invalid("assets", "expected none beside a filter")
+    begin = now_ms() if given.begin is None else given.begin
+    end = begin + given.duration_ms if given.duration_ms is not None else given.end
+    assert end is not None
+    typed = given.dict(exclude={"assets", "begin", "end", "duration_ms"})
+    covers = FILTER if given.filter else LISTED if given.assets else ALL
+    names = "\n".join(given.assets)
+    times = {"begin": utc_datetime(begin), "end": utc_datetime(end)}
+    return typed | {"covers": covers, "assets": names, **times}
+
+
+def _refusal(form: WindowForm) -> Problem:
+    """Return what is wrong with a body, or why no window is planned now."""
+    for field, messages in form.errors.items():
+        if field != "__all__":
+            return invalid(field, str(messages[0]))
+    return Problem(409, "not-now", str(form.non_field_errors()[0]))
+
+
+def _do(
+    request: ApiRequest, number: int, change: Callable[[Window, User, int], None], action: str
+) -> dict[str, Any]:
+    row = _known(number)
+    try:
+        change(row, request.auth, now_ms())
+    except WindowRefused as error:
+        raise Problem(409, "not-now", str(error)) from error
+    log_window(Actor.of(request), action, row)
+    return plain_window(row)
+
+
+def _known(number: int) -> Window:
+    """Return a window. Raises Problem 404."""
+    rows = Window.objects.filter(scenario__in=["", *scenarios()])
+    row = rows.filter(pk=number).first() if 0 <= number <= MAX_NUMBER else None
+    if row is None:
+        raise Problem(404, "unknown-window", f"There is no maintenance window {number}.")
+    return row

@@ -1,0 +1,19 @@
+"""The app of incidents and maintenance windows."""
+
+from django.apps import AppConfig
+
+
+class IncidentsConfig(AppConfig):
+    """The app of incidents and maintenance windows."""
+
+    name = "dashboard.watch.incidents"
+
+    def ready(self) -> None:
+        """Store acknowledgements with the incidents that they are about, and mark the rows of
+        assets that are in a window."""
+        from dashboard.watch.annotations.row_marks import marks_changed, work_on
+        from dashboard.watch.incidents.ingestion import record_acknowledgements
+        from dashboard.watch.incidents.maintenance import work_of
+
+        marks_changed.connect(record_acknowledgements, dispatch_uid="incidents")
+        work_on.register(work_of)

@@ -1,0 +1,47 @@
+"""Maintenance on the board and on an asset's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from dashboard.core.common.access import may
+from dashboard.core.common.times import DAY_MS
+from dashboard.watch.incidents.maintenance import between, windows_of
+from dashboard.watch.incidents.models import Window
+from dashboard.watch.incidents.windows import WindowRow
+from domain.scenario import Scenario
+
+register = template.Library()
+
+AHEAD_MS = 31 * DAY_MS
+"""How far ahead an asset's page announces what is planned."""
+SOON_MS = DAY_MS
+"""How far ahead a board announces it."""
+MOST = 5
+"""Most windows that are announced at a time."""
+
+
+@register.inclusion_tag("maintenance/_announced.html", takes_context=True)
+def asset_maintenance(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
+    """Return the context of the windows that cover an asset now, or will."""
+    now, user = context["now"], context["request"].user
+    covering = windows_of(scenario.name, [asset], now, now + AHEAD_MS).get(asset, [])
+    windows = list(dict.fromkeys(span.window for span in covering))
+    query = urlencode({"scenario": scenario.name, "asset": asset})
+    plan = f"{reverse('maintenance:new')}?{query}" if may(user, "command") else ""
+    return _context(windows, now) | {"plan": plan}
+
+
+@register.inclusion_tag("maintenance/_strip.html")
+def board_maintenance(scenario: Scenario, now: int) -> dict[str, Any]:
+    """Return the context of the windows of a board that run, or begin within a day."""
+    return _context(between(scenario.name, now, now + SOON_MS), now) | {"scenario": scenario}
+
+
+def _context(windows: list[Window], now: int) -> dict[str, Any]:
+    entries = [WindowRow(window, now) for window in windows[:MOST]]
+    return {"entries": entries, "more": len(windows) - len(entries), "now": now}

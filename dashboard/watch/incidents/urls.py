@@ -1,0 +1,34 @@
+"""Incidents; Maintenance windows."""
+
+from django.urls import include, path
+
+from dashboard.watch.incidents import views
+
+incidents = [
+    path("incidents/", views.incident_list, name="incidents"),
+    path("incidents/incidents.<str:form>", views.incident_file, name="file"),
+    path("incidents/<int:number>/", views.incident, name="incident"),
+    path("incidents/groups/", views.group_list, name="groups"),
+    path("incidents/groups/groups.<str:form>", views.group_file, name="group-file"),
+    path("incidents/<int:number>/by/<str:key>/", views.group, name="group"),
+    path(
+        "incidents/<int:number>/by/<str:key>/report.md",
+        views.group_report,
+        name="group-report",
+    ),
+    path("incidents/<int:number>/report.md", views.incident_report, name="report"),
+]
+
+maintenance = [
+    path("maintenance/", views.window_list, name="windows"),
+    path("maintenance/new/", views.new_window, name="new"),
+    path("maintenance/<int:number>/", views.window, name="window"),
+    path("maintenance/<int:number>/edit/", views.edit_window, name="edit"),
+    path("maintenance/<int:number>/end/", views.end, name="end"),
+    path("maintenance/<int:number>/cancel/", views.cancel, name="cancel"),
+]
+
+urlpatterns = [
+    path("", include((incidents, "incidents"))),
+    path("", include((maintenance, "maintenance"))),
+]

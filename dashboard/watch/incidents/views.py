@@ -1,0 +1,403 @@
+"""The pages of incidents, of their groups, and of maintenance windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from dashboard.core.audit.log import Actor, export, record
+from dashboard.core.common.access import TooMany, form_of, may, role_of, role_required, user_of
+from dashboard.core.common.exports import attachment, written
+from dashboard.core.common.forms import PeriodForm, scenario_choices
+from dashboard.core.common.navigation import OPERATORS, render_page
+from dashboard.core.common.scenarios import scenario_or_first, scenarios
+from dashboard.core.common.tables import file_refusal
+from dashboard.core.common.times import FIELD_SECOND, field_text, now_ms, unix_ms
+from dashboard.watch.annotations.labels import keys
+from dashboard.watch.annotations.models import MAX_VALUE
+from dashboard.watch.incidents import queries
+from dashboard.watch.incidents.maintenance import WindowRefused, cancel_window, end_window
+from dashboard.watch.incidents.models import (
+    FILTER,
+    LISTED,
+    PLANNED,
+    RUNNING,
+    Incident,
+    Window,
+    messages_about,
+    real,
+)
+from dashboard.watch.incidents.queries import (
+    GROUP_TABLE,
+    INCIDENT_FILE,
+    INCIDENT_TABLE,
+    INCIDENTS,
+    MEMBER_TABLE,
+    GroupResult,
+    IncidentFilter,
+    IncidentFilterForm,
+    IncidentGroup,
+    count,
+    entry_of,
+    find_groups,
+)
+from dashboard.watch.incidents.report import as_markdown, group_as_markdown, timeline, timeline_of
+from dashboard.watch.incidents.windows import (
+    COVERED_TABLE,
+    SHOWN,
+    WINDOW_INCIDENT_TABLE,
+    WINDOW_TABLE,
+    WINDOWS,
+    WindowFilterForm,
+    WindowForm,
+    WindowRow,
+    coverage_of,
+    incidents_of,
+)
+
+# ---- incidents -----------------------------------------------------------------------------------
+# The pages of incidents: their list, the same as a file, one of them, and its report.
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def incident_list(request: HttpRequest) -> HttpResponse:
+    """Return the page of incidents, newest first; to a script, the part that renews itself."""
+    form = IncidentFilterForm(request.GET)
+    valid = form.is_valid()
+    before = (form.cleaned_data["before"] or 0) if valid else 0
+    query, rows = form.query(), form.wanted().rows() if valid else None
+    context = {
+        "now": now_ms(),
+        "form": form,
+        "table": INCIDENT_TABLE,
+        "narrowed": bool(query),
+        "address": request.get_full_path(),
+        "count": count(rows) if rows is not None and form.cleaned_data["start"] else None,
+        **INCIDENTS.context(rows, before, query),
+    }
+    return render_page(request, "incidents/incidents", context, status=200 if valid else 422)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def incident_file(request: HttpRequest, form: str) -> HttpResponseBase:
+    """Return the newest incidents that pass the filter as CSV or NDJSON."""
+    filter_form = IncidentFilterForm(request.GET)
+    return export(request, INCIDENT_FILE, form, filter_form, lambda: filter_form.wanted().rows())
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def incident(request: HttpRequest, number: int) -> HttpResponse:
+    """Return the page of one incident; to a script, the part that renews itself."""
+    now = now_ms()
+    entry = entry_of(_incident(number), now)
+    begun = entry.row.began_at + 999  # a form's times are to the second: then it had begun
+    as_of = {"scenario": entry.row.scenario, "at": field_text(begun, FIELD_SECOND)}
+    context = {
+        "now": now,
+        "entry": entry,
+        "moments": timeline(entry),
+        "notified": messages_about(entry.row) if role_of(request.user) in OPERATORS else (),
+        "address": request.get_full_path(),
+        "as_of": f"{reverse('board:as-of')}?{urlencode(as_of)}",
+    }
+    return render_page(request, "incidents/incident", context)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def incident_report(_request: HttpRequest, number: int) -> HttpResponse:
+    """Return the report on one incident as a Markdown file."""
+    text = as_markdown(entry_of(_incident(number)))
+    response = HttpResponse(text, content_type="text/markdown; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="incident-{number}.md"'
+    return response
+
+
+def _incident(number: int) -> Incident:
+    """Return an incident. Raises Http404."""
+    return get_object_or_404(real().filter(scenario__in=scenarios()), pk=number)
+
+
+# ---- group views ---------------------------------------------------------------------------------
+# The pages of groups of incidents: their list, the same as a file, one of them, and its report.
+
+MOST_MEMBERS = 200
+"""Most incidents of a group that its page lists, those that began first."""
+
+
+class GroupFilterForm(PeriodForm):
+    """The filter of groups in the address. Times in UTC."""
+
+    scenario = forms.ChoiceField(required=False)
+    label = forms.ChoiceField(required=False)
+    value = forms.CharField(required=False, max_length=MAX_VALUE, label="Of one value")
+
+    field_order = ("scenario", "label", "value")
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.chosen = scenario_or_first(str(self.data.get("scenario", "")))
+        self.keys = keys(self.chosen.name)
+        self.offer("scenario", scenario_choices())
+        self.offer("label", [(key, key) for key in self.keys])
+
+    @property
+    def key(self) -> str:
+        """The label of a valid form, by default the first that the scenario has; "" of none."""
+        return self.cleaned_data["label"] or next(iter(self.keys), "")
+
+    def found(self) -> GroupResult:
+        """Return the groups of a valid form."""
+        data = self.cleaned_data
+        of_value = (self.key, data["value"]) if data["value"] else None
+        wanted = IncidentFilter(
+            start=unix_ms(data["start"]), end=unix_ms(data["end"]), label=of_value
+        )
+        return find_groups(wanted, self.chosen, self.key)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def group_list(request: HttpRequest) -> HttpResponse:
+    """Return the page of incidents grouped by a label, the newest first."""
+    form = GroupFilterForm(request.GET)
+    valid = form.is_valid()
+    context = {
+        "now": now_ms(),
+        "form": form,
+        "table": GROUP_TABLE,
+        "query": form.query(),
+        "key": form.key if valid else "",
+        "scenario": form.chosen,
+        "found": form.found() if valid and form.key else None,
+    }
+    return render(request, "incidents/groups.html", context, status=200 if valid else 422)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def group_file(request: HttpRequest, form: str) -> HttpResponseBase:
+    """Return the groups that pass the filter as CSV or NDJSON."""
+    filter_form = GroupFilterForm(request.GET)
+    if refusal := file_refusal(form, filter_form):
+        return refusal
+    facts = {"form": form, "filter": filter_form.query()}
+    record(Actor.of(request), "export.incidents", target=f"groups.{form}", **facts)
+    rows = filter_form.found().groups if filter_form.key else []
+    return attachment(
+        request,
+        written(form, queries.GROUP_FIELDS, [map(queries.plain_group, rows)]),
+        "groups",
+        form,
+    )
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def group(request: HttpRequest, number: int, key: str) -> HttpResponse:
+    """Return the page of the group that an incident belongs to by a label."""
+    known = _group(number, key)
+    members = queries.entries(known)
+    context = {
+        "now": now_ms(),
+        "group": known,
+        "scenario": known.scenario,
+        "members": members[:MOST_MEMBERS],
+        "moments": timeline_of(members[:MOST_MEMBERS]),
+        "table": MEMBER_TABLE,
+    }
+    return render(request, "incidents/group.html", context)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def group_report(_request: HttpRequest, number: int, key: str) -> HttpResponse:
+    """Return the report on a group as a Markdown file."""
+    text = group_as_markdown(_group(number, key), MOST_MEMBERS)
+    response = HttpResponse(text, content_type="text/markdown; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="group-{number}.md"'
+    return response
+
+
+def _group(number: int, key: str) -> IncidentGroup:
+    """Return the group of an incident. Raises Http404."""
+    row = get_object_or_404(real().filter(scenario__in=scenarios()), pk=number)
+    found = queries.group_of(row, scenarios()[row.scenario], key)
+    if found is None:
+        raise Http404
+    return found
+
+
+# ---- maintenance ---------------------------------------------------------------------------------
+# The pages of maintenance windows: their list, one of them, the form that plans or changes one.
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def window_list(request: HttpRequest) -> HttpResponse:
+    """Return the page of windows, newest first; to a script, the part that renews itself."""
+    form = WindowFilterForm(request.GET)
+    valid = form.is_valid()
+    before = (form.cleaned_data["before"] or 0) if valid else 0
+    query = form.query()
+    context = {
+        "now": now_ms(),
+        "form": form,
+        "table": WINDOW_TABLE,
+        "narrowed": bool(query),
+        "address": request.get_full_path(),
+        "may_command": may(request.user, "command"),
+        **WINDOWS.context(form.wanted().rows() if valid else None, before, query),
+    }
+    return render_page(request, "maintenance/windows", context, status=200 if valid else 422)
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def window(request: HttpRequest, number: int) -> HttpResponse:
+    """Return the page of one window; to a script, the part that renews itself."""
+    row, now = _window(number), now_ms()
+    entry = WindowRow(row, now)
+    context = {
+        "now": now,
+        "entry": entry,
+        "covered": coverage_of(row, now),
+        "incidents": incidents_of(row, now) if row.begin <= now else [],
+        "covered_table": COVERED_TABLE,
+        "incident_table": WINDOW_INCIDENT_TABLE,
+        "most": SHOWN,
+        "address": request.get_full_path(),
+        "may_command": may(request.user, "command"),
+        "planned": entry.status == PLANNED,
+        "running": entry.status == RUNNING,
+    }
+    return render_page(request, "maintenance/window", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("command")
+def new_window(request: HttpRequest) -> HttpResponseBase:
+    """Return the form of a new window, or store what it sends.
+
+    The address may say the scenario, and an asset or a filter.
+    """
+    now = now_ms()
+    if request.method == "POST":
+        return _save(request, WindowForm(now, request.POST), None)
+    return _form(request, WindowForm(now, initial=_suggested(request)), None)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@role_required("command")
+def edit_window(request: HttpRequest, number: int) -> HttpResponseBase:
+    """Return the form of a planned window, or change it by what the form sends."""
+    row, now = _window(number), now_ms()
+    if row.status(now) != PLANNED:
+        messages.error(request, "It is not planned any more, so it cannot be changed.")
+        return redirect("maintenance:window", number)
+    if request.method == "POST":
+        seen = request.POST.get("revision", "")
+        row.revision = int(seen) if seen.isdigit() and len(seen) < 9 else 0
+        return _save(request, WindowForm(now, request.POST), row)
+    return _form(request, WindowForm.of(row, now), row)
+
+
+@form_of("maintenance:window", "number")
+@role_required("command")
+def end(request: HttpRequest, number: int) -> HttpResponseBase:
+    """End a running window now."""
+    return _do(request, number, end_window, "maintenance.ended", "It has ended.")
+
+
+@form_of("maintenance:window", "number")
+@role_required("command")
+def cancel(request: HttpRequest, number: int) -> HttpResponseBase:
+    """Cancel a window: it counts as if it had never been."""
+    return _do(request, number, cancel_window, "maintenance.cancelled", "It is cancelled.")
+
+
+def _do(
+    request: HttpRequest,
+    number: int,
+    change: Callable[[Window, User, int], None],
+    action: str,
+    words: str,
+) -> HttpResponseBase:
+    row = _window(number)
+    try:
+        change(row, user_of(request), now_ms())
+    except (WindowRefused, TooMany) as error:
+        messages.error(request, str(error))
+        return redirect("maintenance:window", number)
+    log_window(Actor.of(request), action, row)
+    messages.success(request, words)
+    return redirect("maintenance:window", number)
+
+
+def _save(request: HttpRequest, form: WindowForm, row: Window | None) -> HttpResponseBase:
+    """Store the window of a form, and go to its page; the form again (422) with what is wrong."""
+    try:
+        saved = form.save(user_of(request), row) if form.is_valid() else None
+    except TooMany as error:
+        form.add_error(None, str(error))
+        saved = None
+    if saved is None:
+        return _form(request, form, row, 422)
+    log_window(Actor.of(request), f"maintenance.{'changed' if row else 'planned'}", saved)
+    messages.success(request, "Saved.")
+    return redirect("maintenance:window", saved.pk)
+
+
+def _form(
+    request: HttpRequest, form: WindowForm, row: Window | None, status: int = 200
+) -> HttpResponse:
+    context = {"form": form, "window": row}
+    return render(request, "maintenance/form.html", context, status=status)
+
+
+def _suggested(request: HttpRequest) -> dict[str, str]:
+    """Return what a link to the form says of the window."""
+    given = {name: request.GET.get(name, "") for name in ("scenario", "q", "asset")}
+    suggested = {"scenario": given["scenario"] if given["scenario"] in scenarios() else ""}
+    if given["asset"]:
+        return suggested | {"covers": LISTED, "assets": given["asset"]}
+    if given["q"]:
+        return suggested | {"covers": FILTER, "filter": given["q"]}
+    return suggested
+
+
+def log_window(actor: Actor, action: str, row: Window) -> None:
+    """Note in the audit what somebody did to a window."""
+    facts = ("covers", "filter", "begin", "end", "excluded", "held", "why")
+    named = {name: getattr(row, name) for name in facts}
+    record(actor, action, scenario=row.scenario, target=row.name, id=row.pk, **named)
+
+
+def _window(number: int) -> Window:
+    """Return a window. Raises Http404."""
+    return get_object_or_404(Window, pk=number, scenario__in=["", *scenarios()])

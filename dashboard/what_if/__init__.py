@@ -1,1 +1,0 @@
-"""Trials of another rule on a scenario's last hours."""

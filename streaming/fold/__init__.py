@@ -1,0 +1,1 @@
+"""The fold in a query: rules, epochs, processor, progress."""

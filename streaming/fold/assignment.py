@@ -1,0 +1,160 @@
+"""Which engine carries which scenario, and how many tasks run at once for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from domain.scenario import PythonRule, Scenario
+from streaming.state.buckets import STATE_PARTITIONS, Engine, Trigger
+from streaming.state.checkpoint import begin_epochs, raise_epoch
+
+# The scenarios of each engine that has any.
+Shares = dict[Engine, dict[str, Scenario]]
+
+HANDED_OVER = "handed-over.json"
+
+# Tasks of a query in micro-batches that run at once; it can do with fewer.
+MICRO_BATCH_SLOTS = 4
+
+
+def assign_engines(preferred: Engine, scenarios: Mapping[str, Scenario], home: Path) -> Shares:
+    """Assign each scenario an engine: Python for a rule in Python, now or in its log, else
+    `preferred`.
+
+    home: where the engines keep their checkpoints. A scenario that moves to another engine begins
+    there from its log, in an epoch above all others, so that its versions go on rising.
+    """
+    carried, shares = _read(home), shared_out(preferred, scenarios, home)
+    for engine, carries in shares.items():
+        if any(carried.get(name, engine) != engine for name in carries):
+            raise_epoch(home / engine)
+    begin_epochs(home / engine for engine in shares)
+    _write(home, {name: engine for engine, carries in shares.items() for name in carries})
+    return shares
+
+
+def shared_out(preferred: Engine, scenarios: Mapping[str, Scenario], home: Path) -> Shares:
+    """Return the scenarios of each engine, as `assign_engines` does, and change nothing."""
+    in_python = _with_python_rules(home) | _handed_over(home)
+    shares: Shares = {}
+    for name, scenario in scenarios.items():
+        engine = _engine_of(scenario, preferred, in_python)
+        shares.setdefault(engine, {})[name] = scenario
+    return shares
+
+
+class AssignmentRefused(Exception):
+    """Scenarios that the running job cannot take over; the message says why."""
+
+
+class ProcessNeeded(Exception):
+    """Scenarios that call for another share of the work, which only a new process can give."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAssignment:
+    """How the work of a running job is shared out. room: tasks that may run at once, None: any."""
+
+    preferred: Engine
+    trigger: Trigger
+    home: Path
+    shares: Shares
+    room: int | None
+
+    def anew(self, engine: Engine, scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
+        """Return the share of one engine out of scenarios that were read again.
+
+        Raises Refused, or ProcessNeeded where a scenario has another engine now, or too few tasks
+        could run at once.
+        """
+        in_python = _with_python_rules(self.home) | _handed_over(self.home)
+        carried = {name: one for one, carries in self.shares.items() for name in carries}
+        mine: dict[str, Scenario] = {}
+        for name, scenario in scenarios.items():
+            wanted = _engine_of(scenario, self.preferred, in_python)
+            if carried.get(name, wanted) != wanted or wanted not in self.shares:
+                raise ProcessNeeded(f"{name} goes to the {wanted} engine")
+            if wanted == engine:
+                mine[name] = scenario
+        self._check(engine, mine)
+        return mine
+
+    def _check(self, engine: Engine, mine: dict[str, Scenario]) -> None:
+        if not mine:
+            raise AssignmentRefused(f"no scenario is left for the {engine} engine")
+        for name, before in self.shares[engine].items():
+            if name in mine and mine[name].partitions != before.partitions:
+                raise AssignmentRefused(
+                    f"{name}: partitions: expected {before.partitions} as before, "
+                    f"got {mine[name].partitions}: a topic's partition count is fixed"
+                )
+        needed = slots({**self.shares, engine: mine}, self.trigger)
+        if self.room is not None and needed > self.room:
+            raise ProcessNeeded(f"{needed} tasks are to run at once, and {self.room} can")
+
+    def adopt(self, engine: Engine, mine: dict[str, Scenario]) -> None:
+        """Have the engine carry these from now on."""
+        self.shares[engine] = mine
+        _write(self.home, {name: one for one, carries in self.shares.items() for name in carries})
+
+
+def _engine_of(scenario: Scenario, preferred: Engine, in_python: set[str]) -> Engine:
+    python = isinstance(scenario.rule, PythonRule) or scenario.name in in_python
+    return "python" if python else preferred
+
+
+def trigger_of(engine: Engine, wanted: Trigger) -> Trigger:
+    """Return how an engine's query runs: Python in micro-batches, whatever is wanted."""
+    return wanted if engine == "kernel" else "micro-batch"
+
+
+def slots(shares: Shares, trigger: Trigger) -> int:
+    """Return how many tasks run at once: in Real-time Mode one per source or state partition."""
+    tasks = 0
+    for engine, carries in shares.items():
+        if trigger_of(engine, trigger) == "real-time":
+            tasks += sum(scenario.partitions for scenario in carries.values()) + STATE_PARTITIONS
+        else:
+            tasks += MICRO_BATCH_SLOTS
+    return max(tasks, MICRO_BATCH_SLOTS)
+
+
+def hand_over(home: Path, scenario: str) -> None:
+    """Have the Python engine carry `scenario` from the job's next start: its log calls for it."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / HANDED_OVER).write_text(json.dumps(sorted({scenario} | _handed_over(home))))
+
+
+def _handed_over(home: Path) -> set[str]:
+    try:
+        return set(json.loads((home / HANDED_OVER).read_text()))
+    except (OSError, ValueError):
+        return set()
+
+
+def _with_python_rules(home: Path) -> set[str]:
+    """Return the names of scenarios whose log, as far as the Python engine knows it, holds a rule
+    in Python."""
+    try:
+        stored = json.loads((home / "python" / "rules.json").read_text())
+    except (OSError, ValueError):
+        return set()
+    rules = [json.loads(text) for held in stored.values() for _, text in held]
+    return {rule["name"] for rule in rules if rule["rule"]["kind"] == "python"}
+
+
+def _read(home: Path) -> dict[str, str]:
+    try:
+        return dict(json.loads((home / "engines.json").read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _write(home: Path, engines: Mapping[str, Engine]) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    draft = home / "engines.new"
+    draft.write_text(json.dumps(engines))
+    draft.replace(home / "engines.json")

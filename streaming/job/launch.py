@@ -1,0 +1,245 @@
+"""The job as a process: alone, or as one of two of which one leads and one stands by.
+
+What imports PySpark is imported where it is used: the JVM starts meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
+
+from bus.base import AccessRefused, TopicSpec, Unavailable
+from bus.kafka import KafkaBus
+from config import leadership as records
+from config.leadership import Leader, boot_id
+from config.settings import Settings
+from streaming.fold.assignment import EngineAssignment, assign_engines, shared_out, slots
+from streaming.fold.rules import read_book
+from streaming.fold.workload import now_ms
+from streaming.job.leader_lock import JVM, LeaderLock, LockHeld
+from streaming.job.leadership import Leadership
+from streaming.spark.jvm import JvmLost, end_spark, jvm_process
+from streaming.spark.session import scratch_of, start_session
+from wire.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streaming.job.driver import Driver
+
+log = logging.getLogger("streaming.job.launch")
+
+LOOK_S = 0.02
+# How long Kafka is not asked again where it has refused.
+REFUSED_S = 2.0
+# How long a process waits for the one before it, of the same role, to end.
+PATIENCE_S = 10.0
+# How a process ends that leads no longer.
+PUT_OUT = 3
+
+
+class Job:
+    """One process of the job. role: its name among the processes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        lock: LeaderLock,
+        stop: threading.Event,
+        role: str,
+        beat: Callable[[], None],
+    ) -> None:
+        self._settings, self._lock, self._stop = settings, lock, stop
+        self._role, self._beat = role, beat
+        self._home = settings.data_dir / "checkpoint"
+        self._place = LeaderLock(scratch_of(settings, self._scratch))
+        self._bus = KafkaBus(settings.kafka_options())
+        self._topics = Topics(settings.topic_prefix)
+        self._room = 0
+
+    def start_spark(self) -> SparkSession:
+        """Start Spark with room for what the settings lead to.
+
+        Raises ScenarioError, VersionProblem, KernelProblem and JvmLost, and Held where another
+        process has the same role: they would delete each other's files.
+        """
+        if not self._await(self._place):
+            raise LockHeld("another one runs in the same data directory")
+        shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)
+        self._room = slots(shares, self._settings.wanted_trigger)
+        return start_session(self._settings, self._room, role=self._scratch)
+
+    @property
+    def _scratch(self) -> str:
+        """The name of the folder where Spark keeps what it needs; empty for the job's own."""
+        return "" if self._role == "job" else self._role
+
+    # ---- alone ----------------------------------------------------------------------------------
+
+    def run_alone(self, spark: SparkSession) -> None:
+        """Run the queries until `stop` is set. Raises JvmLost, Held and ScenarioError."""
+        from streaming.job.driver import run_all
+
+        try:
+            if not self._await(self._lock):
+                raise LockHeld("another job works on the same checkpoints")
+            self._lock.bind(spark)
+            own = Leader(role=self._role, boot=boot_id(), driver=os.getpid(), since=now_ms())
+            records.write(records.file_of(self._settings.data_dir), own)
+            run_all(self._drivers(spark), self._stop, self._beat)
+        finally:
+            end_spark(spark)
+
+    def _await(self, lock: LeaderLock) -> bool:
+        """Return once a lock is taken, or False where that takes too long.
+
+        What a process before this one has left is ended.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while not lock.take():
+            if lock.free():
+                lock.end_orphan()
+            if time.monotonic() > deadline or self._stop.wait(LOOK_S):
+                return False
+        return True
+
+    def _drivers(self, spark: SparkSession) -> list[Driver]:
+        """Return a driver for each engine: now that nobody else writes, also on the disk.
+
+        Raises ScenarioError, and JvmLost where Spark was started with too little room.
+        """
+        from streaming.job.driver import Driver
+
+        settings = self._settings
+        book = read_book(settings)
+        shares = assign_engines(settings.engine, book.rules, self._home)
+        needed = slots(shares, settings.wanted_trigger)
+        if needed > self._room and not settings.spark_master:
+            raise JvmLost(f"{needed} tasks are to run at once, and {self._room} can")
+        own = None if settings.spark_master else self._room  # another master may have more room
+        sharing = EngineAssignment(
+            settings.engine, settings.wanted_trigger, self._home, shares, own
+        )
+        return [
+            Driver(settings, sharing, self._bus, spark, self._stop, engine, book)
+            for engine in shares
+        ]
+
+    # ---- one of two -----------------------------------------------------------------------------
+
+    def run_as_candidate(self, spark: SparkSession, *, rehearsed: bool) -> None:
+        """Stand by until this process leads, then run the queries, until `stop` is set.
+
+        rehearsed: whether to rehearse first, as somebody else leads. Raises JvmLost, Held and
+        ScenarioError.
+        """
+        over = threading.Event()
+        leadership = self._candidacy(spark)
+        turns = threading.Thread(target=self._turns, args=(leadership, spark, over), daemon=True)
+        try:
+            self._ensure_topic()
+            if rehearsed:
+                self._rehearse(spark)
+            self._lock.stand_by()
+            turns.start()
+            if self._await_lead(leadership):
+                self._lead(spark, leadership)
+        finally:
+            end_spark(spark)
+            over.set()
+            if turns.is_alive():
+                turns.join(2)
+            leadership.leave()
+
+    def _ensure_topic(self) -> None:
+        """Return once there is the topic whose partition the leader has, or once it is to stop."""
+        specs = {spec.name: TopicSpec(*spec) for spec in self._topics.specs(())}
+        control, replication = specs[self._topics.control], self._settings.replication
+        there = False
+        while not there and not self._stop.is_set():
+            self._beat()
+            try:
+                self._bus.ensure_topics([control], replication=replication, timeout_s=2)
+                there = True
+            except AccessRefused as refusal:
+                log.warning("%s", refusal)
+                self._stop.wait(REFUSED_S)
+            except Unavailable as error:
+                log.debug("Kafka is not ready: %s", error)
+
+    def _rehearse(self, spark: SparkSession) -> None:
+        from streaming.job.warm_up import WarmUp
+
+        shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)
+        scratch = scratch_of(self._settings, self._scratch) / "rehearsal"
+
+        def enough() -> bool:
+            self._beat()
+            return self._stop.is_set() or self._lock.free()
+
+        WarmUp(self._settings, self._bus, spark, shares, scratch).run(enough)
+
+    def _candidacy(self, spark: SparkSession) -> Leadership:
+        name = f"job-{socket.gethostname()}-{os.getpid()}-{now_ms()}"
+        own = Leader(name=name, role=self._role, boot=boot_id(), driver=os.getpid())
+        return Leadership(
+            self._bus,
+            (self._topics.leader_group, self._topics.control),
+            self._lock,
+            (own, records.file_of(self._settings.data_dir)),
+            partial(end_at_once, spark),
+            time.monotonic,
+            now_ms,
+        )
+
+    @staticmethod
+    def _turns(leadership: Leadership, spark: SparkSession, over: threading.Event) -> None:
+        """Take turns until it is over; without them this process must not go on."""
+        try:
+            leadership.run(over)
+        except Exception:
+            log.exception("the watch over who leads has failed")
+        if not over.is_set():
+            end_at_once(spark, "nobody watches who leads")
+
+    def _await_lead(self, leadership: Leadership) -> bool:
+        """Return once this process leads, or False once it is to stop."""
+        log.info("standing by")
+        while not leadership.leads.wait(LOOK_S):
+            self._beat()
+            if self._stop.is_set():
+                return False
+        return True
+
+    def _lead(self, spark: SparkSession, leadership: Leadership) -> None:
+        from streaming.job.driver import run_all
+
+        self._lock.bind(spark)
+        leadership.note(jvm=self._lock.holder(JVM))
+        drivers = self._drivers(spark)
+
+        def beat() -> None:
+            self._beat()
+            if not leadership.running and all(driver.running for driver in drivers):
+                leadership.note(running=now_ms())
+            for driver in drivers:
+                driver.stands_by(leadership.standby)
+
+        run_all(drivers, self._stop, beat)
+
+
+def end_at_once(spark: SparkSession, why: str) -> NoReturn:
+    """Kill the JVM, so that it commits nothing more, and end this process."""
+    process = jvm_process(spark)
+    if process is not None:
+        with suppress(OSError):
+            process.kill()
+    log.warning("%s: it ends at once", why)
+    os._exit(PUT_OUT)

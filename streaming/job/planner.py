@@ -1,0 +1,147 @@
+"""Before each start of the query: topics, rules and ticks, and where the query begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bus.base import Bus, TopicPartition
+from streaming.fold.epochs import EpochStart, bound, rise, start_of
+from streaming.fold.plan import Plan
+from streaming.fold.progress import ProgressReporter
+from streaming.fold.workload import Workload, now_ms
+from streaming.job.sources import bound as bound_topics
+from streaming.job.sources import check
+from streaming.job.ticks import BrokerClocks, Ticker, TimerWatch
+from streaming.requests.rebuild import StateRebuild
+from streaming.state import quarantine
+from streaming.state.buckets import BucketId, in_log, known, merged, remember
+from streaming.state.checkpoint import Epoch, current_epoch, gaps, positions
+
+
+class Planned(NamedTuple):
+    """A start of the query. lost: what it will pass over in the log, in words."""
+
+    plan: Plan
+    epoch: Epoch
+    lost: list[str]
+
+
+class Planner:
+    """Prepares what the query of a workload needs, and plans its start."""
+
+    def __init__(
+        self, workload: Workload, bus: Bus, report: ProgressReporter, rebuilds: StateRebuild
+    ) -> None:
+        self._workload, self._bus = workload, bus
+        self._report, self._rebuilds = report, rebuilds
+        self.starts = quarantine.Starts(workload.home)
+        self.unbounded: list[str] = []
+        self._ticker: Ticker | None = None
+        self._compared = False
+
+    def plan(self) -> Planned:
+        """Prepare topics, rules and ticks, and return what the query is to know.
+
+        Raises BusError, also where a source topic's settings are wrong, and LogProblem.
+        """
+        self._ensure_topics()
+        rules = self._workload.append_rules(self._report)
+        places = {self._workload.source(bucket) for bucket in rules}
+        self._start_ticks(places)
+        self._rise()
+        self._rebuilds.carry_out(self._workload.scenarios)
+        epoch = current_epoch(self._workload.home)
+        self._report.epoch = epoch.number
+        start = self._start(epoch)
+        plan = self._plan(epoch, start, rules)
+        self._set_aside(epoch, start)
+        reached = self._reached(epoch, start)
+        edges = self._bus.offsets({topic for topic, _ in reached})
+        return Planned(plan, epoch, gaps(reached, edges, places))
+
+    def _ensure_topics(self) -> None:
+        settings, specs = self._workload.settings, self._workload.topic_specs()
+        self._bus.wait(10)
+        self._bus.ensure_topics(specs, replication=settings.replication)
+        check(self._bus, self._workload.source_topics(), settings.bootstrap)
+        names = [spec.name for spec in specs]
+        self.unbounded = bound_topics(self._bus, names, settings.bootstrap)
+
+    def _rise(self) -> None:
+        """Begin a higher epoch, once for each process, where readers would drop this one's states.
+
+        Raises BusError, OSError and LogProblem.
+        """
+        if not self._compared:
+            workload = self._workload
+            rise(self._bus, workload.topics, workload.home, workload.scenarios.keys(), now_ms)
+            self._compared = True
+
+    def _plan(self, epoch: Epoch, start: EpochStart, rules: Mapping[BucketId, str]) -> Plan:
+        workload = self._workload
+        partitions = {name: s.partitions for name, s in workload.scenarios.items()}
+        first = {bucket: start.rules.get(str(bucket), rule) for bucket, rule in rules.items()}
+        prefix, keys = workload.settings.topic_prefix, str(workload.keys.path)
+        return Plan(prefix, epoch.number, partitions, first, start, keys)
+
+    # ---- ticks ----------------------------------------------------------------------------------
+
+    def _start_ticks(self, places: set[TopicPartition]) -> None:
+        if self._ticker is None:
+            buckets = {str(self._workload.bucket(place)): place for place in places}
+            watch = TimerWatch(self._bus, self._workload.topics.buckets, buckets)
+            clocks = BrokerClocks(buckets, self._report.judged_clocks)
+            every_ms = self._workload.settings.tick_ms
+            self._ticker = Ticker(self._bus, places, every_ms, watch, clocks)
+            self._ticker.start()
+
+    def stop_ticks(self) -> None:
+        """Let no more time pass in the log."""
+        if self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
+            self._report.clocks_behind = {}  # told with the next report: nothing judges them now
+
+    # ---- where the query begins -----------------------------------------------------------------
+
+    def begins(self, epoch: Epoch, start: EpochStart) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition that is read. Raises Unavailable."""
+        edges = self._bus.offsets(self._workload.source_topics())
+        reached = self._reached(epoch, start)
+        return {place: reached.get(place, begin) for place, (begin, _) in edges.items()}
+
+    def backlog(self, plan: Plan, epoch: Epoch) -> int:
+        """Return how many records lie between the checkpoint and the log's end."""
+        reached = self._reached(epoch, plan.start)
+        edges = self._bus.offsets(self._workload.source_topics())
+        return sum(end - max(begin, reached.get(at, 0)) for at, (begin, end) in edges.items())
+
+    def _reached(self, epoch: Epoch, start: EpochStart) -> dict[TopicPartition, int]:
+        """Return the next offsets that the query reads; none where the log's beginning is meant."""
+        begun = {BucketId.parse(name): at for name, at in start.offsets.items() if at >= 0}
+        places = {self._workload.source(bucket): at for bucket, at in begun.items()}
+        return positions(epoch.path) or places
+
+    def _start(self, epoch: Epoch) -> EpochStart:
+        """Return how an epoch begins: while nothing rests on it, with all bounds that are known."""
+        start, folder = start_of(epoch), self._workload.home.parent
+        if not positions(epoch.path):
+            edges = self._bus.offsets(self._workload.source_topics())
+            mine = {self._workload.bucket(place): edge for place, edge in edges.items()}
+            bounds = in_log(merged(known(folder), start.bounds), mine)
+            start = start if bounds == start.bounds else bound(epoch, bounds)
+        remember(folder, start.bounds)
+        self._report.bounds = start.bounds
+        return start
+
+    def _set_aside(self, epoch: Epoch, start: EpochStart) -> None:
+        """Set aside what ended the last starts, if they got nowhere. Raises BusError, OSError."""
+        folder, begun = self._workload.home.parent, self.begins(epoch, start)
+        count = self.starts.note(f"{epoch.number}: {sorted(begun.items())}")
+        if count >= quarantine.MOST_STARTS:
+            letters = self._workload.topics.dead_letters
+            quarantine.set_aside(self._bus, letters, folder, begun, self._workload.bucket)
+        mine = {self._workload.bucket(place) for place in begun}
+        held = quarantine.known(folder)
+        self._report.asides = {name: held[name] for name in held.keys() & mine}

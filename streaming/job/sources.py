@@ -1,0 +1,76 @@
+"""The source topics as they must be: what a setting of theirs would make of the states."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from bus.base import Bus, BusError
+from wire.topics import BOUNDED
+
+log = logging.getLogger("streaming.job.sources")
+
+# A bucket's clock is the broker's append time, and its log is read again from any place.
+EXPECTED = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
+
+
+class WrongSetting(BusError):
+    """A source topic that exists with another setting than the job needs; a line for each."""
+
+
+def check(bus: Bus, topics: Iterable[str], bootstrap: str) -> None:
+    """Raise WrongSetting if a topic's settings would change states. Raises BusError.
+
+    bootstrap: the servers, for the command that corrects it.
+    """
+    settings = bus.settings(topics)
+    wrong = [
+        _line(topic, key, expected, settings[topic].get(key, "not set"), bootstrap)
+        for topic in sorted(settings)
+        for key, expected in EXPECTED.items()
+        if settings[topic].get(key) != expected
+    ]
+    if wrong:
+        raise WrongSetting("\n".join(wrong))
+
+
+def bound(bus: Bus, topics: Iterable[str], bootstrap: str) -> list[str]:
+    """Set the size limits of topics that an earlier release made.
+
+    Returns a line for each setting that Kafka forbids to change, with the command that does it.
+    Raises BusError.
+
+    Without these settings states are the same, and a record may end the job: see quarantine.py.
+    """
+    settings, left = bus.settings(topics), []
+    for topic in sorted(settings):
+        present = settings[topic]
+        missing = {key: value for key, value in BOUNDED.items() if _looser(key, value, present)}
+        if not missing:
+            continue
+        try:
+            bus.alter(topic, missing)
+            log.info("%s: %s set", topic, ", ".join(f"{k}={v}" for k, v in missing.items()))
+        except BusError as error:
+            log.warning("%s: %s", topic, error)
+            left += [
+                _line(topic, key, value, present.get(key, "not set"), bootstrap)
+                for key, value in missing.items()
+            ]
+    return left
+
+
+def _looser(key: str, value: str, present: dict[str, str]) -> bool:
+    """Return whether a setting lets more in than it should."""
+    now = present.get(key, "")
+    if key == "max.message.bytes" and now.isdigit():
+        return int(now) > int(value)
+    return now != value
+
+
+def _line(topic: str, key: str, expected: str, present: str, bootstrap: str) -> str:
+    return (
+        f"{topic}: {key}: expected {expected}, got {present}: kafka-configs.sh --bootstrap-server "
+        f"{bootstrap} --alter --entity-type topics --entity-name {topic} "
+        f"--add-config {key}={expected}"
+    )

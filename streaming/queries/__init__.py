@@ -1,0 +1,1 @@
+"""Batch queries over the log and the state store."""

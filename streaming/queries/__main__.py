@@ -1,0 +1,105 @@
+"""`python -m streaming.queries`: one batch query, which the job's driver starts.
+
+Its request comes on standard input, which stays open as long as the driver lives: when it ends, so
+does the query.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import threading
+from typing import BinaryIO
+
+import msgspec
+
+from bus.base import BusError
+from bus.kafka import KafkaBus
+from config.entry import enter
+from config.logs import configure_logs
+from config.settings import Settings
+from streaming.kernel import KernelProblem
+from streaming.queries.protocol import (
+    Ended,
+    OutputRecord,
+    Publisher,
+    QueryRefused,
+    ReadRequest,
+    Request,
+    Stepped,
+    scratch_of,
+    start_batch_session,
+)
+from streaming.queries.replay import what_if
+from streaming.queries.state_reader import read_state
+from streaming.spark.jvm import JvmLost
+from streaming.spark.restart_policy import first_line
+from streaming.spark.session import VersionProblem
+from wire.job import AskStep
+from wire.topics import Topics
+
+log = logging.getLogger("streaming.queries")
+
+
+class Teller:
+    """Tells the driver, a line each."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+
+    def step(self, done: int, of: int, what: str) -> None:
+        """Report that `done` of `of` is done."""
+        self.tell(Stepped(AskStep(done, of, what)))
+
+    def tell(self, line: OutputRecord) -> None:
+        """Write one line."""
+        self._out.write(msgspec.json.encode(line) + b"\n")
+        self._out.flush()
+
+
+def main() -> None:
+    """Carry out one batch query, and report how it ended."""
+    # What libraries print goes to standard error: standard output is the driver's alone.
+    teller = Teller(os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)
+    settings = enter()
+    configure_logs(settings.log_level, "errand")
+    request = msgspec.json.decode(sys.stdin.buffer.readline(), type=Request)
+    threading.Thread(target=_end_with_the_driver, daemon=True).start()
+    try:
+        ended = Ended("done", _carry_out(settings, request, teller))
+    except QueryRefused as refused:
+        ended = Ended("refused", str(refused))
+    except (BusError, VersionProblem, KernelProblem, JvmLost) as problem:
+        ended = Ended("failed", str(problem))
+    except Exception as error:
+        log.debug("the batch query failed", exc_info=error)
+        ended = Ended("failed", f"{type(error).__name__}: {first_line(str(error))}")
+    shutil.rmtree(scratch_of(settings), ignore_errors=True)
+    teller.tell(ended)
+    os._exit(0)  # the JVM ends with its standard input
+
+
+def _carry_out(settings: Settings, request: Request, teller: Teller) -> str:
+    """Do it; what it came to, in words."""
+    bus = KafkaBus(settings.kafka_options())
+    teller.step(0, 0, "starting Spark")
+    spark = start_batch_session(settings)
+    publisher = Publisher(bus, Topics(settings.topic_prefix), request.id)
+    try:
+        if isinstance(request, ReadRequest):
+            return read_state(spark, request, publisher, teller.step)
+        return what_if(spark, settings, bus, request, publisher, teller.step)
+    finally:
+        publisher.close()
+
+
+def _end_with_the_driver() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""What a batch query is given, and what it answers: records, errors, its session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from bus.base import Bus, BusError, Delivered
+from streaming.spark.session import start_session
+from wire.batch_query import ReadState, Result, Snapshot, encode_result
+from wire.job import AskStep, Outcome
+from wire.topics import Topics
+
+# ---- errors --------------------------------------------------------------------------------------
+# Why a batch query is not carried out.
+
+
+class QueryRefused(Exception):
+    """Nothing was done; the message says what was expected."""
+
+
+# ---- protocol ------------------------------------------------------------------------------------
+# Messages between the driver and a batch query's process: lines of JSON.
+
+
+class ReadRequest(msgspec.Struct, frozen=True, tag="read-state"):
+    """Read a checkpoint's committed state. partitions: of the scenario's source topic."""
+
+    id: str
+    wanted: ReadState
+    partitions: int
+    checkpoint: str
+    engine: Literal["kernel", "python"]
+    epoch: int
+
+
+class ReplayRequest(msgspec.Struct, frozen=True, tag="what-if"):
+    """Replay a scenario's log under two rules, both as plain data. buckets: as in WhatIf."""
+
+    id: str
+    since: int
+    running: dict[str, Any]
+    proposed: dict[str, Any]
+    buckets: dict[str, Snapshot] = {}
+
+
+Request = ReadRequest | ReplayRequest
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """How the batch query ended."""
+
+    outcome: Outcome
+    why: str = ""
+
+
+class Stepped(msgspec.Struct, frozen=True, tag="step"):
+    """How far the batch query has come."""
+
+    step: AskStep
+
+
+OutputRecord = Ended | Stepped
+
+
+# ---- publisher -----------------------------------------------------------------------------------
+# What a batch query brings back, into `job.results`: in parts, each confirmed.
+
+CONFIRM_S = 30.0
+
+# Called with how much is done, of how much, and of what.
+OnStep = Callable[[int, int, str], None]
+
+
+class Publisher:
+    """Sends the parts of one result, in order."""
+
+    def __init__(self, bus: Bus, topics: Topics, ask: str) -> None:
+        self._producer, self._topic, self.ask = bus.producer(), topics.results, ask
+        self._faults: list[BusError] = []
+        self.parts = 0
+
+    def send(self, result: Result) -> None:
+        """Enqueue a part. Raises BusError."""
+        self._producer.send(
+            self._topic, self.ask.encode(), encode_result(result), on_delivery=self._delivered
+        )
+        self.parts += 1
+        self._producer.poll(0)
+
+    def _delivered(self, outcome: Delivered | BusError) -> None:
+        if isinstance(outcome, BusError):
+            self._faults.append(outcome)
+
+    def confirm(self) -> None:
+        """Return once all parts are in the topic. Raises BusError."""
+        left = self._producer.flush(CONFIRM_S)
+        if self._faults or left:
+            raise self._faults[0] if self._faults else BusError(f"{left} parts are not confirmed")
+
+    def close(self) -> None:
+        """Let go of the topic."""
+        self._producer.close()
+
+
+# ---- session -------------------------------------------------------------------------------------
+# The Spark session of a batch query: small, and apart from that of the query.
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from config.settings import Settings
+
+# Tasks of a batch query that run at once.
+SLOTS = 2
+
+# How far behind the query a batch query stands when both want the processor.
+NICE = 10
+
+
+def scratch_of(settings: Settings) -> Path:
+    """Return where a batch query keeps what it needs while it runs; there is one at a time."""
+    return settings.data_dir / "errand"
+
+
+def start_batch_session(settings: Settings) -> SparkSession:
+    """Start Spark for one batch query, in a folder that is emptied first.
+
+    Raises VersionProblem or KernelProblem.
+    """
+    os.nice(NICE)
+    scratch = scratch_of(settings)
+    shutil.rmtree(scratch, ignore_errors=True)
+    own = {
+        "data_dir": scratch,
+        "spark_master": f"local[{SLOTS}]",
+        "spark_memory": settings.errand_memory,
+        "spark_ui_port": 0,
+    }
+    return start_session(settings.model_copy(update=own), SLOTS)

@@ -1,0 +1,225 @@
+"""What Spark has committed of a scenario's state, row by row, by its own state data source."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType
+
+from domain.asset import Asset, all_timers
+from domain.scenario import Scenario
+from streaming.fold.rules import load_rule
+from streaming.queries.protocol import OnStep, Publisher, QueryRefused, ReadRequest
+from streaming.state.buckets import BucketId
+from streaming.state.checkpoint import measure
+from wire.asset import CODEC, load_asset
+from wire.batch_query import (
+    MOST_ROWS,
+    PART_BYTES,
+    ReadState,
+    Stored,
+    StoredAsset,
+    StoredBucket,
+    portions,
+)
+from wire.partitioner import partition_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# How the kernel's meta of a bucket begins: codec version, clock, offset, live assets.
+KERNEL_META = struct.Struct(">xqqq")
+
+
+# Of an entry of an asset, whatever either engine calls them; the Python engine has one more.
+COLUMNS = ("bucket", "name", "data")
+
+
+class _Meta(NamedTuple):
+    clock: int
+    offset: int
+    live: int
+    rule: str
+
+
+def read_state(
+    spark: SparkSession, request: ReadRequest, publisher: Publisher, on_step: OnStep
+) -> str:
+    """Read the newest committed batch, and publish it; what was read, in words.
+
+    Raises QueryRefused or BusError.
+    """
+    committed = measure(Path(request.checkpoint))
+    if committed is None:
+        raise QueryRefused("nothing has been committed yet: the first batch is under way")
+    store = _Store(spark, request, committed.batch)
+    on_step(0, 0, "reading the checkpoint")
+    metas = store.metas()
+    rules = {bucket: load_rule(meta.rule) for bucket, meta in metas.items()}
+    sent = 0
+    rows, cut = _first(store.assets(metas), MOST_ROWS)
+    assets = (_stored(bucket, name, asset, rules[bucket]) for bucket, name, asset in rows)
+    for part, portion in enumerate(portions(assets)):
+        publisher.send(Stored(publisher.ask, part, portion, epoch=request.epoch))
+        sent += len(portion)
+        on_step(sent, len(rows), "assets")
+    publisher.send(
+        Stored(
+            publisher.ask,
+            publisher.parts,
+            last=True,
+            engine=request.engine,
+            epoch=request.epoch,
+            batch=committed.batch,
+            committed_at=committed.at,
+            cut=cut,
+            buckets=[_bucket(bucket, meta) for bucket, meta in sorted(metas.items())],
+        )
+    )
+    publisher.confirm()
+    return f"{sent} assets of batch {committed.batch}" + (", and there are more" if cut else "")
+
+
+def _first(rows: Iterator[Any], most: int) -> tuple[list[Any], bool]:
+    """Return the first `most` rows, and whether there were more."""
+    read = list(rows)
+    return read[:most], len(read) > most
+
+
+class _Store:
+    """The state variables of one committed batch, as either engine names them."""
+
+    def __init__(self, spark: SparkSession, request: ReadRequest, batch: int) -> None:
+        self._spark, self._request, self._batch = spark, request, batch
+
+    def metas(self) -> dict[BucketId, _Meta]:
+        """Return every bucket that is wanted, as the state knows it."""
+        if self._request.engine == "kernel":
+            return self._kernel_metas()
+        rows = self._read("meta").select("key.*", "value.*").collect()
+        metas = {self._id(row[0]): row for row in rows}
+        return {
+            bucket: _Meta(row["clock"], row["offset"], row["live"], row["scenario"])
+            for bucket, row in metas.items()
+            if self._wanted(bucket)
+        }
+
+    def _kernel_metas(self) -> dict[BucketId, _Meta]:
+        rules = {
+            self._id(row[0]): row[1]
+            for row in self._read("rule").select("key.*", "value.*").collect()
+        }
+        metas = {
+            self._id(row[0]): KERNEL_META.unpack_from(row[1])
+            for row in self._read("meta").select("key.*", "value.*").collect()
+        }
+        return {
+            bucket: _Meta(meta[0], meta[1], meta[2], rules[bucket])
+            for bucket, meta in metas.items()
+            if self._wanted(bucket)
+        }
+
+    def assets(self, metas: dict[BucketId, _Meta]) -> Iterator[tuple[BucketId, str, Asset]]:
+        """Yield the wanted assets by name, at most one more than an answer may hold."""
+        wanted = self._request.wanted
+        rows = self._read("assets").select("key.*", "user_map_key.*", "user_map_value.*")
+        rows = rows.toDF(*COLUMNS, *rows.columns[len(COLUMNS) :]).select(*COLUMNS)
+        here = sql.split("bucket", "#")[0].isin([str(each) for each in metas])
+        rows = rows.where(here).where(sql.col("name") > wanted.after)
+        if wanted.asset is not None:
+            rows = rows.where(sql.col("name") == wanted.asset)
+        for row in self._decoded(rows.orderBy("name").limit(MOST_ROWS + 1)).toLocalIterator():
+            yield self._id(row["bucket"]), row["name"], _asset(row["data"])
+
+    def _decoded(self, rows: DataFrame) -> DataFrame:
+        """Return rows with the kernel's assets as JSON: what it wrote, it alone can read."""
+        if self._request.engine == "python":
+            return rows
+        self._spark.udf.registerJavaFunction(
+            "asset_json", "tallyboard.kernel.AssetJson", StringType()
+        )
+        return rows.withColumn("data", sql.expr("asset_json(data)"))
+
+    def _read(self, variable: str) -> DataFrame:
+        reader = self._spark.read.format("statestore").option("stateVarName", variable)
+        reader = reader.option("path", self._request.checkpoint).option("batchId", self._batch)
+        return reader.load()
+
+    def _wanted(self, bucket: BucketId) -> bool:
+        wanted, partition = self._request.wanted, _partition(self._request)
+        return bucket.scenario == wanted.scenario and partition in (None, bucket.partition)
+
+    @staticmethod
+    def _id(key: str) -> BucketId:
+        return BucketId.parse(key)
+
+
+def _partition(request: ReadRequest) -> int | None:
+    """Return the one partition that is wanted, or None for all."""
+    wanted: ReadState = request.wanted
+    if wanted.asset is not None:
+        return partition_of(wanted.asset.encode(), request.partitions)
+    return wanted.partition
+
+
+def _asset(data: bytes | str) -> Asset:
+    """Load an asset of either engine's state. The kernel's comes as a list of the same fields."""
+    if isinstance(data, str):
+        return load_asset(bytes([CODEC]) + msgspec.msgpack.encode(json.loads(data)))
+    return load_asset(bytes(data))
+
+
+def _bucket(bucket: BucketId, meta: _Meta) -> StoredBucket:
+    return StoredBucket(bucket.partition, meta.clock, meta.offset, meta.live, json.loads(meta.rule))
+
+
+def _stored(bucket: BucketId, name: str, asset: Asset, rule: Scenario) -> StoredAsset:
+    stored = StoredAsset(
+        partition=bucket.partition,
+        asset=name,
+        tallied=asset.state,
+        state=asset.shown,
+        previous=asset.previous,
+        since=asset.since,
+        unconfirmed=asset.unconfirmed is not None,
+        offset=asset.offset,
+        step=asset.step,
+        changed=asset.changed,
+        emitted_at=asset.emitted_at,
+        votes=sorted(asset.votes.values(), key=lambda vote: vote.agent),
+        pending=asset.pending(rule),
+        override=asset.override,
+        dues=_timers(asset, rule),
+        answers=len(asset.answers),
+        forget_at=asset.forget_at,
+        unconfirmed_reason=asset.unconfirmed,
+        disputed=asset.disputed,
+        waits=sorted(asset.waits.items()),
+        purged_at=asset.purged_at,
+        doubts=[asset.doubts[agent] for agent in sorted(asset.doubts)],
+    )
+    return stored if len(msgspec.json.encode(stored)) <= PART_BYTES else _slim(stored)
+
+
+def _timers(asset: Asset, rule: Scenario) -> list[tuple[int, str, str]]:
+    """Return time and type of each timer, and whose vote it is of."""
+    own = Counter(all_timers(replace(asset, votes={}), rule))
+    timers = [(timer, "") for timer in own.elements()]
+    for agent, vote in asset.votes.items():
+        with_vote = Counter(all_timers(replace(asset, votes={agent: vote}), rule))
+        timers += [(timer, agent) for timer in (with_vote - own).elements()]
+    return [(timer.time, timer.type, agent) for timer, agent in sorted(timers)]
+
+
+def _slim(stored: StoredAsset) -> StoredAsset:
+    """Return the asset without its votes' details, which alone can be too much for a record."""
+    votes = [replace(vote, detail=None) for vote in stored.votes]
+    return msgspec.structs.replace(stored, votes=votes)

@@ -1,0 +1,1 @@
+"""Requests to the job, and what each has it do."""

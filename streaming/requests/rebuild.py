@@ -1,0 +1,326 @@
+"""Reset and rebuild: a query begins again in a new epoch, from where it is asked to."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from bus.base import Bus, TopicPartition
+from domain.fold import Bucket
+from domain.scenario import Scenario
+from streaming.fold.assignment import AssignmentRefused
+from streaming.fold.epochs import (
+    EARLIEST,
+    START,
+    EpochStart,
+    UnreadableStart,
+    begin,
+    heartbeats,
+    highest_of,
+    shown_by_log,
+    start_of,
+)
+from streaming.fold.rules import dump_rule, rule_before
+from streaming.requests.queue import RequestQueue
+from streaming.state.buckets import Bounds, BucketId, Engine, in_log, known, merged
+from streaming.state.checkpoint import (
+    Epoch,
+    current_epoch,
+    drop_old,
+    next_epoch,
+    positions,
+    raise_floor,
+)
+from streaming.state.restore import check_place, read_snapshot, write_initial_state
+from wire.job import AHEAD_MS, AskStep, Control
+from wire.snapshot import DamagedSnapshot, Emitted, FileName, load_snapshot
+from wire.source import MAX_TIME
+from wire.topics import Topics
+
+log = logging.getLogger("streaming.requests.rebuild")
+
+PREPARED = "prepared"
+
+
+class StartPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a bucket is to begin. offset: of the first record that is read, or EARLIEST.
+
+    snapshot: the file of its state there, below the snapshots' folder; digest: its SHA-256.
+    """
+
+    offset: Annotated[int, msgspec.Meta(ge=EARLIEST, le=2**63 - 1)] = EARLIEST
+    snapshot: FileName = ""
+    digest: str = ""
+
+
+class RebuildParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked for: by bucket (`attack/0`); one that is not named begins at the beginning.
+
+    bounds: by bucket, the last append time that counts in its log as it is, ms.
+    """
+
+    buckets: dict[str, StartPosition] = {}
+    bounds: dict[str, Annotated[int, msgspec.Meta(ge=1, le=MAX_TIME)]] = {}
+
+
+class Prepared(msgspec.Struct):
+    """States that are written for the epoch of this number, all by bucket: the files, the rule in
+    force there, and the last offset applied."""
+
+    ask: str
+    number: int
+    files: dict[str, str] = {}
+    rules: dict[str, str] = {}
+    offsets: dict[str, int] = {}
+
+
+# By bucket: first and next offset of its log.
+Edges = dict[str, tuple[int, int]]
+
+
+class StateRebuild:
+    """The resets of one query: judged, carried out, followed until it has caught up."""
+
+    def __init__(
+        self,
+        queue: RequestQueue,
+        bus: Bus,
+        topics: Topics,
+        home: Path,
+        snapshots: Path,
+        engine: Engine,
+        clock: Callable[[], int],
+    ) -> None:
+        """home: the query's folder; snapshots: the folder of the daily ones; clock: Unix ms."""
+        self._queue, self._bus, self._topics = queue, bus, topics
+        self._home, self._snapshots = home, snapshots
+        self._engine, self._clock = engine, clock
+        self._told = -1
+
+    def judge(self, ask: Control, scenarios: Mapping[str, Scenario]) -> None:
+        """Raise Refused where it cannot be done, BusError and LogProblem where that cannot be said.
+
+        The epoch to come is above all that the log shows.
+        """
+        if (stopped := self._queue.stopped) is not None:
+            raise AssignmentRefused(f"the query was stopped by {stopped.user}: start it first")
+        self._check(ask, scenarios)
+        raise_floor(self._home, highest_of(shown_by_log(self._bus, self._topics, scenarios.keys())))
+
+    def prepare(self, ask: Control) -> Prepared:
+        """Write the states that it begins with: the query may run meanwhile, as it takes a while.
+
+        Raises Refused and OSError.
+        """
+        folder = self._home / PREPARED
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        ready = Prepared(ask.id, next_epoch(self._home).number)
+        wanted = _wanted(ask)
+        for name, place in wanted.buckets.items():
+            if place.snapshot:
+                bucket, last = self._load(name, place, ready.number)
+                if bucket.clock > wanted.bounds.get(name, bucket.clock):
+                    raise AssignmentRefused(
+                        f"{name}: snapshot: its clock is already past the bound"
+                    )
+                file = folder / f"{place.snapshot}.seed"
+                write_initial_state(file, bucket, last, self._engine, ready.number)
+                ready.files[name], ready.offsets[name] = file.name, bucket.offset
+                ready.rules[name] = dump_rule(bucket.scenario)
+        (folder / START).write_bytes(msgspec.json.encode(ready))
+        return ready
+
+    def _prepared(self, ask: Control) -> Prepared:
+        """Return what was prepared for this ask and the epoch to come; else it is prepared now."""
+        folder = self._home / PREPARED
+        try:
+            data = (folder / START).read_bytes()
+            ready = msgspec.json.decode(data, type=Prepared)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return self.prepare(ask)
+        fits = (ready.ask, ready.number) == (ask.id, next_epoch(self._home).number)
+        there = all((folder / name).is_file() for name in ready.files.values())
+        return ready if fits and there else self.prepare(ask)
+
+    def carry_out(self, scenarios: Mapping[str, Scenario]) -> None:
+        """Begin the epoch that was asked for, unless that was done. Raises BusError, OSError.
+
+        An earlier driver may have been killed meanwhile: then it is done now.
+        """
+        ask = self._queue.rebuild
+        if ask is None or _known(current_epoch(self._home)).ask == ask.id:
+            return
+        try:
+            edges, ready = self._check(ask, scenarios), self._prepared(ask)
+            epoch = begin(self._home, lambda _number, into: self._start(ask, edges, ready, into))
+        except AssignmentRefused as refused:
+            self._queue.answer(ask, "refused", str(refused))
+            return
+        shutil.rmtree(self._home / PREPARED, ignore_errors=True)
+        log.info("%s by %s: epoch %d begins", ask.action, ask.user or "somebody", epoch.number)
+
+    def under_way(self, epoch: Epoch) -> bool:
+        """Return whether the query still reads what it was asked to read again."""
+        ask = self._queue.rebuild
+        return ask is not None and _known(epoch).ask == ask.id
+
+    def look(self, epoch: Epoch) -> None:
+        """Tell how far it has come; at its end, answer, and delete what is older than the last."""
+        ask, start = self._queue.rebuild, _known(epoch)
+        if ask is None or start.ask != ask.id:
+            return
+        done, total = _progress(start, self._reached(epoch))
+        if done < total:
+            if done != self._told:
+                self._queue.step(ask, AskStep(done, total, "records"))
+            self._told = done
+            return
+        took = (self._clock() - start.at) / 1000
+        drop_old(self._home)
+        self._queue.step(ask, AskStep(done, total, "records"))
+        self._queue.answer(ask, "done", f"epoch {epoch.number}: {total:,} records in {took:.0f} s")
+
+    def _reached(self, epoch: Epoch) -> dict[str, int]:
+        """Return the next offset of each bucket, as far as the checkpoint has one."""
+        return {self._name(place): offset for place, offset in positions(epoch.path).items()}
+
+    def _name(self, place: TopicPartition) -> str:
+        return str(BucketId(self._topics.scenario_of(place[0]) or "", place[1]))
+
+    # ---- whether it can be done -----------------------------------------------------------------
+
+    def _check(self, ask: Control, scenarios: Mapping[str, Scenario]) -> Edges:
+        """Check an ask against the logs. Returns the edges of each bucket's log.
+
+        Raises Refused and BusError.
+        """
+        wanted = _wanted(ask)
+        topics = [self._topics.reports(name) for name in scenarios]
+        edges = {self._name(at): edge for at, edge in self._bus.offsets(topics).items()}
+        for what in ("buckets", "bounds"):
+            if strange := sorted(getattr(wanted, what).keys() - edges.keys()):
+                raise AssignmentRefused(
+                    f"{what}: expected those of this query, got {strange[0][:80]}"
+                )
+        if any(time > self._clock() + AHEAD_MS for time in wanted.bounds.values()):
+            raise AssignmentRefused(
+                "bounds: expected times that are past: what comes now must count"
+            )
+        for name, (first, end) in edges.items():
+            place = wanted.buckets.get(name, StartPosition())
+            if place.offset != EARLIEST and not first <= place.offset <= end:
+                raise AssignmentRefused(
+                    f"{name}: offset: expected {first} to {end}, as the log is, got {place.offset}"
+                )
+            if place.snapshot:
+                self._check_file(name, place)
+            elif ask.action == "rebuild" and (place.offset > 0 or first > 0):
+                raise AssignmentRefused(
+                    f"{name}: snapshot: expected one, as the log does not begin there"
+                )
+        return edges
+
+    def _check_file(self, name: str, place: StartPosition) -> None:
+        if not (self._snapshots / place.snapshot).is_file():
+            raise AssignmentRefused(f"{name}: snapshot: there is no {place.snapshot} at the job's")
+
+    # ---- how the epoch begins -------------------------------------------------------------------
+
+    def _start(self, ask: Control, edges: Edges, ready: Prepared, into: Path) -> EpochStart:
+        """Return how the epoch begins; the states that were prepared move there."""
+        wanted, start = _wanted(ask).buckets, EpochStart(ask.id, self._clock())
+        start.bounds = self._bounds(ask, edges)
+        shown = self._seen()
+        for name, (first, end) in edges.items():
+            place = wanted.get(name, StartPosition())
+            start.offsets[name] = place.offset
+            start.firsts[name] = first if place.offset == EARLIEST else place.offset
+            start.ends[name] = end
+            start.quiet[name] = shown.get(name, -1)
+            if name in ready.files:
+                file = ready.files[name]
+                (self._home / PREPARED / file).replace(into / file)
+                start.seeds[name], start.rules[name] = file, ready.rules[name]
+                start.quiet[name] = max(start.quiet[name], ready.offsets[name])
+            elif place.offset > 0 and (rule := self._rule(name, place.offset)) is not None:
+                start.rules[name] = rule
+        return start
+
+    def _bounds(self, ask: Control, edges: Edges) -> Bounds:
+        """Return the bounds asked for, up to the logs' present ends, and the earlier ones."""
+        more = {name: [(time, edges[name][1])] for name, time in _wanted(ask).bounds.items()}
+        return in_log(merged(known(self._home.parent), more), edges)
+
+    def _seen(self) -> dict[str, int]:
+        """Return the last offset of each bucket whose outcome readers have seen."""
+        epoch = current_epoch(self._home)
+        try:
+            reached = {name: offset - 1 for name, offset in self._reached(epoch).items()}
+        except (OSError, ValueError, LookupError) as error:  # a checkpoint that is damaged
+            log.warning("%s: what it has reached cannot be read: %s", epoch.path, error)
+            reached = {}
+        sources = (reached, _known(epoch).quiet, self._beaten(epoch.number))
+        names = {name for source in sources for name in source}
+        return {name: max(source.get(name, -1) for source in sources) for name in names}
+
+    def _beaten(self, epoch: int) -> dict[str, int]:
+        """Return the offsets of an epoch's newest heartbeats, which are past the last batch."""
+        reached: dict[str, int] = {}
+        for beat in heartbeats(self._bus, self._topics):
+            if (beat.engine, beat.epoch) == (self._engine, epoch):
+                reached[beat.bucket] = max(beat.offset, reached.get(beat.bucket, -1))
+        return reached
+
+    def _rule(self, name: str, offset: int) -> str | None:
+        bucket = BucketId.parse(name)
+        place = (self._topics.reports(bucket.scenario), bucket.partition)
+        return rule_before(self._home / "rules.json", place, offset)
+
+    def _load(
+        self, name: str, place: StartPosition, number: int
+    ) -> tuple[Bucket, Mapping[str, Emitted]]:
+        try:
+            data = read_snapshot(self._snapshots / place.snapshot, place.digest)
+            bucket, last = load_snapshot(data, number)
+            check_place(bucket, name, place.offset)
+            return bucket, last
+        except DamagedSnapshot as error:
+            raise AssignmentRefused(f"{name}: {error}") from None
+
+
+def _known(epoch: Epoch) -> EpochStart:
+    """Return how an epoch begins, as far as that can be read."""
+    try:
+        return start_of(epoch)
+    except UnreadableStart:
+        return EpochStart()
+
+
+def _wanted(ask: Control) -> RebuildParameters:
+    """Return what an ask's parameters say. Raises Refused."""
+    try:
+        return msgspec.convert(ask.parameters, RebuildParameters)
+    except msgspec.ValidationError as error:
+        raise AssignmentRefused(f"parameters: {error}") from None
+
+
+def _progress(start: EpochStart, reached: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many records were read again, and how many there are to read.
+
+    Of a bucket that is no longer read nothing is: its scenario was taken away meanwhile.
+    """
+    read = start.ends.keys() & reached.keys() if reached else start.ends.keys()
+    spans = {name: (start.firsts.get(name, 0), start.ends[name]) for name in read}
+    total = sum(max(0, end - first) for first, end in spans.values())
+    done = sum(_within(reached.get(name, 0), *span) for name, span in spans.items())
+    return done, total
+
+
+def _within(reached: int, first: int, end: int) -> int:
+    return max(0, min(reached, end) - first)

@@ -1,0 +1,1 @@
+"""Spark itself: its session, its JVM, and when they are started again."""

@@ -1,0 +1,1 @@
+"""What a bucket keeps: checkpoints, the state store, restores, quarantine."""

@@ -1,0 +1,190 @@
+"""Where a query keeps its checkpoint: one folder per epoch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from bus.base import TopicPartition
+from wire.job import Checkpoint
+
+# The file, in a query's folder, of the highest epoch that its log has shown.
+FLOOR = "floor"
+
+
+class Epoch(NamedTuple):
+    """A checkpoint of a query. Its number is part of every version that rests on it."""
+
+    number: int
+    path: Path
+
+
+class LogProblem(Exception):
+    """The log does not hold what a checkpoint goes on from; the message says where."""
+
+
+def current_epoch(home: Path) -> Epoch:
+    """Return the newest epoch below `home`, a query's folder, or else one above all others."""
+    number = max(_epochs(home), default=0) or _highest(home.parent) + 1
+    return Epoch(number, home / f"epoch-{number}")
+
+
+def begin_epochs(homes: Iterable[Path]) -> None:
+    """Begin a first epoch, one number for all, for those of a job's queries that have none yet.
+
+    Otherwise each would take the number above what the others have begun until then.
+    """
+    new = [home for home in homes if not _epochs(home)]
+    for number, home in [(_highest(home.parent) + 1, home) for home in new]:
+        (home / f"epoch-{number}").mkdir(parents=True)
+
+
+def raise_epoch(home: Path) -> Epoch:
+    """Begin a new epoch, above those of all queries next to `home`.
+
+    The query's next start reads its topics from their beginning.
+    """
+    epoch = next_epoch(home)
+    epoch.path.mkdir(parents=True)
+    return epoch
+
+
+def next_epoch(home: Path) -> Epoch:
+    """Return the epoch to come, above those of all queries next to `home`.
+
+    Nothing of it is there yet.
+    """
+    number = _highest(home.parent) + 1
+    epoch = Epoch(number, home / f"epoch-{number}")
+    shutil.rmtree(start_folder(epoch), ignore_errors=True)  # of one that did not come about
+    return epoch
+
+
+def start_folder(epoch: Epoch) -> Path:
+    """Return where it is kept how an epoch begins: see streaming/fold/epochs.py."""
+    return epoch.path.with_name(f"start-{epoch.number}")
+
+
+def drop_old(home: Path) -> None:
+    """Delete all epochs of a query but the current one and the one before it."""
+    for number in sorted(_epochs(home))[:-2]:
+        old = Epoch(number, home / f"epoch-{number}")
+        shutil.rmtree(start_folder(old), ignore_errors=True)
+        shutil.rmtree(old.path, ignore_errors=True)
+
+
+def read_floor(home: Path) -> int | None:
+    """Return the epoch above which each new one of a query begins, as far as its folder says."""
+    try:
+        return int((home / FLOOR).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def raise_floor(home: Path, number: int) -> None:
+    """Have each new epoch of a query begin above this number. Raises OSError."""
+    floor = read_floor(home)
+    if floor is None or number > floor:
+        home.mkdir(parents=True, exist_ok=True)
+        draft = home / f"{FLOOR}.new"
+        draft.write_text(str(number))
+        draft.replace(home / FLOOR)
+
+
+def _highest(homes: Path) -> int:
+    return max((number for home in homes.glob("*/") for number in _known(home)), default=0)
+
+
+def _known(home: Path) -> list[int]:
+    return [*_epochs(home), read_floor(home) or 0]
+
+
+def _epochs(home: Path) -> list[int]:
+    names = [path.name.removeprefix("epoch-") for path in home.glob("epoch-*")]
+    return [int(name) for name in names if name.isdigit()]
+
+
+def drop_uncommitted(checkpoint: Path) -> None:
+    """Empty a checkpoint without a committed batch: Spark refuses what its first one left.
+
+    The folder stays: it is what says which epoch this is.
+    """
+    if checkpoint.exists() and not _batches(checkpoint / "commits"):
+        for path in checkpoint.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def positions(checkpoint: Path) -> dict[TopicPartition, int]:
+    """Return the next offset that a query reads from each partition.
+
+    Empty before its first batch.
+    """
+    commits = _batches(checkpoint / "commits")
+    if not commits:
+        return {}
+    lines = (checkpoint / "offsets" / str(max(commits))).read_text().splitlines()
+    # A version, the query's settings, then one line per source.
+    return {
+        (topic, int(partition)): offset
+        for line in lines[2:]
+        if line.startswith("{")
+        for topic, offsets in json.loads(line).items()
+        for partition, offset in offsets.items()
+    }
+
+
+def measure(checkpoint: Path) -> Checkpoint | None:
+    """Return the last committed batch, its time (Unix ms) and the size (bytes) of the checkpoint.
+
+    None before the first batch.
+    """
+    commits = _batches(checkpoint / "commits")
+    if not commits:
+        return None
+    try:
+        at = (checkpoint / "commits" / str(max(commits))).stat().st_mtime_ns // 1_000_000
+    except OSError:  # Spark tidies up meanwhile
+        return None
+    return Checkpoint(max(commits), at, _size(checkpoint))
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes of the files below a folder, as far as they are still there."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += (Path(place) / name).stat().st_size
+    return total
+
+
+def _batches(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+
+
+def gaps(
+    reached: Mapping[TopicPartition, int],
+    edges: Mapping[TopicPartition, tuple[int, int]],
+    read: set[TopicPartition],
+) -> list[str]:
+    """Return what a query that has `reached` these offsets will pass over, in words.
+
+    edges: first and next offset of each partition; read: the partitions that are still read.
+    Raises LogProblem where a log ends before the place that was reached.
+    """
+    notes = []
+    for place, offset in sorted(reached.items()):
+        name = f"{place[0]}/{place[1]}"
+        begin, end = edges.get(place, (0, 0))
+        if place not in read:
+            notes.append(f"{name}: no longer read")
+        elif end < offset:
+            raise LogProblem(f"{name}: the log ends at {end}, the checkpoint at {offset}")
+        elif begin > offset:
+            notes.append(f"{name}: offsets {offset} to {begin - 1} are lost")
+    return notes
