@@ -26,6 +26,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.serve.api import alertmanager, operations, reporting
 from dashboard.serve.api.api import api
 from dashboard.watch.annotations import acknowledgements
+from dashboard.watch.commands import api as commands
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "rest.md").read_text(encoding="utf-8")
@@ -126,7 +127,7 @@ def test_the_limits_are_told():
         assert f"{limit.count} {limit.what}" in text
         assert limit.window == 60
     assert f"{reporting.MAX_REPORTS} reports" in text
-    assert f"{operations.MAX_WAIT_S} seconds" in text
+    assert f"{commands.MAX_WAIT_S} seconds" in text
     assert f"at most {operations.MAX_PAGE}" in text
     assert f"{reporting.MAX_BODY // 2**20} MiB" in text
 

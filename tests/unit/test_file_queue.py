@@ -127,7 +127,7 @@ def test_all_that_bind_at_once_are_bound(folder: Path):
 
 
 def test_a_message_that_cannot_be_written_is_an_error_that_waking_survives(folder: Path):
-    """dashboard.core.common.resumable expects these; its file would have a name of more than 255."""
+    """`resumable` expects these; its file would have a name of more than 255."""
     from dashboard.watch.bulk.tasks import carry_on
 
     with connect(folder) as connection, pytest.raises((KombuError, OSError)):

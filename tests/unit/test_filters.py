@@ -275,7 +275,7 @@ def test_the_database_finds_what_the_filter_matches(seed: int) -> None:
 @pytest.fixture
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
     """A walk that ends soon, and few that are many."""
-    for name, value in (("LOOKED", 6), ("TOLD", 4), ("PORTION", 2), ("COUNTED", 3)):
+    for name, value in (("LOOKED", 6), ("LEAST_COUNTED", 4), ("PORTION", 2), ("COUNTED", 3)):
         monkeypatch.setattr(search, name, value)
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given
@@ -16,7 +13,7 @@ from hypothesis import strategies as st
 from sinks import PlayedJob
 
 from bus.memory import MemoryBus
-from dashboard.core.states.models import AssetState, NameRun
+from dashboard.core.states.models import NameRun
 from dashboard.core.states.name_search import add_runs, in_no_name, runs_of
 from dashboard.core.states.queries import find
 from dashboard.serve.materialiser.worker import Materialiser
@@ -74,15 +71,3 @@ def test_the_materialiser_notes_new_names_and_the_board_is_not_scanned_for_other
     with CaptureQueriesContext(connection) as made:
         assert find("attack", q="zq").total == 0
     assert not any("states_assetstate" in query["sql"] for query in made.captured_queries)
-
-
-@pytest.mark.django_db
-def test_a_database_of_before_takes_the_names_that_it_has():
-    AssetState.objects.create(
-        scenario="attack", asset="Old-Name", partition=0, state="clear", severity=2, rank=5,
-        since=1, version="1", changed_at=1, cause_type="report", record="{}",
-    )  # fmt: skip
-    take: Callable[..., None] = import_module("dashboard.states.migrations.0004_namerun").take_names
-    take(apps, None)
-    assert in_no_name("zq")
-    assert not in_no_name("d-")

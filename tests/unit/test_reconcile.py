@@ -285,7 +285,7 @@ def test_names_that_the_index_of_names_lacks_are_counted(world, name):
         hidden.save()
     assert miscounted() == []
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("DROP TRIGGER board_nameparts_gone")
+        cursor.execute("DROP TRIGGER states_nameparts_gone")
         hidden.delete()
     assert miscounted() == [Miscounted("names", names, names + 1)]
 

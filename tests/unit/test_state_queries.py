@@ -207,11 +207,11 @@ def test_the_index_outlives_every_migration():
     """A migration that makes the table anew would drop SQLite's triggers."""
     assert connection.vendor == "sqlite"
     with connection.cursor() as cursor:
-        cursor.execute("SELECT name FROM sqlite_master WHERE name LIKE 'board\\_nameparts\\_%' "
+        cursor.execute("SELECT name FROM sqlite_master WHERE name LIKE 'states\\_nameparts\\_%' "
                        "ESCAPE '\\' AND type = 'trigger' ORDER BY name")  # fmt: skip
         assert [name for (name,) in cursor.fetchall()] == [
-            "board_nameparts_added",
-            "board_nameparts_gone",
+            "states_nameparts_added",
+            "states_nameparts_gone",
         ]
 
 

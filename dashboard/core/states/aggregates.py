@@ -14,8 +14,8 @@ from django.db.models import Count
 from dashboard.core.states.models import AssetState, DoubtCount, StateCount
 from dashboard.core.states.queries import DOUBTED, consistent
 
-_INDEX_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'board_nameparts_data'"
-_INDEX_TOTALS = "SELECT block FROM board_nameparts_data WHERE id = 1"
+_INDEX_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'states_nameparts_data'"
+_INDEX_TOTALS = "SELECT block FROM states_nameparts_data WHERE id = 1"
 
 
 @dataclass(frozen=True, slots=True)
