@@ -1,4 +1,4 @@
-"""A simulated fleet of tills, whose invoices go to `pos` by store: `python -m agents.demo.tills`."""
+"""A simulated fleet of tills, whose invoices go to `pos`: `python -m agents.demo.tills`."""
 
 from __future__ import annotations
 

@@ -4,14 +4,14 @@ from django.urls import include, path
 
 from dashboard.retail import invoices, orders
 
-orders = [path("orders/where/", orders.where, name="where")]
+orders_urls = [path("orders/where/", orders.where, name="where")]
 
-invoices = [
+invoices_urls = [
     path("invoices/", invoices.invoices, name="invoices"),
     path("invoices/hourly/", invoices.hourly, name="hourly"),
 ]
 
 urlpatterns = [
-    path("", include((orders, "orders"))),
-    path("", include((invoices, "invoices"))),
+    path("", include((orders_urls, "orders"))),
+    path("", include((invoices_urls, "invoices"))),
 ]

@@ -156,8 +156,11 @@ def test_what_is_asked_for_out_of_turn_is_asked_for_within_ten_seconds_anyway():
                 assert name not in ("delay", "send_task"), (
                     f"{path}: use dashboard.core.common.resumable.start_task"
                 )
-                assert name != "apply_async" or path.name == "resumable.py", f"{path}: use wake"
-                if name == "wake" and call.args:
-                    woken.add(f"dashboard.{path.parent.name}.tasks.{ast.unparse(call.args[0])}")
+                assert name != "apply_async" or path.name == "resumable.py", (
+                    f"{path}: use start_task"
+                )
+                if name == "start_task" and call.args:
+                    package = ".".join(path.relative_to(ROOT).parent.parts)
+                    woken.add(f"{package}.tasks.{ast.unparse(call.args[0])}")
     assert woken
     assert woken <= scheduled

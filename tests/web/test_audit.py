@@ -370,12 +370,12 @@ def test_every_action_that_the_code_names_is_listed():
     assert ("login_signals.py", "login.ok") in set(named_actions())
 
 
-NAMED = ("note", "audit")
-"""What `trail.note` is called where it is imported."""
+NAMED = ("record", "audit")
+"""What `audit.log.record` is called where it is imported."""
 
 
 def named_actions() -> Iterator[tuple[str, str]]:
-    """The actions that stand in calls of `note`, each with its file; `*` for what varies."""
+    """The actions that stand in calls of `record`, each with its file; `*` for what varies."""
     for path in sorted((ROOT / "dashboard").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text(), str(path))):
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") in NAMED:

@@ -33,7 +33,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn waits for answers that the test has not let come, and nobody wakes a worker."""
     monkeypatch.setattr(execution, "PATIENCE_S", 0.0)
     monkeypatch.setattr(execution, "QUIET_S", 0.0)
-    monkeypatch.setattr(views, "wake", lambda task: None)
+    monkeypatch.setattr(views, "start_task", lambda task: None)
 
 
 def board(world: World, *assets: str, scenario: str = "attack") -> None:

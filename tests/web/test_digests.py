@@ -11,8 +11,6 @@ from urllib.parse import quote
 import pytest
 from django.contrib.auth.models import User
 from django.core.signing import Signer
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 from receivers import MailServer, mail_server
 from web_fixtures import error_of
@@ -272,16 +270,6 @@ def test_a_subscription_keeps_its_link_when_its_plan_changes(reader: User):
     before = token_of(Subscription.objects.get())
     subscribe(reader, "attack", {"every": WEEK, "weekday": 2, "hour": 9}, DUE)
     assert token_of(Subscription.objects.get()) == before
-
-
-@pytest.mark.django_db(transaction=True)
-def test_subscriptions_of_an_older_database_get_a_token_each(reader: User):
-    subscribe(reader, "connectivity", DAILY, MONDAY)
-    for name in ("0001_initial", "0002_subscription_token"):
-        MigrationExecutor(connection).migrate([("digests", name)])
-    tokens = set(Subscription.objects.values_list("token", flat=True))
-    assert len(tokens) == 2
-    assert min(map(len, tokens)) >= 22
 
 
 # ---- the page ---------------------------------------------------------------------------------

@@ -305,7 +305,7 @@ def test_where_nothing_is_open_it_says_so(
     assert "Nothing is open" in page
     assert 'data-key="trouble-' not in page
     silent = lasting_problem("job", "The job is silent", None, "States are as of then.")
-    monkeypatch.setattr(views, "troubles", lambda _now: [silent])
+    monkeypatch.setattr(views, "problems", lambda _now: [silent])
     page = page_of(client)  # nor is one that nobody tallies
     assert "As far as is known nothing is open" in page
     assert "The job is silent" in page

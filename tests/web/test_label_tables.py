@@ -31,8 +31,8 @@ DAY_MS = 86_400_000
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the worker was told to do; it does so when a test lets it. No turn takes a rest."""
     told: list[Any] = []
-    monkeypatch.setattr(label_views, "wake", told.append)
-    monkeypatch.setattr(tasks, "wake", told.append)
+    monkeypatch.setattr(label_views, "start_task", told.append)
+    monkeypatch.setattr(tasks, "start_task", told.append)
     monkeypatch.setattr(label_files, "REST_S", 0.0)
     cache.clear()
     return told

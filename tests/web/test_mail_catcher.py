@@ -13,7 +13,7 @@ from web_fixtures import logged_in_as
 
 from config.mailbox import Mailbox
 from config.settings import Settings
-from dashboard.operate.console import mails
+from dashboard.notify.notifications import mails
 
 pytestmark = pytest.mark.django_db
 

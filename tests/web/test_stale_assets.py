@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.test import Client
 from world import World
@@ -127,19 +125,6 @@ def test_where_nothing_is_stale_it_says_so(world: World, client: Client) -> None
     body = client.get("/stale/").content.decode()
     assert "No site of this board is found" in body
     assert client.get("/stale/?n=0").status_code == 422
-
-
-def test_a_database_of_before_takes_the_quarters_of_its_times(world: World) -> None:
-    world.report("heard", "clear")
-    world.command("set", "unheard", state="clear")
-    world.write()
-    known = AssetState.objects.order_by("asset").values_list("asset", "reported_in", "voteless_in")
-    before = list(known)
-    AssetState.objects.update(reported_in=None, voteless_in=None)
-    import_module("dashboard.states.migrations.0005_quarters").take_quarters(apps, None)
-    assert list(known) == before
-    (_, heard, none), (_, never, unheard) = before
-    assert (heard == unheard, none, never) == (True, None, None)
 
 
 def test_it_is_read_by_an_index(world: World) -> None:

@@ -129,7 +129,7 @@ def test_overrides_are_of_the_scenarios_that_are_asked_for():
 
 
 def test_more_overrides_than_are_listed_are_counted(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(raw_history, "MOST_DEEDS", 2)
+    monkeypatch.setattr(raw_history, "MOST_ACTIONS", 2)
     for hour in range(3):
         pinned(asset=f"site-{hour}", created_at=MONDAY + hour * HOUR_MS)
     assert assets_pinned() == ["site-2", "site-1"]
@@ -175,7 +175,7 @@ def test_runs_are_of_the_scenarios_that_are_asked_for(monkeypatch: pytest.Monkey
     mine, theirs = ran(), ran(scenario=other, kind="purge", state="")
     assert [run.id for run in raw_history.runs(["attack"], WEEK)] == [str(mine.pk)]
     assert [run.id for run in raw_history.runs([other], WEEK)] == [str(theirs.pk)]
-    monkeypatch.setattr(raw_history, "MOST_DEEDS", 1)
+    monkeypatch.setattr(raw_history, "MOST_ACTIONS", 1)
     assert len(raw_history.runs(["attack", other], WEEK)) == 1
     assert raw_history.runs_total(["attack", other], WEEK) == 2
 

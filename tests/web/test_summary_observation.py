@@ -4,21 +4,18 @@ job."""
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
-from django.db import connection
 from django.test import Client
 
 from dashboard.core.common import times
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, utc_datetime
-from dashboard.core.job.models import FIGURES, BucketStatus, JobSample
+from dashboard.core.job.models import FIGURES, BucketStatus
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.digests import content_of
 from dashboard.notify.summaries.figures import Question
@@ -287,26 +284,6 @@ def test_heartbeats_that_the_materialiser_reads_late_are_no_gap():
     sum_up()
     found = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
     assert found.whole.now.times == (12 * HOUR_MS, 0, 0, 0)
-
-
-def test_an_upgrade_takes_its_gaps_from_the_samples_that_are_kept():
-    """By the ten seconds, the minute and the hour, as they are put together with age."""
-    day = NOW - 2 * DAY_MS
-    slots = [day, day + HOUR_MS, day + 4 * HOUR_MS]
-    slots += [NOW - 3 * HOUR_MS + n * MINUTE_MS for n in (0, 1, 2, 9)]
-    slots += [NOW - 20 * MINUTE_MS, NOW - 10 * MINUTE_MS, NOW]
-    JobSample.objects.bulk_create(JobSample(scenario="attack", slot=slot) for slot in slots)
-    migration = importlib.import_module("dashboard.summaries.migrations.0005_gap")
-    migration.fill(apps, SimpleNamespace(connection=connection))
-    seconds = 10_000
-    assert list(Gap.objects.order_by("begin").values_list("begin", "end")) == [
-        (day + 2 * HOUR_MS, day + 4 * HOUR_MS),
-        (day + 5 * HOUR_MS, NOW - 3 * HOUR_MS),
-        (NOW - 3 * HOUR_MS + 3 * MINUTE_MS, NOW - 3 * HOUR_MS + 9 * MINUTE_MS),
-        (NOW - 3 * HOUR_MS + 10 * MINUTE_MS, NOW - 20 * MINUTE_MS),
-        (NOW - 20 * MINUTE_MS + seconds, NOW - 10 * MINUTE_MS),
-        (NOW - 10 * MINUTE_MS + seconds, NOW),
-    ]
 
 
 @pytest.mark.parametrize("path", ["/summary/history/", "/summary/alarms/"])

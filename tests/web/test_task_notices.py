@@ -186,7 +186,7 @@ def test_a_run_on_which_another_worker_decided_is_left(
         TaskNotice.objects.update(outcome=SENT)
         return told(*args)
 
-    monkeypatch.setattr(task_notices, "store_told", meanwhile)
+    monkeypatch.setattr(task_notices, "store_message", meanwhile)
     with pytest.raises(Conflict), transaction.atomic():
         decide()
     assert (Message.objects.count(), outcomes()) == (0, [""])

@@ -324,7 +324,10 @@ class Situation:
             HandoverSection("mute-asks-title", "Mutes given", len(deeds.mutes)),
             HandoverSection("rules-title", "Rule changes", len(deeds.rules)),
             HandoverSection("replays-title", "Replays", len(deeds.replays)),
-            *(HandoverSection(f"moves-{s.name}", f"{s.title}: changed", m.total) for s, m in self.moves),
+            *(
+                HandoverSection(f"moves-{s.name}", f"{s.title}: changed", m.total)
+                for s, m in self.moves
+            ),
             HandoverSection("commands-title", "Commands", self.commands_total),
             HandoverSection("notes-title", "Notes", len(self.notes)),
         ]  # fmt: skip

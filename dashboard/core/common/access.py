@@ -1,4 +1,4 @@
-"""Who may do what: roles, the pages that each may open, and how much one user may send in a while."""
+"""Who may do what: roles, the pages that each may open, and rate limits of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows of several tables have in common: abstract models, and the rows that go on at a time."""
+"""What rows of several tables have in common, and which of them go on at a time."""
 
 from __future__ import annotations
 

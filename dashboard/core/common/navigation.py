@@ -44,34 +44,28 @@ class MenuEntry(NamedTuple):
     offered: Callable[[], bool] = _always
 
 
-# By group, in the menu's order.
+# By room, in the menu's order: a page is in the room of its name.
 GROUPS: dict[str, tuple[MenuEntry, ...]] = {
-    "Manage": (
-        MenuEntry("summaries:summary", "Summary", "how a week, a month or a year went"),
-        MenuEntry("summaries:settings", "Targets", "what summaries are measured by", ADMINS),
-    ),
-    "Watch": (
+    "Board": (
         MenuEntry("board:events", "Events", "every change of a state"),
-        MenuEntry("incidents:incidents", "Incidents", "each time that an asset was in trouble"),
         MenuEntry("board:as-of", "As of", "a past moment, and how it differs from now"),
         MenuEntry("board:overrides", "Overrides", "who pinned what, until when"),
-        MenuEntry("agents:agents", "Agents", "who reports, and who is muted", OPERATORS),
-        MenuEntry("orders:where", "Find an order", "each store asked for an order"),
-        MenuEntry("invoices:invoices", "Invoices", "what the stores have sold today"),
+        MenuEntry("handover:handover", "Handover", "what the next shift needs to know", OPERATORS),
         MenuEntry("glossary", "Glossary", "what the words mean"),
     ),
-    "Work": (
+    "Watch": (
+        MenuEntry("incidents:incidents", "Incidents", "each time that an asset was in trouble"),
+        MenuEntry("agents:agents", "Agents", "who reports, and who is muted", OPERATORS),
         MenuEntry("filters:kept", "Saved filters", "your own, and shared by others"),
         MenuEntry("labels:labels", "Labels", "customer, tier, owner of assets"),
-        MenuEntry("handover:handover", "Handover", "what the next shift needs to know", OPERATORS),
         MenuEntry("maintenance:windows", "Maintenance", "what is worked on, and when"),
-        MenuEntry(
-            "schedules:schedules", "Schedules", "tasks that the job will run, and who owns them"
-        ),
+        MenuEntry("schedules:schedules", "Schedules", "tasks that the job runs, and their owners"),
         MenuEntry("bulk:bulk", "Bulk", "one command for many assets"),
         MenuEntry("bulk:stale", "Not reporting", "assets that nobody reports on", OPERATORS),
     ),
     "Notify": (
+        MenuEntry("summaries:summary", "Summary", "how a week, a month or a year went"),
+        MenuEntry("summaries:settings", "Targets", "what summaries are measured by", ADMINS),
         MenuEntry("notifications:messages", "Messages", "what was sent, held, and why", OPERATORS),
         MenuEntry("notifications:rules", "Rules", "who is told of which incidents", OPERATORS),
         MenuEntry("notifications:rotas", "Rotas", "who is on call", OPERATORS),
@@ -84,30 +78,26 @@ GROUPS: dict[str, tuple[MenuEntry, ...]] = {
             _mail_is_caught,
         ),
     ),
-    "Engine": (
+    "Retail": (
+        MenuEntry("orders:where", "Find an order", "each store asked for an order"),
+        MenuEntry("invoices:invoices", "Invoices", "what the stores have sold today"),
+    ),
+    "Operate": (
         MenuEntry("console:job", "Job", "how Spark's queries fare", OPERATORS),
-        MenuEntry(
-            "rules:scenarios",
-            "Scenarios",
-            "which rule applies where, and who changed it",
-            OPERATORS,
-        ),
-        MenuEntry(
-            "console:partitions", "Partitions", "who owns what, and how far behind", OPERATORS
-        ),
+        MenuEntry("rules:scenarios", "Scenarios", "which rule applies where", OPERATORS),
+        MenuEntry("console:partitions", "Partitions", "who owns what, how far behind", OPERATORS),
         MenuEntry("topic_views:views", "Topics", "topics as tables, by key", OPERATORS),
         MenuEntry("what_if:trials", "What if", "the last hours under another rule", OPERATORS),
         MenuEntry("state_store:readings", "State store", "what Spark has committed", ADMINS),
         MenuEntry("replays:replay", "Replay", "have the log read again", ADMINS),
         MenuEntry("dead_letters:letters", "Dead letters", "records that were refused", ADMINS),
-    ),
-    "Administer": (
         MenuEntry("users:users", "Users", "who may log in, and as what", ADMINS),
         MenuEntry("accounts:all-tokens", "API tokens", "what programs may do", ADMINS),
         MenuEntry("retention:retention", "Retention", "how long everything is kept", ADMINS),
         MenuEntry("audit:entries", "Audit", "who did what", ADMINS),
     ),
 }
+HOME = "summaries:summary"
 
 
 def places(role: Role | None) -> list[tuple[str, list[MenuEntry]]]:
@@ -131,14 +121,18 @@ def _places(name: str) -> list[MenuEntry]:
     """Return the pages of an address, the first choice first."""
     match name:
         case "mail":
-            notify = GROUPS["Notify"]
-            return sorted(notify, key=lambda place: place.view != "mail_catcher:mails")
+            return sorted(_messages(), key=lambda place: place.view != "mail_catcher:mails")
         case "notifications":
-            return list(GROUPS["Notify"])
+            return _messages()
         case "retention":
             return [place for place in _every() if place.view == "retention:retention"]
         case _:
-            return _every()
+            return sorted(_every(), key=lambda place: place.view != HOME)
+
+
+def _messages() -> list[MenuEntry]:
+    """Return the pages of messages and of what sends them."""
+    return [place for place in GROUPS["Notify"] if not place.view.startswith("summaries:")]
 
 
 @require_safe

@@ -1,4 +1,4 @@
-"""A source partition's log through the plain-Python fold: its bounds, its reading, its snapshots."""
+"""A source partition's log through the plain fold: its bounds, its reading, its snapshots."""
 
 from __future__ import annotations
 

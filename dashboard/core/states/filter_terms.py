@@ -15,7 +15,7 @@ from wire.sink import BriefVote, votes_value
 # ---- terms ---------------------------------------------------------------------------------------
 # What a filter asks for, and whether something known of an asset is it. Times in Unix ms.
 #
-# Pure: nothing here asks a clock or a database. `dashboard.watch.filters.query` says the same in SQL.
+# Pure: nothing here asks a clock or a database. `watch.filters.query` says the same in SQL.
 
 # The key of a term without one: a part of the name.
 WORD = ""

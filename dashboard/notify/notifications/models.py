@@ -46,7 +46,7 @@ MAX_ANSWER = 500
 class Channel(AuthoredRow):
     """A way to reach somebody.
 
-    kind: of `dashboard.notify.notifications.channels.CHANNELS`; address: whom it reaches, as that kind
+    kind: of `CHANNELS` in `channels.py`; address: whom it reaches, as that kind
     has it: mail addresses with commas between, a webhook's URL, what is shown of an Apprise URL;
     secret: sealed, as `dashboard.core.accounts.encryption` does; most, window_ms: at most so many
     messages in so long; retired_at: since when nothing is sent by it any more.

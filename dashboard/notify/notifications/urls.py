@@ -5,13 +5,14 @@ from django.urls import include, path
 
 from dashboard.notify.notifications import (
     channel_views,
+    mails,
     message_views,
     push_views,
     rota_views,
     rule_views,
 )
 
-notifications = [
+notifications_urls = [
     path("notifications/rules/", rule_views.rules, name="rules"),
     path("notifications/rules/new/", rule_views.new_rule, name="new-rule"),
     path("notifications/rules/<int:number>/", rule_views.rule, name="rule"),
@@ -36,7 +37,7 @@ notifications = [
     path("notifications/ack/<str:token>/", message_views.acknowledge_group, name="acknowledge"),
 ]
 
-push = [
+push_urls = [
     path("push.js", push_views.service_worker, name="worker"),
     path("account/notifications/", push_views.browsers, name="browsers"),
     path("account/notifications/mail/", push_views.change_mail, name="mail"),
@@ -44,7 +45,14 @@ push = [
     path("account/notifications/test/", push_views.send_test, name="test"),
 ]
 
+mail_catcher_urls = [
+    path("console/mail/", mails.mail_list, name="mails"),
+    path("console/mail/<int:number>/", mails.mail, name="mail"),
+    path("console/mail/<int:number>/html/", mails.mail_html, name="html"),
+]
+
 urlpatterns = [
-    path("", include((notifications, "notifications"))),
-    path("", include((push, "push"))),
+    path("", include((notifications_urls, "notifications"))),
+    path("", include((push_urls, "push"))),
+    path("", include((mail_catcher_urls, "mail_catcher"))),
 ]

@@ -305,8 +305,15 @@ def send_newest(subscription: Subscription, now: int) -> bool:
         return False
     late = max(0, now - due)
     content = _content(subscription, period, _lateness(subscription, period, due, late))
-    draft = MessageDraft("digest", content.subject, content.text(), subscription.scenario, content.html(),
-                  headers_of(subscription), why=f"digest, {EVERY[plan.every]}")  # fmt: skip
+    draft = MessageDraft(
+        "digest",
+        content.subject,
+        content.text(),
+        subscription.scenario,
+        content.html(),
+        headers_of(subscription),
+        why=f"digest, {EVERY[plan.every]}",
+    )
     with transaction.atomic():
         _, new = Issue.objects.get_or_create(
             subscription=subscription,

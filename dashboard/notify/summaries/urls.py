@@ -5,7 +5,7 @@ from django.urls import include, path
 from dashboard.notify.summaries import digest_views, lists
 from dashboard.notify.summaries import views as summary_views
 
-summaries = [
+summaries_urls = [
     path("summary/", summary_views.summary_page, name="summary"),
     path("summary/settings/", summary_views.settings_page, name="settings"),
     path("summary/history/", lists.span_list, name="spans"),
@@ -14,13 +14,13 @@ summaries = [
     path("summary/<str:table>.<str:form>", summary_views.summary_file, name="file"),
 ]
 
-digests = [
+digests_urls = [
     path("account/digests/", digest_views.own, name="own"),
     path("account/digests/<slug:scenario>/", digest_views.change, name="change"),
     path("digests/unsubscribe/<str:token>/", digest_views.unsubscribe, name="unsubscribe"),
 ]
 
 urlpatterns = [
-    path("", include((summaries, "summaries"))),
-    path("", include((digests, "digests"))),
+    path("", include((summaries_urls, "summaries"))),
+    path("", include((digests_urls, "digests"))),
 ]

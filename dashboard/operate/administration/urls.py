@@ -4,7 +4,7 @@ from django.urls import include, path
 
 from dashboard.operate.administration import audit, retention, users
 
-users = [
+users_urls = [
     path("users/", users.users, name="users"),
     path("users/new/", users.new_user, name="new-user"),
     path("users/roles/", users.roles, name="roles"),
@@ -18,18 +18,18 @@ users = [
     path("users/<int:number>/tokens/", users.revoke_token, name="revoke-token"),
 ]
 
-audit = [
+audit_urls = [
     path("audit/", audit.entries, name="entries"),
     path("audit/audit.<str:form>", audit.entry_file, name="file"),
 ]
 
-retention = [
+retention_urls = [
     path("console/retention/", retention.retention, name="retention"),
     path("console/retention/set/", retention.change, name="change"),
 ]
 
 urlpatterns = [
-    path("", include((users, "users"))),
-    path("", include((audit, "audit"))),
-    path("", include((retention, "retention"))),
+    path("", include((users_urls, "users"))),
+    path("", include((audit_urls, "audit"))),
+    path("", include((retention_urls, "retention"))),
 ]

@@ -1,4 +1,4 @@
-"""What was asked of the log: rules tried, readings of the state store, replays. Times in Unix ms."""
+"""Requests of the log: rules tried, readings of the state store, replays. Times in Unix ms."""
 
 from __future__ import annotations
 

@@ -5,28 +5,28 @@ from django.urls import include, path
 
 from dashboard.operate.requests import batch_queries, replay_views, state_store_views, what_if_views
 
-batch_queries = [path("errands/<uuid:id>/cancel/", batch_queries.cancel, name="cancel")]
+batch_queries_urls = [path("errands/<uuid:id>/cancel/", batch_queries.cancel, name="cancel")]
 
-what_if = [
+what_if_urls = [
     path("what-if/", what_if_views.trials, name="trials"),
     path("what-if/run/", what_if_views.run, name="run"),
     path("what-if/<uuid:id>/", what_if_views.trial, name="trial"),
 ]
 
-state_store = [
+state_store_urls = [
     path("state-store/", state_store_views.readings, name="readings"),
     path("state-store/<uuid:id>/", state_store_views.reading, name="reading"),
     path("state-store/<uuid:id>/rows.ndjson", state_store_views.export, name="export"),
 ]
 
-replays = [
+replays_urls = [
     path("replay/", replay_views.replay, name="replay"),
     path("replay/start/", replay_views.start, name="start"),
 ]
 
 urlpatterns = [
-    path("", include((batch_queries, "batch_queries"))),
-    path("", include((what_if, "what_if"))),
-    path("", include((state_store, "state_store"))),
-    path("", include((replays, "replays"))),
+    path("", include((batch_queries_urls, "batch_queries"))),
+    path("", include((what_if_urls, "what_if"))),
+    path("", include((state_store_urls, "state_store"))),
+    path("", include((replays_urls, "replays"))),
 ]

@@ -245,8 +245,15 @@ KEPT = 1_000
 """How many changes of a scenario are kept, the newest."""
 
 
-def send(status: ScenarioStatus, proposal: Proposal, base: str, reason: str, id_: UUID, user: User, now: int
-) -> str:  # fmt: skip
+def send(
+    status: ScenarioStatus,
+    proposal: Proposal,
+    base: str,
+    reason: str,
+    id_: UUID,
+    user: User,
+    now: int,
+) -> str:
     """Request the proposal, which was made from `base`, of the job; the same id is sent once.
 
     Returns how sending went. Raises rate_limits.TooMany, and then nothing was requested.

@@ -150,7 +150,7 @@ def counted_faults(
 # What is wrong with an agent, by what is known of it. Pure: no clock, no database. Times in ms.
 
 if TYPE_CHECKING:
-    from dashboard.watch.agents.models import Agent, VoteFault
+    from dashboard.watch.agents.models import Agent
 
 Kind = Literal[
     "refused", "silent", "contradiction", "ahead", "purged", "clock-back", "behind", "shorter",

@@ -1,4 +1,4 @@
-"""What is known of agents, what of it banners and rules are told, and findings kept to their end."""
+"""What is known of agents, and findings: shown by banners, sent by rules, kept to their end."""
 
 from __future__ import annotations
 

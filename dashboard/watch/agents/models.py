@@ -176,7 +176,7 @@ class VoteFault(AgentRow):
 class AgentFinding(AgentRow):
     """Something wrong with an agent of which banners and notifications tell, until it is over.
 
-    kind: of `dashboard.core.job.agent_findings`; words: what is wrong, as its page says it; ended_at:
+    kind: of `core.job.agent_findings`; words: what is wrong, as its page says it; ended_at:
     empty while it goes on.
     """
 

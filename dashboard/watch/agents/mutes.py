@@ -1,27 +1,24 @@
-"""The mutes in force, requests on them, and their forms."""
+"""The mutes in force, as the job's heartbeats say, and requests on their way into the log."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
-from django import forms
 from django.contrib.auth.models import User
 
 from bus.base import BusError
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import COMMANDS
 from dashboard.core.common.kafka import REACH_S, gateway
-from dashboard.core.common.times import HOUR_MS, MINUTE_MS
 from dashboard.core.job.models import BucketStatus
 from dashboard.watch.agents.models import MuteRequest
 from domain.records import Mute, Unmute
 from domain.scenario import Scenario
-from wire.source import MAX_REASON, encode_mute
+from wire.source import encode_mute
 
 # ---- mutes ---------------------------------------------------------------------------------------
 # The mutes in force, as the job's heartbeats say, and requests on their way into the log.
@@ -199,48 +196,3 @@ def _record(request: MuteRequest) -> Mute | Unmute:
 
 
 Mutes = Mapping[str, ActiveMute]
-
-
-# ---- agents --------------------------------------------------------------------------------------
-# Forms that mute and unmute an agent.
-
-QUICK = {"15m": 15 * MINUTE_MS, "1h": HOUR_MS}
-"""Ends that a mute may have, ms from now."""
-ENDS = [("15m", "15 minutes"), ("1h", "1 hour"), ("none", "until taken back")]
-
-
-class UnmuteForm(forms.Form):
-    """A form that lets an agent's votes count again.
-
-    Its id is made with the form, so that it is requested once.
-    """
-
-    do = "unmute"
-    id = forms.UUIDField(widget=forms.HiddenInput)
-    reason = forms.CharField(required=False, max_length=MAX_REASON, label="Reason")
-
-    def __init__(self, data: Mapping[str, Any] | None = None) -> None:
-        ids = f"{self.do}_%s"
-        super().__init__(data, auto_id=ids, initial={"id": uuid.uuid4()})
-
-    def record(self, agent: str, user: str, now: int) -> Mute | Unmute:  # noqa: ARG002 - a mute's
-        """Return the record that the valid form requests, at `now` (ms)."""
-        data = self.cleaned_data
-        return Unmute(agent, user, data["reason"], str(data["id"]))
-
-
-class MuteForm(UnmuteForm):
-    """A form that makes an agent's votes count nothing, for a while or until that is taken back."""
-
-    do = "mute"
-    reason = forms.CharField(max_length=MAX_REASON, label="Reason")
-    end = forms.ChoiceField(choices=ENDS, label="For", widget=forms.RadioSelect, initial="15m")
-
-    def record(self, agent: str, user: str, now: int) -> Mute | Unmute:
-        """Return the record that the valid form requests, at `now` (ms)."""
-        data = self.cleaned_data
-        until = now + QUICK[data["end"]] if data["end"] in QUICK else None
-        return Mute(agent, until, user, data["reason"], str(data["id"]))
-
-
-FORMS: dict[str, type[UnmuteForm]] = {form.do: form for form in (MuteForm, UnmuteForm)}

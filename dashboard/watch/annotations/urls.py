@@ -5,7 +5,7 @@ from django.urls import include, path
 from dashboard.watch.annotations import label_views
 from dashboard.watch.annotations import views as annotation_views
 
-annotations = [
+annotations_urls = [
     path("s/<str:scenario>/acknowledge/", annotation_views.acknowledge_many, name="acknowledge"),
     path("s/<str:scenario>/take-back/", annotation_views.take_back_many, name="take-back"),
     path("s/<str:scenario>/note/<asset:asset>/", annotation_views.write_note, name="note"),
@@ -13,7 +13,7 @@ annotations = [
     path("notes/<int:number>/delete/", annotation_views.delete_note, name="delete-note"),
 ]
 
-labels = [
+labels_urls = [
     path("labels/", label_views.labels, name="labels"),
     path("labels/labels.csv", label_views.label_file, name="file"),
     path("labels/chips/", label_views.choose_chips, name="chips"),
@@ -25,6 +25,6 @@ labels = [
 ]
 
 urlpatterns = [
-    path("", include((annotations, "annotations"))),
-    path("", include((labels, "labels"))),
+    path("", include((annotations_urls, "annotations"))),
+    path("", include((labels_urls, "labels"))),
 ]

@@ -4,7 +4,7 @@ from django.urls import include, path
 
 from dashboard.watch.incidents import views
 
-incidents = [
+incidents_urls = [
     path("incidents/", views.incident_list, name="incidents"),
     path("incidents/incidents.<str:form>", views.incident_file, name="file"),
     path("incidents/<int:number>/", views.incident, name="incident"),
@@ -19,7 +19,7 @@ incidents = [
     path("incidents/<int:number>/report.md", views.incident_report, name="report"),
 ]
 
-maintenance = [
+maintenance_urls = [
     path("maintenance/", views.window_list, name="windows"),
     path("maintenance/new/", views.new_window, name="new"),
     path("maintenance/<int:number>/", views.window, name="window"),
@@ -29,6 +29,6 @@ maintenance = [
 ]
 
 urlpatterns = [
-    path("", include((incidents, "incidents"))),
-    path("", include((maintenance, "maintenance"))),
+    path("", include((incidents_urls, "incidents"))),
+    path("", include((maintenance_urls, "maintenance"))),
 ]
