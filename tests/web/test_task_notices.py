@@ -180,7 +180,7 @@ def test_a_run_on_which_another_worker_decided_is_left(
 ):
     rule()
     notified(world)
-    told = task_notices.store_told
+    told = task_notices.store_message
 
     def meanwhile(*args: Any) -> str:
         TaskNotice.objects.update(outcome=SENT)

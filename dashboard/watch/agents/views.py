@@ -25,7 +25,7 @@ from dashboard.core.common.navigation import agent_path, render_page
 from dashboard.core.common.scenarios import scenario_or_404, scenario_or_first
 from dashboard.core.common.times import now_ms
 from dashboard.watch.agents import mutes
-from dashboard.watch.agents.mutes import FORMS, MuteForm, UnmuteForm
+from dashboard.watch.agents.forms import FORMS, MuteForm, UnmuteForm
 from dashboard.watch.agents.statistics import (
     AGENTS,
     CAUSED,
