@@ -20,11 +20,6 @@ MOST_WORDS_OF_THE_CHANGELOG = 900
 OF_THE_ROOT = ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 COUNTED = ("README", "CHANGELOG")
 PAGES = [*(ROOT / f"{name}.md" for name in OF_THE_ROOT), *sorted((ROOT / "docs").glob("*.md"))]
-WIDE_SECTIONS = {
-    "architecture.md": ("## Folders", "## Where is what", "## Packages of the web side"),
-}
-"""Tables of folders and packages whose rows may be wider."""
-
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 WORDY = re.compile(r"\w")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -45,7 +40,7 @@ def test_no_line_is_wider_than_a_screen(document: Path) -> None:
     heading, wide = "", []
     for number, line in enumerate(text_of(document).splitlines(), 1):
         heading = line if line.startswith("## ") else heading
-        if len(line) > WIDEST and heading not in WIDE_SECTIONS.get(document.name, ()):
+        if len(line) > WIDEST:
             wide.append(number)
     assert wide == []
 
