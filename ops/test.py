@@ -64,7 +64,7 @@ class TestStage:
 
 
 WHOLE = ("-m", "not long", "--hypothesis-profile=full")
-"""Every case but the trials, and every example; see `tests/selection.py`."""
+"""Every case but the trials, and every example; see `tests/support/run/selection.py`."""
 
 
 EACH_CORE = ("-n", "auto", "--dist", "worksteal")

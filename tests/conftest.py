@@ -33,10 +33,9 @@ def isolate() -> None:
 isolate()
 gc.set_threshold(50_000, 20, 50)  # modules and tests stay: to look at them less saves a fifth
 
-from database import migrated_by_copy  # noqa: E402
-from selection import mark_extensive, register_profiles  # noqa: E402
-
-from stack import EmbeddedBroker  # noqa: E402
+from support.run.selection import mark_extensive, register_profiles  # noqa: E402
+from support.run.stack import EmbeddedBroker  # noqa: E402
+from support.web.database import migrated_by_copy  # noqa: E402
 
 register_profiles()
 

@@ -1,8 +1,8 @@
 """What these tests are given, and what keeps them fast."""
 
-from fixtures import admin, bus, client, stage, user, world  # noqa: F401 - fixtures
-from page_layout import pages_laid_out  # noqa: F401 - a fixture
-from quick_setup import (  # noqa: F401 - fixtures
+from support.web.fixtures import admin, bus, client, stage, user, world  # noqa: F401 - fixtures
+from support.web.page_layout import pages_laid_out  # noqa: F401 - a fixture
+from support.web.quick_setup import (  # noqa: F401 - fixtures
     nobody_remembered,
     quick_passwords,
     quick_readers,

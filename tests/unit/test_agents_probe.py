@@ -21,7 +21,7 @@ from bus.base import ConsumerRecord, TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
 from domain.records import Report
-from stack import free_port, wait_until
+from support.run.stack import free_port, wait_until
 from wire.source import decode_source
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,7 @@ from agents.reporter import MAX_BACK_MS, MAX_LOGGED
 from bus.base import ConsumerRecord, Delivered, TopicSpec, Unavailable
 from bus.memory import MemoryBus
 from domain.records import Report
-from stack import wait_until
+from support.run.stack import wait_until
 from wire.source import MAX_DETAIL, decode_source
 
 TOPIC = "attack.reports"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from selection import examples
 
 from agents.spool import Spool, SpoolFull, SpoolInUse, decode_line, encode_line
+from support.run.selection import examples
 
 ASSETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 

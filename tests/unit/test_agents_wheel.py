@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from ops import agents_wheel
 from ops.agents_wheel import PACKAGE, WheelProblem, build, rewritten, write_project
-from stack import ROOT
+from support.run.stack import ROOT
 
 DEPENDENCIES = {"confluent_kafka", "msgspec"}
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
-from web_fixtures import answer, bearer, commands_sent, make_user, sent, show
 
 from dashboard.core.common import access, kafka, times
 from dashboard.core.common.scenarios import scenarios
@@ -22,6 +21,7 @@ from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
 from domain.fold import Bucket
 from domain.records import MAX_AHEAD, DeadLetter, Doubt, Flap, Report, StateRecord, Vote
+from support.web.web_fixtures import answer, bearer, commands_sent, make_user, sent, show
 
 pytestmark = pytest.mark.django_db
 

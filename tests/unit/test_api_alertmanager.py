@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 from prometheus_client import REGISTRY
-from web_fixtures import bearer, make_user, sent
 
 from dashboard.core.common import access
 from dashboard.core.common.scenarios import scenarios
@@ -18,6 +17,7 @@ from dashboard.serve.api import alertmanager, operations
 from dashboard.serve.api.alertmanager import EXAMPLE
 from dashboard.serve.api.reporting import DOUBTED
 from domain.records import RefusedReport, Report
+from support.web.web_fixtures import bearer, make_user, sent
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,14 @@ from urllib.parse import quote, urlencode
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from web_fixtures import (
+
+from dashboard.core.common import times
+from dashboard.core.common.scenarios import scenarios
+from dashboard.serve.api.api import api
+from dashboard.serve.api.examples import COMMAND, OF_OPERATION, PARAMETERS
+from dashboard.watch.commands import submission
+from dashboard.watch.commands.models import Command as Row
+from support.web.web_fixtures import (
     answer,
     bearer,
     known_incident,
@@ -22,13 +29,6 @@ from web_fixtures import (
     memory_bus,
     show,
 )
-
-from dashboard.core.common import times
-from dashboard.core.common.scenarios import scenarios
-from dashboard.serve.api.api import api
-from dashboard.serve.api.examples import COMMAND, OF_OPERATION, PARAMETERS
-from dashboard.watch.commands import submission
-from dashboard.watch.commands.models import Command as Row
 
 pytestmark = pytest.mark.django_db
 

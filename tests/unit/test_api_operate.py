@@ -11,7 +11,6 @@ from django.test import Client
 from django_celery_results.models import TaskResult
 from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
-from web_fixtures import bearer, make_user
 
 from dashboard.core.common import metrics
 from dashboard.core.common.scenarios import scenarios, topics
@@ -20,6 +19,7 @@ from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.states.models import Divergence, FoldSnapshot, SinkOffset
 from dashboard.operate.dead_letters.models import DeadLetter
 from dashboard.serve.materialiser.worker import Materialiser
+from support.web.web_fixtures import bearer, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from django.test import Client
 from prometheus_client import REGISTRY
-from web_fixtures import bearer, make_user, sent, show
 
 from dashboard.core.api import problems, router
 from dashboard.core.common.access import Limit
 from dashboard.core.common.kafka import Gateway
 from dashboard.serve.api import operations
+from support.web.web_fixtures import bearer, make_user, sent, show
 
 pytestmark = pytest.mark.django_db
 

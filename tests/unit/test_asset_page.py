@@ -12,8 +12,6 @@ from typing import Any, get_args
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from web_fixtures import make_user
-from world import World
 
 from bus.base import ConsumerRecord
 from dashboard.board.assets import asset_page, log_records
@@ -32,6 +30,8 @@ from dashboard.watch.commands.models import Command as Row
 from domain.records import Record, Report
 from domain.version import Version
 from streaming.fold.rules import dump_rule
+from support.web.web_fixtures import make_user
+from support.web.world import World
 from wire.partitioner import partition_of
 from wire.source import encode_report, encode_scenario, encode_tick
 

@@ -31,7 +31,6 @@ from domain.overlay import overlaid
 from domain.records import Doubt, Flap, Report, Vote
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
-from stack import wait_until
 from streaming.queries import runner
 from streaming.queries.comparison import (
     MOST_PAIRS,
@@ -54,6 +53,7 @@ from streaming.queries.replay_window import (
 )
 from streaming.queries.runner import BatchQueries
 from streaming.state.checkpoint import Epoch
+from support.run.stack import wait_until
 from wire.batch_query import (
     MOST_DIFFERENT,
     MOST_MOMENTS,

@@ -12,12 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from batch_feed import BUCKET, feed, row
-from driver_harness import SCENARIOS as RULES
-from driver_harness import TOPICS, Stage
-from histories import History, seeded
 from pyspark.sql.streaming.tws_tester import TwsTester
-from sinks import PlayedJob
 
 from bus.base import ConsumerRecord
 from bus.memory import MemoryBus
@@ -32,13 +27,18 @@ from domain.fold import Bucket
 from domain.records import Report, StateRecord, Tick
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
-from stack import wait_until
 from streaming.fold.epochs import EpochStart, begin, bound, start_of
 from streaming.fold.plan import Plan
 from streaming.fold.processor import TallyProcessor
 from streaming.fold.rules import dump_rule
 from streaming.state.buckets import in_log, known, merged, remember
 from streaming.state.checkpoint import Epoch, current_epoch, raise_epoch
+from support.histories.batch_feed import BUCKET, feed, row
+from support.histories.histories import History, seeded
+from support.kafka.sinks import PlayedJob
+from support.run.stack import wait_until
+from support.spark.driver_harness import SCENARIOS as RULES
+from support.spark.driver_harness import TOPICS, Stage
 from wire.job import Control, QueryReport, encode
 from wire.source import decode_placed
 

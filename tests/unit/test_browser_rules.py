@@ -9,9 +9,9 @@ import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.test import Client
-from web_fixtures import bearer, make_user, memory_bus, show
 
 from dashboard.core.common.scenarios import scenarios
+from support.web.web_fixtures import bearer, make_user, memory_bus, show
 
 pytestmark = pytest.mark.django_db
 

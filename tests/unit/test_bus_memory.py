@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from bus_contract import *  # noqa: F403
-from bus_contract import made, read
 
 from bus.base import Unavailable
 from bus.memory import MemoryBus
+from support.kafka.bus_contract import *  # noqa: F403
+from support.kafka.bus_contract import made, read
 
 
 @pytest.fixture

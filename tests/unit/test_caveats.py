@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from state_records import Record, as_read, doubt, record, vote
 
 from bus.base import ConsumerRecord
 from dashboard.core.common.scenarios import scenarios, topics
@@ -22,6 +21,7 @@ from dashboard.serve.materialiser.batch import sort_out
 from dashboard.serve.materialiser.writer import write
 from dashboard.watch.filters import search
 from domain.records import CAUSE_TYPES
+from support.histories.state_records import Record, as_read, doubt, record, vote
 from wire.sink import CauseValue, UnreadableState
 
 NOW = 1_790_000_000_000

@@ -10,12 +10,12 @@ import pytest
 from django.template import RequestContext, Template
 from django.test import RequestFactory
 from msgspec.structs import replace
-from state_records import as_read, record
-from web_fixtures import make_user
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.watch.commands.models import Command as Row
+from support.histories.state_records import as_read, record
+from support.web.web_fixtures import make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from web_fixtures import answer, commands_sent, make_user, show
 
 from bus.base import OnDelivery, Unavailable
 from dashboard.core.common import access, kafka, times
 from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
+from support.web.web_fixtures import answer, commands_sent, make_user, show
 
 pytestmark = pytest.mark.django_db
 

@@ -10,12 +10,20 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from refused_records import OF_PIPELINE, OUTCOMES, Counted, Letter, all_topics, outcomes, readers
 
 from dashboard.operate.dead_letters.diagnosis import ADVICE, Sample, fault_of
 from dashboard.operate.dead_letters.models import DeadLetter
 from domain.records import DEAD_LETTER_REASONS, LETTER_REASONS, SCHEMA_MISMATCH, SET_ASIDE
-from stack import ROOT
+from support.kafka.refused_records import (
+    OF_PIPELINE,
+    OUTCOMES,
+    Counted,
+    Letter,
+    all_topics,
+    outcomes,
+    readers,
+)
+from support.run.stack import ROOT
 from wire.signature import FAULTS
 from wire.sink import MAX_DEAD_VALUE
 

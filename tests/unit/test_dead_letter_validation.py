@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from judge import Judged, Key
-from sharedlog import PARTITIONS, shared_log
 
 from bus.base import ConsumerRecord
+from support.histories.judge import Judged, Key
+from support.histories.sharedlog import PARTITIONS, shared_log
 from wire.topics import Topics
 
 TOPICS = Topics("test.")

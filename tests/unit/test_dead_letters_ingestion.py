@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from selection import examples
-from sinks import PlayedJob
 
 from bus.base import ConsumerRecord
 from bus.memory import MemoryBus
@@ -22,6 +20,8 @@ from dashboard.operate.dead_letters.models import OPEN, DeadLetter, LetterCount,
 from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import DEAD_LETTER_REASONS, Report
 from domain.scenario_parser import load_scenarios
+from support.kafka.sinks import PlayedJob
+from support.run.selection import examples
 from wire.sink import DeadRecord, Headers, encode_dead_letter
 from wire.topics import Topics
 

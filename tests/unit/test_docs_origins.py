@@ -10,8 +10,9 @@ from functools import lru_cache
 import pytest
 from django.core.management import get_commands, load_command_class
 from django.urls import resolve
-from gate import left_out
-from origins import PAGE, ROOT, Row, rows
+
+from support.run.gate import left_out
+from support.run.origins import PAGE, ROOT, Row, rows
 
 STATEMENTS = {"000": 29, "001": 13, "002": 16, "003": 38, "004": 42}
 ROWS = rows()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.targets import anchor
-from stack import ROOT
+from support.run.stack import ROOT
 
 WIDEST = 130
 """Characters of a line, in tables and examples too."""

@@ -15,7 +15,6 @@ from django.core.management import get_commands
 from django.test import Client
 from prometheus_client import REGISTRY
 from prometheus_client.metrics import MetricWrapperBase
-from web_fixtures import bearer, make_user, memory_bus
 
 from dashboard.core.accounts.tokens import MAX_TOKENS, SCOPES
 from dashboard.core.api import problems
@@ -27,6 +26,7 @@ from dashboard.serve.api import alertmanager, operations, reporting
 from dashboard.serve.api.api import api
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.commands import api as commands
+from support.web.web_fixtures import bearer, make_user, memory_bus
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "rest.md").read_text(encoding="utf-8")

@@ -11,9 +11,18 @@ from uuid import UUID
 
 import pytest
 from django.core.management import get_commands, load_command_class
-from snippets import MARK, SHELL, Snippet, all_blocks, blocks, documents, reason, shell_blocks
 
 from config.settings import PREFIX, Settings
+from support.run.snippets import (
+    MARK,
+    SHELL,
+    Snippet,
+    all_blocks,
+    blocks,
+    documents,
+    reason,
+    shell_blocks,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 MARKED = [each for each in shell_blocks() if each.reason]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from foldlog import ANY, MAJORITY, SHOP, Log, causes, only, scenario
 
 from domain.asset import ANSWERS_KEPT, LEAST_TRACE
 from domain.fold import REFRESH_AFTER
@@ -19,6 +18,7 @@ from domain.records import (
 )
 from domain.scenario import UNKNOWN
 from domain.version import Version
+from support.histories.foldlog import ANY, MAJORITY, SHOP, Log, causes, only, scenario
 
 # ---- vocabulary ----------------------------------------------------------------------------
 

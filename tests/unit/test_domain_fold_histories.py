@@ -10,19 +10,6 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from histories import (
-    AGENTS,
-    FOLDS,
-    SPACING,
-    Entry,
-    History,
-    every_history,
-    play,
-    restored_by_asset,
-    restored_whole,
-    seeded,
-    timer_times,
-)
 
 from domain.asset import ANSWERS_KEPT, LEAST_TRACE, Asset
 from domain.fold import Bucket
@@ -52,6 +39,19 @@ from domain.scenario import UNKNOWN, Latest, Scenario
 from domain.tally import tally
 from domain.tasks import RULE_OWNER
 from domain.timer_index import TimerHeap
+from support.histories.histories import (
+    AGENTS,
+    FOLDS,
+    SPACING,
+    Entry,
+    History,
+    every_history,
+    play,
+    restored_by_asset,
+    restored_whole,
+    seeded,
+    timer_times,
+)
 from wire.asset import dump_bucket, load_bucket
 
 

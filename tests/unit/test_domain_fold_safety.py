@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from foldlog import ANY, MAJORITY, SHOP, Log, causes, only
 
 from domain.asset import LEAST_TRACE
 from domain.fold import FOLD, UnknownFoldVersion
@@ -22,6 +21,7 @@ from domain.records import (
     Vote,
 )
 from domain.scenario import UNKNOWN
+from support.histories.foldlog import ANY, MAJORITY, SHOP, Log, causes, only
 
 ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 

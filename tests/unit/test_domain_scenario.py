@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from histories import scenarios
 from hypothesis import given, settings
-from selection import examples
 
 from domain.python_rules import EXPECTED
 from domain.scenario import FOLD, Latest, PythonRule, Quorum, Scenario, ScenarioError, Threshold
 from domain.scenario_parser import load_scenarios, scenario_from_plain
+from support.histories.histories import scenarios
+from support.run.selection import examples
 
 SHIPPED = Path(__file__).parents[2] / "scenarios.toml"
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foldlog import ANY, SHOP, Log, causes, copy_of, only, scenario
 
 from domain.asset import ANSWERS_KEPT
 from domain.fold import Bucket
@@ -24,6 +23,7 @@ from domain.records import (
 from domain.scenario import Action, ScenarioError
 from domain.scenario_parser import load_scenarios, scenario_from_plain
 from domain.tasks import RULE_OWNER
+from support.histories.foldlog import ANY, SHOP, Log, causes, copy_of, only, scenario
 from wire.asset import dump_asset, load_asset
 
 FIVE = 5 * 60_000

@@ -8,10 +8,8 @@ from itertools import product
 from typing import Any
 
 import pytest
-from histories import FOUND, History, every_history, play, restored_whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selection import examples
 
 from dashboard.board.assets.explanation import (
     Dispute,
@@ -44,6 +42,8 @@ from domain.records import (
 )
 from domain.scenario import FOLD, PythonRule, Scenario, Threshold
 from domain.scenario_parser import scenario_from_plain
+from support.histories.histories import FOUND, History, every_history, play, restored_whole
+from support.run.selection import examples
 
 STATES = ("bad", "meh", "good")
 MAJORITY = [{"state": state, "more_than": "1/2"} for state in STATES]

@@ -4,11 +4,11 @@ nor hide red."""
 from __future__ import annotations
 
 import pytest
-from doubtful import doubtful_examples
-from false_green import Board, Example, examples
 
 from domain.fold import Bucket
 from domain.records import Emission
+from support.histories.doubtful import doubtful_examples
+from support.histories.false_green import Board, Example, examples
 
 
 def folded(example: Example) -> list[Emission]:

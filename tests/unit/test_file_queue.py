@@ -15,7 +15,7 @@ from kombu.exceptions import KombuError
 from kombu.transport import filesystem
 
 from dashboard.core.common import queues
-from stack import ROOT
+from support.run.stack import ROOT
 
 LARGE = "x" * 200_000
 """Long enough that a message is written for a while."""

@@ -9,9 +9,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selection import examples
-from state_records import as_read, doubt, vote
-from state_records import record as state_record
 
 from dashboard.board.live.page_filter import filter_of
 from dashboard.core.common.scenarios import scenarios
@@ -23,6 +20,9 @@ from dashboard.watch.annotations.models import Label, Mark
 from dashboard.watch.annotations.row_marks import AckMark, calm_of, in_force
 from dashboard.watch.filters import query, search
 from domain.scenario import Scenario
+from support.histories.state_records import as_read, doubt, vote
+from support.histories.state_records import record as state_record
+from support.run.selection import examples
 from wire.sink import StateValue, state_value
 
 NOW = 1_790_000_000_000

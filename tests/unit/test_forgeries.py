@@ -8,7 +8,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.core.audit.models import AuditEntry
@@ -19,6 +18,7 @@ from dashboard.operate.dead_letters.models import DeadLetter
 from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.commands.models import Command as Row
 from domain.scenario_parser import load_scenarios
+from support.kafka.sinks import PlayedJob
 from wire.sink import DeadRecord, encode_dead_letter
 
 pytestmark = pytest.mark.django_db

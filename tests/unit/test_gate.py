@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gate import ROOT, fault, guarded, left_out
+
+from support.run.gate import ROOT, fault, guarded, left_out
 
 FOLDERS = ("unit", "web", "integration", "e2e")
 

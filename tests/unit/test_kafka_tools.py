@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from bus_contract import made
 
 from bus.base import BusError, Delivered
 from bus.memory import MemoryBus
@@ -25,6 +24,7 @@ from dashboard.operate.console.kafka_tools import (
     target,
     whole,
 )
+from support.kafka.bus_contract import made
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

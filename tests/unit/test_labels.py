@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import structs
-from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.core.audit.log import Actor
@@ -23,6 +22,7 @@ from dashboard.watch.annotations import labels as annotation_labels
 from dashboard.watch.annotations.labels import MOST_LABELS, fault, labels_of_votes
 from dashboard.watch.annotations.models import Label
 from domain.records import Command, Report
+from support.kafka.sinks import PlayedJob
 from wire.sink import VoteValue
 
 pytestmark = pytest.mark.django_db

@@ -6,11 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from histories import histories
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from liveboard import Board, beside, log_of, made_bodies, small_board
-from selection import examples
 
 from dashboard.board.live.consumer import plain_changes
 from dashboard.board.live.feeds import AlarmStates
@@ -18,6 +15,9 @@ from dashboard.board.live.live_view import LiveView
 from dashboard.board.live.page_filter import LiveRecord, Offsets, PageFilter
 from dashboard.board.live.subscription import SocketSubscription
 from dashboard.watch.annotations.row_marks import RowMark
+from support.histories.histories import histories
+from support.run.selection import examples
+from support.web.liveboard import Board, beside, log_of, made_bodies, small_board
 
 PLACE = ("watch.states", 0)
 

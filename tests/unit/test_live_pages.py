@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from liveboard import LIMIT, PLACE, Board, small_board
-from liveclient import Client
-from selection import examples
 
 from dashboard.board.live.page_filter import LiveRecord, PageFilter, order_of_token
 from dashboard.board.live.subscription import SocketSubscription
 from dashboard.core.states.board_rows import Row
+from support.run.selection import examples
+from support.web.liveboard import LIMIT, PLACE, Board, small_board
+from support.web.liveclient import Client
 
 STATES = ("bad", "odd", "good")
 NAMES = [f"{prefix}{number}" for prefix in "aüz" for number in range(5)]

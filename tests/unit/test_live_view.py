@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from histories import histories, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from liveboard import Board, log_of, small_board
-from selection import examples
 
 from dashboard.board.live.page_filter import PageFilter
 from dashboard.core.states.caveats import DOUBTS
+from support.histories.histories import histories, seeded
+from support.run.selection import examples
+from support.web.liveboard import Board, log_of, small_board
 
 
 @pytest.fixture(autouse=True, scope="module")

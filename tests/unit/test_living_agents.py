@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from living_agents import Life, lives
-from selection import examples
 
 from domain.fold import Bucket
+from support.histories.living_agents import Life, lives
+from support.run.selection import examples
 
 LIVES = examples(150)
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from driver_harness import SCENARIOS, TOPICS
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
@@ -17,6 +16,7 @@ from streaming.fold.assignment import assign_engines
 from streaming.fold.epochs import LoggedEpoch, rise, shown_by_log, start_of
 from streaming.spark.restart_policy import judge
 from streaming.state.checkpoint import Epoch, LogProblem, current_epoch, raise_floor, read_floor
+from support.spark.driver_harness import SCENARIOS, TOPICS
 from wire.job import Heartbeat, encode
 
 NOW = 1_790_000_000_000

@@ -26,7 +26,7 @@ from bus.base import (
     Unavailable,
 )
 from bus.memory import MemoryBus
-from stack import wait_until
+from support.run.stack import wait_until
 from wire.partitioner import partition_of
 
 TOPIC = "app-logs"

@@ -7,7 +7,6 @@ from threading import Event as Flag
 from typing import Any
 
 import pytest
-from login_logs import DAY_MS, Event, LoginLog, client
 
 from bus.base import ConsumerRecord, TopicSpec
 from bus.memory import MemoryBus
@@ -21,6 +20,7 @@ from dashboard.core.accounts.login_windows import (
     WindowPrintout,
 )
 from domain.login_windows import HOP_MS, LATE_MS, WINDOW_MS
+from support.histories.login_logs import DAY_MS, Event, LoginLog, client
 
 BEGIN = 1_790_000_000_000
 

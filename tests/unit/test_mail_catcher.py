@@ -19,7 +19,7 @@ from ops.mail_catcher import MOST_BYTES
 from ops.processes import processes
 from ops.readiness import listens
 from ops.supervise import ROOT
-from stack import free_port, wait_until
+from support.run.stack import free_port, wait_until
 
 
 def test_the_newest_are_kept(tmp_path: Path):

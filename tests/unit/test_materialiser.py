@@ -10,7 +10,6 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.core.job.models import BucketStatus
@@ -29,6 +28,7 @@ from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.commands.models import Command as Row
 from domain.records import Command, Report
 from domain.scenario_parser import load_scenarios
+from support.kafka.sinks import PlayedJob
 from wire.sink import StateValue
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,6 @@ from threading import Event
 
 import pytest
 from django.db import DataError, OperationalError
-from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.core.job.models import BucketStatus, JobProgress
@@ -19,6 +18,7 @@ from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.commands.models import Command as Row
 from domain.records import Command, Report
 from domain.scenario_parser import load_scenarios
+from support.kafka.sinks import PlayedJob
 from wire.job import Heartbeat, QueryReport, encode
 from wire.sink import encode_headers, encode_state, state_of_json
 

@@ -13,7 +13,6 @@ import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from selection import examples
 
 from bus.base import ConsumerRecord
 from dashboard.core.states.aggregates import miscounted
@@ -27,6 +26,7 @@ from domain.fold import Bucket
 from domain.records import COMMAND_KINDS, Command, DeadLetter, Record, Report, StateRecord, Tick
 from domain.scenario_parser import load_scenarios
 from domain.version import Version
+from support.run.selection import examples
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 

@@ -10,7 +10,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
-from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.core.states.models import NameRun
@@ -19,6 +18,7 @@ from dashboard.core.states.queries import find
 from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import Report
 from domain.scenario_parser import load_scenarios
+from support.kafka.sinks import PlayedJob
 
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")
 

@@ -12,11 +12,11 @@ from threading import Thread
 
 import pytest
 import requests
-from certificates import certificate_in
 from django.conf import settings
 
 from dashboard.core.common import outbound
 from dashboard.core.common.outbound import MOST_ANSWER, AddressRefused, guarded
+from support.web.certificates import certificate_in
 
 
 class Site(ThreadingHTTPServer):

@@ -9,16 +9,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from driver_harness import Query
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
 from dashboard.core.common.times import now_ms
-from stack import wait_until
 from streaming.pipelines import supervisor as supervising
 from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 from streaming.pipelines.supervisor import PipelineSupervisor
+from support.run.stack import wait_until
+from support.spark.driver_harness import Query
 from wire.job import Control, encode
 from wire.pipeline import PipelineProgress, decode_pipeline
 from wire.topics import Topics

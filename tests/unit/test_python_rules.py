@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import Entry, play, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selection import examples
 
 import rules
 from dashboard.board.assets.explanation import rest_text
@@ -26,6 +24,8 @@ from domain.scenario import Latest, PythonRule, Scenario, ScenarioError
 from domain.scenario_parser import scenario_from_plain
 from domain.tally import tally
 from rules import loudest
+from support.histories.histories import Entry, play, seeded
+from support.run.selection import examples
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,6 @@ import pytest
 from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.test import Client
-from web_fixtures import memory_bus
 
 from bus.base import NotPermitted
 from dashboard.core.common.scenarios import scenarios
@@ -18,6 +17,7 @@ from dashboard.core.job.liveness import Signs
 from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.states.models import SinkOffset
 from dashboard.serve.api import health
+from support.web.web_fixtures import memory_bus
 from wire.job import ClockBehind, QueryReport, bucket_name
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,6 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
-from sinks import PlayedJob
 
 from bus.base import BusError, TopicSpec, Unavailable
 from bus.memory import MemoryBus
@@ -38,7 +37,8 @@ from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import Command, Kind, Mute, Report
 from domain.scenario import FOLD
 from domain.scenario_parser import load_scenarios
-from stack import free_port
+from support.kafka.sinks import PlayedJob
+from support.run.stack import free_port
 from wire.sink import encode_state, state_of_json
 from wire.source import encode_mute
 

@@ -10,7 +10,7 @@ import pytest
 
 from ops import release
 from ops.release import ReleaseProblem, ignored, release_notes, require_committed
-from stack import ROOT
+from support.run.stack import ROOT
 
 CHANGELOG = "# Changelog\n\n## 1.1.0\n\nNewer.\n\n## 1.0.0 (2026)\n\n- The first.\n\n## 0.9\n\n"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from sinks import PlayedJob
 
 from bus.memory import MemoryBus
 from dashboard.celery import app
@@ -19,6 +18,7 @@ from dashboard.operate.administration import tasks as administration_tasks
 from dashboard.serve.materialiser import tasks as materialiser_tasks
 from domain.records import Report
 from domain.scenario_parser import load_scenarios
+from support.kafka.sinks import PlayedJob
 
 pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from django.template import engines
 from django.template.loader import get_template
-from state_records import as_read, doubt, record, vote
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.states.board_rows import VOTES_SHOWN, Row, row_of
 from dashboard.watch.annotations.row_marks import AckMark, RowMark, Work, calm_of
+from support.histories.state_records import as_read, doubt, record, vote
 
 NODE = shutil.which("node")
 RENDERER = Path(__file__).parents[1] / "node" / "render_rows.mjs"

@@ -13,10 +13,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from histories import FOUND, SECOND, History, every_history, seeded
 from hypothesis import settings
-from safety import PROMISES, Breach, broken, look_for, with_loudest
-from selection import examples
 
 from domain import adoption, doubts, fold, tally, transitions, votes
 from domain import asset as asset_module
@@ -26,6 +23,9 @@ from domain.mutes import Mutes
 from domain.records import Doubt, Vote
 from domain.scenario import Scenario
 from domain.tally import Voices
+from support.histories.histories import FOUND, SECOND, History, every_history, seeded
+from support.histories.safety import PROMISES, Breach, broken, look_for, with_loudest
+from support.run.selection import examples
 
 SEEDS = examples(120)
 MOST_SEEDS = 1500

@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 from hypothesis import settings
-from selection import FULL, QUICK, QUICK_SHARE, examples, spread
+
+from support.run.selection import FULL, QUICK, QUICK_SHARE, examples, spread
 
 CASES = [(("form", a), ("text", b)) for a, b in product(range(4), range(30))]
 

@@ -130,13 +130,15 @@ def test_a_private_word_is_seen_however_it_is_written(name: str) -> None:
 def test_a_package_is_named_once_by_the_page_of_the_architecture() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page[page.index("### The web side") : page.index("### Where is what")]
-    rooms = re.findall(r"^\*\*(\w+)\*\*: (?:.*\n)*?(?=\n\*\*|\nWhere a lower|\Z)", section, re.M)
+    rooms = re.findall(
+        r"^\*\*(\w+)\*\*: (?:.*\n)*?(?=\n\*\*|\nWhere a lower|\Z)", section, re.MULTILINE
+    )
     listed = []
     for room in rooms:
         begin = section.index(f"**{room}**")
         following = section.find("\n**", begin + 1)
         part = section[begin : following if following > 0 else len(section)]
-        own = re.findall(r"^- `(\w+)`:", part, re.M)
+        own = re.findall(r"^- `(\w+)`:", part, re.MULTILINE)
         listed += [f"dashboard.{room}.{name}" for name in own] or [f"dashboard.{room}"]
     assert sorted(listed) == sorted(packages())
 

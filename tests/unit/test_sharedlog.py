@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from judge import Judged
-from sharedlog import LONGEST, OFFSET, PARTITIONS, SharedLog, shared_log
 
 from domain.records import (
     APPLIED,
@@ -26,6 +24,8 @@ from domain.records import (
     Report,
     ScenarioChange,
 )
+from support.histories.judge import Judged
+from support.histories.sharedlog import LONGEST, OFFSET, PARTITIONS, SharedLog, shared_log
 from wire.signature import FAULTS
 from wire.source import decode_source
 from wire.topics import Topics

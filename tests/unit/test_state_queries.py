@@ -13,8 +13,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from selection import examples
-from state_records import record
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.states import queries as state_queries
@@ -22,6 +20,8 @@ from dashboard.core.states.caveats import rank_of
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.name_search import candidates
 from dashboard.serve.materialiser.writer import count
+from support.histories.state_records import record
+from support.run.selection import examples
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager, suppress
 
 import msgspec
 import pytest
-from impostors import FORGED, PARTITIONS, Impostor, Question, impostor
 
 from bus.base import GroupMember, TopicSpec, Unavailable
 from bus.memory import MemoryBus
@@ -22,6 +21,7 @@ from stores.owner_store import MAX_ANSWER, OwnerStore
 from stores.proofs import NONCE, SIGNATURE, TICKET, Announced, announced, announcement, signature
 from stores.tickets import LASTS_MS, opens, ticket
 from stores.transformation import ORDERS
+from support.kafka.impostors import FORGED, PARTITIONS, Impostor, Question, impostor
 
 SECRET = "a secret of the tests alone, 0123456789"
 GROUP, TOPIC, HERE, THERE = "orders.stores", "orders.states", "10.0.0.1:9001", "10.0.0.2:9001"

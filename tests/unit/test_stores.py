@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from order_records import NOW, OrderLog, doubted_record, lives, purge_record, state_record
 
 from bus.base import BusError, GroupMember, TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
 from ops.checks import UpProblem, check_files
 from ops.processes import processes
-from stack import wait_until
 from stores.base import (
     BEHIND_MS,
     AssetRecord,
@@ -38,6 +36,15 @@ from stores.memory_table import MemoryTable
 from stores.ownership import MARGIN_S, Ownership
 from stores.proofs import announcement
 from stores.transformation import ORDERS, transformation_of
+from support.kafka.order_records import (
+    NOW,
+    OrderLog,
+    doubted_record,
+    lives,
+    purge_record,
+    state_record,
+)
+from support.run.stack import wait_until
 from wire.sink import encode_state, state_of_json
 
 SECRET = "a secret of the tests alone"

@@ -10,8 +10,8 @@ import pytest
 
 from bus.base import BusError, ConsumerRecord, TopicSpec, Unavailable
 from bus.memory import MemoryBus
-from stack import wait_until
 from streaming.pipelines.emitter import CoalescedProducer
+from support.run.stack import wait_until
 from wire.emission import MAX_BYTES
 
 AGES = 10 * 60 * 1000

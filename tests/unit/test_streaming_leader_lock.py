@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from config.leadership import Leader, boot_id
-from stack import ROOT, wait_until
 from streaming.job import leader_lock
 from streaming.job.leader_lock import DRIVER, JVM, SOMEBODY, STANDBY, LeaderLock
+from support.run.stack import ROOT, wait_until
 
 HOLD = """\
 import fcntl, os, sys, time

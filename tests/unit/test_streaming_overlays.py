@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from driver_harness import SCENARIOS, TOPICS, Stage, values
 
 from domain.overlay import digest
 from domain.records import ScenarioChange
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
-from stack import wait_until
 from streaming.fold.assignment import AssignmentRefused, EngineAssignment
 from streaming.fold.rules import Book, Rules, dump_rule, fitting, keep
 from streaming.requests import handler
 from streaming.requests.handler import changed, share
+from support.run.stack import wait_until
+from support.spark.driver_harness import SCENARIOS, TOPICS, Stage, values
 from wire.job import Carried, Control, JobAnswer, Overlay, encode
 from wire.source import decode_source
 

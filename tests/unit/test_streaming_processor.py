@@ -12,8 +12,6 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from batch_feed import BUCKET, feed, row
-from histories import History, seeded
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from domain.asset import next_timer
@@ -28,6 +26,8 @@ from domain.records import (
 from streaming.fold.plan import Plan
 from streaming.fold.processor import HEARTBEAT_MS, SourceRow, TallyProcessor, _load_headers
 from streaming.fold.rules import dump_rule
+from support.histories.batch_feed import BUCKET, feed, row
+from support.histories.histories import History, seeded
 from wire.asset import load_asset
 from wire.job import decode_heartbeat
 from wire.keys import KeyFile

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from driver_harness import SCENARIOS, TOPICS, Stage, values
 
 from bus.base import ConsumerRecord
 from bus.memory import MemoryBus
@@ -30,6 +29,7 @@ from streaming.state.quarantine import (
     next_bounded_batch,
     plan_batch,
 )
+from support.spark.driver_harness import SCENARIOS, TOPICS, Stage, values
 from wire.job import QueryReport
 from wire.sink import decode_dead_letter
 from wire.source import encode_report, encode_scenario

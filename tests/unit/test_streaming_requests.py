@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_harness import SCENARIOS, TOPICS, Stage
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
 from domain.scenario_parser import load_scenarios
-from stack import wait_until
 from streaming.fold.assignment import AssignmentRefused, EngineAssignment, ProcessNeeded, slots
 from streaming.requests.queue import REMEMBERED, RequestAuthenticator, RequestQueue
+from support.run.stack import wait_until
+from support.spark.driver_harness import SCENARIOS, TOPICS, Stage
 from wire.job import EXPIRES_MS, Control, JobAnswer, encode
 from wire.keys import KeyFile
 from wire.signature import Signer

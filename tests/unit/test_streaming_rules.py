@@ -16,11 +16,11 @@ from domain.fold import UnknownFoldVersion
 from domain.records import Report, ScenarioChange, Tick
 from domain.scenario import FOLD, Scenario
 from domain.scenario_parser import scenario_from_plain
-from stack import wait_until
 from streaming.fold.rules import Rules, dump_rule, load_rule, scan
 from streaming.job.ticks import Ticker
 from streaming.spark.restart_policy import judge
 from streaming.state.buckets import BucketId
+from support.run.stack import wait_until
 from wire.keys import Key, KeyFile, Ring
 from wire.signature import Signer
 from wire.source import decode_source, encode_report, encode_scenario

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from driver_harness import SCENARIOS, TOPICS, Stage
 
 from bus.base import BusError, TopicSpec
 from bus.memory import MemoryBus
 from domain.scenario_parser import load_scenarios
-from stack import wait_until
 from streaming.job import driver
 from streaming.job.sources import WrongSetting, bound, check
+from support.run.stack import wait_until
+from support.spark.driver_harness import SCENARIOS, TOPICS, Stage
 from wire.topics import BOUNDED
 
 REPORTS = TOPICS.reports("sites")

@@ -15,12 +15,12 @@ from config import leadership as records
 from config.leadership import Leader
 from config.settings import Settings
 from ops.control import standby_lines
-from stack import wait_until
 from streaming.job import leader_lock
 from streaming.job.leader_lock import await_turn
 from streaming.job.warm_up import first_rules, link
 from streaming.state.buckets import BucketId
 from streaming.state.checkpoint import positions
+from support.run.stack import wait_until
 from wire.topics import Topics
 
 

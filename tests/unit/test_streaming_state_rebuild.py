@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_harness import SCENARIOS, TOPICS
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
@@ -27,6 +26,7 @@ from streaming.spark.restart_policy import judge
 from streaming.state.buckets import remember
 from streaming.state.checkpoint import current_epoch, drop_old, raise_epoch, start_folder
 from streaming.state.restore import read_initial_state
+from support.spark.driver_harness import SCENARIOS, TOPICS
 from wire.job import Control, Heartbeat, JobAnswer, encode
 from wire.snapshot import dump_snapshot
 

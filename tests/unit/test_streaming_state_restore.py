@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_feed import BUCKET, feed, row
-from histories import History, seeded
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from domain.fold import Bucket
@@ -17,6 +15,8 @@ from streaming.fold.plan import Plan
 from streaming.fold.processor import TallyProcessor, _load_headers
 from streaming.fold.rules import dump_rule
 from streaming.state.restore import pack, unpack, write_initial_state
+from support.histories.batch_feed import BUCKET, feed, row
+from support.histories.histories import History, seeded
 from wire.sink import encode_headers, encode_state
 from wire.source import decode_placed
 

@@ -14,11 +14,11 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 from prometheus_client import REGISTRY
-from web_fixtures import confirmed, make_user
 
 from dashboard.core.accounts import tokens
 from dashboard.core.accounts.models import ApiToken
 from dashboard.core.audit.models import AuditEntry
+from support.web.web_fixtures import confirmed, make_user
 
 pytestmark = pytest.mark.django_db
 

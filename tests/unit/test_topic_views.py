@@ -31,7 +31,7 @@ from dashboard.operate.console.topics import (
     printed,
     shown,
 )
-from stack import ROOT, wait_until
+from support.run.stack import ROOT, wait_until
 
 TOPIC = "orders.states"
 VIEW = TopicView("orders", TOPIC, "Orders")

@@ -9,10 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from histories import History, histories, play, scenarios, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selection import examples
 
 from domain.asset import Asset
 from domain.fold import Bucket
@@ -36,6 +34,8 @@ from domain.records import (
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
+from support.histories.histories import History, histories, play, scenarios, seeded
+from support.run.selection import examples
 from wire.asset import (
     CODEC,
     UnreadableAsset,

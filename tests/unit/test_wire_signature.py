@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selection import examples
 
 from domain.fold import Bucket
 from domain.records import (
@@ -25,6 +24,7 @@ from domain.records import (
 )
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
+from support.run.selection import examples
 from wire.keys import LATE_MS, LEAD_MS, Key, KeyFile, KeysProblem, Ring, read_ring
 from wire.signature import (
     BAD,

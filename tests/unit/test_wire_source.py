@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from histories import AGENTS, ASSETS, USERS, WORDS, histories, scenarios
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selection import examples
 
 from domain.fold import Bucket
 from domain.names import CONTROL
@@ -37,6 +35,8 @@ from domain.records import (
 from domain.scenario import FOLD, Scenario
 from domain.scenario_parser import scenario_from_plain
 from domain.version import Version
+from support.histories.histories import AGENTS, ASSETS, USERS, WORDS, histories, scenarios
+from support.run.selection import examples
 from wire.partitioner import partition_of
 from wire.signature import FAULTS
 from wire.source import (

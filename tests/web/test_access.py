@@ -22,21 +22,6 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 from django.urls import URLResolver, get_resolver
-from web_fixtures import (
-    INCIDENT,
-    MESSAGE,
-    ROLES,
-    bearer,
-    commands_sent,
-    known_incident,
-    known_notifications,
-    known_view,
-    known_window,
-    make_user,
-    memory_bus,
-    sent,
-    show,
-)
 
 from dashboard.asgi import application
 from dashboard.board.live import consumer, threads
@@ -52,6 +37,21 @@ from dashboard.operate.dead_letters.models import DeadLetter
 from dashboard.serve.api.api import api
 from dashboard.watch.bulk.models import Run
 from dashboard.watch.commands.models import Command as Row
+from support.web.web_fixtures import (
+    INCIDENT,
+    MESSAGE,
+    ROLES,
+    bearer,
+    commands_sent,
+    known_incident,
+    known_notifications,
+    known_view,
+    known_window,
+    make_user,
+    memory_bus,
+    sent,
+    show,
+)
 from wire.pipeline import PipelineProgress
 
 pytestmark = pytest.mark.django_db

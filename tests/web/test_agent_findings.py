@@ -8,7 +8,6 @@ import re
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from world import World
 
 from dashboard.board.live.live_view import live_view
 from dashboard.core.common.scenarios import scenarios
@@ -26,6 +25,7 @@ from dashboard.watch.agents.statistics import walk
 from domain.notifications.events import AGENT_KINDS
 from domain.notifications.rule_parser import rule_from_plain
 from domain.records import Leave, Mute, Report
+from support.web.world import World
 from wire.source import encode_mute
 
 pytestmark = pytest.mark.django_db

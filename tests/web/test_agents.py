@@ -12,9 +12,6 @@ from urllib.parse import quote
 import msgspec
 import pytest
 from django.test import Client
-from hostile import calm, text
-from web_fixtures import bearer, make_user
-from world import World
 
 from bus.base import ConsumerRecord, Unavailable
 from dashboard.core.audit.models import AuditEntry
@@ -29,6 +26,9 @@ from dashboard.watch.agents.mutes import mutes
 from dashboard.watch.agents.statistics import walk
 from domain.names import name_ok
 from domain.records import Mute
+from support.histories.hostile import calm, text
+from support.web.web_fixtures import bearer, make_user
+from support.web.world import World
 from wire.source import encode_mute
 
 pytestmark = pytest.mark.django_db

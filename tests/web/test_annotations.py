@@ -8,14 +8,14 @@ from urllib.parse import quote
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from hostile import calm, text
-from web_fixtures import make_user
-from world import World
 
 from dashboard.core.common.retention import apply_all
 from dashboard.core.common.times import now_ms
 from dashboard.watch.annotations import acknowledgements, models
 from dashboard.watch.annotations.models import Acknowledgement, Mark, Note
+from support.histories.hostile import calm, text
+from support.web.web_fixtures import make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

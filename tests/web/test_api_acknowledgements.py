@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from web_fixtures import bearer, make_user, memory_bus, show
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.access import Limit
@@ -17,6 +16,7 @@ from dashboard.core.common.times import now_ms
 from dashboard.watch.agents import mutes
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Acknowledgement, Mark
+from support.web.web_fixtures import bearer, make_user, memory_bus, show
 
 pytestmark = pytest.mark.django_db
 

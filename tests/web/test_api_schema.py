@@ -15,8 +15,16 @@ from django.core.wsgi import get_wsgi_application
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from selection import examples
-from web_fixtures import (
+
+from dashboard.core.api import router
+from dashboard.core.common import access, times
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.job.models import BucketStatus, JobProgress
+from dashboard.watch.agents import mutes
+from dashboard.watch.commands import submission
+from dashboard.watch.commands.models import Command as Row
+from support.run.selection import examples
+from support.web.web_fixtures import (
     INCIDENT,
     bearer,
     copied,
@@ -28,14 +36,6 @@ from web_fixtures import (
     memory_bus,
     show,
 )
-
-from dashboard.core.api import router
-from dashboard.core.common import access, times
-from dashboard.core.common.scenarios import scenarios
-from dashboard.core.job.models import BucketStatus, JobProgress
-from dashboard.watch.agents import mutes
-from dashboard.watch.commands import submission
-from dashboard.watch.commands.models import Command as Row
 
 pytestmark = pytest.mark.django_db
 

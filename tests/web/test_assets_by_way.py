@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from web_fixtures import bearer, copied, make_user
-from world import World
 
 from bus.base import BusError
 from bus.memory import MemoryBus
@@ -22,6 +20,8 @@ from dashboard.core.states.stores import Ends, missing_copies
 from dashboard.serve.api import health
 from domain.records import Report
 from stores.base import BEHIND_MS
+from support.web.web_fixtures import bearer, copied, make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -22,8 +22,6 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import CharField
 from django.test import Client, RequestFactory
-from hostile import calm, text
-from web_fixtures import bearer, confirmed, error_of, make_user, pages_of, show
 
 from dashboard.core.accounts.models import ApiToken
 from dashboard.core.audit import hash_chain, log
@@ -34,6 +32,8 @@ from dashboard.core.common.metrics import AUDITED
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.models import JobProgress
 from dashboard.operate.administration import audit
+from support.histories.hostile import calm, text
+from support.web.web_fixtures import bearer, confirmed, error_of, make_user, pages_of, show
 
 pytestmark = pytest.mark.django_db
 

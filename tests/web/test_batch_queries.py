@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from django.test import Client
 from msgspec.structs import replace
-from query_results import asked, bring, heard_of, tell
-from web_fixtures import make_user
-from world import World
 
 from dashboard.core.common.retention import apply_all
 from dashboard.core.common.scenarios import scenarios
@@ -25,6 +22,9 @@ from dashboard.operate.requests.what_if import begun_at
 from domain.asset import all_timers
 from domain.overlay import overlaid
 from streaming.queries.comparison import History, HistoryTally, compare
+from support.spark.query_results import asked, bring, heard_of, tell
+from support.web.web_fixtures import make_user
+from support.web.world import World
 from wire.batch_query import (
     Began,
     Stored,

@@ -8,12 +8,12 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from django.test import Client
-from hostile import calm, text
-from web_fixtures import make_user
-from world import World
 
 from dashboard.core.common.times import now_ms
 from dashboard.operate.requests.models import Reading, StoredRow, Trial
+from support.histories.hostile import calm, text
+from support.web.web_fixtures import make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

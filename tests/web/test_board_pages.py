@@ -11,8 +11,6 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
-from sinks import PlayedJob
-from web_fixtures import make_user
 
 from bus.memory import MemoryBus
 from dashboard.board.live.live_view import live_view
@@ -21,6 +19,8 @@ from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import duration, now_ms
 from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import Command, Report
+from support.kafka.sinks import PlayedJob
+from support.web.web_fixtures import make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 

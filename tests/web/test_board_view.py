@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from web_fixtures import bearer, make_user
-from world import World
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
@@ -19,6 +17,8 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.states.queries import OFFERED
 from dashboard.watch.annotations import labels
 from domain.records import Report
+from support.web.web_fixtures import bearer, make_user
+from support.web.world import World
 
 NAME_HEAD = r'class="col-asset"( aria-sort="(\w+)")?><a class="sort" href="([^"]*)"'
 LABELS = ["suspicious", "Suspicious", "SUSPICIOUS", "under-attack", "Under attack"]

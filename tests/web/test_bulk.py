@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from web_fixtures import commands_sent, make_user
-from world import World
 
 from bus.base import TooLarge, Unavailable
 from bus.memory import MemoryProducer
@@ -24,6 +22,8 @@ from dashboard.watch.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Ru
 from dashboard.watch.bulk.progress import progress_of
 from dashboard.watch.bulk.review import command_id
 from domain.records import MAX_VOTERS, Command
+from support.web.web_fixtures import commands_sent, make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -9,12 +9,12 @@ from urllib.parse import quote
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from hostile import TEXTS, calm
-from web_fixtures import make_user, show
 
 from dashboard.core.common.access import Limit
 from dashboard.watch.bulk import views
 from dashboard.watch.bulk.models import Item, Run
+from support.histories.hostile import TEXTS, calm
+from support.web.web_fixtures import make_user, show
 
 pytestmark = pytest.mark.django_db
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from web_fixtures import commands_sent, make_user
-from world import World
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.watch.bulk import execution, review, views
 from dashboard.watch.bulk.models import Run
+from support.web.web_fixtures import commands_sent, make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

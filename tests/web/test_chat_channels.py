@@ -14,10 +14,8 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from certificates import certificate_in
 from django.conf import settings
 from django.test import Client
-from receivers import HookServer, hook_server
 
 from dashboard.core.accounts.encryption import seal
 from dashboard.core.common import outbound
@@ -28,6 +26,8 @@ from dashboard.notify.notifications.chat import ChatKind
 from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import GIVEN_UP, SENT, Channel, Message
 from dashboard.notify.notifications.outbox import MessageDraft
+from support.web.certificates import certificate_in
+from support.web.receivers import HookServer, hook_server
 
 pytestmark = pytest.mark.django_db
 

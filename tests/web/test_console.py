@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from web_fixtures import make_user
-from world import World
+
+from support.web.web_fixtures import make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

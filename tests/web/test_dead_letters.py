@@ -13,8 +13,6 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.cache import cache
 from django.test import AsyncClient, Client
-from web_fixtures import error_of, make_user
-from world import World, made_world
 
 from bus.base import ConsumerRecord, Unavailable
 from dashboard.core.common import kafka
@@ -35,6 +33,8 @@ from dashboard.operate.dead_letters.models import (
 from dashboard.operate.dead_letters.validation import RecordVerdict, judge
 from domain.records import MAX_VOTERS
 from streaming.fold.rules import dump_rule
+from support.web.web_fixtures import error_of, make_user
+from support.web.world import World, made_world
 from wire.partitioner import partition_of
 
 pytestmark = pytest.mark.django_db

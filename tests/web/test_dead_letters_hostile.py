@@ -6,11 +6,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hostile import TEXTS, calm
 
 from dashboard.core.common.times import now_ms
 from dashboard.operate.dead_letters.ingestion import ingest_letters
 from dashboard.operate.dead_letters.models import OPEN, DeadLetter
+from support.histories.hostile import TEXTS, calm
 
 pytestmark = pytest.mark.django_db
 MAX_LINE = 16_000

@@ -12,8 +12,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.signing import Signer
 from django.test import Client
-from receivers import MailServer, mail_server
-from web_fixtures import error_of
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
@@ -35,6 +33,8 @@ from dashboard.notify.summaries.figures import (
 )
 from dashboard.notify.summaries.models import Issue, Subscription
 from domain.history.periods import DAY, WEEK, Span
+from support.web.receivers import MailServer, mail_server
+from support.web.web_fixtures import error_of
 
 pytestmark = pytest.mark.django_db
 

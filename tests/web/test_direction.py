@@ -12,12 +12,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
-from web_fixtures import make_user
-from world import World, made_world
 
 from dashboard.core.common.text import isolated
 from dashboard.watch.commands.models import Command as Row
 from domain.names import USER_PREFIX
+from support.web.web_fixtures import make_user
+from support.web.world import World, made_world
 
 pytestmark = pytest.mark.django_db
 

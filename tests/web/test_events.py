@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 from django.test import Client
-from web_fixtures import error_of, pages_of
-from world import World
 
 from dashboard.board.assets import events
 from dashboard.core.states.models import Transition
 from dashboard.watch.annotations.models import Label
+from support.web.web_fixtures import error_of, pages_of
+from support.web.world import World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from web_fixtures import show
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common import exports
@@ -20,6 +19,7 @@ from dashboard.operate.requests.models import Reading, StoredRow
 from dashboard.watch.annotations import labels
 from dashboard.watch.bulk.models import Item, Run
 from domain.version import Version
+from support.web.web_fixtures import show
 
 pytestmark = pytest.mark.django_db
 

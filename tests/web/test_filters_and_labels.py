@@ -10,14 +10,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from hostile import calm, text
-from web_fixtures import bearer, make_user
-from world import World
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.watch.annotations import labels
 from dashboard.watch.filters import models
 from dashboard.watch.filters.models import SavedFilter
+from support.histories.hostile import calm, text
+from support.web.web_fixtures import bearer, make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

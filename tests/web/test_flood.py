@@ -16,14 +16,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from web_process import Web, until
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as connect_async
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
 from config.settings import PREFIX
-from stack import ROOT, wait_until
+from support.run.stack import ROOT, wait_until
+from support.web.web_process import Web, until
 
 pytestmark = pytest.mark.timeout(180)
 

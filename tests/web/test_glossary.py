@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
-from web_fixtures import show
-from world import World
 
 from dashboard.core.audit.actions import ACTIONS
 from dashboard.core.audit.log import Actor, record
@@ -19,6 +17,8 @@ from dashboard.core.common.navigation import TERMS
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.job.models import JobProgress
 from dashboard.watch.commands.forms import FORMS, SUGGESTED, expected_state
+from support.web.web_fixtures import show
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).parents[2]

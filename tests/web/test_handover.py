@@ -9,8 +9,6 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from web_fixtures import error_of
-from world import World
 
 from dashboard.board.handover import summary, views
 from dashboard.core.common.scenarios import scenarios
@@ -26,6 +24,8 @@ from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Handover, Presence, Shift
 from dashboard.watch.bulk.models import Run
 from domain.records import Report
+from support.web.web_fixtures import error_of
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

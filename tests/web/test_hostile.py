@@ -10,14 +10,22 @@ from urllib.parse import quote
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from hostile import TEXTS, calm, text
-from web_fixtures import bearer, commands_sent, confirmed, make_user, memory_bus, sent, show
 
 from dashboard.core.accounts.models import ApiToken
 from dashboard.core.common.scenarios import scenarios
 from dashboard.watch.commands.models import Command as Row
 from domain.names import name_ok
 from domain.records import RefusedReport, Report
+from support.histories.hostile import TEXTS, calm, text
+from support.web.web_fixtures import (
+    bearer,
+    commands_sent,
+    confirmed,
+    make_user,
+    memory_bus,
+    sent,
+    show,
+)
 
 pytestmark = pytest.mark.django_db
 

@@ -16,10 +16,10 @@ from django.contrib.sessions.models import Session
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from hostile import TEXTS, calm, text
-from web_fixtures import make_user
 
 from dashboard.core.common.metrics import LIMITED
+from support.histories.hostile import TEXTS, calm, text
+from support.web.web_fixtures import make_user
 
 pytestmark = pytest.mark.django_db
 

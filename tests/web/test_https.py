@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[2]
 ASK = """
 import django
 django.setup()
-from database import migrate
+from support.web.database import migrate
 migrate()
 from django.test import Client
-from web_fixtures import make_user
+from support.web.web_fixtures import make_user
 client = Client(headers={"X-Forwarded-Proto": "https", "Host": "localhost"})
 user = make_user("operator")
 user.set_password("horse-battery-7")

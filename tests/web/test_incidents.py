@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from web_fixtures import make_user
-from world import World
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import MINUTE_MS, now_ms
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Label
 from dashboard.watch.incidents.models import Incident, real
+from support.web.web_fixtures import make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -11,8 +11,6 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError
 from django.test import Client
-from receivers import MailServer, mail_server
-from web_fixtures import bearer, logged_in_as, make_user
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
@@ -25,6 +23,8 @@ from dashboard.retail import ingestion, invoices
 from dashboard.retail.ingestion import InvoiceReader
 from dashboard.retail.models import KEPT, CountedRecord, ProductDay, StoreHour
 from dashboard.retail.notices import LATE
+from support.web.receivers import MailServer, mail_server
+from support.web.web_fixtures import bearer, logged_in_as, make_user
 from wire.topics import Topics
 
 pytestmark = pytest.mark.django_db

@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from hostile import calm, text
 from msgspec.structs import replace
-from web_fixtures import logged_in_as
-from world import World
 
 from bus.memory import MemoryBus
 from dashboard.board.live.live_view import live_view
@@ -30,6 +27,9 @@ from dashboard.operate.console import samples
 from dashboard.operate.dead_letters.models import DeadLetter
 from domain.records import Cause, StateRecord
 from domain.version import Version
+from support.histories.hostile import calm, text
+from support.web.web_fixtures import logged_in_as
+from support.web.world import World
 from wire.job import (
     EXPIRES_MS,
     Checkpoint,

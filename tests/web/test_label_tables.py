@@ -11,8 +11,6 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from web_fixtures import bearer, make_user
-from world import World
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common import resumable
@@ -21,6 +19,8 @@ from dashboard.watch.annotations import label_files, label_uploads, label_views,
 from dashboard.watch.annotations import labels as annotation_labels
 from dashboard.watch.annotations.label_uploads import ImportCounts
 from dashboard.watch.annotations.models import Label, LabelPortion, LabelUpload
+from support.web.web_fixtures import bearer, make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

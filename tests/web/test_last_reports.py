@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from world import World
 
 from dashboard.core.common.retention import apply_all
 from dashboard.core.common.scenarios import scenarios, topics
@@ -15,6 +14,7 @@ from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.agents import reports
 from dashboard.watch.agents.findings import news
 from dashboard.watch.agents.models import KEPT, Agent, LastReport
+from support.web.world import World
 from wire.job import Heartbeat, LatenessReport, encode
 
 pytestmark = pytest.mark.django_db

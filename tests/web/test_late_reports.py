@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from world import World
 
 from dashboard.board.live.live_view import live_view
 from dashboard.core.common.retention import apply_all
@@ -32,6 +31,7 @@ from dashboard.watch.agents.reports import (
 )
 from dashboard.watch.agents.statistics import listed, one, walk
 from domain.records import Leave, Report
+from support.web.world import World
 from wire.job import ClockBehind, Heartbeat, LatenessReport, QueryReport, encode
 
 pytestmark = pytest.mark.django_db

@@ -20,11 +20,7 @@ from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.test import Client as Browser
 from django.utils import timezone
-from liveboard import made_bodies
-from liveclient import Client, assert_snapshot_plus_events
 from prometheus_client import REGISTRY
-from sinks import PlayedJob
-from web_fixtures import make_user
 
 from bus.memory import MemoryBus
 from dashboard.asgi import application
@@ -42,6 +38,10 @@ from dashboard.core.common.times import now_ms
 from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.annotations import labels
 from domain.records import Command, Report
+from support.kafka.sinks import PlayedJob
+from support.web.liveboard import made_bodies
+from support.web.liveclient import Client, assert_snapshot_plus_events
+from support.web.web_fixtures import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
-from captchas import challenge_in, solved
 from django.contrib.auth.models import User
 from django.core.cache import caches
 from django.db import DatabaseError
@@ -19,13 +18,14 @@ from django.test import Client, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
-from web_fixtures import bearer, error_of, make_user, show
 
 from dashboard.core.accounts import login_guard
 from dashboard.core.accounts.login_guard import CaptchaRefused, client_of, redeem
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from domain.records import Override, Vote
+from support.web.captchas import challenge_in, solved
+from support.web.web_fixtures import bearer, error_of, make_user, show
 
 pytestmark = pytest.mark.django_db
 

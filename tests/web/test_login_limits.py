@@ -11,13 +11,13 @@ from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
 from django.contrib.auth.models import User
 from django.core.cache import cache, caches
 from django.test import Client, RequestFactory
-from web_fixtures import bearer, make_user
 
 from dashboard.core.accounts import login
 from dashboard.core.accounts.models import FirstPassword, KnownAddress
 from dashboard.core.common.access import Limit, TooMany
 from dashboard.core.common.times import now_ms
 from dashboard.operate.dead_letters.queries import count_open
+from support.web.web_fixtures import bearer, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from web_fixtures import logged_in_as
 
 from config.mailbox import Mailbox
 from config.settings import Settings
 from dashboard.notify.notifications import mails
+from support.web.web_fixtures import logged_in_as
 
 pytestmark = pytest.mark.django_db
 

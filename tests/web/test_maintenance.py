@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from web_fixtures import error_of, make_user
-from world import World
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
@@ -33,6 +31,8 @@ from dashboard.watch.incidents.maintenance import (
     windows_of,
 )
 from dashboard.watch.incidents.models import ALL, FILTER, LISTED, Window, WindowAsset
+from support.web.web_fixtures import error_of, make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,6 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError
 from django.test import Client
-from receivers import mail_server
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
@@ -19,6 +18,7 @@ from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import SENT, Channel, Message
 from dashboard.retail import notices
 from dashboard.retail.notices import MilestoneReader
+from support.web.receivers import mail_server
 from wire.topics import Topics
 
 pytestmark = pytest.mark.django_db

@@ -19,8 +19,6 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, transaction
 from django.test import Client
 from pydantic import SecretStr
-from receivers import HookServer, MailServer, hook_server, mail_server
-from world import World
 
 from dashboard.core.accounts.encryption import seal, unseal
 from dashboard.core.common.scenarios import scenarios
@@ -62,6 +60,8 @@ from dashboard.watch.incidents.ingestion import IncidentChange
 from dashboard.watch.incidents.models import ALL, Incident, Window
 from domain.notifications.machine import QUIET, REASONS
 from domain.notifications.rule_parser import rule_from_plain
+from support.web.receivers import HookServer, MailServer, hook_server, mail_server
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from web_fixtures import error_of, logged_in, logged_in_as, make_user
-from world import World
 
 from dashboard.core.accounts.encryption import unseal
 from dashboard.core.audit.models import AuditEntry
@@ -32,6 +30,8 @@ from dashboard.notify.notifications.models import (
 from dashboard.notify.notifications.on_call import shift_at
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.rule_parser import rule_from_plain
+from support.web.web_fixtures import error_of, logged_in, logged_in_as, make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

@@ -18,9 +18,9 @@ from allauth.mfa.totp.internal.auth import (
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
-from web_fixtures import forget_limits, make_user
 
 from dashboard.core.accounts.encryption import accepts, counter_of, use
+from support.web.web_fixtures import forget_limits, make_user
 
 pytestmark = pytest.mark.django_db
 

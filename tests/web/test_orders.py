@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from django.test import Client
 from pydantic import SecretStr
-from web_fixtures import bearer, copied, logged_in_as, make_user
-from world import World
 
 from bus.base import GroupMember
 from bus.memory import MemoryBus
 from dashboard.core.common.times import now_ms
 from dashboard.retail import orders as retail_orders
 from domain.records import Report
+from support.web.web_fixtures import bearer, copied, logged_in_as, make_user
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

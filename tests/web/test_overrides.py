@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import Client
-from world import World
 
 from dashboard.board.assets import overrides
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.models import AssetState
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

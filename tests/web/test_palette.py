@@ -10,7 +10,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from web_fixtures import make_user, show
 
 from dashboard.board.assets import palette
 from dashboard.board.assets.palette import acts
@@ -18,6 +17,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.states.models import AssetState
 from dashboard.watch.agents.models import Agent
 from dashboard.watch.commands.models import Command
+from support.web.web_fixtures import make_user, show
 
 pytestmark = pytest.mark.django_db
 

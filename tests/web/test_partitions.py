@@ -9,14 +9,14 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
-from web_fixtures import bearer, make_user
-from world import World
 
 from bus.base import ConsumerRecord
 from dashboard.board.live.live_view import live_view
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.models import FIGURES, BucketStatus
+from support.web.web_fixtures import bearer, make_user
+from support.web.world import World
 from wire.job import Heartbeat, bucket_name, encode
 from wire.partitioner import murmur2, partition_of
 

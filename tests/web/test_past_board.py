@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from world import World
 
 from dashboard.board.assets import past_board
 from dashboard.board.assets.past_board import AsOf, Narrowed
@@ -18,6 +17,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.states import queries
 from dashboard.core.states.models import CHANGE, AssetState, Transition
+from support.web.world import World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from stack import ROOT, free_port, wait_until
+from support.run.stack import ROOT, free_port, wait_until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -37,9 +37,9 @@ NAMES = (
 SETUP = """
 import django
 django.setup()
-from database import migrate
+from support.web.database import migrate
 migrate()
-from web_fixtures import bearer, make_user, show
+from support.web.web_fixtures import bearer, make_user, show
 for name in %r:
     show("attack", name, "clear")
 print(bearer(make_user("operator"))["Authorization"])

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from query_results import asked
-from web_fixtures import logged_in_as
 
 from bus.base import ConsumerRecord
 from dashboard.core.audit.models import AuditEntry
@@ -17,6 +15,8 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.job.ingestion import MOST_PIPELINES, ingest_pipeline_progress
 from dashboard.core.job.models import JobRequest, PipelineStatus
 from dashboard.serve.materialiser.batch import sort_out
+from support.spark.query_results import asked
+from support.web.web_fixtures import logged_in_as
 from wire.job import JobAnswer
 from wire.pipeline import Assignment, Gathering, Invalid, Node, PipelineProgress, encode_pipeline
 from wire.topics import Topics

@@ -19,9 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
-from push_service import Browser, PushService, checked_claims, push_service
 from pydantic import SecretStr
-from web_fixtures import forget_limits, logged_in, make_user
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.outbound import AddressRefused
@@ -37,6 +35,8 @@ from dashboard.notify.notifications.models import (
 )
 from dashboard.notify.notifications.push import PushKind, page_of
 from dashboard.watch.incidents.models import Incident
+from support.web.push_service import Browser, PushService, checked_claims, push_service
+from support.web.web_fixtures import forget_limits, logged_in, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -8,10 +8,10 @@ import re
 
 import pytest
 from django.test import Client
-from world import World
 
 from dashboard.board.assets import log_records
 from dashboard.board.assets.log_records import NotShown, seek
+from support.web.world import World
 from wire.partitioner import partition_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]

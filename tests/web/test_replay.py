@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from hostile import calm, text
-from web_fixtures import make_user, show
-from world import World
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.retention import apply_all
@@ -24,6 +21,9 @@ from dashboard.core.rules.log_replay import dump
 from dashboard.core.states.models import FoldSnapshot, LogBound
 from dashboard.operate.requests import models, tasks
 from dashboard.operate.requests.models import Replay
+from support.histories.hostile import calm, text
+from support.web.web_fixtures import make_user, show
+from support.web.world import World
 from wire.job import Control, Heartbeat, JobAnswer, QueryReport, decode_control
 
 pytestmark = pytest.mark.django_db

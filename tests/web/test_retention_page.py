@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from web_fixtures import error_of
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.retention import Retention
@@ -18,6 +17,7 @@ from dashboard.operate.administration.models import Period, Remainder
 from dashboard.operate.administration.retention import adjustable, set_period
 from dashboard.operate.administration.tasks import apply_retention
 from dashboard.watch.incidents.models import Incident
+from support.web.web_fixtures import error_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("admin")]
 

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from hostile import calm, text
-from web_fixtures import logged_in_as, show
 
 from bus.memory import MemoryBus
 from dashboard.core.audit.models import AuditEntry as Entry
@@ -28,6 +26,8 @@ from dashboard.core.rules.models import CarriedScenario, RuleChange, RuleRecord
 from dashboard.watch.agents.mutes import dump
 from domain.overlay import canonical, digest, overlaid, overlay_text
 from domain.scenario_parser import scenario_from_plain
+from support.histories.hostile import calm, text
+from support.web.web_fixtures import logged_in_as, show
 from wire.job import Carried, Control, Heartbeat, JobAnswer, Overlay, QueryReport, decode_control
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]

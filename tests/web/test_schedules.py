@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from web_fixtures import bearer, error_of, logged_in_as
-from world import World
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
@@ -26,6 +24,8 @@ from dashboard.watch.commands.models import ScheduledTask
 from domain.records import Schedule
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
+from support.web.web_fixtures import bearer, error_of, logged_in_as
+from support.web.world import World
 from wire.source import encode_scenario
 
 pytestmark = pytest.mark.django_db

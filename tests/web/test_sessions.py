@@ -24,13 +24,13 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from pydantic import SecretStr
-from web_fixtures import make_user
 
 from dashboard.board.live.admission import access_of
 from dashboard.core.accounts import sessions
 from dashboard.core.accounts.encryption import NoKey, seal, unseal
 from dashboard.core.accounts.sessions import BEGUN, SessionStore, filed_under, forget_ended, places
 from dashboard.core.audit.models import AuditEntry
+from support.web.web_fixtures import make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
-from web_fixtures import make_user
 
 from dashboard.core.common.navigation import GROUPS
+from support.web.web_fixtures import make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -10,8 +10,6 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
-from web_fixtures import make_user
-from world import World
 
 from bus.base import ConsumerRecord
 from dashboard.board.assets.log_records import show
@@ -26,6 +24,8 @@ from dashboard.watch.agents import mutes
 from dashboard.watch.commands import submission
 from domain.records import Command, Mute
 from domain.scenario_parser import scenario_from_plain
+from support.web.web_fixtures import make_user
+from support.web.world import World
 from wire.keys import KeyFile, Ring
 from wire.partitioner import partition_of
 from wire.signature import UNSIGNED, UNTIMELY

@@ -7,7 +7,6 @@ import re
 import pytest
 from django.db import connection
 from django.test import Client
-from world import World
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
@@ -17,6 +16,7 @@ from dashboard.watch.bulk import forms
 from dashboard.watch.bulk.forms import Reason
 from dashboard.watch.bulk.models import Run
 from domain.records import Report
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

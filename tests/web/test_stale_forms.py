@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from django.test import Client
 from msgspec.structs import replace
-from web_fixtures import commands_sent, make_user
-from world import World
 
 from dashboard.board.live.live_view import live_view
 from dashboard.core.common.scenarios import scenarios
@@ -21,6 +19,8 @@ from dashboard.core.states.models import AssetState
 from dashboard.watch.commands.models import Command as Row
 from dashboard.watch.commands.stale_forms import SeenAsset, changes, moved_on, read_sight
 from domain.version import Version
+from support.web.web_fixtures import commands_sent, make_user
+from support.web.world import World
 from wire.sink import StateValue
 
 pytestmark = pytest.mark.django_db

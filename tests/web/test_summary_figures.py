@@ -14,24 +14,6 @@ import pytest
 from django.core.management import CommandError, call_command
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from independent_summary import History, Spans, mean_and_p95, together
-from lived_month import (
-    ASSETS,
-    BEGUN,
-    DAY,
-    ENDED,
-    HOUR,
-    MINUTE,
-    SERVICE,
-    TIERS,
-    ZONE,
-    Topic,
-    at,
-    history,
-    lived,
-    set_up,
-)
-from selection import examples
 
 from bus.base import ConsumerRecord
 from dashboard.core.common.scenarios import scenarios, topics
@@ -58,6 +40,24 @@ from dashboard.watch.incidents.maintenance import Excluded, windows_changed
 from dashboard.watch.incidents.models import Incident, Window
 from domain.history.periods import Period, between, containing
 from domain.scenario import Scenario
+from support.run.selection import examples
+from support.web.independent_summary import History, Spans, mean_and_p95, together
+from support.web.lived_month import (
+    ASSETS,
+    BEGUN,
+    DAY,
+    ENDED,
+    HOUR,
+    MINUTE,
+    SERVICE,
+    TIERS,
+    ZONE,
+    Topic,
+    at,
+    history,
+    lived,
+    set_up,
+)
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from web_fixtures import logged_in, logged_in_as, make_user
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
@@ -26,6 +25,7 @@ from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.models import Label
 from dashboard.watch.incidents import queries
 from dashboard.watch.incidents.models import Incident
+from support.web.web_fixtures import logged_in, logged_in_as, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 

@@ -9,8 +9,6 @@ import msgspec
 import pytest
 from django.conf import settings
 from django.test import Client
-from web_fixtures import make_user, show
-from world import World
 
 from dashboard.board.assets import scenario_tabs
 from dashboard.board.live import threads
@@ -22,6 +20,8 @@ from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.core.job.status import problems, recall
 from dashboard.core.states.models import AssetState, StateCount
 from dashboard.watch.agents.models import Agent
+from support.web.web_fixtures import make_user, show
+from support.web.world import World
 from wire.job import bucket_name
 
 pytestmark = pytest.mark.django_db

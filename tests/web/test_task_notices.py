@@ -8,11 +8,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-import world as world_module
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import Client
-from world import World
 
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, now_ms, utc_datetime
 from dashboard.core.states.models import AssetState, EventCount, SinkOffset
@@ -36,6 +34,8 @@ from dashboard.watch.annotations.models import Label
 from dashboard.watch.incidents.models import ALL, Window
 from domain.notifications.machine import LIMIT, MAINTENANCE, OUTSIDE, QUIET, REASONS
 from domain.records import Schedule
+from support.web import world as world_module
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 

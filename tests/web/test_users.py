@@ -15,8 +15,6 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
-from hostile import TEXTS, calm, text
-from web_fixtures import bearer, error_of, make_user
 
 from dashboard.board.live.admission import access_of
 from dashboard.core.accounts import sessions, users
@@ -27,6 +25,8 @@ from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.access import ALLOWED, Role, role_of
 from dashboard.core.common.metrics import LIMITED
 from dashboard.operate.administration.users import holders, rights
+from support.histories.hostile import TEXTS, calm, text
+from support.web.web_fixtures import bearer, error_of, make_user
 
 pytestmark = pytest.mark.django_db
 

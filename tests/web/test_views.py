@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from hostile import calm, text
-from web_fixtures import bearer, known_view, logged_in, make_user
 
 from dashboard.core.common.times import now_ms
 from dashboard.operate.console.topic_copies import STALE_MS, copies, missing_views
 from dashboard.serve.api import health
+from support.histories.hostile import calm, text
+from support.web.web_fixtures import bearer, known_view, logged_in, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from web_fixtures import show
 
 from dashboard.board.assets.asset_page import EARLIEST, details_of
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.stores import record_of
 from domain.records import Vote
+from support.web.web_fixtures import show
 
 pytestmark = pytest.mark.django_db
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from stack import ROOT, wait_until
+from support.run.stack import ROOT, wait_until
 
 WORKER = (
     "-m",
     "celery",
     "-A",
-    "task_soak",
+    "support.web.task_soak",
     "worker",
     "--concurrency",
     "1",
@@ -66,7 +66,7 @@ class Soak:
         with self.process(*WORKER, "-n", "one") as one, self.process(*WORKER, "-n", "two") as two:
             asking = [
                 subprocess.Popen(
-                    [sys.executable, "-m", "task_soak", str(n * share), str((n + 1) * share)],
+                    [sys.executable, "-m", "support.web.task_soak", str(n * share), str((n + 1) * share)],
                     cwd=ROOT, env=self.environment,
                 )
                 for n in range(PRODUCERS)

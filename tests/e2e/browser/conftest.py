@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import Open, Send, log_in, resize
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
-from shared_product import exclusive, shared_product, turn
 
 from agents.reporter import Reporter
 from bus.kafka import KafkaBus
 from ops.test import find_browser
-from stack import Stack, wait_until
+from support.browser.browser_pages import Open, Send, log_in, resize
+from support.browser.shared_product import exclusive, shared_product, turn
+from support.run.stack import Stack, wait_until
 from wire.topics import Topics
 
 expect.set_options(timeout=45_000)  # broker, job and browser may share two cores

@@ -7,7 +7,9 @@ from typing import Any
 from urllib.parse import urljoin
 
 import pytest
-from browser_pages import (
+from playwright.sync_api import Page, expect
+
+from support.browser.browser_pages import (
     Open,
     Send,
     live,
@@ -19,7 +21,6 @@ from browser_pages import (
     too_wide_in,
     widths_to_check,
 )
-from playwright.sync_api import Page, expect
 
 
 def page_of(

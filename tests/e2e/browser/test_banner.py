@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from browser_pages import Open, live, serious_in_both, too_wide_in
 from playwright.sync_api import Page, WebSocketRoute, expect
 
 from ops.supervise import Supervisor
-from stack import Stack
+from support.browser.browser_pages import Open, live, serious_in_both, too_wide_in
+from support.run.stack import Stack
 
 UNREACHED = "WebSocket connection|htmx:(afterRequest|sendError)|ERR_(CONNECTION_REFUSED|FAILED)"
 """What the console says of a server that is not there: to the socket, and to facts asked anew."""

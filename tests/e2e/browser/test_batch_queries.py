@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import Open, Send, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
+
+from support.browser.browser_pages import Open, Send, serious_in_both, too_wide_in
 
 LONG_MS = 120_000
 """A batch query starts a Spark of its own, beside the product, on a machine that may be busy."""

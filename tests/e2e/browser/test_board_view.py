@@ -6,10 +6,19 @@ import re
 from typing import Any
 
 import pytest
-from browser_pages import Open, Send, live, order, resize, row, serious_in_both, too_wide_in
 from playwright.sync_api import Locator, Page, expect
 
-from stack import wait_until
+from support.browser.browser_pages import (
+    Open,
+    Send,
+    live,
+    order,
+    resize,
+    row,
+    serious_in_both,
+    too_wide_in,
+)
+from support.run.stack import wait_until
 
 LONGEST = """asset => {
   const tr = document.querySelector(`#tbody tr[data-asset="${asset}"]`);

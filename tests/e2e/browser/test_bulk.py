@@ -6,8 +6,17 @@ import re
 from urllib.parse import quote
 
 import pytest
-from browser_pages import Open, Send, live, resize, row, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
+
+from support.browser.browser_pages import (
+    Open,
+    Send,
+    live,
+    resize,
+    row,
+    serious_in_both,
+    too_wide_in,
+)
 
 
 def well(page: Page) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser_pages import Open, Send, live, order, row
 from playwright.sync_api import Page, expect
 
-from stack import wait_until
+from support.browser.browser_pages import Open, Send, live, order, row
+from support.run.stack import wait_until
 
 
 def orders(open_as: Open, send: Send, prefix: str, *names: str, path: str = "") -> Page:

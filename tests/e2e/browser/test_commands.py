@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from browser_pages import Open, Send, live, row
 from playwright.sync_api import Page, expect
+
+from support.browser.browser_pages import Open, Send, live, row
 
 
 def opened(page: Page, asset: str) -> Page:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import REFUSED, Open, live, press_to, row, send_refused
 from playwright.sync_api import Page, expect
 
-from stack import Stack
+from support.browser.browser_pages import REFUSED, Open, live, press_to, row, send_refused
+from support.run.stack import Stack
 
 
 def redrive(page: Page, value: str) -> None:

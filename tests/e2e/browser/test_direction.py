@@ -6,8 +6,9 @@ import re
 from urllib.parse import quote
 
 import pytest
-from browser_pages import Open, Send, live, row, serious
 from playwright.sync_api import Page, expect
+
+from support.browser.browser_pages import Open, Send, live, row, serious
 
 RLO, PDI = "\u202e", "\u2069"
 AGENT, STATE = f"סוכן{PDI}{RLO}1", f"מצב{PDI}{RLO}q"

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from snippets import ROOT, Snippet, shell_blocks
 
 from config.java import find_java
-from stack import Stack
+from support.run.snippets import ROOT, Snippet, shell_blocks
+from support.run.stack import Stack
 
 LONGEST_S = 120
 PASSWORD = "an-olive-tree-by-the-harbour"

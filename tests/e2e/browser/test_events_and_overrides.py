@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import Open, Send, live, row, serious
 from playwright.sync_api import Locator, Page, expect
+
+from support.browser.browser_pages import Open, Send, live, row, serious
 
 
 def event(page: Page, asset: str) -> Locator:

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import (
+from django.urls import URLResolver, get_resolver
+from playwright.sync_api import Page
+
+from dashboard.core.common.navigation import GROUPS
+from dashboard.core.common.times import HOUR_MS, field_text, now_ms
+from support.browser.browser_pages import (
     COLOURS,
     Open,
     Send,
@@ -21,12 +26,7 @@ from browser_pages import (
     too_wide_in,
     view_at,
 )
-from django.urls import URLResolver, get_resolver
-from playwright.sync_api import Page
-
-from dashboard.core.common.navigation import GROUPS
-from dashboard.core.common.times import HOUR_MS, field_text, now_ms
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
 
 PHONE, DESK = 390, 1440
 """Of windows, px."""

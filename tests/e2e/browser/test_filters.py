@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser_pages import Open, Send, live, row, serious_in_both, too_wide_in
 from playwright.sync_api import Page, Route, expect
+
+from support.browser.browser_pages import Open, Send, live, row, serious_in_both, too_wide_in
 
 
 def typed(page: Page, text: str) -> None:

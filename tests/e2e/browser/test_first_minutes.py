@@ -7,14 +7,14 @@ import re
 import sqlite3
 
 import pytest
-from browser_pages import Open, live, row
 from playwright.sync_api import expect
 
 from agents.checks import load_targets
 from agents.demo.worlds import NETWORKS, SITES
 from agents.probe import variables
 from config.mailbox import Mailbox, arrived_at
-from stack import Stack, wait_until
+from support.browser.browser_pages import Open, live, row
+from support.run.stack import Stack, wait_until
 
 QUARTER_MS = 15 * 60_000
 TO_THE_DEMO = re.compile(rb"^X-Envelope-To: soc@demo\.invalid\r?$", re.MULTILINE)

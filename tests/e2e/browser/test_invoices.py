@@ -6,12 +6,12 @@ import json
 import time
 
 import pytest
-from browser_pages import Open, serious_in_both, too_wide_in
 from playwright.sync_api import expect
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from stack import Stack
+from support.browser.browser_pages import Open, serious_in_both, too_wide_in
+from support.run.stack import Stack
 from wire.topics import Topics
 
 TOPICS = Topics()

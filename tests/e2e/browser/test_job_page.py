@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from browser_pages import Open, live, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
 from bus.base import Producer
 from bus.kafka import KafkaBus
 from domain.records import Command
-from stack import Stack
+from support.browser.browser_pages import Open, live, serious_in_both, too_wide_in
+from support.run.stack import Stack
 from wire.job import Control, QueryReport, encode
 from wire.keys import KeyFile
 from wire.signature import Signer

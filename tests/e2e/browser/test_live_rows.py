@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser_pages import (
+from playwright.sync_api import Locator, Page, expect
+
+from support.browser.browser_pages import (
     COLOURS,
     SOME_WIDTHS,
     Open,
@@ -20,9 +22,7 @@ from browser_pages import (
     too_wide_in,
     widths_to_check,
 )
-from playwright.sync_api import Locator, Page, expect
-
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
 
 
 def orders(open_as: Open, prefix: str, width: int = 1440) -> Page:

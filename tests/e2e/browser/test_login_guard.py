@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from browser_pages import COLOURS, Open, Send, press_to, serious, too_wide_in
-from captchas import name_of
 from playwright.sync_api import Page, Route, expect
 
-from stack import Stack
+from support.browser.browser_pages import COLOURS, Open, Send, press_to, serious, too_wide_in
+from support.run.stack import Stack
+from support.web.captchas import name_of
 
 LOGIN = "/account/login/"
 WORKER = "**/vendor/altcha/*.js"

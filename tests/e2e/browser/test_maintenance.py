@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import Open, Send, live, row, serious, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
+
+from support.browser.browser_pages import (
+    Open,
+    Send,
+    live,
+    row,
+    serious,
+    serious_in_both,
+    too_wide_in,
+)
 
 
 def checked(page: Page) -> None:

@@ -6,10 +6,11 @@ from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
-from browser_pages import Open, Send, live, row, serious
 from playwright.sync_api import Page, expect
 from websockets.sync.client import connect
 from websockets.typing import Origin
+
+from support.browser.browser_pages import Open, Send, live, row, serious
 
 
 def expected(faults: list[str]) -> None:

@@ -8,12 +8,12 @@ import time
 from typing import Any
 
 import pytest
-from browser_pages import Open, Send, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
-from push_service import Browser
 
 from dashboard.core.common.times import HOUR_MS, field_text
-from stack import Stack
+from support.browser.browser_pages import Open, Send, serious_in_both, too_wide_in
+from support.run.stack import Stack
+from support.web.push_service import Browser
 
 ARRIVES_MS = 120_000
 DEMO_ARRIVES_MS = 300_000  # once an attack on a gold customer has lasted

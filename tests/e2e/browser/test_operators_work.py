@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser_pages import Open, Send, live, order, row, serious_in_both
 from playwright.sync_api import Page, expect
 
-from stack import wait_until
+from support.browser.browser_pages import Open, Send, live, order, row, serious_in_both
+from support.run.stack import wait_until
 
 
 def board(open_as: Open, send: Send, prefix: str, *names: str, user: str = "operator") -> Page:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import (
+from playwright.sync_api import Browser, expect
+
+from support.browser.browser_pages import (
     COLOURS,
     Open,
     live,
@@ -14,9 +16,7 @@ from browser_pages import (
     violations,
     widths_to_check,
 )
-from playwright.sync_api import Browser, expect
-
-from stack import Stack
+from support.run.stack import Stack
 
 
 def test_address_that_names_nothing_says_so(open_as: Open, faults: list[str]) -> None:

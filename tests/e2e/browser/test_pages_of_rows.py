@@ -7,12 +7,12 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browser_pages import Open, live, order
 from playwright.sync_api import Page, expect
 
 from agents.reporter import Reporter
 from bus.kafka import KafkaBus
-from stack import Stack, wait_until
+from support.browser.browser_pages import Open, live, order
+from support.run.stack import Stack, wait_until
 from wire.topics import Topics
 
 PAGE = 500

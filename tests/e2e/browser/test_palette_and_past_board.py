@@ -5,8 +5,17 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
-from browser_pages import Open, Send, live, row, serious, serious_in_both, too_wide_in
 from playwright.sync_api import expect
+
+from support.browser.browser_pages import (
+    Open,
+    Send,
+    live,
+    row,
+    serious,
+    serious_in_both,
+    too_wide_in,
+)
 
 
 def test_the_palette_finds_pages_and_assets_by_keyboard(

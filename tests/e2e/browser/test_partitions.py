@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser_pages import Open, Send, serious
 from playwright.sync_api import Locator, Page, expect
 
 from bus.kafka import KafkaBus
 from domain.scenario_parser import load_scenarios
-from stack import ROOT, Stack, wait_until
+from support.browser.browser_pages import Open, Send, serious
+from support.run.stack import ROOT, Stack, wait_until
 from wire.topics import Topics
 
 SCENARIOS = load_scenarios(ROOT / "scenarios.toml", demo=True)

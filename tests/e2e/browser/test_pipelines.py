@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from browser_pages import Open, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
-from stack import ROOT, Stack
+from support.browser.browser_pages import Open, serious_in_both, too_wide_in
+from support.run.stack import ROOT, Stack
 
 NAME = "report-rates"
 START_MS = 90_000

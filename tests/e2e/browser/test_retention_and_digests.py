@@ -6,7 +6,6 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from browser_pages import Open, serious, serious_in_both, too_wide_in
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.notify.summaries.digests import DigestDelay, content_of
@@ -21,6 +20,7 @@ from dashboard.notify.summaries.figures import (
     WorstAsset,
 )
 from domain.history.periods import WEEK, Span, containing
+from support.browser.browser_pages import Open, serious, serious_in_both, too_wide_in
 
 PHONE = 320
 """The narrowest of phones, px."""

@@ -8,11 +8,11 @@ import hmac
 import time
 
 import pytest
-from browser_pages import Open, serious, view_at
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
-from stack import Stack
+from support.browser.browser_pages import Open, serious, view_at
+from support.run.stack import Stack
 
 OTHERS = (
     "mfa_view_recovery_codes",

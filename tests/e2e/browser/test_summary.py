@@ -6,10 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from browser_pages import Open, Send, live, log_in, serious_in_both, too_wide_in
 from playwright.sync_api import Browser, Page, expect
 
-from stack import Stack, wait_until
+from support.browser.browser_pages import Open, Send, live, log_in, serious_in_both, too_wide_in
+from support.run.stack import Stack, wait_until
 
 TODAY = f"/summary/?period=day&date={datetime.now(UTC).date()}&scenario=attack"
 WEEK = f"/summary/?period=week&date={datetime.now(UTC).date()}"

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from browser_pages import Open, live, row
 from playwright.sync_api import expect
 
-from stack import ROOT, Stack
+from support.browser.browser_pages import Open, live, row
+from support.run.stack import ROOT, Stack
 
 README = (Path(ROOT) / "README.md").read_text(encoding="utf-8")
 TARGET = "demo-target"

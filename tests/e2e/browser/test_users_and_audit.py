@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import Open, live, serious_in_both, too_wide_in
 from playwright.sync_api import Page, expect
 
-from stack import Stack
+from support.browser.browser_pages import Open, live, serious_in_both, too_wide_in
+from support.run.stack import Stack
 
 NEW = "staple-correct-8"
 

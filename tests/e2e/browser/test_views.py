@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from browser_pages import Open, Send, live, serious, too_wide_in
 from playwright.sync_api import expect
+
+from support.browser.browser_pages import Open, Send, live, serious, too_wide_in
 
 
 @pytest.mark.extensive(guard="tests/web/test_views.py::test_a_page_of_rows_by_key")

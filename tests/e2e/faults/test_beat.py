@@ -15,7 +15,7 @@ import pytest
 from ops.leftovers import MARK, end_leftovers, mark_of
 from ops.processes import ALONE, CELERY
 from ops.supervise import ROOT, log_path
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
 
 pytestmark = pytest.mark.extensive(
     guard="tests/web/test_beat.py::test_who_takes_over_goes_by_what_the_last_one_has_left"

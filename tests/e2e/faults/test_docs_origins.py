@@ -15,10 +15,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from origins import ROOT, rows
-from store_servers import REDIS
 
-from stack import Stack, free_ports, wait_until
+from support.kafka.store_servers import REDIS
+from support.run.origins import ROOT, rows
+from support.run.stack import Stack, free_ports, wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 

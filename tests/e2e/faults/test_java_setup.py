@@ -23,7 +23,7 @@ BROKER_AND_SPARK = """\
 from pathlib import Path
 
 from config.settings import load_settings
-from stack import EmbeddedBroker
+from support.run.stack import EmbeddedBroker
 from streaming.spark.jvm import end_spark, jvm_process
 from streaming.spark.session import start_session
 

@@ -15,7 +15,7 @@ import pytest
 
 from agents.reporter import Reporter
 from bus.kafka import KafkaBus
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
 from wire.topics import Topics
 
 PIPELINE = ("broker", "job", "materialiser", "web")

@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
-from captchas import challenge_in, name_of, solved
 
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
+from support.web.captchas import challenge_in, name_of, solved
 
 pytestmark = pytest.mark.extensive(
     guard="tests/web/test_login_guard.py::"

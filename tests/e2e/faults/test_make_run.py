@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ops.supervise import ROOT
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from receivers import mail_server
 
 from ops.ports import free_port
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
+from support.web.receivers import mail_server
 
 pytestmark = pytest.mark.extensive(
     guard="tests/web/test_notification_delivery.py::"

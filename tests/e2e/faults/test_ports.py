@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from stack import Stack, wait_until
 from streaming.spark.gateway import MAIN_CLASS
+from support.run.stack import Stack, wait_until
 
 pytestmark = pytest.mark.extensive(
     guard="tests/unit/test_streaming_parts.py::test_on_one_machine_spark_listens_there_alone"

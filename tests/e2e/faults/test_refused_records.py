@@ -12,15 +12,15 @@ from uuid import uuid4
 import confluent_kafka as ck
 import httpx
 import pytest
-from refused_records import Counted, Letter, Logged, all_topics, outcomes, schemas
 
 from bus.base import Delivered, TopicSpec
 from bus.kafka import KafkaBus
 from dashboard.operate.dead_letters.diagnosis import ADVICE
 from domain.records import SCHEMA_MISMATCH, Report
 from domain.scenario_parser import load_scenarios
-from stack import ROOT, Stack, wait_until
 from streaming.pipelines.registry import declared
+from support.kafka.refused_records import Counted, Letter, Logged, all_topics, outcomes, schemas
+from support.run.stack import ROOT, Stack, wait_until
 from wire.job import Control, encode
 from wire.partitioner import partition_of
 from wire.source import encode_report

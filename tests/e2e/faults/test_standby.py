@@ -14,14 +14,14 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from jobs import SCENARIOS, Job, Load, alive
-from judge import assert_equal_to_fold
 
 from config import leadership
 from config.leadership import Leader
 from ops.leftovers import descendants
-from stack import ROOT, EmbeddedBroker, Stack, wait_until
 from streaming.job.leadership import SESSION_S
+from support.histories.judge import assert_equal_to_fold
+from support.run.stack import ROOT, EmbeddedBroker, Stack, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load, alive
 from wire.job import decode_heartbeat, decode_progress
 
 pytestmark = [

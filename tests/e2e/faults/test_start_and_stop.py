@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ops.supervise import log_path
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
 
 BROKER_ALONE = ("broker",)
 

@@ -15,7 +15,7 @@ import pytest
 from ops.leftovers import end_leftovers, find_leftovers
 from ops.processes import Process
 from ops.supervise import ROOT, NotRunning, Supervisor, environment, start_supervisor
-from stack import wait_until
+from support.run.stack import wait_until
 
 SLEEPER = Process("sleeper", ("sleep", "1000"))
 STUBBORN = Process(

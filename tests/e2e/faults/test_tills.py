@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from config.mailbox import Mailbox
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,7 +14,7 @@ import pytest
 from bus.base import ConsumerRecord, TopicSpec
 from bus.kafka import KafkaBus
 from config.mailbox import Mailbox
-from stack import Stack, wait_until
+from support.run.stack import Stack, wait_until
 from wire.topics import Topics
 
 pytestmark = [

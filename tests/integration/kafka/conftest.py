@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from postgresql import postgresql_server
 
 from ops.agents_wheel import build
+from support.web.postgresql import postgresql_server
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from brokers import bus_of
 
 from agents import Reporter
 from bus.base import ConsumerRecord, Delivered, TopicSpec
 from bus.kafka import KafkaBus
 from domain.records import Leave, Report
-from stack import EmbeddedBroker, free_port, wait_until
+from support.kafka.brokers import bus_of
+from support.run.stack import EmbeddedBroker, free_port, wait_until
 from wire.source import decode_source
 
 ROOT = Path(__file__).resolve().parents[3]

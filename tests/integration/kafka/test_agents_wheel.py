@@ -6,12 +6,11 @@ import json
 import subprocess
 from pathlib import Path
 
-from brokers import bus_of, log_of
-from snippets import all_blocks
-
 from bus.base import TopicSpec
 from domain.records import Report
-from stack import EmbeddedBroker
+from support.kafka.brokers import bus_of, log_of
+from support.run.snippets import all_blocks
+from support.run.stack import EmbeddedBroker
 from wire.partitioner import partition_of
 from wire.source import decode_source
 

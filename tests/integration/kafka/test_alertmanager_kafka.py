@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.test import Client
-from web_fixtures import bearer, make_user, sent
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
@@ -19,6 +18,7 @@ from dashboard.core.common.kafka import Gateway
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.job.models import BucketStatus
 from domain.records import Report
+from support.web.web_fixtures import bearer, make_user, sent
 from wire.partitioner import partition_of
 from wire.topics import Topics
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
-from web_process import Web
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from config.logs import REQUESTS, SECURITY
 from domain.scenario_parser import load_scenarios
-from stack import ROOT, EmbeddedBroker, wait_until
+from support.run.stack import ROOT, EmbeddedBroker, wait_until
+from support.web.web_process import Web
 from wire.partitioner import partition_of
 from wire.topics import Topics
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from postgresql import empty_database
 
 from config.settings import Settings
 from ops.processes import processes
-from stack import ROOT, wait_until
+from support.run.stack import ROOT, wait_until
+from support.web.postgresql import empty_database
 
 pytestmark = pytest.mark.extensive(guard="tests/web/test_beat.py::test_one_of_two_sends")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from bombs import MIB, Big, batch, send
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from stack import EmbeddedBroker
+from support.kafka.bombs import MIB, Big, batch, send
+from support.run.stack import EmbeddedBroker
 from wire.topics import BOUNDED
 
 REFUSALS = {10, -1}

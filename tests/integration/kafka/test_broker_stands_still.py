@@ -12,16 +12,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from bus_contract import made
-from order_records import OrderLog, state_record
 
 from bus.kafka import KafkaBus
-from stack import ROOT, EmbeddedBroker, wait_until
 from stores.base import BEHIND_MS, NotRun, Unreachable, now_ms
 from stores.directory import Directory
 from stores.global_store import GlobalStore
 from stores.owner_store import OwnerStore
 from stores.transformation import ORDERS
+from support.kafka.bus_contract import made
+from support.kafka.order_records import OrderLog, state_record
+from support.run.stack import ROOT, EmbeddedBroker, wait_until
 
 SOON_S = 20.0
 """So soon after it goes on everybody must be answered: librdkafka's own pauses are shorter."""
@@ -65,7 +65,7 @@ class Asker:
 def askers(broker: EmbeddedBroker, folder: Path, *options: dict[str, str]) -> Iterator[list[Asker]]:
     """Processes that have been answered once."""
     topic = made(KafkaBus({"bootstrap.servers": broker.bootstrap}), "still")
-    begun, script = time.time(), "tests/kafka_asker.py"
+    begun, script = time.time(), "tests/support/kafka/kafka_asker.py"
     with ExitStack() as stack:
         asking: list[Asker] = []
         for at, each in enumerate(options):

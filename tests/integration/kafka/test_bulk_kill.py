@@ -22,7 +22,7 @@ from domain.fold import Bucket
 from domain.records import Command, Record, Report, StateRecord
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
-from stack import wait_until
+from support.run.stack import wait_until
 from wire.sink import encode_headers, encode_state
 from wire.source import decode_placed, encode_report
 from wire.topics import Topics

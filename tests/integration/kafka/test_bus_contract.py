@@ -6,12 +6,12 @@ import time
 import uuid
 
 import pytest
-from bus_contract import *  # noqa: F403
 
 from bus.base import Bus
 from bus.kafka import KafkaBus
 from bus.memory import MemoryBus
-from stack import EmbeddedBroker
+from support.kafka.bus_contract import *  # noqa: F403
+from support.run.stack import EmbeddedBroker
 
 
 @pytest.fixture(params=["kafka", "memory"])

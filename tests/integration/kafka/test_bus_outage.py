@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bus_contract import made, read
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from bus.base import Unavailable
 from bus.kafka import KafkaBus
-from stack import EmbeddedBroker, free_port
+from support.kafka.bus_contract import made, read
+from support.run.stack import EmbeddedBroker, free_port
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from snippets import ROOT, SHELL, Snippet, all_blocks
 
 from config.settings import PREFIX
-from stack import EmbeddedBroker
+from support.run.snippets import ROOT, SHELL, Snippet, all_blocks
+from support.run.stack import EmbeddedBroker
 
 PAGE = "docs/kafka.md"
 BLOCKS = [block for block in all_blocks() if block.file == PAGE]

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ops.broker import prepare
 from ops.ports import PortProblem
-from stack import EmbeddedBroker
+from support.run.stack import EmbeddedBroker
 
 
 @pytest.fixture

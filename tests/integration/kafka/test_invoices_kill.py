@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from materialiser_process import Query, manage, materialiser, migrated, queries
 
 from agents.demo.tills import Fleet
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
-from stack import EmbeddedBroker, wait_until
+from support.kafka.materialiser_process import Query, manage, materialiser, migrated, queries
+from support.run.stack import EmbeddedBroker, wait_until
 from wire.topics import Topics
 
 pytestmark = pytest.mark.extensive(

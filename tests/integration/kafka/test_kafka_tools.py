@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from consumers import LINE, ConsumeProcess, Line
 from django.core.management import CommandError, call_command
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from bus.kafka_admin import KafkaAdmin
 from dashboard.core.audit.models import AuditEntry
-from stack import EmbeddedBroker, free_port, wait_until
+from support.kafka.consumers import LINE, ConsumeProcess, Line
+from support.run.stack import EmbeddedBroker, free_port, wait_until
 
 SESSION_S = 6.0
 # How much later than the session's end a standby may have taken over.

@@ -17,8 +17,8 @@ import pytest
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from config import leadership as records
-from stack import ROOT, EmbeddedBroker, wait_until
 from streaming.job.leadership import SESSION_S
+from support.run.stack import ROOT, EmbeddedBroker, wait_until
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -29,7 +29,13 @@ class Candidate:
     def __init__(self, folder: Path, name: str, bootstrap: str) -> None:
         self.name, self.said = name, list[str]()
         self.process = subprocess.Popen(
-            [sys.executable, "tests/candidate_process.py", str(folder), name, bootstrap],
+            [
+                sys.executable,
+                "tests/support/kafka/candidate_process.py",
+                str(folder),
+                name,
+                bootstrap,
+            ],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from config.settings import PREFIX, Settings
 from ops.health import process_problem
-from stack import ROOT, EmbeddedBroker, free_port, wait_until
+from support.run.stack import ROOT, EmbeddedBroker, free_port, wait_until
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 PROCESSES = (

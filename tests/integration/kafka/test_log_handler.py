@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import bus_of, log_of
-from snippets import all_blocks
 
 from agents import KafkaHandler
 from bus.base import ConsumerRecord, TopicSpec
-from stack import EmbeddedBroker, wait_until
+from support.kafka.brokers import bus_of, log_of
+from support.run.snippets import all_blocks
+from support.run.stack import EmbeddedBroker, wait_until
 from wire.partitioner import partition_of
 
 PARTITIONS = 3

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from login_logs import Event, client
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from dashboard.core.common.times import utc
 from domain.login_windows import HOP_MS, begins
-from stack import ROOT, EmbeddedBroker
+from support.histories.login_logs import Event, client
+from support.run.stack import ROOT, EmbeddedBroker
 from wire.topics import Topics
 
 PREFIX = "windows."

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from materialiser_process import Query, materialiser, migrated, queries
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from domain.records import Cause, StateRecord, Vote
 from domain.scenario_parser import load_scenarios
 from domain.version import Version
-from stack import ROOT, EmbeddedBroker, wait_until
+from support.kafka.materialiser_process import Query, materialiser, migrated, queries
+from support.run.stack import ROOT, EmbeddedBroker, wait_until
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 

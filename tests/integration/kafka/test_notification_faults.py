@@ -17,8 +17,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from postgresql import empty_database
-from receivers import HookServer, MailServer, hook_server, mail_server
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
@@ -27,7 +25,9 @@ from domain.records import Cause, StateRecord, Vote
 from domain.scenario_parser import load_scenarios
 from domain.version import Version
 from ops.processes import processes
-from stack import ROOT, EmbeddedBroker, wait_until
+from support.run.stack import ROOT, EmbeddedBroker, wait_until
+from support.web.postgresql import empty_database
+from support.web.receivers import HookServer, MailServer, hook_server, mail_server
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 

@@ -11,10 +11,6 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from order_records import OrderLog, lives, state_record
-from store_contract import *  # noqa: F403
-from store_contract import Way
-from store_servers import StoreServers, redis_server
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
@@ -23,13 +19,17 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.stores import DatabaseStore
 from dashboard.serve.materialiser.worker import Materialiser
-from stack import EmbeddedBroker, wait_until
 from stores.base import KeptAsset, NotReady, Order, Unreachable
 from stores.cache_store import CacheStore
 from stores.feed import TableFeed
 from stores.global_store import GlobalStore
 from stores.redis_table import RedisTable
 from stores.transformation import ORDERS
+from support.kafka.order_records import OrderLog, lives, state_record
+from support.kafka.store_contract import *  # noqa: F403
+from support.kafka.store_contract import Way
+from support.kafka.store_servers import StoreServers, redis_server
+from support.run.stack import EmbeddedBroker, wait_until
 from wire.topics import Topics
 
 pytestmark = pytest.mark.django_db

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgresql import empty_database
+
+from support.web.postgresql import empty_database
 
 ROOT = Path(__file__).resolve().parents[3]
 

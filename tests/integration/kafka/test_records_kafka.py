@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from django.test import Client
-from web_fixtures import forget_limits, make_user
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
@@ -19,7 +18,8 @@ from dashboard.core.common import kafka
 from dashboard.core.common.kafka import Gateway
 from dashboard.core.common.scenarios import scenarios
 from domain.records import Report
-from stack import wait_until
+from support.run.stack import wait_until
+from support.web.web_fixtures import forget_limits, make_user
 from wire.source import encode_report
 from wire.topics import Topics
 

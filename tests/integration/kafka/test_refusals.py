@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AclOperation
-from secured_broker import SecuredBroker
 
 from agents.log_handler import REFUSED, KafkaHandler
 from bus.base import (
@@ -28,7 +27,8 @@ from bus.kafka import KafkaBus
 from bus.kafka_admin import KafkaAdmin
 from bus.kafka_consumer import KafkaConsumer, Membership
 from bus.kafka_reader import KafkaReader
-from stack import wait_until
+from support.kafka.secured_broker import SecuredBroker
+from support.run.stack import wait_until
 
 USER, PASSWORD = "board", "the-boards-own"
 WRONG = {

@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 from confluent_kafka.admin import AclOperation
-from secured_broker import SecuredBroker
-from web_process import Web
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from domain.scenario_parser import load_scenarios
-from stack import ROOT, wait_until
+from support.kafka.secured_broker import SecuredBroker
+from support.run.stack import ROOT, wait_until
+from support.web.web_process import Web
 from wire.topics import Topics
 
 pytestmark = pytest.mark.timeout(240)

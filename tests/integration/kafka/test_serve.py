@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from web_process import Web, until
 from websockets.exceptions import ConnectionClosed
 
 from bus.base import TopicSpec
@@ -18,7 +17,8 @@ from bus.kafka import KafkaBus
 from domain.records import Cause, StateRecord
 from domain.scenario_parser import load_scenarios
 from domain.version import Version
-from stack import ROOT, EmbeddedBroker
+from support.run.stack import ROOT, EmbeddedBroker
+from support.web.web_process import Web, until
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-from order_records import OrderLog, state_record
-from store_servers import SECRET, StoreServers, opening
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from dashboard.core.common.scenarios import scenarios
 from domain.version import Version
-from stack import EmbeddedBroker, wait_until
 from stores.base import StoreProblem
 from stores.server import SESSION_S
+from support.kafka.order_records import OrderLog, state_record
+from support.kafka.store_servers import SECRET, StoreServers, opening
+from support.run.stack import EmbeddedBroker, wait_until
 from wire.topics import Topics
 
 ORDERS = [f"order-{number}" for number in range(30)]

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import httpx
 import pytest
-from impostors import FORGED, Impostor, impostor, joined
-from order_records import OrderLog, state_record
-from store_servers import SECRET, StoreServers
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from dashboard.core.common.scenarios import scenarios
-from stack import EmbeddedBroker, wait_until
 from stores.base import NotReady, NotRun, Order, StoreProblem, Unreachable
 from stores.owner_store import OwnerStore
 from stores.proofs import TICKET
 from stores.transformation import ORDERS
+from support.kafka.impostors import FORGED, Impostor, impostor, joined
+from support.kafka.order_records import OrderLog, state_record
+from support.kafka.store_servers import SECRET, StoreServers
+from support.run.stack import EmbeddedBroker, wait_until
 from wire.topics import Topics
 
 pytestmark = pytest.mark.extensive(

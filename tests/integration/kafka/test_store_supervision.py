@@ -8,13 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
-from order_records import OrderLog, doubted_record, lives, purge_record
-from store_servers import redis_server
 
 from bus.base import BusError
 from bus.kafka import KafkaBus
 from ops.ports import PortProblem, free_port, require_free
-from stack import Stack, wait_until
+from support.kafka.order_records import OrderLog, doubted_record, lives, purge_record
+from support.kafka.store_servers import redis_server
+from support.run.stack import Stack, wait_until
 
 pytestmark = pytest.mark.extensive(
     guard="tests/web/test_assets_by_way.py::test_each_way_answers_with_the_record_of_the_board"

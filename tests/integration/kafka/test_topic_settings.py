@@ -12,8 +12,8 @@ import pytest
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from config.java import find_java
-from stack import EmbeddedBroker
 from streaming.job.sources import WrongSetting, bound, check
+from support.run.stack import EmbeddedBroker
 from wire.topics import BOUNDED
 
 

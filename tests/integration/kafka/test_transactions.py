@@ -11,7 +11,7 @@ import pytest
 from bus.base import TopicPartition, TopicSpec
 from bus.kafka import KafkaBus
 from bus.kafka_consumer import KafkaConsumer, Membership
-from stack import EmbeddedBroker, wait_until
+from support.run.stack import EmbeddedBroker, wait_until
 
 
 class Everything:

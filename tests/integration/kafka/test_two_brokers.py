@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers import SecondBroker
 from confluent_kafka import Producer
 from django.core.management import call_command
 
 from bus.base import BusError, TopicSpec
 from bus.kafka import KafkaBus
 from bus.kafka_admin import Edges, KafkaAdmin
-from stack import EmbeddedBroker, wait_until
+from support.kafka.brokers import SecondBroker
+from support.run.stack import EmbeddedBroker, wait_until
 
 pytestmark = pytest.mark.extensive(
     guard="tests/integration/kafka/test_embedded_broker.py::test_log_survives_kill"

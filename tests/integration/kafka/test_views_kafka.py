@@ -13,16 +13,16 @@ from typing import Any
 
 import httpx
 import pytest
-from brokers import bus_of
 from confluent_kafka.admin import AdminClient
-from web_process import Web
 
 from bus.base import TopicSpec
 from bus.kafka import KafkaBus
 from dashboard.operate.console.topic_copies import ViewTailer
 from dashboard.operate.console.topic_table import TopicRowFilter, ViewTable
 from dashboard.operate.console.topics import TopicView
-from stack import ROOT, EmbeddedBroker, wait_until
+from support.kafka.brokers import bus_of
+from support.run.stack import ROOT, EmbeddedBroker, wait_until
+from support.web.web_process import Web
 
 COMPACTED = {
     "cleanup.policy": "compact",

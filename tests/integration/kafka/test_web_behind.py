@@ -15,7 +15,6 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from web_process import Web, until
 from websockets.sync.client import ClientConnection
 
 from bus.base import TopicSpec
@@ -25,7 +24,8 @@ from dashboard.core.job.freshness import WEB_LATE_MS
 from domain.records import Cause, StateRecord
 from domain.scenario_parser import load_scenarios
 from domain.version import Version
-from stack import ROOT, EmbeddedBroker
+from support.run.stack import ROOT, EmbeddedBroker
+from support.web.web_process import Web, until
 from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 

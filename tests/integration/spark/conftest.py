@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kernel_replay import Replay, compile_replay
-from shared_product import exclusive
-from spark_session import spark
+
+from support.browser.shared_product import exclusive
+from support.spark.kernel_replay import Replay, compile_replay
+from support.spark.spark_session import spark
 
 __all__ = ["replay", "spark"]
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
-from jobs import SCENARIOS, Job, Load, alive
-from sharedlog import VIRTUAL_TIME
 
 from bus.base import ConsumerRecord
 from domain.asset import Asset, Timer, all_timers
@@ -24,10 +22,12 @@ from domain.overlay import overlaid
 from domain.records import Command, Mute, Report, ScenarioChange, StateRecord, Tombstone
 from domain.scenario import Scenario
 from ops.leftovers import descendants
-from stack import EmbeddedBroker, wait_until
 from streaming.queries.comparison import History, HistoryTally, compare
 from streaming.queries.runner import BatchQueries
 from streaming.state.checkpoint import Epoch
+from support.histories.sharedlog import VIRTUAL_TIME
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load, alive
 from wire.batch_query import Result, Stored, StoredAsset, Totals, WhatIfResult, decode_result
 from wire.job import AskStep, Control, JobAnswer, Outcome, decode_progress, encode
 from wire.partitioner import partition_of

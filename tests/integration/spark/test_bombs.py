@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bombs import MIB, Big, batch, send
-from jobs import SCENARIOS, Job, Load
-from judge import Content, assert_equal_to_fold, judge_log, set_aside
 
 from domain.records import Report
 from domain.version import Version
-from stack import EmbeddedBroker, wait_until
+from support.histories.judge import Content, assert_equal_to_fold, judge_log, set_aside
+from support.kafka.bombs import MIB, Big, batch, send
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load
 from wire.job import Control, JobAnswer, decode_progress, encode
 from wire.partitioner import partition_of
 from wire.source import encode_report

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import SCENARIOS, Job
 
 from ops.class_archive import ClassesProblem, build
 from ops.leftovers import descendants
-from stack import EmbeddedBroker, wait_until
 from streaming.spark.gateway import class_archive, use
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 

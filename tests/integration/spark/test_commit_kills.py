@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from jobs import SCENARIOS, Job, Load, alive
-from judge import assert_equal_to_fold
 
-from stack import EmbeddedBroker, wait_until
 from streaming.job.driver import LONG_BACKLOG
+from support.histories.judge import assert_equal_to_fold
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load, alive
 
 pytestmark = [
     pytest.mark.timeout(480),

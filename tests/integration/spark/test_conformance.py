@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from jobs import Job, Load, alive
-from judge import Judged, assert_equal_to_fold
-from sharedlog import SCENARIOS, VIRTUAL_TIME, Portion, Sender, shared_log
 
 from bus.base import Bus
 from domain.records import CAUSE_TYPES, DEAD_LETTER_REASONS
 from ops.leftovers import descendants
-from stack import EmbeddedBroker, wait_until
+from support.histories.judge import Judged, assert_equal_to_fold
+from support.histories.sharedlog import SCENARIOS, VIRTUAL_TIME, Portion, Sender, shared_log
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import Job, Load, alive
 from wire.signature import FAULTS
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]

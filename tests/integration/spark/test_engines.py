@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from jobs import SCENARIOS, Job, Load
-from judge import assert_equal_to_fold
 
 from domain.scenario import PythonRule
-from stack import EmbeddedBroker, wait_until
+from support.histories.judge import assert_equal_to_fold
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load
 from wire.job import decode_heartbeat
 from wire.source import encode_scenario
 

@@ -18,13 +18,13 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from jobs import SCENARIOS
-from pipeline_process import PipelineProcess
 
 from agents.demo.tills import Fleet, Invoice
 from bus.base import TopicSpec
-from stack import ROOT, EmbeddedBroker, wait_until
 from streaming.pipelines.table_writer import day_of
+from support.run.stack import ROOT, EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS
+from support.spark.pipeline_process import PipelineProcess
 
 pytestmark = [
     pytest.mark.timeout(480),

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from agents.demo.tills import Fleet, Invoice
 from config.settings import Settings
 from pipelines.invoice_archive import PIPELINE
-from stack import ROOT
 from streaming.invoice_trends import NoInvoices, files_since, first_day, trends
 from streaming.pipelines.table_writer import TableWriter, day_of
+from support.run.stack import ROOT
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from jobs import SCENARIOS, Job, Load, alive
-from judge import assert_equal_to_fold
 
 from domain.records import Command, Report, Schedule, StateRecord
 from domain.version import Version
 from ops.leftovers import descendants
-from stack import EmbeddedBroker, wait_until
+from support.histories.judge import assert_equal_to_fold
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load, alive
 from wire.job import decode_heartbeat, decode_progress
 from wire.sink import decode_state
 from wire.source import encode_command, encode_report

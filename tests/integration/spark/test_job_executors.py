@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import SCENARIOS, Job, Load
-from judge import assert_equal_to_fold
 
 from domain.records import Report
-from stack import EmbeddedBroker, wait_until
+from support.histories.judge import assert_equal_to_fold
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load
 from wire.job import decode_heartbeat
 from wire.source import encode_report
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import SCENARIOS, Job, Load
-from judge import assert_equal_to_fold
 
-from stack import EmbeddedBroker, wait_until
+from support.histories.judge import assert_equal_to_fold
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load
 from wire.job import Control, JobAnswer, QueryReport, decode_progress, encode
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernel_replay import Log, Replay
-from sharedlog import PARTITIONS, SCENARIOS, shared_log
 
 from bus.base import ConsumerRecord
 from domain.bounds import Bound, applied_time
@@ -18,6 +16,8 @@ from streaming.fold.epochs import EpochStart
 from streaming.fold.plan import Plan
 from streaming.fold.rules import dump_rule, load_rule
 from streaming.state.buckets import BucketId
+from support.histories.sharedlog import PARTITIONS, SCENARIOS, shared_log
+from support.spark.kernel_replay import Log, Replay
 from wire.job import Heartbeat, decode_heartbeat
 from wire.sink import encode_state
 from wire.source import decode_placed

@@ -7,11 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
-from doubtful import doubtful_examples
-from false_green import Board, Example, Line, examples
-from histories import Entry, seeded
-from kernel_replay import Log, Played, Replay, SinkRecord
-from source_records import encoded
 
 from bus.base import ConsumerRecord
 from domain.fold import Bucket
@@ -20,6 +15,11 @@ from domain.scenario import Scenario
 from streaming.fold.plan import Plan
 from streaming.fold.rules import dump_rule
 from streaming.state.buckets import BucketId
+from support.histories.doubtful import doubtful_examples
+from support.histories.false_green import Board, Example, Line, examples
+from support.histories.histories import Entry, seeded
+from support.histories.source_records import encoded
+from support.spark.kernel_replay import Log, Played, Replay, SinkRecord
 from wire.sink import decode_state, encode_headers, encode_state
 from wire.source import decode_source
 

@@ -11,8 +11,6 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
-from kernel_replay import Log, Replay, SinkRecord, State
-from sharedlog import PARTITIONS, SCENARIOS, shared_log
 
 from bus.base import ConsumerRecord
 from domain.fold import Bucket, UnknownFoldVersion
@@ -24,6 +22,8 @@ from streaming.fold.plan import Plan
 from streaming.fold.rules import dump_rule, load_rule
 from streaming.state.buckets import BucketId
 from streaming.state.restore import write_initial_state
+from support.histories.sharedlog import PARTITIONS, SCENARIOS, shared_log
+from support.spark.kernel_replay import Log, Replay, SinkRecord, State
 from wire.asset import load_bucket
 from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state
 from wire.snapshot import Emitted

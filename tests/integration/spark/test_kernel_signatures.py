@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from kernel_replay import Log, Replay
 
 from bus.base import ConsumerRecord
 from domain.fold import Bucket
@@ -18,6 +17,7 @@ from domain.scenario_parser import scenario_from_plain
 from streaming.fold.plan import Plan
 from streaming.fold.rules import dump_rule, load_rule
 from streaming.state.buckets import BucketId
+from support.spark.kernel_replay import Log, Replay
 from wire.keys import Key, KeyFile, Ring
 from wire.signature import FAULTS, MAX_SKEW, Trust, signed
 from wire.sink import encode_state

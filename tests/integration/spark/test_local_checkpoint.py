@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from kernel_replay import java_command
+
+from support.spark.kernel_replay import java_command
 
 SCRIBE = Path(__file__).resolve().parents[2] / "kernel/java/tallyboard/kernel/Scribe.java"
 KILLS = 8

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from login_logs import Event, LoginLog, client
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 
@@ -17,6 +16,7 @@ from domain.records import Report
 from pipelines import login_guard as guard
 from pipelines.login_guard import PIPELINE, VERIFIED, login_guard
 from streaming.pipelines.records import decode
+from support.histories.login_logs import Event, LoginLog, client
 from wire.source import decode_source
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]

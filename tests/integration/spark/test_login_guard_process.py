@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from jobs import Job
-from login_logs import DAY_MS, Event, LoginLog, client
-from pipeline_process import PipelineProcess
 
 from domain.login_windows import Client
 from domain.records import StateRecord
 from pipelines.login_guard import VERIFIED
-from stack import EmbeddedBroker, wait_until
+from support.histories.login_logs import DAY_MS, Event, LoginLog, client
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import Job
+from support.spark.pipeline_process import PipelineProcess
 from wire.sink import decode_state
 
 pytestmark = [

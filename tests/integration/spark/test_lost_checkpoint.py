@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import SCENARIOS, Job, Load
 
 from domain.version import Version
-from stack import EmbeddedBroker
 from streaming.state.checkpoint import raise_floor
+from support.run.stack import EmbeddedBroker
+from support.spark.jobs import SCENARIOS, Job, Load
 
 pytestmark = [
     pytest.mark.timeout(480),

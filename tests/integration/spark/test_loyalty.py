@@ -17,14 +17,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from jobs import SCENARIOS
-from pipeline_process import PipelineProcess
 
 from agents.demo.tills import Fleet, Invoice, Sender
 from bus.base import ConsumerRecord, TopicSpec
 from domain.records import Report
 from pipelines.loyalty import GOLD, SILVER
-from stack import EmbeddedBroker, wait_until
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS
+from support.spark.pipeline_process import PipelineProcess
 from wire.partitioner import partition_of
 from wire.source import decode_placed
 

@@ -22,9 +22,9 @@ from pipelines.report_rates import report_rates
 from pipelines.station_lookup import look_up, station_lookup
 from pipelines.station_lookup_direct import station_lookup_direct
 from pipelines.station_visits import station_visits
-from stack import ROOT
 from streaming.pipelines.declaration import Source
 from streaming.pipelines.records import Decoded, decode
+from support.run.stack import ROOT
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import SCENARIOS
-from pipeline_process import PipelineProcess
 
 from ops.leftovers import descendants
-from stack import EmbeddedBroker, wait_until
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS
+from support.spark.pipeline_process import PipelineProcess
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 

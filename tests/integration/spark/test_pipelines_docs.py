@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from stack import ROOT
 from streaming.pipelines.registry import declared
+from support.run.stack import ROOT
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import SCENARIOS
-from pipeline_process import PipelineProcess
 
 from domain.records import Report
-from stack import EmbeddedBroker, wait_until
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS
+from support.spark.pipeline_process import PipelineProcess
 from wire.source import encode_report
 
 pytestmark = [

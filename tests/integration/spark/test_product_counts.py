@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from jobs import SCENARIOS
-from pipeline_process import PipelineProcess
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from agents.demo.visitors import views
 from bus.base import ConsumerRecord, TopicSpec
 from pipelines.product_counts import MILESTONES, product_counts
-from stack import EmbeddedBroker, wait_until
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS
+from support.spark.pipeline_process import PipelineProcess
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 

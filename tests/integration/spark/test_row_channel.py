@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kernel_replay import java_command
+
+from support.spark.kernel_replay import java_command
 
 RELAY = Path(__file__).resolve().parents[2] / "kernel/java/tallyboard/kernel/Relay.java"
 MOST_BYTES = 4 << 20  # RowChannel.MOST_BYTES

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import SCENARIOS, Job, Load
-from judge import assert_equal_to_fold
 
 from domain.records import ScenarioChange
-from stack import EmbeddedBroker, wait_until
+from support.histories.judge import assert_equal_to_fold
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load
 from wire.job import Carried, Control, JobAnswer, decode_progress, encode
 from wire.sink import decode_state
 from wire.source import decode_source

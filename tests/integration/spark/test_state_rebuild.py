@@ -14,16 +14,16 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient
-from jobs import SCENARIOS, Job, Load
-from judge import MARKER
-from sharedlog import VIRTUAL_TIME
 
 from bus.base import ConsumerRecord, TopicPartition
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
 from domain.records import DeadLetter, Report, ScenarioChange, StateRecord
-from stack import EmbeddedBroker, wait_until
 from streaming.state.buckets import BucketId
+from support.histories.judge import MARKER
+from support.histories.sharedlog import VIRTUAL_TIME
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load
 from wire.job import (
     Control,
     Heartbeat,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import confluent_kafka as ck
 import pytest
-from jobs import SCENARIOS, Job, Load
-from judge import assert_equal_to_fold
 
 from domain.records import Report
 from domain.scenario import Scenario
-from stack import EmbeddedBroker, wait_until
+from support.histories.judge import assert_equal_to_fold
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load
 from wire.partitioner import partition_of
 from wire.sink import read_state
 from wire.source import encode_report

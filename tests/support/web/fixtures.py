@@ -1,0 +1,90 @@
+"""What tests without real processes are given; their conftest files take it from here.
+
+Django's models may be imported only once it is set up: inside, not above.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    from dashboard.core.common.kafka import Gateway
+    from support.spark.driver_harness import Stage
+    from support.web.world import World
+
+
+@pytest.fixture
+def bus() -> Iterator[Gateway]:
+    """Everything is sent through a bus in memory; no limit remembers anybody."""
+    from dashboard.core.common.scenarios import scenarios
+    from support.web.web_fixtures import forget_limits, memory_bus
+
+    forget_limits()
+    with memory_bus(scenarios()) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """That bus, with the job's part played on it."""
+    from support.web.world import made_world
+
+    with made_world() as world:
+        yield world
+
+
+@pytest.fixture
+def user(db: None, request: pytest.FixtureRequest) -> User:
+    """Who uses `client`: with the role of the mark `role`, by default an operator."""
+    from support.web.web_fixtures import make_user
+
+    mark = request.node.get_closest_marker("role")
+    return make_user(mark.args[0] if mark else "operator")
+
+
+@pytest.fixture
+def client(user: User) -> Client:
+    """A browser in which the user is logged in."""
+    from support.web.web_fixtures import logged_in
+
+    return logged_in(user)
+
+
+@pytest.fixture
+def admin(db: None) -> Client:
+    """A browser in which an admin is logged in."""
+    from support.web.web_fixtures import logged_in_as
+
+    return logged_in_as("admin")
+
+
+@pytest.fixture
+def gateway(bus: Gateway) -> Iterator[Gateway]:
+    """That bus, and a web process that has heard nothing yet."""
+    from dashboard.board.live.live_view import live_view
+
+    live_view.cache_clear()
+    yield bus
+    live_view.cache_clear()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A driver that runs its query."""
+    from bus.memory import MemoryBus
+    from support.spark.driver_harness import SCENARIOS, Stage
+
+    stage = Stage(tmp_path, MemoryBus(lambda: int(time.time() * 1000)), monkeypatch)
+    stage.file.write_text(SCENARIOS)
+    stage.begin()
+    stage.wait_for("running")
+    yield stage
+    stage.end()

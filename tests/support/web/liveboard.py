@@ -1,0 +1,218 @@
+"""One board in Python: a topic, a database and a tailer that read it, a socket and its browser."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from dashboard.board.live import consumer, feeds, snapshots
+from dashboard.board.live.consumer import plain_changes
+from dashboard.board.live.feeds import Changes
+from dashboard.board.live.live_view import LiveView
+from dashboard.board.live.page_filter import LiveRecord, Order, PageFilter, order_of_token, token_of
+from dashboard.board.live.snapshots import Merged, StoredPage, merge, newer_than
+from dashboard.board.live.subscription import SocketSubscription
+from dashboard.core.states.board_rows import Row, order_of, row_of
+from dashboard.core.states.caveats import DOUBTS
+from dashboard.core.states.queries import Kept
+from domain.records import DeadLetter, StateRecord
+from domain.scenario import Scenario
+from support.histories.histories import History, play
+from support.web.liveclient import Client, assert_snapshot_plus_events
+from wire.sink import encode_state, state_value
+
+PLACE = ("watch.states", 0)
+LIMIT = 2
+"""Small, so that the few assets of a history do not all fit."""
+
+
+def made_bodies(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list into which every message with changes goes when it is made."""
+    made: list[bytes] = []
+    make = consumer._body
+
+    def noted(changes: Changes) -> bytes:
+        made.append(make(changes))
+        return made[-1]
+
+    monkeypatch.setattr(consumer, "_body", noted)
+    return made
+
+
+@contextmanager
+def small_board() -> Iterator[None]:
+    """A board of two rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshots, "LIMIT", LIMIT)
+        patch.setattr(feeds, "MOST_HELD", 2 * LIMIT)
+        patch.setattr(feeds, "FEW_HELD", LIMIT)
+        yield
+
+
+def log_of(history: History, replays: list[tuple[int, int]]) -> list[LiveRecord]:
+    """The states topic that the history makes; replays: where the sink repeats how many."""
+    scenario = history.scenario
+    emissions = [
+        e for e in play(history.bucket(), history.entries) if not isinstance(e, DeadLetter)
+    ]
+    for at, length in replays:
+        here = at % (len(emissions) + 1)
+        emissions[here:here] = emissions[max(0, here - length) : here]
+    return [_entry(scenario, emission, offset) for offset, emission in enumerate(emissions)]
+
+
+def _entry(scenario: Scenario, emission: Any, offset: int) -> LiveRecord:
+    row = None
+    if isinstance(emission, StateRecord):
+        row = row_of(scenario, state_value(encode_state(emission)))
+    return LiveRecord(emission.asset, emission.version.sortable(), row, PLACE, offset)
+
+
+def kept_of(entry: LiveRecord) -> Kept:
+    """What a database says of an asset of which this is the newest record that it has."""
+    row = entry.row
+    return Kept(entry.version, row["state"], tuple(row["doubts"])) if row else Kept(entry.version)
+
+
+def doubts_among(rows: Iterable[Row]) -> dict[str, int]:
+    """How many of these rows there is each doubt of."""
+    found = Counter(doubt for row in rows for doubt in row["doubts"])
+    return {doubt: found[doubt] for doubt in DOUBTS}
+
+
+@dataclass
+class Board:
+    """A topic, a database that has read some of it, a tailer that has read some of it.
+
+    looks: at so many rows is looked for a page, at most; None: at all that it takes.
+    """
+
+    log: list[LiveRecord]
+    wanted: PageFilter
+    looks: int | None = None
+    view: LiveView = field(default_factory=LiveView)
+    client: Client = field(default_factory=Client)
+    stored: dict[str, LiveRecord] = field(default_factory=dict)
+    written: int = 0
+    tailed: int = 0
+    reading: Any = None
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.view.follow("watch", {PLACE: 0})
+        self.subscription = SocketSubscription("watch", lambda: None, self.wanted)
+        self.view.subscribe(self.subscription)
+
+    def materialise(self, many: int) -> None:
+        for entry in self.log[self.written : self.written + many]:
+            old = self.stored.get(entry.asset)
+            if old is None or entry.version > old.version:
+                self.stored[entry.asset] = entry
+        self.written = min(len(self.log), self.written + many)
+
+    def tail(self, many: int) -> None:
+        entries = self.log[self.tailed : self.tailed + many]
+        floor = {asset: entry.version for asset, entry in self.stored.items()}
+        self.view.apply("watch", entries, floor)
+        self.tailed += len(entries)
+
+    def prune(self, _: int = 0) -> None:
+        self.view.prune({PLACE: self.written})
+
+    def snapshot(self, _: int = 0) -> None:
+        """Begin one, or end the one that was begun: what lies between happens meanwhile."""
+        if self.reading is None:
+            if self.subscription.stale:
+                self.view.begin(self.subscription)
+                self.reading = self.view.overlay("watch")
+            return
+        overlay, self.reading = self.reading, None
+        merged = self.database(overlay)
+        more = merged.next is not None
+        stopped, written = merged.stopped, {PLACE: self.written}
+        self.view.settle(self.subscription, merged.rows, more, written, stopped)
+        self.seen["snapshot"] += 1
+        self.seen["later page"] += self.wanted.after is not None and bool(merged.rows)
+        self.send({"type": "snapshot", **merged._asdict()})
+
+    def flush(self, _: int = 0) -> None:
+        if self.reading is not None or self.subscription.stale:
+            self.snapshot()
+            return
+        changes = self.view.take(self.subscription)
+        if changes:
+            self.seen["gone"] += len(changes.gone)
+            self.send(msgspec.json.decode(plain_changes(changes)))
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.client.apply({**message, "seq": self.client.seq + 1})
+
+    def refilter(self, number: int) -> None:
+        if self.reading is None:
+            self.wanted = (PageFilter(), PageFilter(frozenset(["good"])), PageFilter(q="A"))[
+                number % 3
+            ]
+            if number > 2:
+                self.wanted = replace(self.wanted, after=self.somewhere(number))
+            self.view.refilter(self.subscription, self.wanted)
+
+    def somewhere(self, number: int) -> Order | None:
+        """The place in the board's order of a row that the database has or had."""
+        rows = [entry.row for entry in self.log[: self.written] if entry.row]
+        return order_of_token(token_of(rows[number % len(rows)])) if rows else None
+
+    def database(self, overlay: dict[str, LiveRecord]) -> Merged:
+        rows = sorted((e.row for e in self.stored.values() if e.row), key=order_of)
+        matching = [row for row in rows if self.wanted.matches(row)]
+        counts = Counter(row["state"] for row in rows)
+        kept = {asset: kept_of(e) for asset, e in self.stored.items() if asset in overlay}
+        newer = newer_than(overlay, kept)
+        page, stopped = self._page([row for row in rows if row["asset"] not in newer])
+        doubts = doubts_among(rows)
+        stored = StoredPage(page, len(matching), counts, stopped=stopped, doubts=doubts)
+        return merge(stored, kept, overlay, self.wanted)
+
+    def _page(self, rows: list[Row]) -> tuple[list[Row], Order | None]:
+        """Of rows in order, the page's and one more; and where looking ended, before the last."""
+        after = self.wanted.after
+        ahead = [row for row in rows if after is None or order_of(row) > after]
+        looked = ahead[: self.looks]
+        page = [row for row in looked if self.wanted.shows(row)][: LIMIT + 1]
+        ended = len(looked) == len(ahead) or len(page) > LIMIT
+        return page, None if ended else order_of(looked[-1])
+
+    def settle(self) -> None:
+        """All is read by the tailer, and told, as often as it takes."""
+        self.tail(len(self.log))
+        for _ in range(4):
+            self.flush()
+
+    def check(self) -> None:
+        fresh = self.database(self.view.overlay("watch"))
+        assert_snapshot_plus_events(self.client, fresh._asdict(), LIMIT)
+        newest: dict[str, LiveRecord] = {}
+        for entry in self.log:
+            if entry.asset not in newest or entry.version > newest[entry.asset].version:
+                newest[entry.asset] = entry
+        rows = [entry.row for entry in newest.values() if entry.row]
+        assert fresh.counts == Counter(row["state"] for row in rows)
+        assert fresh.doubts == doubts_among(rows)
+        self.seen.update(fresh.doubts)
+        assert fresh.total == sum(self.wanted.matches(row) for row in rows)
+        expected = sorted(filter(self.wanted.shows, rows), key=order_of)
+        assert fresh.rows == expected[:LIMIT]
+        assert fresh.next == (token_of(expected[LIMIT - 1]) if len(expected) > LIMIT else None)
+
+
+def beside(board: Board) -> Board:
+    """Return another browser's board of the same database and process, which shows the same.
+
+    How far these have come is the first one's to say.
+    """
+    return Board(board.log, board.wanted, board.looks, board.view, stored=board.stored)
