@@ -19,7 +19,7 @@ def ask(page: Page, summary: str, reason: str, button: str) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_agents.py::"
+    guard="tests/web/watch/test_agents.py::"
     "test_a_mute_goes_to_every_partition_and_is_told_until_the_job_has_it"
 )
 def test_a_muted_agent_counts_nothing_until_it_is_heard_again(

@@ -43,7 +43,7 @@ def attacked(send: Send, asset: str) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_explanation.py::test_what_is_said_to_flip_it_flips_it_and_less_does_not"
+    guard="tests/unit/board/test_explanation.py::test_what_is_said_to_flip_it_flips_it_and_less_does_not"
 )
 def test_why_follows_the_votes(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}site"

@@ -52,7 +52,7 @@ def banner(page: Page, kind: str, what: str) -> None:
 
 @pytest.mark.alone
 @pytest.mark.extensive(
-    guard="tests/unit/test_freshness.py::test_a_silence_where_the_pipeline_was_switched_off_says_so"
+    guard="tests/unit/core/test_freshness.py::test_a_silence_where_the_pipeline_was_switched_off_says_so"
 )
 def test_a_board_whose_pipeline_is_off_stands_apart_and_troubles_nobody(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))
@@ -170,7 +170,7 @@ def live_wall(open_as: Open) -> Page:
 
 @pytest.mark.alone
 @pytest.mark.extensive(
-    guard="tests/unit/test_freshness.py::test_a_database_behind_leaves_rows_live_and_says_so"
+    guard="tests/unit/core/test_freshness.py::test_a_database_behind_leaves_rows_live_and_says_so"
 )
 def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Supervisor) -> None:
     page = live(open_as("operator", "/s/orders/"))
@@ -189,7 +189,7 @@ def test_database_that_is_behind_leaves_rows_live(open_as: Open, supervisor: Sup
 
 @pytest.mark.alone
 @pytest.mark.extensive(
-    guard="tests/unit/test_freshness.py::test_agents_silent_for_longer_than_usual"
+    guard="tests/unit/core/test_freshness.py::test_agents_silent_for_longer_than_usual"
 )
 @pytest.mark.usefixtures("silent_agents")
 def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
@@ -207,7 +207,7 @@ def test_silent_agents_are_told_for_each_scenario(open_as: Open) -> None:
 
 @pytest.mark.alone
 @pytest.mark.extensive(
-    guard="tests/unit/test_freshness.py::test_a_job_without_a_heartbeat_for_five_seconds_is_stalled"
+    guard="tests/unit/core/test_freshness.py::test_a_job_without_a_heartbeat_for_five_seconds_is_stalled"
 )
 def test_stalled_job_is_told_and_goes_on(open_as: Open, supervisor: Supervisor) -> None:
     page = live(open_as("operator", "/s/orders/"))

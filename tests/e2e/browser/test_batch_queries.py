@@ -18,7 +18,7 @@ def arrived(page: Page) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_batch_queries.py::test_a_rule_is_tried_and_what_it_makes_is_shown"
+    guard="tests/web/operate/test_batch_queries.py::test_a_rule_is_tried_and_what_it_makes_is_shown"
 )
 def test_another_rule_is_tried(open_as: Open, send: Send, prefix: str, faults: list[str]) -> None:
     for agent in ("waf-1", "waf-2", "waf-3"):
@@ -39,7 +39,7 @@ def test_another_rule_is_tried(open_as: Open, send: Send, prefix: str, faults: l
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_batch_queries.py::"
+    guard="tests/web/operate/test_batch_queries.py::"
     "test_hostile_and_wrong_readings_are_refused_and_kept_as_typed"
 )
 def test_the_state_store_names_what_it_expected(open_as: Open, faults: list[str]) -> None:

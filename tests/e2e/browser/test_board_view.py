@@ -145,7 +145,7 @@ def test_going_back_closes_the_panel_and_nothing_else(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_board_view.py::test_a_page_is_sorted_as_its_address_says"
+    guard="tests/web/board/test_board_view.py::test_a_page_is_sorted_as_its_address_says"
 )
 def test_a_page_is_sorted_calmly_as_the_server_sorts_it(
     open_as: Open, send: Send, prefix: str, sites: list[str]
@@ -202,7 +202,7 @@ def places(page: Page, selector: str) -> list[float]:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_live_socket.py::test_a_snapshot_says_which_filter_it_answers"
+    guard="tests/web/board/test_live_socket.py::test_a_snapshot_says_which_filter_it_answers"
 )
 def test_rows_of_another_filter_never_stand_under_a_new_one(
     open_as: Open, prefix: str, sites: list[str]
@@ -225,7 +225,7 @@ def test_rows_of_another_filter_never_stand_under_a_new_one(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_board_view.py::test_the_file_has_all_that_the_filter_finds"
+    guard="tests/web/board/test_board_view.py::test_the_file_has_all_that_the_filter_finds"
 )
 def test_the_file_has_what_the_filter_in_the_box_finds(
     open_as: Open, prefix: str, sites: list[str]

@@ -65,7 +65,7 @@ def test_all_that_a_boards_filter_shows_are_pinned(open_as: Open, send: Send, pr
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_stale_assets.py::test_chosen_and_all_are_reviewed_to_be_purged"
+    guard="tests/web/watch/test_stale_assets.py::test_chosen_and_all_are_reviewed_to_be_purged"
 )
 def test_a_stale_asset_is_chosen_and_purged(open_as: Open, prefix: str) -> None:
     asset = f"{prefix}forgotten"

@@ -296,7 +296,7 @@ def test_times_are_utc_without_javascript(open_as: Open, send: Send, prefix: str
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_live_socket.py::test_a_later_page_is_told_of_what_lies_on_it"
+    guard="tests/web/board/test_live_socket.py::test_a_later_page_is_told_of_what_lies_on_it"
 )
 def test_later_page_says_so_follows_the_log_and_leads_back(
     open_as: Open, send: Send, prefix: str

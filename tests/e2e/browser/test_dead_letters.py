@@ -53,7 +53,7 @@ def test_a_refused_report_is_mended_and_reaches_the_board(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_dead_letters.py::test_only_an_admin_is_shown_the_way_there"
+    guard="tests/web/operate/test_dead_letters.py::test_only_an_admin_is_shown_the_way_there"
 )
 def test_who_is_no_admin_sees_no_dead_letters(open_as: Open, faults: list[str]) -> None:
     page = open_as("operator", "/dead-letters/")

@@ -50,7 +50,7 @@ def looked_at(page: Page) -> None:
     assert page.evaluate(TURNED) != []
 
 
-@pytest.mark.extensive(guard="tests/web/test_direction.py::test_the_board")
+@pytest.mark.extensive(guard="tests/web/core/test_direction.py::test_the_board")
 def test_names_from_right_to_left_turn_nothing_around_them(
     open_as: Open, send: Send, prefix: str
 ) -> None:

@@ -1,6 +1,6 @@
 """Every shell block of README and docs is run against the product, and answers what it says.
 
-Marked blocks are looked at in tests/unit/test_docs_shell.py.
+Marked blocks are looked at in tests/unit/docs/test_docs_shell.py.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def test_events_come_by_themselves_and_wait_while_paused(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_events.py::test_the_filter_narrows_and_keeps_what_was_typed"
+    guard="tests/web/board/test_events.py::test_the_filter_narrows_and_keeps_what_was_typed"
 )
 def test_events_are_filtered_by_keyboard(open_as: Open, send: Send, prefix: str) -> None:
     send("orders", f"{prefix}a", "desk", "picking")
@@ -50,7 +50,7 @@ def test_events_are_filtered_by_keyboard(open_as: Open, send: Send, prefix: str)
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_overrides.py::test_released_and_purged_assets_are_gone"
+    guard="tests/web/board/test_overrides.py::test_released_and_purged_assets_are_gone"
 )
 def test_an_override_is_listed_until_it_is_released(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"

@@ -87,7 +87,7 @@ def test_keys_that_come_before_the_answer_are_obeyed_with_it(open_as: Open) -> N
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_filters_and_labels.py::"
+    guard="tests/web/watch/test_filters_and_labels.py::"
     "test_a_filter_that_is_shared_is_seen_with_its_owner"
 )
 def test_a_filter_by_a_label_is_saved_and_shared(open_as: Open, send: Send, prefix: str) -> None:

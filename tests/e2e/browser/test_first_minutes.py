@@ -45,7 +45,7 @@ def test_nothing_begins_as_an_incident(product: Stack) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_notification_demo.py::"
+    guard="tests/web/notify/test_notification_demo.py::"
     "test_waves_of_attack_are_three_mails_in_a_quarter_of_an_hour"
 )
 def test_mails_are_few_and_their_links_are_of_the_printed_address(
@@ -67,7 +67,7 @@ def test_mails_are_few_and_their_links_are_of_the_printed_address(
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_freshness.py::test_a_silence_where_the_pipeline_was_switched_off_says_so"
+    guard="tests/unit/core/test_freshness.py::test_a_silence_where_the_pipeline_was_switched_off_says_so"
 )
 def test_what_is_switched_off_troubles_no_board(open_as: Open, product: Stack) -> None:
     wait_until(lambda: demo_mails(product), 300, "the simulator has not gone on for a while")

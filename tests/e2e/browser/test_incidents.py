@@ -9,7 +9,7 @@ from support.browser.browser_pages import Open, Send, live, serious, too_wide_in
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_incidents.py::test_its_page_and_its_report_have_the_timeline"
+    guard="tests/web/watch/test_incidents.py::test_its_page_and_its_report_have_the_timeline"
 )
 def test_an_incident_is_listed_opened_and_reported(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}site"

@@ -46,7 +46,7 @@ class Shop:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_invoices.py::test_a_script_gets_the_part_that_renews_itself"
+    guard="tests/web/retail/test_invoices.py::test_a_script_gets_the_part_that_renews_itself"
 )
 @pytest.mark.timeout(240)
 def test_todays_sales_come_and_renew_themselves(product: Stack, open_as: Open) -> None:

@@ -105,7 +105,7 @@ def test_charts_are_drawn(open_as: Open, told: Producer) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_job_page.py::test_an_admin_stops_a_query_and_is_told_what_became_of_it"
+    guard="tests/web/operate/test_job_page.py::test_an_admin_stops_a_query_and_is_told_what_became_of_it"
 )
 @pytest.mark.alone
 def test_stop_and_start(open_as: Open, told: Producer) -> None:
@@ -128,7 +128,7 @@ def test_stop_and_start(open_as: Open, told: Producer) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_signed_commands.py::"
+    guard="tests/web/watch/test_signed_commands.py::"
     "test_who_reads_the_log_again_refuses_what_the_job_refused"
 )
 def test_what_is_commanded_past_the_board_is_refused_counted_and_audited(

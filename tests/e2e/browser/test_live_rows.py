@@ -54,7 +54,7 @@ def test_board_larger_than_one_frame_is_live(open_as: Open, send: Send, prefix: 
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_row_markup.py::test_template_and_browser_make_the_same_row"
+    guard="tests/unit/board/test_row_markup.py::test_template_and_browser_make_the_same_row"
 )
 def test_state_outside_the_known_ones_shows(open_as: Open, send: Send, prefix: str) -> None:
     page = orders(open_as, prefix)
@@ -136,7 +136,7 @@ def test_filter_stays_in_the_address(open_as: Open, send: Send, prefix: str) -> 
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_asset_page.py::test_what_waits_counts_down_in_the_logs_time"
+    guard="tests/unit/board/test_asset_page.py::test_what_waits_counts_down_in_the_logs_time"
 )
 def test_pending_counts_down_and_becomes_the_state(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}net"
@@ -314,7 +314,7 @@ def heights(page: Page, prefix: str) -> set[int]:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_row_markup.py::test_template_and_browser_make_the_same_row"
+    guard="tests/unit/board/test_row_markup.py::test_template_and_browser_make_the_same_row"
 )
 def test_doubts_show_without_colour_in_each_theme_and_width(
     open_as: Open, send: Send, prefix: str
@@ -341,7 +341,7 @@ def test_doubts_show_without_colour_in_each_theme_and_width(
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_asset_page.py::test_silent_votes_stand_apart_and_say_what_they_keep_up"
+    guard="tests/unit/board/test_asset_page.py::test_silent_votes_stand_apart_and_say_what_they_keep_up"
 )
 def test_asset_page_names_who_is_silent_and_who_disputes(
     open_as: Open, send: Send, prefix: str
@@ -371,7 +371,7 @@ def test_asset_page_names_who_is_silent_and_who_disputes(
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_row_markup.py::test_template_and_browser_make_the_same_row"
+    guard="tests/unit/board/test_row_markup.py::test_template_and_browser_make_the_same_row"
 )
 def test_server_and_browser_make_the_same_doubtful_rows(
     open_as: Open, send: Send, prefix: str
@@ -385,7 +385,7 @@ def test_server_and_browser_make_the_same_doubtful_rows(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_live_socket.py::test_doubts_are_counted_marked_and_filtered"
+    guard="tests/web/board/test_live_socket.py::test_doubts_are_counted_marked_and_filtered"
 )
 def test_counts_of_doubts_are_live_and_filter(open_as: Open, send: Send, prefix: str) -> None:
     page = doubtful(open_as, send, prefix)

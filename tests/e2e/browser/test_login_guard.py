@@ -119,7 +119,7 @@ def test_a_check_that_cannot_run_is_said_and_can_be_tried_again(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_login_guard.py::test_without_javascript_the_page_says_what_to_do"
+    guard="tests/web/core/test_login_guard.py::test_without_javascript_the_page_says_what_to_do"
 )
 def test_without_javascript_the_page_says_what_to_do(open_as: Open, user_agent: str) -> None:
     page = challenged(open_as, user_agent, java_script_enabled=False)

@@ -117,7 +117,7 @@ def test_enter_in_the_palette_waits_for_what_was_typed(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_flood.py::test_one_login_has_its_boards_and_locks_nobody_out"
+    guard="tests/web/core/test_flood.py::test_one_login_has_its_boards_and_locks_nobody_out"
 )
 def test_a_board_too_many_says_so_and_opens_once_another_is_closed(open_as: Open) -> None:
     page = live(open_as("operator", "/s/orders/"))

@@ -44,7 +44,7 @@ def channel(open_as: Open, prefix: str, faults: list[str]) -> str:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_notification_demo.py::test_a_lasting_attack_is_told_with_its_end"
+    guard="tests/web/notify/test_notification_demo.py::test_a_lasting_attack_is_told_with_its_end"
 )
 def test_an_attack_of_the_demo_arrives_as_a_mail(open_as: Open) -> None:
     page = open_as("operator", "/console/mail/")
@@ -121,7 +121,7 @@ def test_a_messages_link_leads_to_a_form(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_notification_pages.py::"
+    guard="tests/web/notify/test_notification_pages.py::"
     "test_a_rota_says_who_is_on_call_and_an_override_wins"
 )
 def test_a_rota_says_who_is_on_call(open_as: Open, prefix: str) -> None:

@@ -84,7 +84,7 @@ def test_a_selection_lives_through_changes_and_goes_to_bulk(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_live_socket.py::"
+    guard="tests/web/board/test_live_socket.py::"
     "test_a_browser_is_alarmed_of_what_comes_and_not_of_what_was_there"
 )
 def test_an_alarm_is_told_once_for_what_comes_and_never_for_what_was_there(

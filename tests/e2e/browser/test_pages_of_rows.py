@@ -78,7 +78,9 @@ def test_names_are_in_the_servers_order(open_as: Open) -> None:
     assert page.evaluate(in_order, names) == sorted(names)
 
 
-@pytest.mark.extensive(guard="tests/unit/test_live_pages.py::test_what_does_not_change_is_met_once")
+@pytest.mark.extensive(
+    guard="tests/unit/board/test_live_pages.py::test_what_does_not_change_is_met_once"
+)
 def test_every_asset_is_met_once_page_by_page_and_back(
     open_as: Open, product: Stack, prefix: str, tmp_path: Path
 ) -> None:

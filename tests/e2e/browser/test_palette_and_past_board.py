@@ -45,7 +45,7 @@ def test_the_palette_finds_pages_and_assets_by_keyboard(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_palette.py::test_a_text_leads_to_the_form_filled_in_and_does_nothing"
+    guard="tests/web/board/test_palette.py::test_a_text_leads_to_the_form_filled_in_and_does_nothing"
 )
 def test_the_palette_leads_to_a_form_that_is_filled_in(
     open_as: Open, send: Send, prefix: str
@@ -75,7 +75,7 @@ def test_the_palette_leads_to_a_form_that_is_filled_in(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_access.py::test_what_a_form_was_answered_with_can_be_loaded_anew"
+    guard="tests/web/core/test_access.py::test_what_a_form_was_answered_with_can_be_loaded_anew"
 )
 def test_a_page_that_a_form_was_answered_with_is_loaded_anew_by_its_address(
     open_as: Open, send: Send, prefix: str, faults: list[str]
@@ -102,7 +102,7 @@ def test_a_page_that_a_form_was_answered_with_is_loaded_anew_by_its_address(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_past_board.py::test_every_past_board_comes_back_as_it_was"
+    guard="tests/web/board/test_past_board.py::test_every_past_board_comes_back_as_it_was"
 )
 def test_the_board_comes_back_as_it_was(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}a"

@@ -98,7 +98,7 @@ def test_figures_move_by_themselves_and_nothing_else_does(
     expect(page.locator("#key-asset")).to_be_focused()
 
 
-@pytest.mark.extensive(guard="tests/web/test_partitions.py::test_the_way_is_live")
+@pytest.mark.extensive(guard="tests/web/operate/test_partitions.py::test_the_way_is_live")
 def test_where_a_name_is_agrees_with_kafka_and_is_live(
     open_as: Open, product: Stack, send: Send, prefix: str
 ) -> None:
@@ -136,7 +136,7 @@ def placed(product: Stack, scenario: str, asset: str) -> tuple[int, int]:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_partitions.py::test_an_assets_page_leads_to_where_it_is"
+    guard="tests/web/operate/test_partitions.py::test_an_assets_page_leads_to_where_it_is"
 )
 def test_an_asset_leads_to_its_way_without_a_script(
     open_as: Open, product: Stack, send: Send, prefix: str, faults: list[str]

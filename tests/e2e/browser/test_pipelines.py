@@ -48,7 +48,7 @@ def done(page: Page, action: str) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_pipelines_page.py::test_an_admin_asks_and_reads_the_answer"
+    guard="tests/web/operate/test_pipelines_page.py::test_an_admin_asks_and_reads_the_answer"
 )
 @pytest.mark.slow
 @pytest.mark.timeout(400)

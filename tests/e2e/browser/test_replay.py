@@ -25,7 +25,7 @@ def epoch_of(page: Page, asset: str) -> int:
     return int((row(page, asset).get_attribute("data-version") or "0").split(".")[0])
 
 
-@pytest.mark.extensive(guard="tests/web/test_replay.py::test_it_is_followed_to_its_end")
+@pytest.mark.extensive(guard="tests/web/operate/test_replay.py::test_it_is_followed_to_its_end")
 @pytest.mark.alone
 def test_the_log_is_read_again(open_as: Open, send: Send, prefix: str) -> None:
     asset = f"{prefix}shop"

@@ -34,7 +34,7 @@ def checked(page: Page) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_retention_page.py::"
+    guard="tests/web/operate/test_retention_page.py::"
     "test_a_longer_time_needs_no_confirmation_and_empty_is_the_default"
 )
 def test_a_time_of_its_own_is_given_and_taken_back(open_as: Open) -> None:
@@ -53,7 +53,7 @@ def test_a_time_of_its_own_is_given_and_taken_back(open_as: Open) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_digests.py::test_one_subscribes_changes_and_ends_on_ones_own_page"
+    guard="tests/web/notify/test_digests.py::test_one_subscribes_changes_and_ends_on_ones_own_page"
 )
 def test_a_manager_subscribes_to_a_digest(open_as: Open) -> None:
     page = open_as("manager", "/summary/")

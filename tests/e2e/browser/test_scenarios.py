@@ -25,7 +25,7 @@ def confirm(page: Page, reason: str, button: str) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_scenarios.py::test_an_admin_changes_a_rule_and_follows_it"
+    guard="tests/web/operate/test_scenarios.py::test_an_admin_changes_a_rule_and_follows_it"
 )
 @pytest.mark.alone
 def test_a_hold_is_changed_taken_up_and_taken_back(open_as: Open, send: Send, prefix: str) -> None:

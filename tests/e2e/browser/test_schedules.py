@@ -46,7 +46,7 @@ def test_a_task_is_scheduled_runs_and_is_told(open_as: Open, send: Send, prefix:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_schedules.py::"
+    guard="tests/web/watch/test_schedules.py::"
     "test_a_form_schedules_at_a_time_in_the_users_zone_until_another"
 )
 def test_a_task_begins_at_a_time_and_ends_at_another(
@@ -81,7 +81,7 @@ def test_a_task_begins_at_a_time_and_ends_at_another(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_schedules.py::test_an_assets_page_schedules_lists_and_cancels"
+    guard="tests/web/watch/test_schedules.py::test_an_assets_page_schedules_lists_and_cancels"
 )
 @pytest.mark.parametrize("width", [1440, 390])
 def test_tasks_are_listed_and_cancelled(open_as: Open, send: Send, prefix: str, width: int) -> None:
@@ -106,7 +106,7 @@ def test_tasks_are_listed_and_cancelled(open_as: Open, send: Send, prefix: str, 
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_schedules.py::test_a_task_that_may_hide_an_attack_is_confirmed"
+    guard="tests/web/watch/test_schedules.py::test_a_task_that_may_hide_an_attack_is_confirmed"
 )
 @pytest.mark.parametrize("width", [1440, 390])
 def test_a_task_that_may_hide_an_attack_is_confirmed(

@@ -55,7 +55,7 @@ def test_a_manager_lands_on_the_summary(browser: Browser, product: Stack) -> Non
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_summary_pages.py::test_each_figure_links_to_the_list_that_it_is_made_of"
+    guard="tests/web/notify/test_summary_pages.py::test_each_figure_links_to_the_list_that_it_is_made_of"
 )
 def test_a_figure_is_as_many_as_the_list_behind_it(open_as: Open, attacked: str) -> None:
     page = summed(open_as("manager", TODAY))
@@ -85,7 +85,7 @@ def test_it_can_be_read_by_everybody_at_every_width(open_as: Open, attacked: str
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_summary_pages.py::test_the_link_that_is_sent_holds_everything"
+    guard="tests/web/notify/test_summary_pages.py::test_the_link_that_is_sent_holds_everything"
 )
 def test_the_period_is_changed_by_keyboard_and_kept_in_the_address(
     open_as: Open, attacked: str
@@ -102,7 +102,7 @@ def test_the_period_is_changed_by_keyboard_and_kept_in_the_address(
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_summary_figures.py::"
+    guard="tests/web/notify/test_summary_figures.py::"
     "test_what_was_not_observed_counts_in_no_figure_of_time"
 )
 def test_what_was_not_observed_is_hatched(open_as: Open, attacked: str) -> None:
@@ -127,7 +127,7 @@ def test_a_week_is_one_sheet_of_paper(open_as: Open, attacked: str) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_summary_pages.py::test_targets_service_hours_and_zone_are_saved_and_noted"
+    guard="tests/web/notify/test_summary_pages.py::test_targets_service_hours_and_zone_are_saved_and_noted"
 )
 def test_the_targets_of_an_admin_measure_it(open_as: Open, attacked: str) -> None:
     page = open_as("admin", "/summary/settings/")

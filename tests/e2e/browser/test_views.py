@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from support.browser.browser_pages import Open, Send, live, serious, too_wide_in
 
 
-@pytest.mark.extensive(guard="tests/web/test_views.py::test_a_page_of_rows_by_key")
+@pytest.mark.extensive(guard="tests/web/operate/test_views.py::test_a_page_of_rows_by_key")
 def test_a_row_comes_and_changes_while_the_page_is_open(
     open_as: Open, send: Send, prefix: str
 ) -> None:

@@ -18,7 +18,7 @@ from ops.supervise import ROOT, log_path
 from support.run.stack import Stack, wait_until
 
 pytestmark = pytest.mark.extensive(
-    guard="tests/web/test_beat.py::test_who_takes_over_goes_by_what_the_last_one_has_left"
+    guard="tests/web/core/test_beat.py::test_who_takes_over_goes_by_what_the_last_one_has_left"
 )
 
 RECEIVED = re.compile(

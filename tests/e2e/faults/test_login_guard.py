@@ -18,7 +18,7 @@ from support.run.stack import Stack, wait_until
 from support.web.captchas import challenge_in, name_of, solved
 
 pytestmark = pytest.mark.extensive(
-    guard="tests/web/test_login_guard.py::"
+    guard="tests/web/core/test_login_guard.py::"
     "test_a_challenged_client_needs_a_captcha_and_keeps_what_was_typed"
 )
 
@@ -155,7 +155,9 @@ def test_an_attacker_is_challenged_and_goes_on_once_it_has_solved(
     assert re.search(r"<dt><bdi>Verified until</bdi></dt><dd><time data-at=", page)
 
 
-@pytest.mark.extensive(guard="tests/web/test_login_guard.py::test_a_person_who_types_badly_gets_in")
+@pytest.mark.extensive(
+    guard="tests/web/core/test_login_guard.py::test_a_person_who_types_badly_gets_in"
+)
 @pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_a_person_who_types_badly_is_let_in_without_a_captcha(stack: Stack, visit: Visit) -> None:
@@ -170,7 +172,7 @@ def test_a_person_who_types_badly_is_let_in_without_a_captcha(stack: Stack, visi
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_login_guard.py::"
+    guard="tests/web/core/test_login_guard.py::"
     "test_a_challenge_ends_with_its_votes_though_the_pipeline_is_dead"
 )
 @pytest.mark.slow

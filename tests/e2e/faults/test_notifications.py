@@ -16,7 +16,7 @@ from support.run.stack import Stack, wait_until
 from support.web.receivers import mail_server
 
 pytestmark = pytest.mark.extensive(
-    guard="tests/web/test_notification_delivery.py::"
+    guard="tests/web/notify/test_notification_delivery.py::"
     "test_a_receiver_that_is_down_gets_its_messages_once_it_is_up"
 )
 

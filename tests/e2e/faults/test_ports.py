@@ -16,7 +16,7 @@ from streaming.spark.gateway import MAIN_CLASS
 from support.run.stack import Stack, wait_until
 
 pytestmark = pytest.mark.extensive(
-    guard="tests/unit/test_streaming_parts.py::test_on_one_machine_spark_listens_there_alone"
+    guard="tests/unit/streaming/test_streaming_parts.py::test_on_one_machine_spark_listens_there_alone"
 )
 
 LISTENING = "0A"
@@ -91,7 +91,7 @@ def test_garbage_on_its_ports_ends_no_query(stack: Stack) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_readiness.py::"
+    guard="tests/unit/serve/test_readiness.py::"
     "test_a_query_that_failed_is_told_at_once_and_its_return_too"
 )
 def test_a_query_that_fails_is_told_at_once_and_comes_back(stack: Stack) -> None:

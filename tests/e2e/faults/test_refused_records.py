@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.extensive(
-        guard="tests/unit/test_dead_letters_ingestion.py::"
+        guard="tests/unit/operate/test_dead_letters_ingestion.py::"
         "test_what_the_job_refuses_is_kept_as_it_came"
     ),
 ]

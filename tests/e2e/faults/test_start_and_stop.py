@@ -78,7 +78,9 @@ def test_killed_supervisor_is_replaced(stack: Stack) -> None:
     assert "supervisor ended" in stack.output.read_text()
 
 
-@pytest.mark.extensive(guard="tests/unit/test_ops_run.py::test_failed_process_is_told_with_its_log")
+@pytest.mark.extensive(
+    guard="tests/unit/ops/test_ops_run.py::test_failed_process_is_told_with_its_log"
+)
 def test_killed_broker_is_told_and_comes_back(stack: Stack) -> None:
     stack.start()
     killed = stack.kill("broker")

@@ -16,7 +16,9 @@ from support.run.stack import Stack, wait_until
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(400),
-    pytest.mark.extensive(guard="tests/web/test_invoices.py::test_the_page_shows_todays_sales"),
+    pytest.mark.extensive(
+        guard="tests/web/retail/test_invoices.py::test_the_page_shows_todays_sales"
+    ),
 ]
 
 PROCESSES = (

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(480),
     pytest.mark.extensive(
-        guard="tests/web/test_notification_delivery.py::test_one_key_is_one_message"
+        guard="tests/web/notify/test_notification_delivery.py::test_one_key_is_one_message"
     ),
 ]
 

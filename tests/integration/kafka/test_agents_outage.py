@@ -148,7 +148,7 @@ for n in range(100_000):
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_agents_reporter.py::test_next_process_sends_what_is_left_before_its_own"
+    guard="tests/unit/agents/test_agents_reporter.py::test_next_process_sends_what_is_left_before_its_own"
 )
 def test_reporter_killed_loses_nothing_that_it_accepted(
     own_broker: EmbeddedBroker, tmp_path: Path
@@ -225,7 +225,7 @@ def stop_all(children: list[subprocess.Popen[bytes]]) -> tuple[list[int], float]
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_agents_leave.py::test_a_probe_leaves_unless_it_is_to_stay"
+    guard="tests/unit/agents/test_agents_leave.py::test_a_probe_leaves_unless_it_is_to_stay"
 )
 def test_agents_report_and_stop_on_sigterm_where_probes_leave(
     own_broker: EmbeddedBroker, tmp_path: Path
@@ -263,7 +263,7 @@ def test_agents_report_and_stop_on_sigterm_where_probes_leave(
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_agents_leave.py::test_leaves_wait_in_the_spool_while_kafka_is_away"
+    guard="tests/unit/agents/test_agents_leave.py::test_leaves_wait_in_the_spool_while_kafka_is_away"
 )
 def test_agents_wait_for_a_broker_and_still_stop(tmp_path: Path) -> None:
     env = environment(tmp_path / "data", free_port())

@@ -17,7 +17,7 @@ from ops.processes import processes
 from support.run.stack import ROOT, wait_until
 from support.web.postgresql import empty_database
 
-pytestmark = pytest.mark.extensive(guard="tests/web/test_beat.py::test_one_of_two_sends")
+pytestmark = pytest.mark.extensive(guard="tests/web/core/test_beat.py::test_one_of_two_sends")
 
 BEGUN, WAITS, SENT = "beat schedules", "another one schedules", "Sending due task"
 LOST = "the lock of the schedule cannot be had"

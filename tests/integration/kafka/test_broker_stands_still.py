@@ -97,7 +97,7 @@ def test_a_broker_that_stood_still_ends_no_process_and_answers_it(
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_store_proofs.py::"
+    guard="tests/unit/stores/test_store_proofs.py::"
     "test_kafka_that_does_not_answer_is_not_waited_for_by_each_question"
 )
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_a_page_waits_once_for_a_broker_that_stands_still(own_broker: EmbeddedBr
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_stores.py::"
+    guard="tests/unit/stores/test_stores.py::"
     "test_a_copy_that_has_not_seen_the_end_of_its_log_for_a_while_says_since_when"
 )
 @pytest.mark.slow

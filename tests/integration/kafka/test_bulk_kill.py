@@ -152,7 +152,7 @@ def _shown(query: Query) -> bool:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.extensive(
-    guard="tests/web/test_bulk.py::test_a_worker_killed_after_sending_sends_under_the_same_id"
+    guard="tests/web/watch/test_bulk.py::test_a_worker_killed_after_sending_sends_under_the_same_id"
 )
 def test_killed_in_mid_run_it_sends_the_rest_and_nothing_anew(broker, environment, query):
     scenario = load_scenarios(ROOT / "scenarios.toml", demo=True)["attack"]

@@ -21,7 +21,7 @@ from support.run.stack import EmbeddedBroker, wait_until
 from wire.topics import Topics
 
 pytestmark = pytest.mark.extensive(
-    guard="tests/web/test_invoices.py::test_what_was_killed_in_mid_batch_goes_on_without_loss"
+    guard="tests/web/retail/test_invoices.py::test_what_was_killed_in_mid_batch_goes_on_without_loss"
 )
 
 PREFIX = "killed-invoices."

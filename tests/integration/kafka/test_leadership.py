@@ -22,6 +22,8 @@ from support.run.stack import ROOT, EmbeddedBroker, wait_until
 
 pytestmark = pytest.mark.timeout(90)
 
+CANDIDATE = "tests/support/kafka/candidate_process.py"
+
 
 class Candidate:
     """One process, and what it has said."""
@@ -126,7 +128,7 @@ def test_a_leader_that_ends_hands_over(folder: Path, start: Start) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_streaming_leadership.py::"
+    guard="tests/unit/streaming/test_streaming_leadership.py::"
     "test_a_leader_that_stands_still_is_ended_once_its_session_is_over"
 )
 def test_a_leader_that_stands_still_is_ended_before_another_leads(
@@ -153,7 +155,7 @@ def test_a_third_one_takes_nothing_from_a_leader(folder: Path, start: Start) -> 
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_streaming_leadership.py::test_a_leader_that_wakes_up_as_none_lets_go"
+    guard="tests/unit/streaming/test_streaming_leadership.py::test_a_leader_that_wakes_up_as_none_lets_go"
 )
 def test_a_member_that_is_dismissed_is_gone(
     broker: EmbeddedBroker, start: Start, folder: Path

@@ -91,7 +91,7 @@ def write_secrets(folder: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.extensive(
-    guard="tests/unit/test_compose.py::test_a_process_is_given_the_secrets_that_it_needs_as_files"
+    guard="tests/unit/ops/test_compose.py::test_a_process_is_given_the_secrets_that_it_needs_as_files"
 )
 def test_each_process_lives_with_what_it_is_told(
     tmp_path: Path, broker: EmbeddedBroker, jars_dir: Path

@@ -165,7 +165,7 @@ def own_broker(tmp_path: Path, jars_dir: Path) -> Iterator[EmbeddedBroker]:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_log_handler.py::"
+    guard="tests/unit/agents/test_log_handler.py::"
     "test_while_the_buffer_is_full_one_call_waits_and_the_others_drop_at_once"
 )
 @pytest.mark.parametrize("died", [True, False])
@@ -209,7 +209,7 @@ def _time_of(call: Callable[[], None]) -> float:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_log_handler.py::"
+    guard="tests/unit/agents/test_log_handler.py::"
     "test_sync_waits_once_in_vain_and_again_when_kafka_is_back"
 )
 def test_records_outlive_an_outage_as_far_as_the_buffer_holds(own_broker: EmbeddedBroker) -> None:
@@ -233,7 +233,7 @@ def test_records_outlive_an_outage_as_far_as_the_buffer_holds(own_broker: Embedd
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_log_handler.py::test_what_nobody_knows_is_not_counted_as_lost"
+    guard="tests/unit/agents/test_log_handler.py::test_what_nobody_knows_is_not_counted_as_lost"
 )
 def test_what_a_slow_broker_took_is_not_counted_as_lost(own_broker: EmbeddedBroker) -> None:
     """It stands still while the program ends, and writes what it was sent once it goes on."""

@@ -59,7 +59,7 @@ def of_clients(following: subprocess.Popen[str]) -> Iterator[str]:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_login_windows.py::"
+    guard="tests/unit/domain/test_login_windows.py::"
     "test_windows_equal_a_naive_count_in_any_order_of_records"
 )
 def test_windows_of_clients_that_nobody_challenges_are_printed_as_they_end(

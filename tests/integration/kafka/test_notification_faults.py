@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
     pytest.mark.extensive(
-        guard="tests/web/test_notification_delivery.py::"
+        guard="tests/web/notify/test_notification_delivery.py::"
         "test_a_connection_that_is_cut_while_rules_decide_leaves_nothing_and_loses_nothing"
     ),
 ]

@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def outcome_of(program: str, folder: Path, **environment: str) -> dict[str, Any]:
-    """Run a program of `tests/` with its data in a folder; returns what it prints at its end."""
+    """Run a program of `tests/support/web/` with its data in a folder; return what it prints."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / program)],
+        [sys.executable, str(ROOT / "tests/support/web" / program)],
         env=os.environ | {"TALLYBOARD_DATA_DIR": str(folder)} | environment,
         capture_output=True,
         text=True,
@@ -52,7 +52,9 @@ def test_two_materialisers_of_one_partition_count_each_change_once(url, tmp_path
     assert seen["indexed"]
 
 
-@pytest.mark.extensive(guard="tests/unit/test_history_sums.py::test_sums_are_those_of_each_minute")
+@pytest.mark.extensive(
+    guard="tests/unit/domain/test_history_sums.py::test_sums_are_those_of_each_minute"
+)
 def test_a_month_is_summed_up_alike(url, tmp_path):
     own = {"TALLYBOARD_DATABASE_URL": empty_database(url, "summed")}
     sqlite = outcome_of("summed_month.py", tmp_path / "sqlite")
@@ -65,7 +67,9 @@ def test_a_month_is_summed_up_alike(url, tmp_path):
     assert len(postgresql["tiles"]) > 5
 
 
-@pytest.mark.extensive(guard="tests/web/test_audit.py::test_each_entry_follows_from_the_one_before")
+@pytest.mark.extensive(
+    guard="tests/web/core/test_audit.py::test_each_entry_follows_from_the_one_before"
+)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_the_audit_holds_against_many_at_once_and_an_admin_is_left(request, tmp_path, database):
     more = {}
@@ -78,7 +82,7 @@ def test_the_audit_holds_against_many_at_once_and_an_admin_is_left(request, tmp_
 
 
 @pytest.mark.extensive(
-    guard="tests/web/test_one_time_codes.py::test_of_two_logins_at_once_one_wins"
+    guard="tests/web/core/test_one_time_codes.py::test_of_two_logins_at_once_one_wins"
 )
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_of_many_logins_at_once_with_one_code_one_is_let_in(request, tmp_path, database):
@@ -90,7 +94,7 @@ def test_of_many_logins_at_once_with_one_code_one_is_let_in(request, tmp_path, d
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_retention.py::test_history_is_deleted_after_three_months"
+    guard="tests/unit/operate/test_retention.py::test_history_is_deleted_after_three_months"
 )
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_nobody_waits_long_while_old_changes_are_deleted(request, tmp_path, database):

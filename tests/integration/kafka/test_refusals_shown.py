@@ -59,7 +59,7 @@ def page(web: Web, path: str, cookie: str) -> str:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_readiness.py::"
+    guard="tests/unit/serve/test_readiness.py::"
     "test_what_kafka_refuses_is_named_before_all_that_follows_from_it"
 )
 @pytest.mark.parametrize("web", ["guessed"], indirect=True)
@@ -80,7 +80,7 @@ def test_a_wrong_password_is_told_with_its_settings(web: Web) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_readiness.py::test_a_refused_topic_is_named_where_kafka_is_asked"
+    guard="tests/unit/serve/test_readiness.py::test_a_refused_topic_is_named_where_kafka_is_asked"
 )
 @pytest.mark.parametrize("web", [PASSWORD], indirect=True)
 def test_a_missing_right_is_told_with_its_topic_until_it_is_granted(

@@ -158,7 +158,7 @@ def test_partitions_move_to_a_new_server_and_back(servers: StoreServers, client:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_stores.py::"
+    guard="tests/unit/stores/test_stores.py::"
     "test_a_lease_ends_before_the_session_counted_from_the_question"
 )
 def test_a_server_that_was_stopped_does_not_answer_for_what_it_has_lost(
@@ -208,7 +208,7 @@ def test_a_server_killed_again_and_again_comes_back_with_its_address(
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_store_proofs.py::test_what_is_no_ticket_opens_nothing"
+    guard="tests/unit/stores/test_store_proofs.py::test_what_is_no_ticket_opens_nothing"
 )
 def test_a_server_sends_its_client_to_the_owner_and_lets_nobody_else_in(
     servers: StoreServers, client: Client

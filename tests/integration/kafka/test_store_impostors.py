@@ -23,7 +23,7 @@ from support.run.stack import EmbeddedBroker, wait_until
 from wire.topics import Topics
 
 pytestmark = pytest.mark.extensive(
-    guard="tests/unit/test_store_proofs.py::test_only_members_that_prove_themselves_are_servers"
+    guard="tests/unit/stores/test_store_proofs.py::test_only_members_that_prove_themselves_are_servers"
 )
 
 NAMES = [f"order-{number}" for number in range(30)]

@@ -17,7 +17,7 @@ from support.kafka.store_servers import redis_server
 from support.run.stack import Stack, wait_until
 
 pytestmark = pytest.mark.extensive(
-    guard="tests/web/test_assets_by_way.py::test_each_way_answers_with_the_record_of_the_board"
+    guard="tests/web/core/test_assets_by_way.py::test_each_way_answers_with_the_record_of_the_board"
 )
 
 ACTIVE = 32

@@ -188,7 +188,7 @@ def test_the_command_says_what_is_missing(web: Web, broker: EmbeddedBroker):
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_topic_views.py::test_a_file_that_declares_no_views_is_refused_in_words"
+    guard="tests/unit/operate/test_topic_views.py::test_a_file_that_declares_no_views_is_refused_in_words"
 )
 def test_a_server_does_not_start_with_a_file_that_declares_no_view(web: Web, tmp_path: Path):
     path = tmp_path / "views.toml"

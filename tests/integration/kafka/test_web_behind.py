@@ -30,7 +30,7 @@ from wire.sink import encode_headers, encode_state
 from wire.topics import Topics
 
 pytestmark = pytest.mark.extensive(
-    guard="tests/unit/test_freshness.py::test_a_web_process_that_is_behind_judges_nothing_else"
+    guard="tests/unit/core/test_freshness.py::test_a_web_process_that_is_behind_judges_nothing_else"
 )
 
 BEHIND = "behind."

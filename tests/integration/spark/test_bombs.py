@@ -78,7 +78,7 @@ def check(job: Job, first: int, codec: str) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_streaming_quarantine.py::"
+    guard="tests/unit/streaming/test_streaming_quarantine.py::"
     "test_a_driver_sets_aside_what_its_query_ends_at_again_and_again"
 )
 @pytest.mark.timeout(420)

@@ -26,7 +26,7 @@ def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_streaming_parts.py::"
+    guard="tests/unit/streaming/test_streaming_parts.py::"
     "test_a_class_archive_is_of_the_options_that_it_was_written_with"
 )
 def test_the_job_maps_the_archive(job: Job, jars_dir: Path) -> None:

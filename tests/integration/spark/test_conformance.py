@@ -192,7 +192,7 @@ def test_the_kernel_is_the_fold_over_a_shorter_log(trial: Callable[..., Trial]) 
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_streaming_processor.py::"
+    guard="tests/unit/streaming/test_streaming_processor.py::"
     "test_any_cut_into_batches_emits_what_the_fold_emits"
 )
 def test_the_python_engine_is_the_fold(trial: Callable[..., Trial]) -> None:

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.timeout(480),
     pytest.mark.slow,
     pytest.mark.extensive(
-        guard="tests/unit/test_pipelines.py::"
+        guard="tests/unit/streaming/test_pipelines.py::"
         "test_a_global_table_is_behind_by_what_no_batch_has_read"
     ),
 ]

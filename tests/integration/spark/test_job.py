@@ -216,7 +216,7 @@ def test_a_lost_broker_is_waited_for(tmp_path: Path, jars_dir: Path) -> None:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_streaming_sources.py::test_the_job_waits_until_it_is_corrected"
+    guard="tests/unit/streaming/test_streaming_sources.py::test_the_job_waits_until_it_is_corrected"
 )
 def test_a_changed_partition_count_is_told_and_no_query_starts(job: Job) -> None:
     job.scenarios_file.write_text(SCENARIOS.replace("partitions = 2", "partitions = 3", 1))

@@ -51,7 +51,7 @@ def owners(job: Job) -> dict[str, str]:
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_streaming_parts.py::test_buckets_spread_evenly_over_the_state_partitions"
+    guard="tests/unit/streaming/test_streaming_parts.py::test_buckets_spread_evenly_over_the_state_partitions"
 )
 def test_two_executors_share_the_buckets_and_the_states_are_the_folds(job: Job) -> None:
     load = Load(job, 3)
@@ -65,7 +65,7 @@ def test_two_executors_share_the_buckets_and_the_states_are_the_folds(job: Job) 
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_streaming_parts.py::test_on_one_machine_spark_listens_there_alone"
+    guard="tests/unit/streaming/test_streaming_parts.py::test_on_one_machine_spark_listens_there_alone"
 )
 def test_the_working_copy_of_the_state_lies_in_the_directory_that_is_set(job: Job) -> None:
     load = Load(job, 4)

@@ -24,7 +24,7 @@ from wire.sink import decode_state, encode_headers, encode_state
 from wire.source import decode_source
 
 HISTORIES = 500
-"""How many generated ones: of those that tests/unit/test_safety_invariants.py goes through."""
+"""How many generated ones, of those of tests/unit/domain/test_safety_invariants.py."""
 
 ALL = (*examples(), *doubtful_examples())
 

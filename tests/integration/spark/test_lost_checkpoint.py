@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.timeout(480),
     pytest.mark.slow,
     pytest.mark.extensive(
-        guard="tests/unit/test_streaming_state_rebuild.py::"
+        guard="tests/unit/streaming/test_streaming_state_rebuild.py::"
         "test_readers_have_been_where_the_heartbeats_were"
     ),
 ]

@@ -206,7 +206,7 @@ def test_values_that_do_not_fit_are_dead_letters_with_their_place(spark: SparkSe
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_pipelines.py::"
+    guard="tests/unit/streaming/test_pipelines.py::"
     "test_a_new_pipeline_passes_each_report_on_and_says_what_would_gather"
 )
 def test_a_new_pipeline_passes_its_own_test_and_prints(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_totals_stay_right_from_one_slot_to_three_and_through_kills(
 
 
 @pytest.mark.extensive(
-    guard="tests/unit/test_pipelines.py::"
+    guard="tests/unit/streaming/test_pipelines.py::"
     "test_the_budget_is_the_pipelines_and_its_tasks_have_equal_shares"
 )
 def test_a_batch_takes_no_more_of_a_backlog_than_it_may(process: PipelineProcess) -> None:
@@ -150,7 +150,9 @@ def test_totals_stay_right_when_one_of_three_executors_is_killed(process: Pipeli
     assert victim not in executors(process)
 
 
-@pytest.mark.extensive(guard="tests/unit/test_pipelines_supervisor.py::test_stop_start_and_reset")
+@pytest.mark.extensive(
+    guard="tests/unit/streaming/test_pipelines_supervisor.py::test_stop_start_and_reset"
+)
 def test_a_reset_reads_the_log_again_and_nobody_counts_twice(process: PipelineProcess) -> None:
     process.pipelines = "totals,copies"
     process.variables = {"TRIAL_STATE": "memory"}

@@ -1,0 +1,61 @@
+"""The overlay and the sockets' side of it, held against a fresh snapshot in any interleaving."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dashboard.board.live.page_filter import PageFilter
+from dashboard.core.states.caveats import DOUBTS
+from support.histories.histories import histories, seeded
+from support.run.selection import examples
+from support.web.liveboard import Board, log_of, small_board
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small():
+    """Few rows, so that the few assets of a history do not all fit."""
+    with small_board():
+        yield
+
+
+STEPS = ("materialise", "tail", "prune", "snapshot", "flush", "refilter")
+FILTERS = st.sampled_from([PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="Ü/")])
+SCRIPTS = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 6)), max_size=25)
+REPLAYS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 8)), max_size=3)
+
+
+def run(board: Board, script: list[tuple[str, int]]) -> None:
+    for name, number in script:
+        getattr(board, name)(number)
+    board.settle()
+    board.check()
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(histories(), REPLAYS, FILTERS, SCRIPTS)
+def test_snapshot_plus_events_is_a_fresh_snapshot(history, replays, wanted, script):
+    run(Board(log_of(history, replays), wanted), script)
+
+
+@pytest.mark.extensive(
+    guard="tests/unit/board/test_live_view.py::test_snapshot_plus_events_is_a_fresh_snapshot"
+)
+def test_many_seeds_and_everything_is_reached():
+    import random
+
+    seen: Counter[str] = Counter()
+    wanted = (PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="a"))
+    for seed in range(300):
+        dice = random.Random(seed)
+        replays = [(dice.randrange(60), dice.randrange(1, 9)) for _ in range(dice.randrange(4))]
+        board = Board(log_of(seeded(seed), replays), wanted[seed % 3])
+        run(board, [(dice.choice(STEPS), dice.randrange(7)) for _ in range(40)])
+        seen.update(board.seen)
+    assert seen["snapshot"] > 200
+    assert seen["gone"] > 20
+    assert seen["later page"] > 10
+    assert min(seen[doubt] for doubt in DOUBTS) > 10
