@@ -39,7 +39,7 @@ FOLDERS = frozenset(
         "broker",
         "celery",
         "checkpoint",
-        "errand",
+        "batch-query",
         "logs",
         "mail",
         "overlay",
@@ -64,10 +64,12 @@ def enter(*, whole: bool = False) -> Settings:
 
     whole: look at all in the directory, if it is private too. Names unknown settings on
     standard error, unless `make run` has done so. Ends the process with one message for a wrong
-    value, or a data directory that cannot be made private.
+    value, a setting of a former name, or a data directory that cannot be made private.
     """
     os.umask(PRIVATE)
     settings = load_settings()
+    if renamed := renamed_settings():
+        raise SystemExit("\n".join(renamed))
     if SUPERVISED not in os.environ:
         for line in unknown_settings():
             print(line, file=sys.stderr)
@@ -178,6 +180,27 @@ def _name(number: int) -> str:
 
 # ---- settings that are none ---------------------------------------------------------------
 
+RENAMED = {"ERRAND_MEMORY": "BATCH_QUERY_MEMORY", "ERRAND_S": "BATCH_QUERY_S"}
+"""Names of the present by former ones, without the prefix."""
+
+
+def renamed_settings(
+    environment: Mapping[str, str] | None = None, file: Path = Path(".env")
+) -> list[str]:
+    """Return a line for each setting that is given under its former name."""
+    return [
+        f"{name} ({where}) has a new name: {PREFIX}{RENAMED[name.upper().removeprefix(PREFIX)]}"
+        for name, where in _given(environment, file)
+        if name.upper().removeprefix(PREFIX) in RENAMED
+    ]
+
+
+def _given(environment: Mapping[str, str] | None, file: Path) -> list[tuple[str, str]]:
+    """Return the names that look like settings, sorted, each with where it is given."""
+    origins = dict.fromkeys(dotenv_values(file), str(file))
+    origins |= dict.fromkeys(os.environ if environment is None else environment, "environment")
+    return [each for each in sorted(origins.items()) if each[0].upper().startswith(PREFIX)]
+
 
 def unknown_settings(
     environment: Mapping[str, str] | None = None, file: Path = Path(".env")
@@ -188,14 +211,10 @@ def unknown_settings(
     """
     known = {name.upper() for name in Settings.model_fields}
     known |= {f"{name.upper()}{SUFFIX}" for name in SECRETS}
-    origins = dict.fromkeys(dotenv_values(file), str(file))
-    origins |= dict.fromkeys(os.environ if environment is None else environment, "environment")
     return [
         _unknown(name, where, known)
-        for name, where in sorted(origins.items())
-        if name.upper().startswith(PREFIX)
-        and name not in INTERNAL
-        and name.upper().removeprefix(PREFIX) not in known
+        for name, where in _given(environment, file)
+        if name not in INTERNAL and name.upper().removeprefix(PREFIX) not in known
     ]
 
 

@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     spark_master: str | None = None
     spark_secret: SecretStr | None = None
     spark_memory: str = "3g"
-    errand_memory: str = "768m"
+    batch_query_memory: str = "768m"
     pipelines: str = "report-rates"
     pipelines_master: str | None = None
     pipelines_memory: str = "512m"
@@ -129,7 +129,7 @@ class Settings(BaseSettings):
     points_channel: str | None = None
     views_channel: str | None = None
     loyalty_rate: Decimal = Field(default=Decimal("0.02"), ge=0, le=1, decimal_places=6)
-    errand_s: int = Field(default=900, ge=10)
+    batch_query_s: int = Field(default=900, ge=10)
     spark_ui_port: int = Field(default=0, ge=0, le=65535)
     engine: Literal["kernel", "python"] = "kernel"
     trigger: Literal["real-time", "micro-batch"] | None = None
@@ -163,7 +163,7 @@ class Settings(BaseSettings):
             raise ValueError("expected at most 100 of letters, digits, '.', '_' and '-'")
         return value
 
-    @field_validator("spark_memory", "errand_memory", "pipelines_memory")
+    @field_validator("spark_memory", "batch_query_memory", "pipelines_memory")
     @classmethod
     def _spark_memory(cls, value: str) -> str:
         if not re.fullmatch(r"[1-9][0-9]*[mg]", value):

@@ -105,7 +105,7 @@ def _sums(settings: Settings, files: list[str]) -> dict[str, Any]:
     own = {
         "data_dir": scratch,
         "spark_master": f"local[{SLOTS}]",
-        "spark_memory": settings.errand_memory,
+        "spark_memory": settings.batch_query_memory,
         "spark_ui_port": 0,
     }
     spark = start_session(settings.model_copy(update=own), SLOTS)

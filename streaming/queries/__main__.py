@@ -65,7 +65,7 @@ def main() -> None:
     teller = Teller(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     settings = enter()
-    configure_logs(settings.log_level, "errand")
+    configure_logs(settings.log_level, "batch-query")
     request = msgspec.json.decode(sys.stdin.buffer.readline(), type=Request)
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     try:

@@ -125,7 +125,7 @@ NICE = 10
 
 def scratch_of(settings: Settings) -> Path:
     """Return where a batch query keeps what it needs while it runs; there is one at a time."""
-    return settings.data_dir / "errand"
+    return settings.data_dir / "batch-query"
 
 
 def start_batch_session(settings: Settings) -> SparkSession:
@@ -139,7 +139,7 @@ def start_batch_session(settings: Settings) -> SparkSession:
     own = {
         "data_dir": scratch,
         "spark_master": f"local[{SLOTS}]",
-        "spark_memory": settings.errand_memory,
+        "spark_memory": settings.batch_query_memory,
         "spark_ui_port": 0,
     }
     return start_session(settings.model_copy(update=own), SLOTS)

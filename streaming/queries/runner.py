@@ -77,7 +77,7 @@ class BatchQueries:
             return
         if not self._take():
             self._answers.answer(
-                ask, "refused", "another errand is under way: wait for it, or cancel it"
+                ask, "refused", "another batch query is running: wait for it, or cancel it"
             )
             return
         try:
@@ -86,9 +86,9 @@ class BatchQueries:
             self._release()
             self._answers.answer(ask, "failed", f"no process could be started: {error}")
             return
-        self._running = _Running(ask, process, time.monotonic() + self._settings.errand_s)
+        self._running = _Running(ask, process, time.monotonic() + self._settings.batch_query_s)
         threading.Thread(
-            target=_listen, args=(process, self._running.lines), name="errand", daemon=True
+            target=_listen, args=(process, self._running.lines), name="batch-query", daemon=True
         ).start()
         self._answers.begin_batch_query(ask)
 
@@ -133,7 +133,7 @@ class BatchQueries:
         elif (code := running.process.poll()) is not None and running.lines.empty():
             self._end(running, Ended("failed", f"its process ended with {code}"))
         elif time.monotonic() > running.deadline:
-            limit = self._settings.errand_s
+            limit = self._settings.batch_query_s
             self._end(running, Ended("failed", f"it took longer than {limit} s: ask for less"))
         elif running.step is not None and time.monotonic() > running.next_step:
             running.next_step = time.monotonic() + STEP_EVERY_S
@@ -167,7 +167,7 @@ class BatchQueries:
     def _take(self) -> bool:
         if self._lock is not None:
             return False
-        path = self._settings.data_dir / "errand.lock"
+        path = self._settings.data_dir / "batch-query.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.open("wb")
         try:

@@ -89,15 +89,15 @@ Announce = Callable[[JobAnswer], None]
 class Memory(msgspec.Struct):
     """What outlives the driver. next_offset: of the control topic, None before the first start.
 
-    under_way: asks that were accepted, and whose end is still to be reported; errands: those of
-    them that run in parallel with the query; rebuild: the one that the query has not caught up
+    under_way: asks that were accepted, and whose end is still to be reported; batch_queries: those
+    of them that run in parallel with the query; rebuild: the one that the query has not caught up
     with.
     """
 
     next_offset: int | None = None
     stopped: Stopped | None = None
     under_way: list[Control] = msgspec.field(default_factory=list)
-    errands: list[Control] = msgspec.field(default_factory=list)
+    batch_queries: list[Control] = msgspec.field(default_factory=list)
     rebuild: Control | None = None
     rebuild_since: int = 0
     answers: dict[str, JobAnswer] = msgspec.field(default_factory=dict)
@@ -197,7 +197,11 @@ class RequestQueue:
     def _open_asks(self) -> list[Control]:
         """Return all that were taken on, and whose end is still to be reported."""
         memory = self._memory
-        return [*memory.under_way, *memory.errands, *([memory.rebuild] if memory.rebuild else [])]
+        return [
+            *memory.under_way,
+            *memory.batch_queries,
+            *([memory.rebuild] if memory.rebuild else []),
+        ]
 
     def accept(self, ask: Control) -> None:
         """Take an ask on whose end `settle` will tell. A stop or a start is remembered."""
@@ -223,7 +227,7 @@ class RequestQueue:
 
     def begin_batch_query(self, ask: Control) -> None:
         """Take an ask on that runs in parallel with the query, however that fares."""
-        self._memory.errands.append(ask)
+        self._memory.batch_queries.append(ask)
         self._save()
         self._tell(JobAnswer(ask.id, ask.action, "accepted"))
 
@@ -254,7 +258,7 @@ class RequestQueue:
 
     def give_up_batch_queries(self) -> None:
         """Answer the batch queries of a driver that is gone."""
-        for ask in list(self._memory.errands):
+        for ask in list(self._memory.batch_queries):
             self.answer(ask, "failed", "the job ended meanwhile: ask again")
 
     def answer(self, ask: Control, outcome: Outcome, why: str = "") -> None:
@@ -262,7 +266,7 @@ class RequestQueue:
         answer = JobAnswer(ask.id, ask.action, outcome, _fitting(why))
         queue_log.info("%s by %s: %s %s", ask.action, ask.user or "somebody", outcome, why)
         self._memory.under_way = [one for one in self._memory.under_way if one.id != ask.id]
-        self._memory.errands = [one for one in self._memory.errands if one.id != ask.id]
+        self._memory.batch_queries = [one for one in self._memory.batch_queries if one.id != ask.id]
         if self._memory.rebuild is not None and self._memory.rebuild.id == ask.id:
             self._memory.rebuild = None
         kept = [*self._memory.answers.items(), (ask.id, answer)]

@@ -5,7 +5,7 @@ from django.urls import include, path
 
 from dashboard.operate.requests import batch_queries, replay_views, state_store_views, what_if_views
 
-batch_queries_urls = [path("errands/<uuid:id>/cancel/", batch_queries.cancel, name="cancel")]
+batch_queries_urls = [path("batch-queries/<uuid:id>/cancel/", batch_queries.cancel, name="cancel")]
 
 what_if_urls = [
     path("what-if/", what_if_views.trials, name="trials"),

@@ -1,4 +1,4 @@
-"""Errands from the console, of the real product: another rule is tried, the state asked for."""
+"""Batch queries from the console of the real product: another rule tried, the state read."""
 
 from __future__ import annotations
 

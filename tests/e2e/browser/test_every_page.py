@@ -132,7 +132,7 @@ NEWEST_SUBSCRIPTION = "SELECT id, token FROM summaries_subscription ORDER BY id 
 
 def cancelled(walk: Walk) -> None:
     """Cancel the batch query that the page is of, unless it has ended."""
-    cancel = walk.page.locator("form[action*='/errands/'] button")
+    cancel = walk.page.locator("form[action*='/batch-queries/'] button")
     if cancel.count():
         with walk.page.expect_navigation():
             cancel.first.evaluate(SEND, {})

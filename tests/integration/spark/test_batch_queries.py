@@ -1,4 +1,4 @@
-"""Errands beside the real job: what they bring back is what the plain fold makes of the log."""
+"""Batch queries beside the real job bring back what the plain fold makes of the log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ IN_PYTHON = SCENARIOS.replace('{ kind = "latest" }', '{ kind = "python", functio
 @pytest.fixture(scope="module")
 def job(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
     """A job on both engines whose batches are short; it runs, and tests share it and its log."""
-    made = Job(broker, tmp_path_factory.mktemp("shared") / "job", "errands.", batch_s=5)
+    made = Job(broker, tmp_path_factory.mktemp("shared") / "job", "batch_queries.", batch_s=5)
     made.configure(IN_PYTHON)
     made.start()
     yield made
@@ -194,7 +194,9 @@ def test_the_state_reader_reads_what_the_fold_has(job: Job) -> None:
     assert check_stored(job, "sites", brought(job, id_)) > 20
     assert answers(job, id_)[0] == JobAnswer(id_, "read-state", "accepted")
     assert any(answer.step for answer in answers(job, id_))
-    wait_until(lambda: set(descendants(process.pid)) <= set(before), 10, "an errand stays behind")
+    wait_until(
+        lambda: set(descendants(process.pid)) <= set(before), 10, "a batch query stays behind"
+    )
 
     id_ = ask(job, "read-state", {"scenario": "orders", "partition": 1}, "python")
     assert ended(job, id_).outcome == "done"
@@ -418,7 +420,7 @@ def keep(job: Job, rule: Scenario) -> tuple[Kept, dict[str, Any]]:
 
 
 class Noted:
-    """Notes how errands end."""
+    """Notes how batch queries end."""
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[Outcome, str]] = {}
@@ -431,19 +433,19 @@ class Noted:
         self.answers[ask.id] = (outcome, why)
 
 
-def errand(job: Job, rule: Scenario, **wish: Any) -> tuple[str, str]:
+def batch_query(job: Job, rule: Scenario, **wish: Any) -> tuple[str, str]:
     """Carry a what-if out, as the driver does; its id, and what it came to in words."""
     desk, settings = Noted(), job.broker.settings(data_dir=job.data_dir)
-    errands = BatchQueries(settings, desk)
+    batch_queries = BatchQueries(settings, desk)
     wish = {"scenario": rule.name, "since": START + SINCE * MINUTE, **wish}
     ask = Control(str(uuid.uuid4()), "kernel", "what-if", parameters=wish)
-    errands.begin(ask, "kernel", {rule.name: rule}, Epoch(1, job.data_dir / "none"))
+    batch_queries.begin(ask, "kernel", {rule.name: rule}, Epoch(1, job.data_dir / "none"))
 
     def told() -> bool:
-        errands.look()
+        batch_queries.look()
         return bool(desk.answers)
 
-    wait_until(told, 180, "the errand does not end")
+    wait_until(told, 180, "the batch query does not end")
     outcome, why = desk.answers[ask.id]
     assert outcome == "done", why
     return ask.id, why
@@ -454,7 +456,7 @@ def errand(job: Job, rule: Scenario, **wish: Any) -> tuple[str, str]:
     "test_a_what_if_is_the_fold_under_both_rules"
 )
 def test_a_what_if_begins_with_snapshots(own_job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No job runs here: the driver's part is played, an errand's process is its own."""
+    """No job runs here: the driver's part is played, a batch query's process is its own."""
     job = own_job
     job.source_config = VIRTUAL_TIME
     job.configure(GATE)
@@ -470,7 +472,7 @@ def test_a_what_if_begins_with_snapshots(own_job: Job, monkeypatch: pytest.Monke
 
     # votes that outlive it all, a mute, an override: from the snapshots on, nothing more is read
     changes: dict[str, Any] = {"holds": {"good": "5m", "bad": "30s"}, "min_voters": 2}
-    id_, why = errand(job, rule, changes=changes, buckets=offered)
+    id_, why = batch_query(job, rule, changes=changes, buckets=offered)
     proposed = overlaid(rule, changes)
     totals = check_compared(job, id_, rule, proposed, since, kept)
     assert {began.means for began in totals.began.values()} == {"snapshot"}
@@ -489,7 +491,7 @@ def test_a_what_if_begins_with_snapshots(own_job: Job, monkeypatch: pytest.Monke
     running = overlaid(rule, {"vote_lifetime": "10m", "holds": {"good": "2m"}})
     offered["gate/1"]["digest"] = "0" * 64
     changes = {"rule": {"kind": "python", "function": "loudest"}}
-    id_, why = errand(job, running, changes=changes, buckets=offered)
+    id_, why = batch_query(job, running, changes=changes, buckets=offered)
     totals = check_compared(job, id_, running, overlaid(running, changes), since, kept)
     assert totals.engines == ("kernel", "python")
     assert [totals.began[at].means for at in (0, 1)] == ["snapshot", "empty"]
@@ -512,30 +514,30 @@ def test_what_cannot_be_carried_out_is_answered(job: Job) -> None:
     first = ask(job, "what-if", wish)
     wait_until(lambda: answers(job, first), 30, "not accepted")
     busy = ended(job, ask(job, "what-if", wish))
-    assert (busy.outcome, "another errand" in busy.why) == ("refused", True)
+    assert (busy.outcome, "another batch query" in busy.why) == ("refused", True)
     assert ended(job, ask(job, "cancel", {"ask": first})).outcome == "done"
     assert ended(job, first).why == "cancelled by ada: a drill"
     assert ended(job, ask(job, "cancel", {"ask": first})).outcome == "refused"
 
     second = ask(job, "what-if", wish)
     wait_until(lambda: answers(job, second), 30, "not accepted")
-    os.kill(errand_of(process.pid), signal.SIGKILL)
+    os.kill(query_process_of(process.pid), signal.SIGKILL)
     assert ended(job, second).outcome == "failed"
     assert "ended with -9" in ended(job, second).why
 
     third = ask(job, "what-if", wish)
     wait_until(lambda: answers(job, third), 30, "not accepted")
-    errand = errand_of(process.pid)
-    below = [errand, *descendants(errand)]
-    os.kill(process.pid, signal.SIGKILL)  # an errand goes with its driver
+    query = query_process_of(process.pid)
+    below = [query, *descendants(query)]
+    os.kill(process.pid, signal.SIGKILL)  # a batch query goes with its driver
     process.wait()
-    wait_until(lambda: not alive(below), 20, "an errand outlives its driver")
+    wait_until(lambda: not alive(below), 20, "a batch query outlives its driver")
     job.start()
     assert ended(job, third).why == "the job ended meanwhile: ask again"
 
 
-def errand_of(driver: int) -> int:
-    """The process of the errand that is under way."""
+def query_process_of(driver: int) -> int:
+    """The process of the batch query that is under way."""
     found = [
         pid
         for pid in descendants(driver)

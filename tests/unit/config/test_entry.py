@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from config import entry
-from config.entry import INTERNAL, NotPrivate, enter, make_private, unknown_settings
+from config.entry import (
+    INTERNAL,
+    NotPrivate,
+    enter,
+    make_private,
+    renamed_settings,
+    unknown_settings,
+)
 from ops.child import PARENT
 from ops.leftovers import MARK
 
@@ -180,3 +187,15 @@ def test_it_is_told_once_by_what_make_run_starts(tmp_path: Path, monkeypatch, ca
     monkeypatch.setenv(entry.SUPERVISED, "here")
     enter()
     assert capsys.readouterr().err == ""
+
+
+def test_a_former_name_is_refused_with_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert renamed_settings({"TALLYBOARD_ERRAND_S": "60"}, tmp_path / ".env") == [
+        "TALLYBOARD_ERRAND_S (environment) has a new name: TALLYBOARD_BATCH_QUERY_S"
+    ]
+    monkeypatch.setenv("TALLYBOARD_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("TALLYBOARD_ERRAND_MEMORY", "1g")
+    with pytest.raises(SystemExit, match="TALLYBOARD_BATCH_QUERY_MEMORY"):
+        enter()

@@ -359,7 +359,7 @@ def megabytes(text: str) -> int:
 
 def test_the_job_has_room_for_its_heaps() -> None:
     settings = Settings(_env_file=None)  # type: ignore[call-arg]
-    heaps = megabytes(settings.spark_memory) + megabytes(settings.errand_memory)
+    heaps = megabytes(settings.spark_memory) + megabytes(settings.batch_query_memory)
     assert megabytes(fill(SERVICES["job"]["mem_limit"])) > 1.4 * heaps
 
 

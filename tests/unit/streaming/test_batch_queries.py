@@ -1,4 +1,4 @@
-"""Errands: transitions held against each other, what is asked, processes that are followed."""
+"""Batch queries: transitions compared, what is asked, processes that are followed."""
 
 from __future__ import annotations
 
@@ -456,13 +456,13 @@ END = """print('{"type":"ended","outcome":"done","why":"two rows"}')"""
 
 @pytest.fixture
 def says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Errands whose process is another program."""
+    """Batch queries whose process is another program."""
     answers, epoch = Answers(), Epoch(1, tmp_path)
-    settings = Settings(_env_file=None, data_dir=tmp_path, errand_s=10)  # type: ignore[call-arg]
+    settings = Settings(_env_file=None, data_dir=tmp_path, batch_query_s=10)  # type: ignore[call-arg]
     start = runner.subprocess.Popen
 
     def make(program: str) -> tuple[BatchQueries, Answers, Any]:
-        errands = BatchQueries(settings, answers)
+        batch_queries = BatchQueries(settings, answers)
 
         def popen(_command: list[str], **options: Any) -> Any:
             return start([sys.executable, "-c", SAYS.replace("{}", program)], **options)
@@ -472,42 +472,42 @@ def says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         def begin(id_: str, **parameters: Any) -> None:
             wish = {"scenario": "sites", "since": 0, "changes": {}, **parameters}
             ask = Control(id_, "kernel", "what-if", "ada", "a drill", wish)
-            errands.begin(ask, "kernel", {"sites": RULE}, epoch)
+            batch_queries.begin(ask, "kernel", {"sites": RULE}, epoch)
 
-        return errands, answers, begin
+        return batch_queries, answers, begin
 
     return make
 
 
-def followed(errands: BatchQueries, done: Any) -> None:
+def followed(batch_queries: BatchQueries, done: Any) -> None:
     def looked() -> bool:
-        errands.look()
+        batch_queries.look()
         return bool(done())
 
     wait_until(looked, 10, "nothing is told")
 
 
 def test_steps_and_the_end_are_told(says: Any) -> None:
-    errands, answers, begin = says(f"{STEP}\n{END}")
+    batch_queries, answers, begin = says(f"{STEP}\n{END}")
     begin("a")
     assert answers.begun == ["a"]
-    followed(errands, lambda: answers.answers)
+    followed(batch_queries, lambda: answers.answers)
     assert answers.answers == {"a": ("done", "two rows")}
 
 
 def test_one_at_a_time_and_a_cancelled_one_makes_room(says: Any) -> None:
-    errands, answers, begin = says(STEP)
+    batch_queries, answers, begin = says(STEP)
     begin("a")
     begin("b")
     assert answers.answers["b"][0] == "refused"
     other, _, begin_other = says(STEP)  # of the job's other query
     begin_other("c")
-    assert "another errand" in answers.answers["c"][1]
-    followed(errands, lambda: answers.steps)
+    assert "another batch query" in answers.answers["c"][1]
+    followed(batch_queries, lambda: answers.steps)
     assert answers.steps[0] == AskStep(1, 2, "rows")
-    errands.cancel(Control("x", "kernel", "cancel", "eve", "no", {"ask": "b"}))
+    batch_queries.cancel(Control("x", "kernel", "cancel", "eve", "no", {"ask": "b"}))
     assert answers.answers["x"] == ("refused", "it is not under way")
-    errands.cancel(Control("y", "kernel", "cancel", "eve", "enough", {"ask": "a"}))
+    batch_queries.cancel(Control("y", "kernel", "cancel", "eve", "enough", {"ask": "a"}))
     assert answers.answers["a"] == ("failed", "cancelled by eve: enough")
     assert answers.answers["y"][0] == "done"
     begin_other("d")
@@ -519,15 +519,15 @@ def test_one_at_a_time_and_a_cancelled_one_makes_room(says: Any) -> None:
 def test_a_process_that_ends_or_takes_too_long_has_failed(
     says: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    errands, answers, begin = says("sys.exit(3)")
+    batch_queries, answers, begin = says("sys.exit(3)")
     begin("a")
-    followed(errands, lambda: answers.answers)
+    followed(batch_queries, lambda: answers.answers)
     assert answers.answers["a"] == ("failed", "its process ended with 3")
-    errands, answers, begin = says("print('nonsense')")
+    batch_queries, answers, begin = says("print('nonsense')")
     begin("b")
     now = runner.time.monotonic()
     monkeypatch.setattr(runner.time, "monotonic", lambda: now + 11)
-    errands.look()
+    batch_queries.look()
     assert "longer than 10 s" in answers.answers["b"][1]
 
 
@@ -558,7 +558,7 @@ def test_a_state_that_was_never_committed_is_not_read(tmp_path: Path) -> None:
         ask, "kernel", {"sites": RULE}, Epoch(1, tmp_path / "none")
     )
     assert "nothing has been committed" in answers.answers["a"][1]
-    assert not (tmp_path / "errand.lock").exists()
+    assert not (tmp_path / "batch-query.lock").exists()
 
 
 # ---- beside the database ------------------------------------------------------------------------

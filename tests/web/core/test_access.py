@@ -246,7 +246,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/what-if/", None, OPERATORS),
     ("post", "/what-if/run/", {"scenario": "none"}, ABSENT),
     ("get", f"/what-if/{COMMAND}/", None, NO_WORK),
-    ("post", f"/errands/{COMMAND}/cancel/", {}, ABSENT),
+    ("post", f"/batch-queries/{COMMAND}/cancel/", {}, ABSENT),
     ("get", "/replay/", None, ADMIN),
     ("post", "/replay/start/", {}, UNCLEAR),
     ("get", "/scenarios/", None, OPERATORS),

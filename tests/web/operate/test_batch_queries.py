@@ -1,4 +1,4 @@
-"""Errands' pages: asked for, followed, taken in; the state store beside the database, what if."""
+"""The pages of batch queries: what if, and the state store beside the database."""
 
 from __future__ import annotations
 
@@ -193,14 +193,14 @@ def test_a_batch_query_is_cancelled_by_a_request(world: World, client: Client) -
     heard_of(world)
     url = read(client).url
     ask = asked(world.gateway)[0].id
-    answer = client.post(f"/errands/{ask}/cancel/", {"back": url})
+    answer = client.post(f"/batch-queries/{ask}/cancel/", {"back": url})
     assert answer.url == url  # type: ignore[attr-defined]
     assert asked(world.gateway)[1].parameters == {"ask": ask}
     tell(world, JobAnswer(ask, "read-state", "failed", "cancelled by admin: "))
     assert "Failed: cancelled by admin" in client.get(url).content.decode()
-    client.post(f"/errands/{ask}/cancel/", {"back": "https://elsewhere.example/"})
+    client.post(f"/batch-queries/{ask}/cancel/", {"back": "https://elsewhere.example/"})
     assert len(asked(world.gateway)) == 2, "a query that has ended is cancelled again"
-    assert client.post(f"/errands/{uuid.uuid4()}/cancel/").status_code == 404
+    assert client.post(f"/batch-queries/{uuid.uuid4()}/cancel/").status_code == 404
 
 
 def test_a_result_that_does_not_arrive_is_told(world: World, client: Client) -> None:

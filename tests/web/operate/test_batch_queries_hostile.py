@@ -78,4 +78,4 @@ def test_what_is_shown_of_a_result(client: Client, text: str) -> None:
         username="ada", asked_at=now_ms(),
     )  # fmt: skip
     calm(client.get(f"/what-if/{trial.pk}/?q={parameter(text)}&page={parameter(text)}"), text)
-    calm(post(client, f"/errands/{ask}/cancel/", {"back": text}), text)
+    calm(post(client, f"/batch-queries/{ask}/cancel/", {"back": text}), text)
