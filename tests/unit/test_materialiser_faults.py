@@ -10,6 +10,7 @@ import pytest
 from django.db import DataError, OperationalError
 from sinks import PlayedJob
 
+from bus.follower import PAUSES_S, Follower
 from bus.memory import MemoryBus
 from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.states.models import AssetState, EventCount, SinkOffset
@@ -74,11 +75,11 @@ def test_it_goes_on_after_a_lost_broker(job, worker):
     job.bus.stop()
     stop = Untiring(4)
     real, job.bus.ensure_topics = job.bus.ensure_topics, lambda *_, **__: job.bus.wait(0)
-    worker.run(stop)
-    assert stop.asked == list(materialiser_worker.PAUSES_S[:4])
+    Follower(worker, stop).run()
+    assert stop.asked == list(PAUSES_S[:4])
     job.bus.ensure_topics = real
     job.bus.start()
-    worker.run(Untiring(1))
+    Follower(worker, Untiring(1)).run()
     assert AssetState.objects.get().asset == "order-1"
     assert counted("faults") == 4
 
@@ -93,10 +94,10 @@ def test_it_goes_on_after_a_locked_database(job, worker, monkeypatch):
 
     monkeypatch.setattr(materialiser_worker, "write", write)
     stop = Untiring(4)
-    worker.run(stop)
+    Follower(worker, stop).run()
     assert stop.asked[:3] == [
-        materialiser_worker.PAUSES_S[0],
-        materialiser_worker.PAUSES_S[1],
+        PAUSES_S[0],
+        PAUSES_S[1],
         materialiser_worker.PACE_S,
     ]
     assert AssetState.objects.get().asset == "order-1"
@@ -142,7 +143,7 @@ def test_a_sink_that_no_longer_holds_what_comes_next_is_counted(job, worker):
 def test_it_stops_when_told(worker):
     stop = Untiring(1)
     stop.set()
-    worker.run(stop)
+    Follower(worker, stop).run()
     assert AssetState.objects.count() == 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from bus.follower import Follower
 from bus.kafka import KafkaBus
 from config.logs import configure_logs
 from config.pulse import Pulse
@@ -37,7 +38,12 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         bus = KafkaBus(tallyboard.kafka_options())
         worker = Materialiser(
-            bus, topics(), scenarios(), now_ms, replication=tallyboard.replication
+            bus,
+            topics(),
+            scenarios(),
+            now_ms,
+            replication=tallyboard.replication,
+            beat=Pulse(tallyboard.data_dir, "materialiser").beat,
         )
         keeper = _cache_keeper(bus)
         if keeper is not None:
@@ -47,7 +53,7 @@ class Command(BaseCommand):
             reader.start()
         register_adapters()
         relax_collector()
-        worker.run(stop, Pulse(tallyboard.data_dir, "materialiser").beat)
+        Follower(worker, stop).run()
         for reader in readers:
             reader.stop()
         if keeper is not None:
