@@ -71,7 +71,7 @@ class TopicConsumer(ABC):
             self._reader.close()
             self._reader = None
 
-    def _gaps(self, reader: Reader) -> list[LogGap]:
+    def _take_gaps(self, reader: Reader) -> list[LogGap]:
         """Return where the log no longer held what was to be read next, and forget it."""
         gaps = list(reader.gaps)
         reader.gaps.clear()

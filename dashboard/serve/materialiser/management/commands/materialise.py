@@ -48,7 +48,8 @@ class Command(BaseCommand):
         keeper = _cache_keeper(bus)
         if keeper is not None:
             keeper.start()
-        readers = [kind(bus, topics(), now_ms) for kind in (InvoiceReader, MilestoneReader)]
+        kinds = (InvoiceReader, MilestoneReader)
+        readers = [Follower(kind(bus, topics(), now_ms), stop) for kind in kinds]
         for reader in readers:
             reader.start()
         register_adapters()
