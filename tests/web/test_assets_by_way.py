@@ -211,7 +211,7 @@ def test_a_copy_that_does_not_have_all_is_a_reason_not_to_be_ready(
 ):
     fare = {"attack": "7 s behind its log", "orders": ""}
     behind = {name: SimpleNamespace(behind=lambda why=why: why) for name, why in fare.items()}
-    monkeypatch.setattr(stores, "stored", lambda: ["attack", "orders"])
+    monkeypatch.setattr(stores, "stored_scenarios", lambda: ["attack", "orders"])
     monkeypatch.setattr(stores, "global_store", behind.__getitem__)
     assert missing_copies() == ["copy of attack: 7 s behind its log"]
     assert health.missing_copies is missing_copies
