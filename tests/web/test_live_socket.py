@@ -82,9 +82,9 @@ class World:
             pass
 
     def tail(self) -> None:
-        while through_locks(self.tailer.step, self.tailer._close):
+        while through_locks(self.tailer.step, self.tailer.close):
             pass
-        through_locks(self.tailer.care, self.tailer._close)
+        through_locks(self.tailer.care, self.tailer.close)
 
 
 def through_locks(step: Callable[[], object], start_again: Callable[[], object]) -> bool:

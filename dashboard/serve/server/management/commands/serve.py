@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from bus.base import Bus
+from bus.follower import Follower
 from config.logs import configure_logs
 from dashboard.board.live import threads
 from dashboard.board.live.live_view import live_view
@@ -52,7 +53,9 @@ class Command(BaseCommand):
         from dashboard.asgi import application  # lists the static files
 
         bus = KafkaBus(tallyboard.kafka_options())
-        tailer = Tailer(bus, topics(), scenarios(), live_view(), replication=tallyboard.replication)
+        tailer = Follower(
+            Tailer(bus, topics(), scenarios(), live_view(), replication=tallyboard.replication)
+        )
         views = _views(bus)
         host, port = tallyboard.http_host, tallyboard.http_port
         # What is there from the start is never garbage: a collection that walks all of it takes
