@@ -19,7 +19,6 @@ from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.states import stores
 from dashboard.core.states.stores import stored_scenarios
 from dashboard.operate.console import topic_copies
-from dashboard.operate.console.topic_copies import ViewTailer
 from dashboard.operate.console.topics import ViewError
 from dashboard.serve.server.request_limits import TooFew, bounds_of, raise_limit
 
@@ -63,7 +62,7 @@ class Command(BaseCommand):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
-        followers = (kafka, tailer, views, stores)
+        followers = (kafka, tailer, *views, stores)
         failure = serve(
             application, host, port, bounds_of(tallyboard), [each.start for each in followers]
         )
@@ -77,9 +76,9 @@ class Command(BaseCommand):
             )
 
 
-def _views(bus: Bus) -> ViewTailer:
+def _views(bus: Bus) -> list[Follower]:
     """Return what keeps this process's copies of the views. Raises CommandError."""
     try:
-        return topic_copies.tailer(bus)
+        return topic_copies.followers(bus)
     except ViewError as error:
         raise CommandError(str(error)) from None
