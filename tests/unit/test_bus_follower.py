@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from bus_contract import made
+from untiring import Untiring
 
 from bus.base import BusError, Unavailable
 from bus.follower import PAUSES_S, Follower, Moved, TopicConsumer, fault_pause_s
@@ -49,25 +50,6 @@ class Values(TopicConsumer):
         super().recover(fault)
 
 
-class Waits(threading.Event):
-    """A stop that lets no time pass, does what is due at a wait, and is set after the last."""
-
-    def __init__(self, waits: int) -> None:
-        super().__init__()
-        self.left = waits
-        self.asked: list[float | None] = []
-        self.due: dict[int, object] = {}
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.asked.append(timeout)
-        act = self.due.get(len(self.asked))
-        if callable(act):
-            act()
-        if len(self.asked) >= self.left:
-            self.set()
-        return self.is_set()
-
-
 @pytest.fixture
 def bus() -> MemoryBus:
     return MemoryBus(lambda: 0)
@@ -83,7 +65,7 @@ def consumer(bus: MemoryBus) -> Values:
 
 
 def test_it_reads_all_there_is_and_pauses_as_the_consumer_says(consumer: Values):
-    stop = Waits(2)
+    stop = Untiring(2)
     Follower(consumer, stop).run()
     assert consumer.values == [b"0", b"1", b"2"]
     assert stop.asked == [7.0, 7.0]
@@ -93,7 +75,7 @@ def test_it_reads_all_there_is_and_pauses_as_the_consumer_says(consumer: Values)
 
 def test_a_lost_broker_is_waited_for_ever_longer(bus: MemoryBus, consumer: Values):
     clock = itertools.count(100.0, 10.0)
-    stop = Waits(len(PAUSES_S) + 2)
+    stop = Untiring(len(PAUSES_S) + 2)
     follower = Follower(consumer, stop, lambda: next(clock))
     bus.stop()
     follower.run()
@@ -105,7 +87,7 @@ def test_a_lost_broker_is_waited_for_ever_longer(bus: MemoryBus, consumer: Value
 
 
 def test_it_goes_on_where_the_consumer_has_come(bus: MemoryBus, consumer: Values):
-    producer, stop = bus.producer(), Waits(5)
+    producer = bus.producer()
 
     def lose() -> None:
         bus.stop()
@@ -115,7 +97,7 @@ def test_it_goes_on_where_the_consumer_has_come(bus: MemoryBus, consumer: Values
         bus.start()
         producer.send_and_wait(consumer.topic, b"k", b"3", partition=0)
 
-    stop.due = {1: lose, 3: come_back}
+    stop = Untiring(5, {1: lose, 3: come_back})
     follower = Follower(consumer, stop)
     follower.run()
     assert consumer.values == [b"0", b"1", b"2", b"3"]
@@ -125,15 +107,14 @@ def test_it_goes_on_where_the_consumer_has_come(bus: MemoryBus, consumer: Values
 
 def test_what_a_fault_left_unhandled_is_read_again(consumer: Values):
     consumer.refusals = [BusError("refused"), BusError("refused again")]
-    stop = Waits(3)
+    stop = Untiring(3)
     Follower(consumer, stop).run()
     assert consumer.values == [b"0", b"1", b"2"]
     assert (consumer.opened, stop.asked) == (3, [PAUSES_S[0], PAUSES_S[1], 7.0])
 
 
 def test_after_a_recovery_the_pauses_begin_anew(consumer: Values):
-    stop = Waits(3)
-    stop.due = {2: lambda: consumer.refusals.append(BusError("again"))}
+    stop = Untiring(3, {2: lambda: consumer.refusals.append(BusError("again"))})
     consumer.refusals = [BusError("once")]
     follower = Follower(consumer, stop)
     follower.run()
@@ -144,7 +125,7 @@ def test_after_a_recovery_the_pauses_begin_anew(consumer: Values):
 
 def test_a_consumer_that_has_moved_is_opened_at_once(consumer: Values):
     consumer.refusals = [Moved()]
-    stop = Waits(1)
+    stop = Untiring(1)
     follower = Follower(consumer, stop)
     follower.run()
     assert (consumer.opened, consumer.recovered, follower.outage) == (2, [], None)
@@ -154,12 +135,12 @@ def test_a_consumer_that_has_moved_is_opened_at_once(consumer: Values):
 def test_what_is_none_of_its_faults_ends_the_loop(consumer: Values):
     consumer.refusals = [ZeroDivisionError()]
     with pytest.raises(ZeroDivisionError):
-        Follower(consumer, Waits(1)).run()
+        Follower(consumer, Untiring(1)).run()
 
 
 def test_gaps_are_told_once(bus: MemoryBus, consumer: Values):
     bus.truncate(consumer.topic, 0, 2)
-    Follower(consumer, Waits(3)).run()
+    Follower(consumer, Untiring(3)).run()
     assert (consumer.gaps, consumer.values) == ([(0, 2)], [b"2"])
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from threading import Event
 
 import pytest
 from django.db import DataError, OperationalError
 from sinks import PlayedJob
+from untiring import Untiring
 
 from bus.follower import PAUSES_S, Follower
 from bus.memory import MemoryBus
@@ -27,22 +27,6 @@ pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[2] / "scenarios.toml")
 ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 NOW = 1_790_000_000_000
-
-
-class Untiring(Event):
-    """A stop that lets no time pass, and is set after so many waits."""
-
-    def __init__(self, waits: int) -> None:
-        super().__init__()
-        self.left = waits
-        self.asked: list[float | None] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.asked.append(timeout)
-        self.left -= 1
-        if self.left <= 0:
-            self.set()
-        return self.is_set()
 
 
 @pytest.fixture

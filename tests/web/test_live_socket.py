@@ -24,8 +24,11 @@ from liveboard import made_bodies
 from liveclient import Client, assert_snapshot_plus_events
 from prometheus_client import REGISTRY
 from sinks import PlayedJob
+from untiring import Untiring
 from web_fixtures import make_user
 
+from bus.base import LoginRefused
+from bus.follower import PAUSES_S, Follower
 from bus.memory import MemoryBus
 from dashboard.asgi import application
 from dashboard.board.live import consumer, feeds, snapshots, threads
@@ -513,6 +516,32 @@ async def test_the_database_is_waited_for_when_it_is_too_far_behind(
         return ahead, waits, at_the_end(world)
 
     assert await sync_to_async(act)() == (3, True, True)
+
+
+class RefusingBus(MemoryBus):
+    """A bus that takes a login only after it was tried so often."""
+
+    refusals = 2
+
+    def ensure_topics(self, *arguments: Any, **options: Any) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise LoginRefused("no such user")
+        super().ensure_topics(*arguments, **options)
+
+
+def test_a_tailer_that_is_refused_says_so_and_goes_on(world: World):
+    bus = RefusingBus(now_ms)
+    stop = Untiring(2)
+    tailer = Tailer(bus, topics(), scenarios(), live_view())
+    Follower(tailer, stop).run()
+    assert stop.asked == list(PAUSES_S[:2])
+    refusal = live_view().signs.facts().refusal
+    assert refusal is not None
+    assert refusal.why == "no such user"
+    assert tailer.step() == 0
+    assert live_view().signs.facts().refusal is None
+    tailer.close()
 
 
 # ---- whom it refuses and drops ----------------------------------------------------------------
