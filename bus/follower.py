@@ -22,11 +22,6 @@ PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """How long to wait after a fault, by how many there were in a row before it, s."""
 
 
-def fault_pause_s(before: int) -> float:
-    """Return how long to wait after a fault that came after so many others in a row, s."""
-    return PAUSES_S[min(before, len(PAUSES_S) - 1)]
-
-
 class Moved(Exception):
     """What is to be read next is elsewhere: the consumer opens its reader anew, at once."""
 
@@ -43,10 +38,12 @@ class Outage(NamedTuple):
 class TopicConsumer(ABC):
     """What reads topics, step by step, through a reader that it opens where its owner says.
 
-    name: of its thread, and in the log; faults: what it recovers from.
+    name: of its thread, and in the log; faults: what it recovers from; gaps_are_losses: whether it
+    can get what a gap passes over from nowhere else.
     """
 
     name: str
+    gaps_are_losses: ClassVar[bool] = False
     faults: ClassVar[tuple[type[Exception], ...]] = (BusError,)
     _reader: Reader | None = None
 
@@ -75,8 +72,9 @@ class TopicConsumer(ABC):
         """Return where the log no longer held what was to be read next, and forget it."""
         gaps = list(reader.gaps)
         reader.gaps.clear()
+        tell = log.error if self.gaps_are_losses else log.warning
         for gap in gaps:
-            log.error(
+            tell(
                 "the log no longer holds what was to be read next", what=self.name, **gap._asdict()
             )
         return gaps
@@ -113,10 +111,12 @@ class Follower:
 
     def run(self) -> None:
         """Go on until stopped; the consumer's reader is closed then."""
-        while not self._stop.is_set():
-            if pause_s := self._step():
-                self._stop.wait(pause_s)
-        self._consumer.close()
+        try:
+            while not self._stop.is_set():
+                if pause_s := self._step():
+                    self._stop.wait(pause_s)
+        finally:
+            self._consumer.close()
 
     def _step(self) -> float:
         """Have the consumer step. Returns how long to wait then, s."""
@@ -135,7 +135,7 @@ class Follower:
         now = self._clock()
         before = self.outage or Outage("", now, 0)
         self.outage = Outage(str(fault), before.since, before.faults + 1)
-        pause_s = fault_pause_s(before.faults)
+        pause_s = PAUSES_S[min(before.faults, len(PAUSES_S) - 1)]
         log.warning(
             "fault, will try again",
             what=self._consumer.name,

@@ -7,10 +7,11 @@ import threading
 
 import pytest
 from bus_contract import made
+from structlog.testing import capture_logs
 from untiring import Untiring
 
 from bus.base import BusError, Unavailable
-from bus.follower import PAUSES_S, Follower, Moved, TopicConsumer, fault_pause_s
+from bus.follower import PAUSES_S, Follower, Moved, TopicConsumer
 from bus.memory import MemoryBus
 from stack import wait_until
 
@@ -136,12 +137,36 @@ def test_what_is_none_of_its_faults_ends_the_loop(consumer: Values):
     consumer.refusals = [ZeroDivisionError()]
     with pytest.raises(ZeroDivisionError):
         Follower(consumer, Untiring(1)).run()
+    assert (consumer.opened, consumer._reader) == (1, None)
 
 
-def test_gaps_are_told_once(bus: MemoryBus, consumer: Values):
+@pytest.mark.parametrize(("losses", "level"), [(True, "error"), (False, "warning")])
+def test_gaps_are_told_once(
+    bus: MemoryBus,
+    consumer: Values,
+    losses: bool,
+    level: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(Values, "gaps_are_losses", losses)
     bus.truncate(consumer.topic, 0, 2)
-    Follower(consumer, Untiring(3)).run()
+    with capture_logs() as logs:
+        Follower(consumer, Untiring(3)).run()
     assert (consumer.gaps, consumer.values) == ([(0, 2)], [b"2"])
+    assert [(each["log_level"], each["what"]) for each in logs] == [(level, "values")]
+
+
+def test_the_log_says_how_long_an_outage_was(consumer: Values):
+    consumer.refusals = [BusError("once"), BusError("twice")]
+    clock = itertools.count(100.0, 10.0)
+    with capture_logs() as logs:
+        Follower(consumer, Untiring(3), lambda: next(clock)).run()
+    told = [(each["event"], each["for_s"]) for each in logs]
+    assert told == [
+        ("fault, will try again", 0.0),
+        ("fault, will try again", 10.0),
+        ("goes on", 20),
+    ]
 
 
 def test_a_thread_follows_until_it_is_stopped(bus: MemoryBus, consumer: Values):
@@ -160,8 +185,3 @@ def test_one_that_was_not_started_can_be_stopped(consumer: Values):
     follower.stop()
     follower.run()
     assert consumer.opened == 0
-
-
-@pytest.mark.parametrize(("before", "seconds"), [(0, 0.2), (4, 5.0), (5, 5.0), (99, 5.0)])
-def test_pauses_grow_to_the_last(before: int, seconds: float):
-    assert fault_pause_s(before) == seconds

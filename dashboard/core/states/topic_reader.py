@@ -27,6 +27,7 @@ class TopicReader(TopicConsumer):
     anything, as offsets are stored with what they stand for."""
 
     faults = (Exception,)  # nothing but a stop ends its thread
+    gaps_are_losses = True
 
     def __init__(
         self,

@@ -53,6 +53,7 @@ class Materialiser(TopicConsumer):
 
     name = "materialiser"
     faults = (BusError, DatabaseError)
+    gaps_are_losses = True
 
     def __init__(
         self,
