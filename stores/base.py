@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from bus.follower import Moved
+
 SCENARIO = "orders"
 DELIVERED = "delivered"
 """The state in which an order is no longer active."""
@@ -169,7 +171,7 @@ class AssetStore(Protocol):
         """Return how the store fares. Raises nothing."""
 
 
-class Displaced(Exception):
+class Displaced(Moved):
     """Somebody else has moved a table's position: read on from where the table is."""
 
 

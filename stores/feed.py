@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from threading import Event, Lock
+from threading import Lock
 
 import structlog
 
 from bus.base import Bus, BusError, ConsumerRecord, Reader, Unavailable
+from bus.follower import TopicConsumer
 from stores.base import AssetTable, Change, Displaced, StoreProblem, now_ms
 from stores.transformation import Transformation
 
@@ -22,7 +23,6 @@ BATCH = 5_000
 WAIT_S = 0.1
 GATHER_S = 0.02
 """So long a broker may gather what it answers with: an answer for each record costs both sides."""
-PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 LOOK_S = 1.0
 """How often the ends of the logs are looked at."""
 PRUNE_S = 60.0
@@ -31,8 +31,10 @@ KEPT_MS = 6 * 86_400_000
 """How long a purged asset's version is kept: the topic keeps its tombstone for a day longer."""
 
 
-class TableFeed:
-    """Reads partitions of a topic into a table. `run` is for one thread; the rest for any."""
+class TableFeed(TopicConsumer):
+    """Reads partitions of a topic into a table. `step` is for one thread; the rest for any."""
+
+    faults = (BusError, StoreProblem)
 
     def __init__(
         self,
@@ -45,19 +47,16 @@ class TableFeed:
     ) -> None:
         """partitions: those that are read; None: all."""
         self._bus, self._topic, self.table, self._kept = bus, topic, table, kept
+        self.name = f"feed-{topic}"
         self._lock = Lock()
         self._wanted = None if partitions is None else frozenset(partitions)
-        self._reader: Reader | None = None
         self._at: dict[int, int] = {}
         self._targets: dict[int, int] = {}
         self._ends: dict[int, int] = {}
         self._ahead: dict[int, tuple[int, int]] = {}
         self._next_look = self._next_prune = 0.0
-        self._faults = 0
         self.unreadable = 0
         """Records that were passed over, because they are no states."""
-        self.fault = ""
-        """Why it reads nothing just now; empty while it does."""
 
     def want(self, partitions: Collection[int], anew: Collection[int] = ()) -> None:
         """Read these partitions from now on.
@@ -69,7 +68,7 @@ class TableFeed:
             self._wanted = frozenset(partitions)
             for partition in {*anew, *self.table.level()} - (self._wanted - set(anew)):
                 self.table.set_level(partition, False)
-            self._drop_reader()
+            super().close()
 
     def wanted(self) -> frozenset[int] | None:
         """Return which partitions are read; None: all."""
@@ -91,22 +90,6 @@ class TableFeed:
         at = self.table.positions()
         chosen = at.keys() if partitions is None else partitions
         return sum(max(0, self._ends.get(each, 0) - at.get(each, 0)) for each in chosen)
-
-    def run(self, stop: Event) -> None:
-        """Go on until `stop` is set, through whatever faults pass."""
-        while not stop.is_set():
-            try:
-                self.step()
-                self._faults, self.fault = 0, ""
-            except Displaced:
-                self.close()
-            except (BusError, StoreProblem) as error:
-                self.fault = str(error)
-                self.close()
-                stop.wait(PAUSES_S[min(self._faults, len(PAUSES_S) - 1)])
-                self._faults += 1
-                log.warning("a store's feed will try again", error=self.fault)
-        self.close()
 
     def step(self) -> int:
         """Read and apply what has arrived; return how many records.
@@ -168,13 +151,11 @@ class TableFeed:
 
     def _mend(self, reader: Reader) -> None:
         """Begin a partition again of which the log no longer holds what was to be read next."""
-        if not reader.gaps:
-            return
-        for gap in reader.gaps:
-            log.warning("a store begins again", **gap._asdict())
+        gaps = self._take_gaps(reader)
+        for gap in gaps:
             self.table.drop(gap.partition)
-        reader.gaps.clear()
-        raise Displaced
+        if gaps:
+            raise Displaced
 
     def _apply(self, messages: Collection[ConsumerRecord], reader: Reader) -> None:
         by_partition: dict[int, list[Change]] = {at: [] for at in self._at}
@@ -211,9 +192,4 @@ class TableFeed:
     def close(self) -> None:
         """Let go of the reader; the table stays."""
         with self._lock:
-            self._drop_reader()
-
-    def _drop_reader(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+            super().close()

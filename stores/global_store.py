@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from threading import Event, Thread
 
 from bus.base import Bus
+from bus.follower import Follower
 from stores.base import Health, Many, NotReady, NotRun, One, current, now_ms, oldest
 from stores.feed import TableFeed
 from stores.memory_table import MemoryTable
@@ -20,21 +20,17 @@ class GlobalStore:
     def __init__(self, bus: Bus, topic: str, instance: str, kept: Transformation) -> None:
         self.instance, self._scenario = instance, kept.scenario
         self.feed = TableFeed(bus, topic, MemoryTable(), kept)
-        self._stop = Event()
-        self._thread: Thread | None = None
+        self._follower: Follower | None = None
 
     def start(self) -> None:
         """Read in a thread of its own."""
-        self._thread = Thread(
-            target=self.feed.run, args=(self._stop,), name=f"copy-{self._scenario}", daemon=True
-        )
-        self._thread.start()
+        self._follower = Follower(self.feed)
+        self._follower.start()
 
     def stop(self, timeout_s: float = 3) -> None:
         """End the thread, and wait for it."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout_s)
+        if self._follower is not None:
+            self._follower.stop(timeout_s)
 
     def get(self, key: str) -> One:
         """Return an asset. Raises NotReady."""
@@ -57,13 +53,14 @@ class GlobalStore:
     def health(self) -> Health:
         """Return how the copy fares."""
         ready, table = self.feed.ready(), self.feed.table
-        detail = self.feed.fault or ("" if ready else "It has not read the whole log yet.")
+        outage = self._follower.outage if self._follower is not None else None
+        detail = outage.why if outage else "" if ready else "It has not read the whole log yet."
         records = table.count(table.positions().keys())
         return Health(self.instance, ready, records, self.feed.lag(), detail)
 
     def behind(self) -> str:
         """Return why the copy does not have all, in words; empty where it does, or is not kept."""
-        if self._thread is None:
+        if self._follower is None:
             return ""
         if not self.feed.ready():
             return "it has not read the whole log yet"

@@ -11,6 +11,7 @@ from threading import Event, Thread
 import structlog
 
 from bus.base import BusError, ConsumerMember, GroupBus, TopicPartition
+from bus.follower import Follower
 from stores.base import AssetTable, Many, NotReady, One, StoreProblem, current, oldest
 from stores.directory import Directory, standby_for
 from stores.feed import TableFeed
@@ -30,6 +31,7 @@ START_S = 60.0
 """How long a server that starts waits for Kafka to answer for its group."""
 STANDBYS = 1
 PAUSES_S = (0.2, 1.0, 2.0)
+"""How long to wait before the group is joined anew, by how often it was, s."""
 
 
 class NotOwner(NotReady):
@@ -68,22 +70,22 @@ class StoreServer:
         self.feed = TableFeed(bus, directory.topic, table, kept, partitions=())
         self._standby: frozenset[int] = frozenset()
         self._stop = Event()
-        self._threads: list[Thread] = []
+        self._follower = Follower(self.feed, self._stop)
+        self._member: Thread | None = None
 
     def start(self) -> None:
         """Join the group and read, each in a thread of its own. Raises Taken, StoreProblem."""
         self._await_address()
-        feed = Thread(target=self.feed.run, args=(self._stop,), name="feed", daemon=True)
-        member = Thread(target=self._take_part, name="member", daemon=True)
-        self._threads = [feed, member]
-        for thread in self._threads:
-            thread.start()
+        self._follower.start()
+        self._member = Thread(target=self._take_part, name="member", daemon=True)
+        self._member.start()
 
     def stop(self) -> None:
         """Leave the group, so that others take over at once."""
         self._stop.set()
-        for thread in reversed(self._threads):
-            thread.join(5)
+        if self._member is not None:
+            self._member.join(5)
+        self._follower.stop(5)
 
     # ---- answers ----
 

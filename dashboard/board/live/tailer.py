@@ -1,15 +1,15 @@
-"""One thread per web process that reads the sink topics from where the database is."""
+"""What reads the sink topics in each web process, from where the database is."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from threading import Event, Thread
 
 import structlog
 from django.db import DatabaseError, close_old_connections
 
 from bus.base import AccessRefused, Bus, BusError, ConsumerRecord, Reader, TopicSpec
+from bus.follower import TopicConsumer
 from dashboard.board.live.live_view import LiveView
 from dashboard.board.live.page_filter import LiveRecord, Offsets, SinkPartition
 from dashboard.board.live.snapshots import Beside, counted
@@ -47,11 +47,13 @@ GATHER_S = 0.04
 MOST_AHEAD = 50_000
 """So many assets may be kept that the database has not got yet: some 150 MB. Past that the database
 is waited for."""
-PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class Tailer:
-    """A thread that reads sink topics into a LiveView. A lost broker or database is waited for."""
+class Tailer(TopicConsumer):
+    """Reads sink topics into a LiveView. A lost broker or database is waited for."""
+
+    name = "tailer"
+    faults = (BusError, DatabaseError)
 
     def __init__(
         self,
@@ -64,65 +66,48 @@ class Tailer:
     ) -> None:
         self._bus, self._topics, self._scenarios, self._view = bus, topics, scenarios, view
         self._replication = replication
-        self._reader: Reader | None = None
-        self._stop = Event()
-        self._thread: Thread | None = None
         self._uncounted = set(scenarios)
         self._changes = MarkChanges()
         self._ends: dict[str, int] = {}
         self._beside = Beside(scenarios, view)
         self._next_care = self._next_news = 0.0
-        self._faults = 0
 
-    def start(self) -> None:
-        """Read in a thread of its own."""
-        self._thread = Thread(target=self.run, name="tailer", daemon=True)
-        self._thread.start()
-
-    def stop(self, timeout_s: float = 3) -> None:
-        """End the thread, and wait for it."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-
-    def run(self) -> None:
-        """Go on until stopped, through whatever faults pass."""
-        while not self._stop.is_set():
-            try:
-                if self.step():
-                    self._stop.wait(pace_s(self._view.sockets()))
-                self._faults = 0
-            except (BusError, DatabaseError) as error:
-                self._recover(error)
-        self._close()
-        close_old_connections()
-
-    def step(self) -> bool:
+    def step(self) -> int:
         """Read what has arrived and pass it on. Raises BusError, DatabaseError.
 
-        Returns False when nothing had arrived.
+        Returns how many records that were.
         """
         if self._reader is None:
             self._reader = self._open()
         if self._view.ahead() >= MOST_AHEAD:
-            self._wait_for_database()
-            return False
+            self._prune()  # and read nothing more until the materialiser has caught up
+            return 0
         messages = self._reader.poll(WAIT_S, BATCH)
         self._pass_on(messages)
         if len(messages) < BATCH and self._reader.at_end():
             self._view.signs.reached(time.time_ns() // 1_000_000)
-        for gap in self._reader.gaps:
-            log.warning("the log no longer holds what was to be read next", **gap._asdict())
+        if self._take_gaps(self._reader):
             self._view.invalidate()
-        self._reader.gaps.clear()
         if time.monotonic() >= self._next_care:
             self.care()
-        return bool(messages)
+        return len(messages)
 
-    def _wait_for_database(self) -> None:
-        """Read nothing more until the materialiser has caught up. Boards stand still meanwhile."""
-        self._stop.wait(WAIT_S)
-        self._prune()
+    def pause_s(self, read: int) -> float:
+        """Return how long to wait after a portion, or for the database to catch up, s."""
+        if self._view.ahead() >= MOST_AHEAD:
+            return WAIT_S
+        return pace_s(self._view.sockets()) if read else 0.0
+
+    def recover(self, fault: Exception) -> None:
+        """Begin again from what the database has; a refusal is shown to people."""
+        if isinstance(fault, AccessRefused):
+            self._view.signs.refused(str(fault), time.time_ns() // 1_000_000)
+        super().recover(fault)
+
+    def close(self) -> None:
+        """Let go of the topics, and of a connection that the database has dropped."""
+        super().close()
+        close_old_connections()
 
     def care(self) -> None:
         """Prune the overlay, and count again where something has changed."""
@@ -208,22 +193,6 @@ class Tailer:
             self._beside.tell(name, entries)
             self._view.apply(name, entries, floor)
             self._uncounted.add(name)
-
-    def _recover(self, error: Exception) -> None:
-        """Start again after a fault from what the database has, after a pause."""
-        pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
-        self._faults += 1
-        log.warning("fault, will try again", error=str(error), pause_s=pause)
-        if isinstance(error, AccessRefused):
-            self._view.signs.refused(str(error), time.time_ns() // 1_000_000)
-        self._close()
-        close_old_connections()
-        self._stop.wait(pause)
-
-    def _close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
 
 
 def pace_s(sockets: int) -> float:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import lru_cache
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Literal, NamedTuple, Protocol, get_args
 
 from django.conf import settings
@@ -15,6 +15,7 @@ from django.db import DatabaseError, connection
 from django.db.models import QuerySet
 
 from bus.base import Bus, BusError
+from bus.follower import Follower
 from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.kafka import Gateway, gateway
 from dashboard.core.common.scenarios import scenarios, topics
@@ -265,27 +266,19 @@ class CacheKeeper:
     nobody else up."""
 
     def __init__(self, bus: Bus) -> None:
-        self._stop = Event()
-        self._threads = [
-            Thread(
-                target=_feed(bus, name, cache_table(name)).run,
-                args=(self._stop,),
-                name=f"cache-{name}",
-                daemon=True,
-            )
-            for name in stored_scenarios()
-        ]
+        stop = Event()
+        feeds = (_feed(bus, name, cache_table(name)) for name in stored_scenarios())
+        self._followers = [Follower(feed, stop) for feed in feeds]
 
     def start(self) -> None:
         """Keep the cache, in threads of its own."""
-        for thread in self._threads:
-            thread.start()
+        for follower in self._followers:
+            follower.start()
 
     def stop(self, timeout_s: float = 3) -> None:
         """End the threads, and wait for them."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout_s)
+        for follower in self._followers:
+            follower.stop(timeout_s)
 
 
 def rebuild(bus: Bus, scenario: str) -> Rebuilt:

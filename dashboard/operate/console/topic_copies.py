@@ -1,4 +1,4 @@
-"""This process's copies of topics, and the thread that keeps them."""
+"""This process's copies of topics, and what keeps them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from threading import Event, Thread
 
 import structlog
 
-from bus.base import Bus, BusError, ConsumerRecord, NotPermitted, Reader, TopicPartition
+from bus.base import Bus, ConsumerRecord, LogGap, NotPermitted, TopicPartition
+from bus.follower import Follower, TopicConsumer
 from dashboard.core.common.times import now_ms
 from dashboard.operate.console.topic_table import CopyState, RowChange, ViewTable
 from dashboard.operate.console.topics import declared_views
 
 # ---- tailer --------------------------------------------------------------------------------------
-# One thread per process that keeps its copies of the views' topics.
+# What keeps a process's copies of the views' topics.
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +26,6 @@ LOOK_S = 1.0
 """How often the topics are looked at: whether they are there, the same ones, and where they end."""
 ANSWER_S = 3.0
 """How long the broker may take to answer."""
-PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 
 # Which topic of a name it is, and how many partitions it has.
 _Identity = tuple[str, int]
@@ -37,12 +36,14 @@ def _ignore(_table: ViewTable, _changes: Sequence[RowChange]) -> None:
     """Ignore what has changed: the tables have it."""
 
 
-class ViewTailer:
+class ViewTailer(TopicConsumer):
     """Reads each topic from its beginning, without a consumer group, into its tables.
 
     A lost broker is waited for. A topic that is missing is looked for again; one that is another
     than it was, by its id, its partitions or a gap in its offsets, is read from its beginning.
     """
+
+    name = "views"
 
     def __init__(
         self,
@@ -56,56 +57,35 @@ class ViewTailer:
         self._tables: dict[str, list[ViewTable]] = defaultdict(list)
         for table in tables:
             self._tables[table.view.topic].append(table)
+            table.expect()
         self._known: dict[str, _Identity] = {}
         self._refused: set[str] = set()
-        self._reader: Reader | None = None
-        self._stop = Event()
-        self._thread: Thread | None = None
         self._next_look = 0.0
-        self._faults = 0
 
-    def start(self) -> None:
-        """Read in a thread of its own, if there is a view at all."""
-        for table in self._every_table():
-            table.expect()
-        if self._tables:
-            self._thread = Thread(target=self.run, name="views", daemon=True)
-            self._thread.start()
+    def step(self) -> int:
+        """Look at the topics if it is time, and apply what has arrived. Raises BusError.
 
-    def stop(self, timeout_s: float = 3) -> None:
-        """End the thread, and wait for it."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-
-    def run(self) -> None:
-        """Go on until stopped, through whatever faults pass."""
-        while not self._stop.is_set():
-            try:
-                self.step()
-                self._faults = 0
-            except BusError as error:
-                pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
-                self._faults += 1
-                log.warning("views: fault, will try again", error=str(error), pause_s=pause)
-                self._stop.wait(pause)
-        if self._reader is not None:
-            self._reader.close()
-
-    def step(self) -> None:
-        """Look at the topics if it is time, and apply what has arrived. Raises BusError."""
+        Returns how many records that were.
+        """
         if time.monotonic() >= self._next_look:
             self.look()
             self._next_look = time.monotonic() + LOOK_S
         if self._reader is None:
-            self._stop.wait(WAIT_S)
-            return
+            return 0
         messages = self._reader.poll(WAIT_S, BATCH)
-        if self._reader.gaps:
-            self._begin_anew()
-            return
+        if gaps := self._take_gaps(self._reader):
+            self._begin_anew(gaps)
+            return 0
         self._apply(messages)
         self._note_positions(self._reader.positions())
+        return len(messages)
+
+    def pause_s(self, read: int) -> float:  # noqa: ARG002 - it is the same after any step
+        """Return how long to wait where there is no topic that could be read, s."""
+        return WAIT_S if self._reader is None else 0.0
+
+    def recover(self, fault: Exception) -> None:
+        """Do nothing: the reader goes on where it was, as copies are not begun anew for a fault."""
 
     def look(self) -> None:
         """Compare the topics with what they were. Raises BusError."""
@@ -177,15 +157,12 @@ class ViewTailer:
             if all(table.state().status == "too-large" for table in self._tables[topic])
         }
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, gaps: Iterable[LogGap]) -> None:
         """Have topics read again of which the log no longer holds what was to be read next."""
-        assert self._reader is not None
-        for gap in self._reader.gaps:
-            log.warning("views: the log no longer holds what was next", **gap._asdict())
+        for gap in gaps:
             self._known.pop(gap.topic, None)
             for table in self._tables[gap.topic]:
                 table.expect()
-        self._reader.gaps.clear()
         self._next_look = 0.0
 
     def _apply(self, messages: Iterable[ConsumerRecord]) -> None:
@@ -205,9 +182,6 @@ class ViewTailer:
             for table in self._tables[topic]:
                 table.reach(reached)
 
-    def _every_table(self) -> list[ViewTable]:
-        return [table for tables in self._tables.values() for table in tables]
-
 
 # ---- copies --------------------------------------------------------------------------------------
 # This process's copies of the views.
@@ -222,9 +196,13 @@ def copies() -> dict[str, ViewTable]:
     return {name: ViewTable(view) for name, view in declared_views().items()}
 
 
-def tailer(bus: Bus) -> ViewTailer:
-    """Return what keeps the copies of this process. Raises ViewError."""
-    return ViewTailer(bus, copies().values(), now_ms)
+def followers(bus: Bus) -> list[Follower]:
+    """Return what keeps the copies of this process: nothing where there is no view.
+
+    Raises ViewError.
+    """
+    tables = copies().values()
+    return [Follower(ViewTailer(bus, tables, now_ms))] if tables else []
 
 
 def missing_views() -> list[str]:

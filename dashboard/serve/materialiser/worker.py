@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from operator import attrgetter
-from threading import Event
 from typing import Any
 
 import structlog
@@ -17,6 +16,7 @@ from django.db.backends.signals import connection_created
 from django.db.models import Case, QuerySet, When
 
 from bus.base import Bus, BusError, ConsumerRecord, Reader, TopicSpec
+from bus.follower import TopicConsumer
 from dashboard.core.states.caveats import ranks_of
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import sink_offsets
@@ -35,8 +35,6 @@ WAIT_S = 0.2
 PACE_S = 0.05
 # So long a broker may gather what it answers with: an answer for each record costs both sides.
 GATHER_S = 0.05
-# How long to wait after a fault, by how many there were in a row, s.
-PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 # By how many more objects than were freed Python looks at the young ones, and after how many such
 # looks at older ones: by its default of 700 that took a quarter of the materialiser's time.
 COLLECTOR_THRESHOLDS = (200_000, 20, 50)
@@ -49,9 +47,13 @@ UNWRITABLE = (DataError, IntegrityError, OverflowError, ValueError)
 _TOPIC = attrgetter("topic")
 
 
-class Materialiser:
+class Materialiser(TopicConsumer):
     """The writer of sink topics into the database. Offsets are written with what they stand for, so
     that a crash at any point neither loses nor repeats anything."""
+
+    name = "materialiser"
+    faults = (BusError, DatabaseError)
+    gaps_are_losses = True
 
     def __init__(
         self,
@@ -61,43 +63,39 @@ class Materialiser:
         clock: Callable[[], int],
         *,
         replication: int = 1,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
+        """beat: called with each step."""
         self._bus, self._topics, self._scenarios = bus, topics, scenarios
-        self._clock = clock
+        self._clock, self._beat = clock, beat
         self._replication = replication
-        self._reader: Reader | None = None
-        self._faults = 0
         self._prepared = False
-        self._beat: Callable[[], None] = lambda: None
         self._noted: Counter[tuple[str, str]] = Counter()
         """What is to be counted with the next batch, by name and topic."""
 
-    def run(self, stop: Event, beat: Callable[[], None] = lambda: None) -> None:
-        """Go on until `stop` is set, through whatever faults pass. beat: called each round."""
-        self._beat = beat
-        while not stop.is_set():
-            beat()
-            try:
-                full = self.step() == BATCH
-                self._faults = 0
-                if not full:
-                    stop.wait(PACE_S)
-            except (BusError, DatabaseError) as error:
-                self._recover(error, stop)
-        self.close()
-
     def step(self) -> int:
         """Write one batch. Returns how many messages it had. Raises BusError, DatabaseError."""
+        self._beat()
         if self._reader is None:
             self._reader = self._open()
         messages = self._reader.poll(WAIT_S, BATCH)
-        self._note_gaps(self._reader)
+        self._noted.update(("gaps", gap.topic) for gap in self._take_gaps(self._reader))
         if messages:
             begun = time.perf_counter()
             self._write(messages)
             self._noted["batches", ""] += 1
             self._noted["batch-us", ""] += round((time.perf_counter() - begun) * 1_000_000)
         return len(messages)
+
+    def pause_s(self, read: int) -> float:
+        """Return how long to wait until the next transaction, s: not at all while much arrives."""
+        return 0.0 if read == BATCH else PACE_S
+
+    def recover(self, fault: Exception) -> None:
+        """Count a fault, and begin again from what the database has."""
+        self._noted["faults", ""] += 1
+        super().recover(fault)
+        close_old_connections()
 
     def _write(self, messages: list[ConsumerRecord]) -> None:
         """Write messages; one that the database cannot hold is refused, and stops nothing."""
@@ -121,12 +119,6 @@ class Materialiser:
         write(batch, self._scenarios, self._clock())
         self._noted.clear()
 
-    def close(self) -> None:
-        """Close the reader."""
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
-
     def _open(self) -> Reader:
         specs = [TopicSpec(*spec) for spec in self._topics.specs(self._scenarios.values())]
         self._bus.ensure_topics(specs, replication=self._replication)
@@ -148,22 +140,6 @@ class Materialiser:
         topics = self._topics
         own = (topics.buckets, topics.progress, topics.pipelines, topics.dead_letters)
         return [*states, *own, topics.results]
-
-    def _note_gaps(self, reader: Reader) -> None:
-        for gap in reader.gaps:
-            self._noted["gaps", gap.topic] += 1
-            log.error("the log no longer holds what was to be read next", **gap._asdict())
-        reader.gaps.clear()
-
-    def _recover(self, error: Exception, stop: Event) -> None:
-        """Start again after a fault from what the database has, after a pause."""
-        pause = PAUSES_S[min(self._faults, len(PAUSES_S) - 1)]
-        self._faults += 1
-        self._noted["faults", ""] += 1
-        log.warning("fault, will try again", error=str(error), pause_s=pause)
-        self.close()
-        close_old_connections()
-        stop.wait(pause)
 
 
 def enlarge_memory() -> None:

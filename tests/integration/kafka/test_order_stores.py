@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from bus.base import TopicSpec
+from bus.follower import Follower
 from bus.kafka import KafkaBus
 from dashboard.core.common.kafka import gateway, use
 from dashboard.core.common.scenarios import scenarios
@@ -87,12 +87,11 @@ def cache_way(bus: KafkaBus, folder: Path) -> Iterator[Way]:
     """A Redis, and what keeps it in step with the log."""
     topic = own_topics(bus).states("orders")
     with redis_server(folder) as url:
-        table, stop = RedisTable(url, "test.", 4, ORDERS), Event()
-        keeper = Thread(target=TableFeed(bus, topic, table, ORDERS).run, args=(stop,))
+        table = RedisTable(url, "test.", 4, ORDERS)
+        keeper = Follower(TableFeed(bus, topic, table, ORDERS))
         keeper.start()
         yield Way(CacheStore(table, 4, bus, topic), OrderLog(bus, topic), lambda: None)
-        stop.set()
-        keeper.join()
+        keeper.stop()
 
 
 WAYS = {
@@ -190,13 +189,11 @@ def test_a_cache_that_lost_everything_is_filled_again(bus: KafkaBus, tmp_path: P
     with redis_server(tmp_path) as url, ExitStack() as stack:
         table, other = RedisTable(url, "test.", 4, ORDERS), RedisTable(url, "test.", 4, ORDERS)
         cache = CacheStore(table, 4, bus, topic)
-        stop = Event()
         # Two who keep it, as two materialisers do: what one has read the other need not.
         for each in (table, other):
-            keeper = Thread(target=TableFeed(bus, topic, each, ORDERS).run, args=(stop,))
+            keeper = Follower(TableFeed(bus, topic, each, ORDERS))
             keeper.start()
-            stack.callback(keeper.join)
-        stack.callback(stop.set)
+            stack.callback(keeper.stop)
         wait_until(lambda: cache.health().ready and cache.count() == 32, 20, "not filled")
         before = cache.all(limit=1000)._replace(as_of=None)
         for partition in range(4):

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from bus.base import TopicSpec
+from bus.follower import Follower
 from bus.kafka import KafkaBus
 from dashboard.operate.console.topic_copies import ViewTailer
 from dashboard.operate.console.topic_table import TopicRowFilter, ViewTable
@@ -49,7 +50,7 @@ def send(bus: KafkaBus, topic: str, *contents: Content) -> None:
 def copy_of(bus: KafkaBus, topic: str) -> Iterator[ViewTable]:
     """A copy that a thread follows."""
     table = ViewTable(TopicView("orders", topic, "Orders"))
-    tailer = ViewTailer(bus, [table], lambda: time.time_ns() // 1_000_000)
+    tailer = Follower(ViewTailer(bus, [table], lambda: time.time_ns() // 1_000_000))
     tailer.start()
     try:
         yield table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from agents.demo.tills import prices
 from bus.base import ConsumerRecord, TopicSpec, Unavailable
+from bus.follower import Follower
 from bus.memory import MemoryBus
 from dashboard.operate.console import topic_copies
 from dashboard.operate.console.management.commands.view import Printout
@@ -249,7 +251,8 @@ def test_a_copy_is_ready_once_it_has_all_that_there_was(bus, monkeypatch):
     make(bus, 1)
     send(bus, *((b"%d" % number, b"x") for number in range(5)))
     table, tailer = follow(bus)
-    assert table.state().status == "not-followed"
+    assert ViewTable(VIEW).state().status == "not-followed"
+    assert table.state().status == "catching-up"
     tailer.step()
     state = table.state()
     assert (state.status, state.read, state.wanted, state.as_of) == ("catching-up", 2, 5, None)
@@ -340,7 +343,8 @@ def test_two_views_of_a_topic_have_the_same_rows(bus):
 def test_a_thread_follows_until_it_is_stopped(bus):
     make(bus)
     table, tailer = follow(bus)
-    tailer.start()
+    follower = Follower(tailer)
+    follower.start()
     assert table.state().status != "not-followed"
     send(bus, (b"a", b"1"))
     wait_until(lambda: rows(table) == {b"a": b"1"}, 10, "the record is not in the table")
@@ -348,9 +352,18 @@ def test_a_thread_follows_until_it_is_stopped(bus):
     bus.start()
     send(bus, (b"b", b"1"))
     wait_until(lambda: b"b" in rows(table), 10, "the record is not in the table")
-    tailer.stop()
-    assert tailer._thread is not None
-    assert not tailer._thread.is_alive()
+    follower.stop()
+    assert tailer.name not in {thread.name for thread in threading.enumerate()}
+
+
+def test_without_a_view_nothing_follows(bus, tmp_path, settings):
+    (tmp_path / "views.toml").write_text("")
+    settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"views": tmp_path / "views.toml"})
+    topic_copies.copies.cache_clear()
+    try:
+        assert topic_copies.followers(bus) == []
+    finally:
+        topic_copies.copies.cache_clear()
 
 
 # ---- which rows are asked for -----------------------------------------------------------------

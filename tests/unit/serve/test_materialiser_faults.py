@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from threading import Event
 
 import pytest
 from django.db import DataError, OperationalError
 
+from bus.follower import PAUSES_S, Follower
 from bus.memory import MemoryBus
 from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.states.models import AssetState, EventCount, SinkOffset
@@ -19,6 +19,7 @@ from dashboard.watch.commands.models import Command as Row
 from domain.records import Command, Report
 from domain.scenario_parser import load_scenarios
 from support.kafka.sinks import PlayedJob
+from support.kafka.untiring import Untiring
 from wire.job import Heartbeat, QueryReport, encode
 from wire.sink import encode_headers, encode_state, state_of_json
 
@@ -26,22 +27,6 @@ pytestmark = pytest.mark.django_db
 SCENARIOS = load_scenarios(Path(__file__).parents[3] / "scenarios.toml")
 ID = "0b8f7e0c-51a3-4f0e-9d3e-6a8a3a1f2c55"
 NOW = 1_790_000_000_000
-
-
-class Untiring(Event):
-    """A stop that lets no time pass, and is set after so many waits."""
-
-    def __init__(self, waits: int) -> None:
-        super().__init__()
-        self.left = waits
-        self.asked: list[float | None] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.asked.append(timeout)
-        self.left -= 1
-        if self.left <= 0:
-            self.set()
-        return self.is_set()
 
 
 @pytest.fixture
@@ -74,11 +59,11 @@ def test_it_goes_on_after_a_lost_broker(job, worker):
     job.bus.stop()
     stop = Untiring(4)
     real, job.bus.ensure_topics = job.bus.ensure_topics, lambda *_, **__: job.bus.wait(0)
-    worker.run(stop)
-    assert stop.asked == list(materialiser_worker.PAUSES_S[:4])
+    Follower(worker, stop).run()
+    assert stop.asked == list(PAUSES_S[:4])
     job.bus.ensure_topics = real
     job.bus.start()
-    worker.run(Untiring(1))
+    Follower(worker, Untiring(1)).run()
     assert AssetState.objects.get().asset == "order-1"
     assert counted("faults") == 4
 
@@ -93,10 +78,10 @@ def test_it_goes_on_after_a_locked_database(job, worker, monkeypatch):
 
     monkeypatch.setattr(materialiser_worker, "write", write)
     stop = Untiring(4)
-    worker.run(stop)
+    Follower(worker, stop).run()
     assert stop.asked[:3] == [
-        materialiser_worker.PAUSES_S[0],
-        materialiser_worker.PAUSES_S[1],
+        PAUSES_S[0],
+        PAUSES_S[1],
         materialiser_worker.PACE_S,
     ]
     assert AssetState.objects.get().asset == "order-1"
@@ -142,7 +127,7 @@ def test_a_sink_that_no_longer_holds_what_comes_next_is_counted(job, worker):
 def test_it_stops_when_told(worker):
     stop = Untiring(1)
     stop.set()
-    worker.run(stop)
+    Follower(worker, stop).run()
     assert AssetState.objects.count() == 0
 
 

@@ -266,6 +266,18 @@ def test_a_copy_never_shows_a_partition_that_it_has_not_read():
     assert store.get("A-1").asset is not None
 
 
+def test_a_copy_says_why_it_does_not_read_and_goes_on():
+    bus = MemoryBus(lambda: NOW)
+    store = GlobalStore(bus, "orders.states", "here:1", ORDERS)
+    store.start()
+    try:
+        wait_until(lambda: "no topic orders.states" in store.health().detail, 10, "it says nothing")
+        bus.ensure_topics([TopicSpec("orders.states", 1, {})])
+        wait_until(lambda: store.health() == ("here:1", True, 0, 0, ""), 10, "it does not go on")
+    finally:
+        store.stop()
+
+
 # ---- behind -------------------------------------------------------------------------------------
 
 

@@ -22,6 +22,8 @@ from django.test import Client as Browser
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
+from bus.base import LoginRefused
+from bus.follower import PAUSES_S, Follower
 from bus.memory import MemoryBus
 from dashboard.asgi import application
 from dashboard.board.live import consumer, feeds, snapshots, threads
@@ -39,6 +41,7 @@ from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.annotations import labels
 from domain.records import Command, Report
 from support.kafka.sinks import PlayedJob
+from support.kafka.untiring import Untiring
 from support.web.liveboard import made_bodies
 from support.web.liveclient import Client, assert_snapshot_plus_events
 from support.web.web_fixtures import make_user
@@ -82,9 +85,9 @@ class World:
             pass
 
     def tail(self) -> None:
-        while through_locks(self.tailer.step, self.tailer._close):
+        while through_locks(self.tailer.step, self.tailer.close):
             pass
-        through_locks(self.tailer.care, self.tailer._close)
+        through_locks(self.tailer.care, self.tailer.close)
 
 
 def through_locks(step: Callable[[], object], start_again: Callable[[], object]) -> bool:
@@ -513,6 +516,32 @@ async def test_the_database_is_waited_for_when_it_is_too_far_behind(
         return ahead, waits, at_the_end(world)
 
     assert await sync_to_async(act)() == (3, True, True)
+
+
+class RefusingBus(MemoryBus):
+    """A bus that takes a login only after it was tried so often."""
+
+    refusals = 2
+
+    def ensure_topics(self, *arguments: Any, **options: Any) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise LoginRefused("no such user")
+        super().ensure_topics(*arguments, **options)
+
+
+def test_a_tailer_that_is_refused_says_so_and_goes_on(world: World):
+    bus = RefusingBus(now_ms)
+    stop = Untiring(2)
+    tailer = Tailer(bus, topics(), scenarios(), live_view())
+    Follower(tailer, stop).run()
+    assert stop.asked == list(PAUSES_S[:2])
+    refusal = live_view().signs.facts().refusal
+    assert refusal is not None
+    assert refusal.why == "no such user"
+    assert tailer.step() == 0
+    assert live_view().signs.facts().refusal is None
+    tailer.close()
 
 
 # ---- whom it refuses and drops ----------------------------------------------------------------

@@ -77,7 +77,7 @@ class Command(BaseCommand):
         end = time.monotonic() + options["timeout"]
         while not stop.is_set():
             try:
-                tailer.step()
+                stop.wait(tailer.pause_s(tailer.step()))
             except BusError as error:
                 self.stderr.write(f"Kafka: {error}")
                 stop.wait(PAUSE_S)

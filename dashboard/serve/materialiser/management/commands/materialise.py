@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from bus.follower import Follower
 from bus.kafka import KafkaBus
 from config.logs import configure_logs
 from config.pulse import Pulse
@@ -37,17 +38,23 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         bus = KafkaBus(tallyboard.kafka_options())
         worker = Materialiser(
-            bus, topics(), scenarios(), now_ms, replication=tallyboard.replication
+            bus,
+            topics(),
+            scenarios(),
+            now_ms,
+            replication=tallyboard.replication,
+            beat=Pulse(tallyboard.data_dir, "materialiser").beat,
         )
         keeper = _cache_keeper(bus)
         if keeper is not None:
             keeper.start()
-        readers = [kind(bus, topics(), now_ms) for kind in (InvoiceReader, MilestoneReader)]
+        kinds = (InvoiceReader, MilestoneReader)
+        readers = [Follower(kind(bus, topics(), now_ms), stop) for kind in kinds]
         for reader in readers:
             reader.start()
         register_adapters()
         relax_collector()
-        worker.run(stop, Pulse(tallyboard.data_dir, "materialiser").beat)
+        Follower(worker, stop).run()
         for reader in readers:
             reader.stop()
         if keeper is not None:

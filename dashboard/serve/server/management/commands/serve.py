@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from bus.base import Bus
+from bus.follower import Follower
 from config.logs import configure_logs
 from dashboard.board.live import threads
 from dashboard.board.live.live_view import live_view
@@ -18,7 +19,6 @@ from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.states import stores
 from dashboard.core.states.stores import stored_scenarios
 from dashboard.operate.console import topic_copies
-from dashboard.operate.console.topic_copies import ViewTailer
 from dashboard.operate.console.topics import ViewError
 from dashboard.serve.server.request_limits import TooFew, bounds_of, raise_limit
 
@@ -52,7 +52,9 @@ class Command(BaseCommand):
         from dashboard.asgi import application  # lists the static files
 
         bus = KafkaBus(tallyboard.kafka_options())
-        tailer = Tailer(bus, topics(), scenarios(), live_view(), replication=tallyboard.replication)
+        tailer = Follower(
+            Tailer(bus, topics(), scenarios(), live_view(), replication=tallyboard.replication)
+        )
         views = _views(bus)
         host, port = tallyboard.http_host, tallyboard.http_port
         # What is there from the start is never garbage: a collection that walks all of it takes
@@ -60,7 +62,7 @@ class Command(BaseCommand):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
-        followers = (kafka, tailer, views, stores)
+        followers = (kafka, tailer, *views, stores)
         failure = serve(
             application, host, port, bounds_of(tallyboard), [each.start for each in followers]
         )
@@ -74,9 +76,9 @@ class Command(BaseCommand):
             )
 
 
-def _views(bus: Bus) -> ViewTailer:
+def _views(bus: Bus) -> list[Follower]:
     """Return what keeps this process's copies of the views. Raises CommandError."""
     try:
-        return topic_copies.tailer(bus)
+        return topic_copies.followers(bus)
     except ViewError as error:
         raise CommandError(str(error)) from None
