@@ -29,7 +29,7 @@ FORM = {
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     monkeypatch.setattr(views, "REVIEWS", Limit("reviews", 10_000))
-    monkeypatch.setattr(views, "wake", lambda task: None)
+    monkeypatch.setattr(views, "start_task", lambda task: None)
     show("attack", "shop", "clear")
     client = Client()
     client.force_login(make_user("operator"))

@@ -246,7 +246,7 @@ def test_a_run_that_was_begun_before_and_is_not_over_is_listed(
     client: Client, user: User, world: World
 ):
     deeds_of(user, now_ms() - 2 * HOUR_MS, "before")
-    Run.objects.update(ended_at=None, status="stopped", trouble="ada is deactivated")
+    Run.objects.update(ended_at=None, status="stopped", problem="ada is deactivated")
     assert "Stopped, <bdi>ada is deactivated</bdi>" in section(page_of(client), "runs")
 
 

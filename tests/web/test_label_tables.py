@@ -31,8 +31,8 @@ DAY_MS = 86_400_000
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the worker was told to do; it does so when a test lets it. No turn takes a rest."""
     told: list[Any] = []
-    monkeypatch.setattr(label_views, "wake", told.append)
-    monkeypatch.setattr(tasks, "wake", told.append)
+    monkeypatch.setattr(label_views, "start_task", told.append)
+    monkeypatch.setattr(tasks, "start_task", told.append)
     monkeypatch.setattr(label_files, "REST_S", 0.0)
     cache.clear()
     return told
@@ -393,7 +393,7 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
     User.objects.filter(username="operator").update(is_active=False)
     label_files.work()
     kept.refresh_from_db()
-    assert (kept.status, kept.trouble, kept.done) == ("stopped", "operator is deactivated", 4)
+    assert (kept.status, kept.problem, kept.done) == ("stopped", "operator is deactivated", 4)
     taker = Client()
     taker.force_login(make_user("admin"))
     assert "operator is deactivated" in text(taker, "/labels/")

@@ -318,7 +318,7 @@ def test_it_is_compared_once(client: Client, monkeypatch: pytest.MonkeyPatch) ->
     assert "agrees Compared with the log: 1,234 records, 56 assets, 0 differences" in followed(
         client
     )
-    judged = {**found, "differences": 2, "trouble": "attack/<b>: differs"}
+    judged = {**found, "differences": 2, "problem": "attack/<b>: differs"}
     monkeypatch.setattr(tasks, "_compare", lambda _row: judged)
     tasks.compare(row.pk)
     assert "2 differences" in followed(client)

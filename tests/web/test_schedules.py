@@ -357,7 +357,7 @@ def test_a_manager_looks_on(attacked: World):
 def test_a_run_schedules_for_many(attacked: World, client: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(execution, "PATIENCE_S", 0.0)
     monkeypatch.setattr(execution, "QUIET_S", 0.0)
-    monkeypatch.setattr(views, "wake", lambda task: None)
+    monkeypatch.setattr(views, "start_task", lambda task: None)
     attacked.report("mail", "suspicious")
     attacked.write()
     data = {

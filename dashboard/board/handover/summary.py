@@ -25,8 +25,7 @@ from dashboard.watch.annotations.acknowledgements import LONGEST_SHIFT_MS
 from dashboard.watch.annotations.models import Acknowledgement, Handover, Note, Shift
 from dashboard.watch.annotations.row_marks import RowMark, calm_of, in_force, marks_of
 from dashboard.watch.annotations.row_marks import held as held_of
-from dashboard.watch.bulk.models import REVIEW, Run
-from dashboard.watch.bulk.progress import RunProgress, progress_of
+from dashboard.watch.bulk.models import Run
 from dashboard.watch.commands.models import Command
 from domain.records import Mute
 from domain.scenario import ALARMING, UNKNOWN, Scenario
@@ -158,7 +157,7 @@ def _worst(scenario: Scenario, severity: int, before: str, after: str) -> str:
 class ShiftActions(NamedTuple):
     """The actions of each kind with their scenario, where they are of one, the newest first."""
 
-    runs: list[tuple[Scenario, RunProgress]]
+    runs: list[tuple[Scenario, Run]]
     mutes: list[tuple[Scenario, MuteRequest]]
     rules: list[tuple[Scenario, RuleChangeRow]]
     replays: list[ReplayProgress]
@@ -170,8 +169,8 @@ def shift_actions(known: Mapping[str, Scenario], since: int, now: int) -> ShiftA
     Only of these scenarios.
     """
     names = list(known)
-    begun = Run.objects.filter(scenario__in=names).exclude(status=REVIEW)
-    runs = begun.filter(started_at__gte=since) | begun.filter(ended_at=None)
+    begun = Run.objects.started().filter(scenario__in=names)
+    runs = begun.filter(started_at__gte=since) | begun.not_ended()
     asks = MuteRequest.objects.filter(scenario__in=names, created_at__gte=since)
     rules = RuleChange.objects.filter(scenario__in=names, asked_at__gte=since)
     replays = [
@@ -180,7 +179,7 @@ def shift_actions(known: Mapping[str, Scenario], since: int, now: int) -> ShiftA
         if (each.row.asked_at >= since or each.open) and _is_of(each, known)
     ]
     return ShiftActions(
-        [(known[run.scenario], progress_of(run)) for run in runs.order_by("-started_at")[:MOST]],
+        [(known[run.scenario], run) for run in runs.order_by("-started_at")[:MOST]],
         [(known[ask.scenario], ask) for ask in asks.order_by("-created_at")[:MOST]],
         [
             (known[row.scenario], RuleChangeRow(row, now))

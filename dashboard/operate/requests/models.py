@@ -126,7 +126,7 @@ class Replay(RequestDetail):
 
     scenario: the one that it was for, empty: all; start: where it was to begin, in words; whole:
     whether it comes to the same states as the whole log; epoch: the query's before; plan: its
-    buckets as JSON. reconcile and what follows: the comparison at its end; `trouble`: why it could
+    buckets as JSON. reconcile and what follows: the comparison at its end; `problem`: why it could
     not judge, or the first differences.
     """
 
@@ -143,7 +143,7 @@ class Replay(RequestDetail):
     compared = models.BigIntegerField(null=True)
     unjudged = models.BigIntegerField(null=True)
     differences = models.BigIntegerField(null=True)
-    trouble = models.TextField(blank=True, default="")
+    problem = models.TextField(blank=True, default="")
 
     def __str__(self) -> str:
         return f"{self.query} from {self.start}"

@@ -59,10 +59,10 @@ def compare(id_: UUID) -> Replay:
     try:
         result = _compare(row)
     except (Behind, BusError) as error:
-        result = {"reconcile": FAILED, "trouble": str(error)[:MAX_PROBLEM]}
+        result = {"reconcile": FAILED, "problem": str(error)[:MAX_PROBLEM]}
     except Exception as error:
         log.exception("a replay could not be compared", replay=str(row.pk))
-        result = {"reconcile": FAILED, "trouble": f"{type(error).__name__}: {error}"[:MAX_PROBLEM]}
+        result = {"reconcile": FAILED, "problem": f"{type(error).__name__}: {error}"[:MAX_PROBLEM]}
     Replay.objects.filter(pk=row.pk).update(**result, ended_at=now_ms())
     row.refresh_from_db()
     return row
@@ -91,7 +91,7 @@ def _compare(row: Replay) -> dict[str, Any]:
         "compared": result.compared,
         "unjudged": result.unjudged,
         "differences": len(result.differences) + len(result.miscounted),
-        "trouble": "\n".join(lines)[:MAX_PROBLEM],
+        "problem": "\n".join(lines)[:MAX_PROBLEM],
     }
 
 

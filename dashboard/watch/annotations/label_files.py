@@ -267,7 +267,7 @@ class UploadTask(ResumableTask[LabelUpload]):
     def move(self, **fields: Any) -> bool:
         """Record that the table has come further. Returns whether it was where this worker saw
         it."""
-        return super().move(**{"moved_at": self.clock(), "trouble": "", **fields})
+        return super().move(**{"moved_at": self.clock(), "problem": "", **fields})
 
     def step(self) -> bool:
         """Do the table's next portion. Returns whether there is another one.
@@ -310,8 +310,8 @@ class UploadTask(ResumableTask[LabelUpload]):
         try:
             table = read_table(bytes(self.upload.data or b""))
         except UnreadableTable as error:
-            trouble = str(error)[:MAX_PROBLEM]
-            self.move(status=UNREADABLE, trouble=trouble, data=None, ended_at=now)
+            problem = str(error)[:MAX_PROBLEM]
+            self.move(status=UNREADABLE, problem=problem, data=None, ended_at=now)
             return
         read = table.found.text()
         size = {"labels": table.labels, "assets": len(table.wanted), "read": read, "found": read}

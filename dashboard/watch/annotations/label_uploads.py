@@ -205,7 +205,7 @@ def start(upload: LabelUpload, actor: Actor, now: int) -> bool:
     reviewed = LabelUpload.objects.filter(pk=upload.pk, status=REVIEW)
     began = reviewed.update(
         status=APPLYING, portion=0, done=0, found=upload.read, actor=asdict(actor),
-        started_at=now, moved_at=now, trouble="",
+        started_at=now, moved_at=now, problem="",
     )  # fmt: skip
     upload.refresh_from_db()
     return began == 1
@@ -215,7 +215,7 @@ def take_over(upload: LabelUpload, user: User, actor: Actor, now: int) -> bool:
     """Start applying the rest of a stopped table in this user's name. Returns whether it did."""
     before = upload.actor.get("name")
     stopped = LabelUpload.objects.filter(pk=upload.pk, status=STOPPED)
-    fields = {"user": user, "actor": asdict(actor), "moved_at": now, "trouble": ""}
+    fields = {"user": user, "actor": asdict(actor), "moved_at": now, "problem": ""}
     if not stopped.update(status=APPLYING, **fields):
         return False
     upload.refresh_from_db()
@@ -236,7 +236,7 @@ def end(upload: LabelUpload, status: str, now: int, actor: Actor | None = None) 
     """
     with transaction.atomic():
         applying = LabelUpload.objects.filter(pk=upload.pk, status__in=(APPLYING, STOPPED))
-        if not applying.update(status=status, ended_at=now, trouble=""):
+        if not applying.update(status=status, ended_at=now, problem=""):
             return False
         upload.refresh_from_db()
         counted = ImportCounts.of(upload.found)

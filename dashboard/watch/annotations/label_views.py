@@ -194,7 +194,7 @@ def upload(request: HttpRequest) -> HttpResponse:
         start_task(carry_on)
     elif kept.status == UNREADABLE:
         kept.delete()
-        return page(request, scenario, fault=f"file: {kept.trouble}", status=422)
+        return page(request, scenario, fault=f"file: {kept.problem}", status=422)
     return redirect("labels:table", kept.pk)
 
 

@@ -281,7 +281,7 @@ class LabelUpload(ScenarioRow):
 
     name: of its file; data: the file until it is read; labels and assets: how many it is about;
     read: what its lines came to (`ImportCounts`, as JSON); portion: the next one to be compared or
-    applied; done: labels that have been; found: what that came to; trouble: what holds it up, why
+    applied; done: labels that have been; found: what that came to; problem: what holds it up, why
     it is no table, or why it is stopped; actor: who had it applied, in whose name it goes on;
     moved_at: when a portion was done last.
     """
@@ -299,7 +299,7 @@ class LabelUpload(ScenarioRow):
     started_at = models.BigIntegerField()
     moved_at = models.BigIntegerField()
     ended_at = models.BigIntegerField(null=True)
-    trouble = models.CharField(max_length=300, blank=True)
+    problem = models.CharField(max_length=300, blank=True)
     read = models.TextField(default="{}")
     found = models.TextField(default="{}")
     data = models.BinaryField(null=True)

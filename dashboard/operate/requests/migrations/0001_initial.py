@@ -52,7 +52,7 @@ class Migration(migrations.Migration):
                 ("compared", models.BigIntegerField(null=True)),
                 ("unjudged", models.BigIntegerField(null=True)),
                 ("differences", models.BigIntegerField(null=True)),
-                ("trouble", models.TextField(blank=True, default="")),
+                ("problem", models.TextField(blank=True, default="")),
             ],
             options={
                 "abstract": False,
