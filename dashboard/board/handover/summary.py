@@ -21,7 +21,6 @@ from dashboard.operate.requests.replays import ReplayProgress, carried, newest
 from dashboard.operate.scenarios.proposal import RuleChangeRow
 from dashboard.watch.agents.models import MuteRequest
 from dashboard.watch.agents.mutes import mutes
-from dashboard.watch.annotations.acknowledgements import LONGEST_SHIFT_MS
 from dashboard.watch.annotations.models import Acknowledgement, Handover, Note, Shift
 from dashboard.watch.annotations.row_marks import RowMark, calm_of, in_force, marks_of
 from dashboard.watch.annotations.row_marks import held as held_of
@@ -338,9 +337,9 @@ class Situation:
 def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) -> Situation:
     """Return how things stand in these scenarios."""
     pinned = overrides(known, now, viewer).listed
-    acks = Acknowledgement.objects.filter(ended_at=None, until__gt=now, until__lte=now + SOON_MS)
+    acks = Acknowledgement.objects.in_force(now).filter(until__lte=now + SOON_MS)
     commands = Command.objects.filter(created_at__gte=since, scenario__in=list(known))
-    notes = Note.objects.filter(at__gte=since, deleted_at=None)
+    notes = Note.objects.shown().filter(at__gte=since)
     return Situation(
         now=now,
         since=since,
@@ -356,11 +355,7 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
         mutes=_mutes(known, now),
         deeds=shift_actions(known, since, now),
         texts=list(Handover.objects.order_by("-at")[:TEXTS]),
-        on_shift=list(
-            Shift.objects.filter(ended_at=None, began_at__gt=now - LONGEST_SHIFT_MS).order_by(
-                "began_at"
-            )
-        ),
+        on_shift=list(Shift.objects.going_on(now).order_by("began_at")),
     )
 
 
@@ -428,7 +423,7 @@ def _mutes(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, Mute
 
 
 def _newest_notes(scenario: str, assets: list[str]) -> dict[str, Note]:
-    notes = Note.objects.filter(scenario=scenario, asset__in=listed(assets), deleted_at=None)
+    notes = Note.objects.shown().filter(scenario=scenario, asset__in=listed(assets))
     newest = notes.order_by().values("asset").annotate(newest=Max("pk")).values("newest")
     return {note.asset: note for note in Note.objects.filter(pk__in=newest)}
 
