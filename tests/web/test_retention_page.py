@@ -21,7 +21,7 @@ from dashboard.watch.incidents.models import Incident
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("admin")]
 
-KEY = "board.transition"
+KEY = "states.transition"
 FORM = {"key": KEY, "scenario": "attack", "days": "30"}
 
 
