@@ -94,13 +94,13 @@ def purge(copy: Product, assets: int) -> Measured:
         started = client.post(f"{page}start/", data={"confirm": str(assets)})
         if started.status_code != 302:
             raise BenchProblem(f"the start was answered with {started.status_code}")
-    left = "SELECT count(*) = 0 FROM bulk_item WHERE fate IN ('ready', 'sending')"
+    left = "SELECT count(*) = 0 FROM bulk_item WHERE outcome IN ('ready', 'sending')"
     copy.wait(lambda: is_true(copy, left), WAIT_S, "all to be sent")
     sent = time.monotonic() - begun
     ended = "SELECT count(*) = 1 FROM bulk_run WHERE status = 'done'"
     copy.wait(lambda: is_true(copy, ended), WAIT_S, "all to be answered")
     answered = time.monotonic() - begun
-    applied = f"SELECT count(*) = {assets} FROM bulk_item WHERE fate = 'applied'"  # noqa: S608
+    applied = f"SELECT count(*) = {assets} FROM bulk_item WHERE outcome = 'applied'"  # noqa: S608
     if not is_true(copy, applied):
         raise BenchProblem("not every purge was applied")
     return Measured(review, sent, answered)

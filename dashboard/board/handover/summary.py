@@ -21,12 +21,10 @@ from dashboard.operate.requests.replays import ReplayProgress, carried, newest
 from dashboard.operate.scenarios.proposal import RuleChangeRow
 from dashboard.watch.agents.models import MuteRequest
 from dashboard.watch.agents.mutes import mutes
-from dashboard.watch.annotations.acknowledgements import LONGEST_SHIFT_MS
 from dashboard.watch.annotations.models import Acknowledgement, Handover, Note, Shift
 from dashboard.watch.annotations.row_marks import RowMark, calm_of, in_force, marks_of
 from dashboard.watch.annotations.row_marks import held as held_of
-from dashboard.watch.bulk.models import REVIEW, Run
-from dashboard.watch.bulk.progress import RunProgress, progress_of
+from dashboard.watch.bulk.models import Run
 from dashboard.watch.commands.models import Command
 from domain.records import Mute
 from domain.scenario import ALARMING, UNKNOWN, Scenario
@@ -158,7 +156,7 @@ def _worst(scenario: Scenario, severity: int, before: str, after: str) -> str:
 class ShiftActions(NamedTuple):
     """The actions of each kind with their scenario, where they are of one, the newest first."""
 
-    runs: list[tuple[Scenario, RunProgress]]
+    runs: list[tuple[Scenario, Run]]
     mutes: list[tuple[Scenario, MuteRequest]]
     rules: list[tuple[Scenario, RuleChangeRow]]
     replays: list[ReplayProgress]
@@ -170,8 +168,8 @@ def shift_actions(known: Mapping[str, Scenario], since: int, now: int) -> ShiftA
     Only of these scenarios.
     """
     names = list(known)
-    begun = Run.objects.filter(scenario__in=names).exclude(status=REVIEW)
-    runs = begun.filter(started_at__gte=since) | begun.filter(ended_at=None)
+    begun = Run.objects.started().filter(scenario__in=names)
+    runs = begun.filter(started_at__gte=since) | begun.not_ended()
     asks = MuteRequest.objects.filter(scenario__in=names, created_at__gte=since)
     rules = RuleChange.objects.filter(scenario__in=names, asked_at__gte=since)
     replays = [
@@ -180,7 +178,7 @@ def shift_actions(known: Mapping[str, Scenario], since: int, now: int) -> ShiftA
         if (each.row.asked_at >= since or each.open) and _is_of(each, known)
     ]
     return ShiftActions(
-        [(known[run.scenario], progress_of(run)) for run in runs.order_by("-started_at")[:MOST]],
+        [(known[run.scenario], run) for run in runs.order_by("-started_at")[:MOST]],
         [(known[ask.scenario], ask) for ask in asks.order_by("-created_at")[:MOST]],
         [
             (known[row.scenario], RuleChangeRow(row, now))
@@ -342,9 +340,9 @@ class Situation:
 def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) -> Situation:
     """Return how things stand in these scenarios."""
     pinned = overrides(known, now, viewer).listed
-    acks = Acknowledgement.objects.filter(ended_at=None, until__gt=now, until__lte=now + SOON_MS)
+    acks = Acknowledgement.objects.in_force(now).filter(until__lte=now + SOON_MS)
     commands = Command.objects.filter(created_at__gte=since, scenario__in=list(known))
-    notes = Note.objects.filter(at__gte=since, deleted_at=None)
+    notes = Note.objects.shown().filter(at__gte=since)
     return Situation(
         now=now,
         since=since,
@@ -360,11 +358,7 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
         mutes=_mutes(known, now),
         deeds=shift_actions(known, since, now),
         texts=list(Handover.objects.order_by("-at")[:TEXTS]),
-        on_shift=list(
-            Shift.objects.filter(ended_at=None, began_at__gt=now - LONGEST_SHIFT_MS).order_by(
-                "began_at"
-            )
-        ),
+        on_shift=list(Shift.objects.going_on(now).order_by("began_at")),
     )
 
 
@@ -432,7 +426,7 @@ def _mutes(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, Mute
 
 
 def _newest_notes(scenario: str, assets: list[str]) -> dict[str, Note]:
-    notes = Note.objects.filter(scenario=scenario, asset__in=listed(assets), deleted_at=None)
+    notes = Note.objects.shown().filter(scenario=scenario, asset__in=listed(assets))
     newest = notes.order_by().values("asset").annotate(newest=Max("pk")).values("newest")
     return {note.asset: note for note in Note.objects.filter(pk__in=newest)}
 

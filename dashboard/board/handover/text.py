@@ -13,7 +13,7 @@ from dashboard.operate.requests.replays import ReplayProgress
 from dashboard.operate.scenarios.proposal import RuleChangeRow
 from dashboard.watch.agents.models import MuteRequest
 from dashboard.watch.annotations.models import Acknowledgement, Note
-from dashboard.watch.bulk.progress import RunProgress
+from dashboard.watch.bulk.models import Run
 from dashboard.watch.commands.models import Command
 from domain.records import Mute
 from domain.scenario import Scenario
@@ -106,16 +106,15 @@ def _mute(mute: Mute) -> str:
     return f"**{plain(mute.agent)}** {end}, by {plain(mute.user)}{why}"
 
 
-def _run(scenario: Scenario, bulk: RunProgress) -> str:
-    run = bulk.run
+def _run(scenario: Scenario, run: Run) -> str:
     to = f" to {plain(scenario.spec(run.state).label)}" if run.state else ""
     by = plain(run.sender_name)
     by += f" (prepared by {plain(run.username)})" if run.sender_name != run.username else ""
-    trouble = f" ({plain(run.trouble)})" if run.trouble else ""
+    problem = f" ({plain(run.problem)})" if run.problem else ""
     return (
         f"**{run.kind}{to}** of {run.matched} in {plain(scenario.title)}, {plain(run.chosen)}, by "
-        f"{by}, {utc_minute(run.started_at or 0)} ({plain(run.reason)}): {bulk.status}{trouble}, "
-        f"{bulk.applied} applied, {bulk.refused} refused"
+        f"{by}, {utc_minute(run.started_at or 0)} ({plain(run.reason)}): {run.status_text}{problem}"
+        f", {run.applied} applied, {run.refused} refused"
     )
 
 

@@ -37,6 +37,7 @@ from dashboard.core.job.status import problems
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.acknowledgements import Since
 from dashboard.watch.annotations.forms import HandoverForm
+from dashboard.watch.annotations.models import SHIFT_MS, Handover, Shift
 from domain.scenario import Scenario
 
 OLDEST_MS = 30 * DAY_MS
@@ -128,8 +129,8 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
         }
     context |= {
         "may_hand_over": may(user, "command"),
-        "shift": acknowledgements.current(user, now),
-        "shift_ms": acknowledgements.SHIFT_MS,
+        "shift": Shift.objects.current(user, now),
+        "shift_ms": SHIFT_MS,
         "few": FEW,
     }
     return render_page(request, "handover/handover", context, status=status)
@@ -178,18 +179,18 @@ def shift(request: HttpRequest, step: str) -> HttpResponseBase:
     if (written or step == "text") and not form.is_valid():
         return _again(request, form, 422)
     if written:
-        if acknowledgements.leave(user, form.cleaned_data["text"], now):
+        if Handover.objects.leave(user, form.cleaned_data["text"], now):
             audit(Actor.of(request), "handover.written", text=form.cleaned_data["text"])
         messages.success(request, "The text is saved for the next shift.")
     if step == "end":
-        acknowledgements.end(user, now)
+        Shift.objects.end(user, now)
         audit(Actor.of(request), "shift.ended")
         messages.success(request, "Your shift has ended. The next handover begins here.")
     return redirect("handover:handover")
 
 
 def _begin(request: HttpRequest, user: User, now: int) -> HttpResponseBase:
-    acknowledgements.take_over(user, now)
+    Shift.objects.take_over(user, now)
     audit(Actor.of(request), "shift.began")
     messages.success(request, "Your shift has begun.")
     return redirect("handover:handover")

@@ -29,7 +29,7 @@ from dashboard.core.accounts import users
 from dashboard.core.accounts.forms import OneTimeCodeForm
 from dashboard.core.accounts.models import FirstPassword, KnownAddress
 from dashboard.core.accounts.sessions import end_all
-from dashboard.core.accounts.tokens import find, revoke_all
+from dashboard.core.accounts.tokens import find
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.audit.login_signals import login_failed, login_limited, login_ok
 from dashboard.core.common.access import Role, is_fragment, role_of
@@ -69,7 +69,7 @@ FLAG = "first_password"
 
 def ended(user: User) -> bool:
     """Return whether the user has such a password and its time is over."""
-    return FirstPassword.objects.filter(user=user, ends_at__lte=timezone.now()).exists()
+    return FirstPassword.objects.expired(timezone.now()).filter(user=user).exists()
 
 
 def is_first(user: User) -> bool:
@@ -90,7 +90,7 @@ def changed(request: HttpRequest, user: User, **_: Any) -> None:
     users.own(user)
     request.session.pop(FLAG, None)
     end_all(user, but=request.session.session_key)
-    if revoked := revoke_all(user, timezone.now()):
+    if revoked := user.api_tokens.revoke_all(timezone.now()):
         by = "the change of the password"
         record(Actor.of(request), "token.revoked", target=user.username, tokens=revoked, by=by)
         messages.info(request, f"API tokens that were revoked: {revoked}. Make new ones.")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from hashlib import sha256
+from hmac import compare_digest
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import models
-from django.db.models import UniqueConstraint
+from django.db.models import Q, UniqueConstraint
 from django.http import HttpRequest, QueryDict
 
 from dashboard.core.accounts.sessions import forget_ended
@@ -20,6 +23,39 @@ from dashboard.core.common.times import DAY_MS, now_ms
 # ---- accounts ------------------------------------------------------------------------------------
 # API tokens, of which only a hash is kept, passwords that are good for one login, drafts, and from
 # where users log in.
+
+USE_RECORDED_EVERY = timedelta(minutes=1)
+"""`last_used_at` is as coarse as this, so that a busy client does not write at each request."""
+_PREFIX = re.compile(r"[0-9a-f]{8}")
+
+
+def digest_of(token: str) -> str:
+    """Return the hash of a token that is kept."""
+    return sha256(token.encode()).hexdigest()
+
+
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    """API tokens, of users active or not."""
+
+    def not_revoked(self) -> ApiTokenQuerySet:
+        """Return those that nobody has revoked, expired ones among them."""
+        return self.filter(revoked_at=None)
+
+    def in_force(self, now: datetime) -> ApiTokenQuerySet:
+        """Return those that are neither revoked nor expired."""
+        return self.not_revoked().filter(Q(expires_at=None) | Q(expires_at__gt=now))
+
+    def revoke(self, prefix: str, now: datetime) -> bool:
+        """Revoke the token with this prefix. Returns whether there was one to revoke."""
+        if not _PREFIX.fullmatch(prefix):
+            return False
+        return self.not_revoked().filter(prefix=prefix).update(revoked_at=now) == 1
+
+    def revoke_all(self, now: datetime) -> int:
+        """Revoke them all. Returns how many were in force."""
+        lasting = self.in_force(now).count()
+        self.not_revoked().update(revoked_at=now)
+        return lasting
 
 
 class ApiToken(models.Model):
@@ -40,6 +76,8 @@ class ApiToken(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
+    objects = ApiTokenQuerySet.as_manager()
+
     def __str__(self) -> str:
         return f"{self.prefix} of {self.user}"
 
@@ -50,6 +88,23 @@ class ApiToken(models.Model):
     def expired(self, now: datetime) -> bool:
         """Return whether its time is over."""
         return self.expires_at is not None and self.expires_at <= now
+
+    def matches(self, token: str) -> bool:
+        """Return whether this is the row of a token."""
+        return compare_digest(self.digest, digest_of(token))
+
+    def record_use(self, now: datetime) -> None:
+        """Store that the token was used, about once a minute."""
+        if self.last_used_at is None or now - self.last_used_at >= USE_RECORDED_EVERY:
+            ApiToken.objects.filter(pk=self.pk).update(last_used_at=now)
+
+
+class FirstPasswordQuerySet(models.QuerySet["FirstPassword"]):
+    """First passwords."""
+
+    def expired(self, now: datetime) -> FirstPasswordQuerySet:
+        """Return those that let nobody in any more."""
+        return self.filter(ends_at__lte=now)
 
 
 class FirstPassword(models.Model):
@@ -62,6 +117,8 @@ class FirstPassword(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="first_password"
     )
     ends_at = models.DateTimeField()
+
+    objects = FirstPasswordQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"first password of {self.user}"

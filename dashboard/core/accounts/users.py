@@ -19,7 +19,6 @@ from django.db.models import Q
 
 from dashboard.core.accounts.models import FirstPassword
 from dashboard.core.accounts.sessions import end_all
-from dashboard.core.accounts.tokens import in_force, revoke_all
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import Role, role_of
 
@@ -97,7 +96,7 @@ def _let_go(user: User, now: datetime) -> None:
     user.is_active = False
     user.save(update_fields=["password", "is_active"])
     sessions = end_all(user)
-    tokens = in_force(now).filter(user=user).update(revoked_at=now)
+    tokens = user.api_tokens.in_force(now).update(revoked_at=now)
     name, actor = user.get_username(), Actor.system("start")
     record(actor, "user.deactivated", target=name, demo="off", sessions=sessions, tokens=tokens)
 
@@ -248,7 +247,7 @@ def reset_password(admin: User, user: User, now: datetime) -> tuple[str, Revoked
 
 
 def _user_management_let_go(user: User, now: datetime) -> RevokedAccess:
-    return RevokedAccess(end_all(user), revoke_all(user, now))
+    return RevokedAccess(end_all(user), user.api_tokens.revoke_all(now))
 
 
 def remove_factor(user: User) -> None:

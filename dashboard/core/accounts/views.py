@@ -55,7 +55,7 @@ def own_sessions(request: HttpRequest) -> HttpResponse:
 def all_tokens(request: HttpRequest) -> HttpResponse:
     """Return the page of all users' tokens that are not revoked."""
     now = timezone.now()
-    rows = ApiToken.objects.filter(revoked_at=None).select_related("user")
+    rows = ApiToken.objects.not_revoked().select_related("user")
     after = number_of(request.GET.get("after", ""))
     page = page_after(rows, NEWEST_FIRST, MOST_TOKENS, after)
     context = {
@@ -86,7 +86,7 @@ def tokens_page(request: HttpRequest) -> HttpResponse:
 def _revoke(request: HttpRequest, prefix: str) -> HttpResponse:
     """Revoke a token, at once: that may be urgent."""
     user = user_of(request)
-    if tokens.revoke(user, prefix, timezone.now()):
+    if user.api_tokens.revoke(prefix, timezone.now()):
         record(Actor.of(request), "token.revoked", target=user.username, token=prefix)
     return redirect("accounts:tokens")
 
@@ -109,7 +109,7 @@ def _form(request: HttpRequest, data: Mapping[str, Any] | None = None) -> TokenF
 
 def _page(request: HttpRequest, form: TokenForm, made: str = "", status: int = 200) -> HttpResponse:
     now = timezone.now()
-    rows = ApiToken.objects.filter(user=user_of(request), revoked_at=None).order_by("-created_at")
+    rows = user_of(request).api_tokens.not_revoked().order_by("-created_at")
     context = {
         "tokens": [(row, row.expired(now)) for row in rows],
         "token_table": tokens.TOKENS,

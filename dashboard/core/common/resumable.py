@@ -31,7 +31,7 @@ M = TypeVar("M", bound=Model)
 
 
 class ResumableTask(ABC, Generic[M]):
-    """One worker's turn at the task that `row` describes; the row has a `status` and a `trouble`.
+    """One worker's turn at the task that `row` describes; the row has a `status` and a `problem`.
 
     kind: what such a task is called in the log.
     """
@@ -73,7 +73,7 @@ class ResumableTask(ABC, Generic[M]):
         """Stop the task if its user may not command any more. Returns whether that is so."""
         why = lapsed(user_id, name, "command")
         unchanged = self.held().filter(status=self.row.status)
-        if why and self._update(unchanged, status="stopped", trouble=why[:MAX_PROBLEM]):
+        if why and self._update(unchanged, status="stopped", problem=why[:MAX_PROBLEM]):
             self.note_stopped(why)
             log.warning("stopped", task=self.kind, id=str(self.row.pk), why=why)
         return bool(why)
@@ -81,7 +81,7 @@ class ResumableTask(ABC, Generic[M]):
     def take_turn(self) -> bool:
         """Carry the task on for TURN_S, unless another worker does. Returns whether it can go on.
 
-        A fault is noted as the task's trouble: other tasks go on, and this one is tried again.
+        A fault is noted as the task's problem: other tasks go on, and this one is tried again.
         """
         if not self.claim():
             return False
@@ -93,7 +93,7 @@ class ResumableTask(ABC, Generic[M]):
             log.exception("a task cannot be carried on", task=self.kind, id=str(self.row.pk))
             with suppress(self.row.DoesNotExist):
                 self.row.refresh_from_db()
-                self.held().update(trouble=f"The worker failed: {error}"[:MAX_PROBLEM])
+                self.held().update(problem=f"The worker failed: {error}"[:MAX_PROBLEM])
             return False
         finally:
             self.release()

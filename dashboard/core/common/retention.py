@@ -39,7 +39,7 @@ class Retention:
     """Another time which, where a row has one, has to be as long ago."""
     unit_ms: int = 1
     """The unit of the times, in ms."""
-    delete: Callable[[QuerySet[Any]], int] = delete_rows
+    delete: Callable[[Any], int] = delete_rows
     """Deletes a portion, and returns how many rows."""
     by_scenario: bool = False
     """Whether a scenario may have a time of its own; an index begins with its column then."""
@@ -115,7 +115,7 @@ def apply_all(declared: Iterable[Retention | Thinning], now: int) -> int:
 
 
 def delete_in_portions(
-    rows: QuerySet[Any], delete: Callable[[QuerySet[Any]], int] = delete_rows, begin: int = 0
+    rows: QuerySet[Any], delete: Callable[[Any], int] = delete_rows, begin: int = 0
 ) -> int:
     """Delete rows from place `begin` of their order on, a portion at a time. Returns how many."""
     total = 0
@@ -128,7 +128,7 @@ def delete_in_portions(
 
 
 def delete_surplus(
-    ordered: QuerySet[Any], at_most: int, delete: Callable[[QuerySet[Any]], int] = delete_rows
+    ordered: QuerySet[Any], at_most: int, delete: Callable[[Any], int] = delete_rows
 ) -> int:
     """Delete all but the first `at_most` rows. Returns how many."""
     return delete_in_portions(ordered, delete, begin=at_most)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from typing import Annotated, Any, Literal
 
-from django.db.models import QuerySet
 from ninja import Query, Schema
 from pydantic import Field
 
@@ -30,13 +29,13 @@ from dashboard.notify.notifications.message_views import (
 from dashboard.notify.notifications.models import (
     MAX_TITLE,
     STATUSES,
+    ChangedMeanwhile,
     Message,
     Rota,
     RotaShift,
     Rule,
 )
-from dashboard.notify.notifications.on_call import shift_at, shifts_from
-from dashboard.notify.notifications.rule_forms import ChangedMeanwhile, checked, in_use
+from dashboard.notify.notifications.rule_forms import checked
 from domain.names import MAX_NAME
 from domain.notifications.rule import Rule as Definition
 from domain.notifications.rule_parser import (
@@ -229,7 +228,7 @@ class MessagesOut(Schema):
 @router.operation("GET notifications/rules", RulesOut, "read", among=OPERATORS)
 def list_notification_rules(request: ApiRequest) -> Any:
     """All rules, by name."""
-    return {"items": [_plain_rule(row) for row in in_use()]}
+    return {"items": [_plain_rule(row) for row in Rule.objects.in_use()]}
 
 
 @router.operation("GET notifications/rules/{number}", RuleOut, "read", *READ, among=OPERATORS)
@@ -271,7 +270,7 @@ def retire_notification_rule(request: ApiRequest, number: int) -> Any:
     """Have a rule send nothing any more. Its messages stay."""
     row = _rule(number)
     try:
-        rule_forms.retire(row, now_ms())
+        row.retire(now_ms())
     except ChangedMeanwhile as error:
         raise _changed(row) from error
     return _logged_rule(request, "notify.rule.retired", row)
@@ -306,7 +305,7 @@ def _plain_rule(row: Rule) -> dict[str, Any]:
 
 def _rule(number: int) -> Rule:
     """Return a rule in use. Raises Problem 404."""
-    rows: QuerySet[Rule] = in_use()
+    rows = Rule.objects.in_use()
     row = rows.filter(pk=number).first() if 0 <= number <= MAX_NUMBER else None
     if row is None:
         raise Problem(404, "unknown-rule", f"There is no rule of notifications {number}.")
@@ -320,22 +319,22 @@ def _rule(number: int) -> Rule:
 def list_rotas(request: ApiRequest) -> Any:
     """All rotas, and who is on call now."""
     now = now_ms()
-    rows = Rota.objects.filter(retired_at=None).order_by("name")
+    rows = Rota.objects.in_use()
     return {"items": [_plain_rota(row, now) for row in rows]}
 
 
 @router.operation("GET notifications/rotas/{number}", RotaShiftsOut, "read", *READ, among=OPERATORS)
 def get_rota(request: ApiRequest, number: int) -> Any:
     """One rota, with its shifts that are not over."""
-    rows, now = Rota.objects.filter(retired_at=None), now_ms()
+    rows, now = Rota.objects.in_use(), now_ms()
     row = rows.filter(pk=number).first() if 0 <= number <= MAX_NUMBER else None
     if row is None:
         raise Problem(404, "unknown-rota", f"There is no rota {number}.")
-    return _plain_rota(row, now) | {"shifts": [_plain_shift(e) for e in shifts_from(row, now)]}
+    return _plain_rota(row, now) | {"shifts": [_plain_shift(e) for e in row.shifts_from(now)]}
 
 
 def _plain_rota(row: Rota, now: int) -> dict[str, Any]:
-    shift = shift_at(row, now)
+    shift = row.shift_at(now)
     return {
         "id": row.pk,
         "name": row.name,

@@ -6,7 +6,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
@@ -23,7 +22,6 @@ from dashboard.notify.notifications.channels import CHANNELS, ChannelKind
 from dashboard.notify.notifications.models import MAX_TITLE, Channel, Message, Rule
 from dashboard.notify.notifications.on_call import reach
 from dashboard.notify.notifications.outbox import MessageDraft, Recipient, put, targets_of_channel
-from domain.notifications.rule_parser import rule_from_plain
 
 # ---- channel forms -------------------------------------------------------------------------------
 # The form of a channel.
@@ -69,7 +67,7 @@ class ChannelForm(forms.Form):
     def clean_name(self) -> str:
         """Return the name. Raises ValidationError where another channel has it."""
         name = str(self.cleaned_data["name"])
-        others = Channel.objects.filter(retired_at=None, name=name)
+        others = Channel.objects.in_use().filter(name=name)
         if others.exclude(pk=self.row.pk if self.row else 0).exists():
             raise forms.ValidationError("Expected a name that no other channel has.")
         return name
@@ -105,7 +103,7 @@ def send_to_channel(channel: Channel, by: str, now: int) -> list[Message]:
 
 def send_by_rule(rule: Rule, by: str, now: int) -> list[Message]:
     """Store a test message to all whom a rule tells first. Returns the messages."""
-    first = rule_from_plain(rule.definition).stages[0]
+    first = rule.parsed().stages[0]
     targets = [target for _, target in reach([(0, first)], now).targets]
     draft = _draft(f"the rule {rule.name}", by, rule)
     return _send(targets, draft, now)
@@ -132,7 +130,7 @@ SERVICE_TABLE = Table("services", "Service", "URL", "Parameters")
 @role_required("read", among=ADMINS)
 def channels(request: HttpRequest) -> HttpResponse:
     """Return the page of channels."""
-    rows = [(row, *_kind_of(row)) for row in _in_use().order_by("name")]
+    rows = [(row, *_kind_of(row)) for row in Channel.objects.in_use()]
     context = {"rows": rows, "table": CHANNEL_TABLE, "kinds": kind_choices()}
     return render(request, "notifications/channels.html", context)
 
@@ -188,7 +186,7 @@ def act_on_channel(request: HttpRequest, number: int) -> HttpResponse:
         record(Actor.of(request), "notify.channel.secret", target=row.name)
         return _shown_once(request, row, secret)
     if do == "retire":
-        Channel.objects.filter(pk=row.pk).update(retired_at=now_ms(), enabled=False, secret="")
+        row.retire(now_ms())
         record(Actor.of(request), "notify.channel.retired", target=row.name)
         messages.success(request, f"The channel {row.name} is retired.")
     return redirect("notifications:channels")
@@ -246,10 +244,6 @@ def _kind_of(row: Channel) -> tuple[ChannelKind | None, str]:
     return kind, kind.refusal(row) if kind else ""
 
 
-def _in_use() -> QuerySet[Channel]:
-    return Channel.objects.filter(retired_at=None)
-
-
 def _channel(number: int) -> Channel:
     """Return a channel in use. Raises Http404."""
-    return get_object_or_404(_in_use(), pk=number)
+    return get_object_or_404(Channel.objects.in_use(), pk=number)

@@ -290,7 +290,7 @@ def as_mail(message: Message) -> EmailMessage:
     mail["Date"] = format_datetime(utc_datetime(message.created_at))
     mail["Message-ID"] = mail_id(str(message.pk))
     mail["Auto-Submitted"] = "auto-generated"
-    if _follows(message):
+    if message.is_follow_up:
         mail["In-Reply-To"] = mail["References"] = mail_id(message.thread)
     for name, value in message.headers.items():
         mail[name] = value
@@ -300,11 +300,6 @@ def as_mail(message: Message) -> EmailMessage:
     return mail
 
 
-def _follows(message: Message) -> bool:
-    """Return whether another message is the first one of its thread."""
-    return bool(message.thread) and message.thread != str(message.pk)
-
-
 def _subject(message: Message) -> str:
     """Return the subject of a mail; of one that follows another, that one's after its own.
 
@@ -312,7 +307,7 @@ def _subject(message: Message) -> str:
     brackets aside (RFC 5256).
     """
     own, first = message.subject, None
-    if _follows(message):
+    if message.is_follow_up:
         rows = Message.objects.filter(pk=message.thread)
         first = rows.values_list("subject", flat=True).first()
     if first is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 import structlog
@@ -34,7 +35,7 @@ from domain.notifications.group import Group as GroupState
 from domain.notifications.group import IncidentKey, Member, group_from_plain, plain_group
 from domain.notifications.machine import Close, Hold, RuleState, Send, Summary, World
 from domain.notifications.rule import Rule as RuleValue
-from domain.notifications.rule_parser import RuleError, rule_from_plain
+from domain.notifications.rule_parser import RuleError
 
 # ---- happenings ----------------------------------------------------------------------------------
 # Stored events and present acknowledgements as the rules see them.
@@ -194,14 +195,14 @@ DECIDED = "notification"
 def decide(clock: Clock = now_ms) -> bool:
     """Show the rules a portion of what happened, and the time. Returns whether there is more."""
     now = clock()
-    if not any(rows.exists() for rows in (_waiting(now), _of_agents(), _due(now))):
+    if not any(rows.exists() for rows in _happened(now)):
         return False
     with transaction.atomic():
         lock_until_commit("notifications", "rules")
-        rows = list(_waiting(now).order_by("id")[:PORTION])
-        of_agents = list(_of_agents().order_by("id")[:PORTION])
+        rows = list(IncidentEvent.objects.waiting(now).order_by("id")[:PORTION])
+        of_agents = list(AgentEvent.objects.waiting().order_by("id")[:PORTION])
         events = [*of_rows(rows), *agent_happenings(of_agents)]
-        for rule in active_rules():
+        for rule in Rule.objects.in_force():
             _RuleTurn(rule, now).take(events)
         _close_idle(now)
         _record_handled(IncidentEvent, rows, now)
@@ -209,38 +210,26 @@ def decide(clock: Clock = now_ms) -> bool:
     return PORTION in (len(rows), len(of_agents))
 
 
-def active_rules() -> Iterable[Rule]:
-    """Return the rules that are switched on, in the order in which they were made."""
-    return Rule.objects.filter(enabled=True, retired_at=None).order_by("pk")
-
-
 def read_rule(row: Rule) -> RuleValue | None:
     """Return what a rule says; None, which is counted, where it cannot be read, as another version
     wrote it."""
     try:
-        return rule_from_plain(row.definition)
+        return row.parsed()
     except RuleError as error:
         log.error("a rule cannot be read", rule=row.name, why=str(error))  # noqa: TRY400
         models.add({(DECIDED, "unreadable rule"): 1})
         return None
 
 
-def _waiting(now: int) -> QuerySet[IncidentEvent]:
-    return IncidentEvent.objects.filter(handled_at=None, due_at__lte=now)
-
-
-def _of_agents() -> QuerySet[AgentEvent]:
-    return AgentEvent.objects.filter(handled_at=None)
-
-
-def _due(now: int) -> QuerySet[Group]:
-    return Group.objects.filter(closed_at=None, next_at__lte=now)
+def _happened(now: int) -> tuple[QuerySet[Any], ...]:
+    """Return what the rules are to be shown, and the groups that time may change."""
+    waiting = IncidentEvent.objects.waiting(now)
+    return waiting, AgentEvent.objects.waiting(), Group.objects.due(now)
 
 
 def _close_idle(now: int) -> None:
     """End the groups of rules that are switched off or retired."""
-    idle = Q(rule__enabled=False) | Q(rule__retired_at__isnull=False)
-    groups = Group.objects.filter(idle, closed_at=None).values_list("pk", flat=True)
+    groups = Group.objects.open().of_idle_rules().values_list("pk", flat=True)
     if pks := list(groups):
         rows = Group.objects.filter(pk__in=listed(pks))
         rows.update(closed_at=now, next_at=None, reason=RULE_OFF)
@@ -294,7 +283,7 @@ class _RuleTurn:
     def _load(self, events: Iterable[Event], joining: Iterable[Event]) -> dict[str, GroupState]:
         """Return the open groups that are due, or that these events are about."""
         keys = {self.rule.key_of(each) for each in joining}
-        mine = Group.objects.filter(rule=self.row, closed_at=None)
+        mine = self.row.groups.open()
         concerned = Q(next_at__lte=self.now)
         if keys:
             concerned |= Q(key__in=listed(sorted(keys)))
@@ -341,9 +330,7 @@ class _RuleTurn:
         group = self._group(action)
         if action.reason:
             self.counts[DECIDED, action.reason] += 1
-        group.closed_at, group.next_at, group.reason = self.now, None, action.reason
-        group.state = "{}"
-        group.save()
+        group.close(action.reason, self.now)
 
     def _group(self, action: Send | Hold | Close) -> Group:
         """Return the row of the group that an action is about; a new one has none yet."""
@@ -371,7 +358,7 @@ class _RuleTurn:
         if new:
             known.update(new)
             execute_many(_JOIN, [(group.pk, *place) for place in new])
-            group.incidents = GroupIncident.objects.filter(group=group).count()
+            group.incidents = group.members.count()
 
     def _store(self, after: RuleState) -> None:
         """Store the groups as they are now, and when messages went out."""
@@ -383,7 +370,7 @@ class _RuleTurn:
             group.next_at = machine.next_at(self.rule, state, after.recent, self.now)
             group.save()
         if after.recent != tuple(self.row.recent):
-            Rule.objects.filter(pk=self.row.pk).update(recent=list(after.recent))
+            self.row.record_recent(list(after.recent))
 
     def _describe(self, group: Group, state: GroupState) -> None:
         group.state = msgspec.json.encode(plain_group(state)).decode()

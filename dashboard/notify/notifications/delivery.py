@@ -25,12 +25,12 @@ from dashboard.notify.notifications.models import (
     MAX_ANSWER,
     MAX_REASON,
     NOT_SENT,
-    OPEN,
     SENDING,
     SENT,
     Attempt,
     Channel,
     Message,
+    MessageQuerySet,
 )
 from dashboard.notify.notifications.outbox import MessageDraft, Recipient, only_one, put
 from domain.notifications.group import SUMMARY
@@ -58,36 +58,29 @@ EXPIRED = "no try of a day has succeeded"
 DELIVERED = "message"
 """Name of the counts of what became of tries."""
 
-Way = int | str
-
 
 def deliver(clock: Clock = now_ms) -> bool:
     """Deliver what is due, for TURN_S at most. Returns whether there is more."""
     end = time.monotonic() + TURN_S
-    failed: set[Way] = set()
+    failed: set[int | str] = set()
     while time.monotonic() < end:
         now = clock()
-        due = [row for row in _due(now, failed)[:PORTION] if _way(row) not in failed]
+        due = [row for row in _due(now, failed)[:PORTION] if row.way not in failed]
         ready = _within_limits(due, now)
         if not ready:
             return False
         for message in ready:
             if time.monotonic() >= end:
                 return True
-            if _way(message) not in failed and not DeliveryAttempt(message, clock).carry_out():
-                failed.add(_way(message))
+            if message.way not in failed and not DeliveryAttempt(message, clock).carry_out():
+                failed.add(message.way)
     return True
 
 
-def _way(message: Message) -> Way:
-    """Return what a message goes through: after a failure the others wait for another turn."""
-    return message.channel_id or f"{message.means} {message.recipient}"
-
-
-def _due(now: int, failed: Collection[Way]) -> QuerySet[Message]:
+def _due(now: int, failed: Collection[int | str]) -> MessageQuerySet:
     """Return the messages to be tried, those first that have been tried least. failed: ways that
     are not tried."""
-    rows = Message.objects.filter(status__in=OPEN, next_at__lte=now, lease_until__lte=now)
+    rows = Message.objects.due(now)
     if channels := [way for way in failed if isinstance(way, int)]:
         rows = rows.exclude(channel__isnull=False, channel_id__in=channels)
     return rows.select_related("channel", "user").order_by("tries", "next_at")
@@ -110,12 +103,10 @@ def _within_limits(due: Sequence[Message], now: int) -> list[Message]:
 
 
 def _of_channel(channel: Channel, messages: list[Message], now: int) -> list[Message]:
-    if not channel.enabled or channel.retired_at is not None:
+    if not channel.is_on:
         _end(messages, NOT_SENT, SWITCHED_OFF, now)
         return []
-    sent = Message.objects.filter(
-        channel=channel, status=SENT, ended_at__gt=now - channel.window_ms
-    )
+    sent = channel.sent_in_window(now)
     room = channel.most - sent.count()
     if len(messages) <= room:
         return messages
@@ -127,14 +118,14 @@ def _of_channel(channel: Channel, messages: list[Message], now: int) -> list[Mes
 
 
 def _hold(messages: Sequence[Message], reason: str, until: int) -> None:
-    rows = Message.objects.filter(pk__in=[each.pk for each in messages], status__in=OPEN)
+    rows = Message.objects.open().filter(pk__in=[each.pk for each in messages])
     if newly := rows.exclude(status=HELD, reason=reason).count():
         models.add({(DELIVERED, reason): newly})
     rows.update(status=HELD, reason=reason[:MAX_REASON], next_at=until)
 
 
 def _end(messages: Sequence[Message], status: str, reason: str, now: int) -> None:
-    rows = Message.objects.filter(pk__in=[each.pk for each in messages], status__in=OPEN)
+    rows = Message.objects.open().filter(pk__in=[each.pk for each in messages])
     ended = rows.update(status=status, reason=reason[:MAX_REASON], ended_at=now)
     models.add({(DELIVERED, reason): ended})
 
@@ -198,9 +189,7 @@ class DeliveryAttempt:
     def claim(self) -> bool:
         """Claim the message for a try, unless another worker has. Returns whether it did."""
         now = self.clock()
-        rows = Message.objects.filter(
-            pk=self.message.pk, status__in=OPEN, next_at__lte=now, lease_until__lte=now
-        )
+        rows = Message.objects.due(now).filter(pk=self.message.pk)
         with transaction.atomic():
             claimed = rows.update(
                 status=SENDING, lease=self.lease, lease_until=now + LEASE_MS, tries=F("tries") + 1
@@ -251,8 +240,3 @@ class DeliveryAttempt:
 
 def _ms_since(begun: float) -> int:
     return round((time.monotonic() - begun) * 1000)
-
-
-def waiting() -> QuerySet[Message]:
-    """Return the messages that have not come to an end."""
-    return Message.objects.filter(status__in=OPEN)

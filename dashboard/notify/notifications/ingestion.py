@@ -159,5 +159,5 @@ def recheck_groups(scenario: str, marks: Iterable[RowMark], **_: Any) -> None:
             scenario=scenario, asset__in=listed(assets), group__closed_at=None
         )
         now = now_ms()
-        groups = Group.objects.filter(pk__in=members.values("group"), closed_at=None)
+        groups = Group.objects.open().filter(pk__in=members.values("group"))
         groups.filter(Q(next_at=None) | Q(next_at__gt=now)).update(next_at=now)

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from typing import Any, Self, TypeVar
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
-from django.db.models import Index, Q, UniqueConstraint
+from django.db.models import F, Index, Q, UniqueConstraint
 
 from dashboard.core.common.models import AgentRow, AssetRow, AuthoredRow
 from dashboard.core.common.retention import Retention
@@ -17,6 +19,8 @@ from dashboard.core.common.times import DAY_MS
 from dashboard.core.states.models import PLACE
 from domain.names import MAX_STATE
 from domain.notifications.rule import AGENT, AGENTS
+from domain.notifications.rule import Rule as RuleValue
+from domain.notifications.rule_parser import rule_from_plain
 
 # ---- notifications -------------------------------------------------------------------------------
 # Notifications as the database has them: from what happened to each try of each message.
@@ -42,14 +46,28 @@ MAX_ANSWER = 500
 
 # ---- what rules are made of -------------------------------------------------------------------
 
+M = TypeVar("M", bound=models.Model)
+
+
+class RetirableQuerySet(models.QuerySet[M]):
+    """Rows that are retired, as messages refer to them."""
+
+    def in_use(self) -> Self:
+        """Return those that are not retired, by name."""
+        return self.filter(retired_at=None).order_by("name")
+
+
+class ChannelQuerySet(RetirableQuerySet["Channel"]):
+    """Channels."""
+
 
 class Channel(AuthoredRow):
     """A way to reach somebody.
 
-    kind: of `CHANNELS` in `channels.py`; address: whom it reaches, as that kind
-    has it: mail addresses with commas between, a webhook's URL, what is shown of an Apprise URL;
-    secret: sealed, as `dashboard.core.accounts.encryption` does; most, window_ms: at most so many
-    messages in so long; retired_at: since when nothing is sent by it any more.
+    kind: of `channels.CHANNELS`; address: whom it reaches, as that kind has it: mail addresses with
+    commas between, a webhook's URL, what is shown of an Apprise URL; secret: sealed, as
+    `dashboard.core.accounts.encryption` does; most, window_ms: at most so many messages in so long;
+    retired_at: since when nothing is sent by it any more.
     """
 
     name = models.CharField(max_length=MAX_TITLE)
@@ -62,6 +80,8 @@ class Channel(AuthoredRow):
     changed_at = models.BigIntegerField()
     retired_at = models.BigIntegerField(null=True)
 
+    objects = ChannelQuerySet.as_manager()
+
     class Meta:
         constraints = (
             UniqueConstraint(
@@ -72,6 +92,24 @@ class Channel(AuthoredRow):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def is_on(self) -> bool:
+        """Return whether messages are sent by it: it is enabled and not retired."""
+        return self.enabled and self.retired_at is None
+
+    def retire(self, now: int) -> None:
+        """Have nothing sent by it any more, and forget its secret."""
+        rows = Channel.objects.filter(pk=self.pk)
+        rows.update(retired_at=now, enabled=False, secret="")
+
+    def sent_in_window(self, now: int) -> MessageQuerySet:
+        """Return the messages that count against its limit at `now` (ms)."""
+        return self.messages.filter(status=SENT, ended_at__gt=now - self.window_ms)
+
+
+class RotaQuerySet(RetirableQuerySet["Rota"]):
+    """Rotas."""
+
 
 class Rota(AuthoredRow):
     """Who is on call. kinds: the kinds of channel by which that user is reached: mail, push."""
@@ -80,6 +118,8 @@ class Rota(AuthoredRow):
     kinds = models.JSONField(default=list)
     changed_at = models.BigIntegerField()
     retired_at = models.BigIntegerField(null=True)
+
+    objects = RotaQuerySet.as_manager()
 
     class Meta:
         constraints = (
@@ -90,6 +130,29 @@ class Rota(AuthoredRow):
 
     def __str__(self) -> str:
         return self.name
+
+    def shift_at(self, at: int) -> RotaShift | None:
+        """Return the shift that counts at a time: an override before others, the last written
+        first.
+
+        Shifts of users who are not active do not count.
+        """
+        rows = self.shifts.filter(user__is_active=True, begins_at__lte=at, ends_at__gt=at)
+        return rows.select_related("user").order_by("-override", "-written_at", "-pk").first()
+
+    def shifts_from(self, at: int) -> models.QuerySet[RotaShift]:
+        """Return the shifts that are not over at a time, in their order."""
+        rows = self.shifts.filter(ends_at__gt=at).select_related("user")
+        return rows.order_by("begins_at", "pk")
+
+    def on_call(self, at: int) -> User | None:
+        """Return who is on call at a time, Unix ms; None where nobody is."""
+        shift = self.shift_at(at)
+        return shift.user if shift else None
+
+    def retire(self, now: int) -> None:
+        """Have nobody reached through it any more."""
+        Rota.objects.filter(pk=self.pk).update(retired_at=now)
 
 
 class RotaShift(models.Model):
@@ -111,6 +174,18 @@ class RotaShift(models.Model):
         return f"{self.user_id} from {self.begins_at} to {self.ends_at}"
 
 
+class ChangedMeanwhile(Exception):
+    """Somebody else has changed the rule since it was read."""
+
+
+class RuleQuerySet(RetirableQuerySet["Rule"]):
+    """Rules of notifications."""
+
+    def in_force(self) -> RuleQuerySet:
+        """Return those that are switched on, in the order in which they were made."""
+        return self.in_use().filter(enabled=True).order_by("pk")
+
+
 class Rule(AuthoredRow):
     """Who is to know of which incidents, how.
 
@@ -126,6 +201,8 @@ class Rule(AuthoredRow):
     changed_at = models.BigIntegerField()
     retired_at = models.BigIntegerField(null=True)
 
+    objects = RuleQuerySet.as_manager()
+
     class Meta:
         constraints = (
             UniqueConstraint(
@@ -136,8 +213,43 @@ class Rule(AuthoredRow):
     def __str__(self) -> str:
         return self.name
 
+    def parsed(self) -> RuleValue:
+        """Return what the rule says. Raises RuleError where another version wrote it."""
+        return rule_from_plain(self.definition)
+
+    def change(self, now: int, revision: int | None = None, **fields: Any) -> None:
+        """Store other fields. revision: the one that was read, by default that of the row.
+
+        Raises ChangedMeanwhile.
+        """
+        seen = self.revision if revision is None else revision
+        same = Rule.objects.in_use().filter(pk=self.pk, revision=seen)
+        if not same.update(**fields, changed_at=now, revision=F("revision") + 1):
+            raise ChangedMeanwhile
+        self.refresh_from_db()
+
+    def switch(self, enabled: bool, now: int) -> None:
+        """Enable or disable the rule. Raises ChangedMeanwhile."""
+        self.change(now, enabled=enabled)
+
+    def retire(self, now: int) -> None:
+        """Have the rule send nothing any more; its messages stay. Raises ChangedMeanwhile."""
+        self.change(now, enabled=False, retired_at=now)
+
+    def record_recent(self, recent: list[int]) -> None:
+        """Store when messages of the rule went out, within the window of its limit."""
+        Rule.objects.filter(pk=self.pk).update(recent=recent)
+
 
 # ---- what happened ----------------------------------------------------------------------------
+
+
+class IncidentEventQuerySet(models.QuerySet["IncidentEvent"]):
+    """Events of incidents."""
+
+    def waiting(self, now: int) -> IncidentEventQuerySet:
+        """Return those that the rules are to be shown at `now` (ms)."""
+        return self.filter(handled_at=None, due_at__lte=now)
 
 
 class IncidentEvent(AssetRow):
@@ -161,6 +273,8 @@ class IncidentEvent(AssetRow):
     handled_at = models.BigIntegerField(null=True)
     outcome = models.CharField(max_length=MAX_REASON, blank=True)
 
+    objects = IncidentEventQuerySet.as_manager()
+
     class Meta:
         constraints = (
             UniqueConstraint(
@@ -171,6 +285,14 @@ class IncidentEvent(AssetRow):
             Index(fields=["due_at", "id"], condition=Q(handled_at=None), name="events_to_handle"),
             Index(fields=["recorded_at"], name="events_by_age"),
         )
+
+
+class AgentEventQuerySet(models.QuerySet["AgentEvent"]):
+    """Events of agents."""
+
+    def waiting(self) -> AgentEventQuerySet:
+        """Return those that the rules are to be shown."""
+        return self.filter(handled_at=None)
 
 
 class AgentEvent(AgentRow):
@@ -190,6 +312,8 @@ class AgentEvent(AgentRow):
     handled_at = models.BigIntegerField(null=True)
     outcome = models.CharField(max_length=MAX_REASON, blank=True)
 
+    objects = AgentEventQuerySet.as_manager()
+
     class Meta:
         constraints = (
             UniqueConstraint(fields=["place", "kind"], name="one_event_of_agent_per_place"),
@@ -198,6 +322,14 @@ class AgentEvent(AgentRow):
             Index(fields=["id"], condition=Q(handled_at=None), name="agents_to_handle"),
             Index(fields=["recorded_at"], name="agent_events_by_age"),
         )
+
+
+class TaskNoticeQuerySet(models.QuerySet["TaskNotice"]):
+    """Runs of scheduled tasks that notify."""
+
+    def due(self, now: int) -> TaskNoticeQuerySet:
+        """Return those that the rules are to look at, at `now` (ms)."""
+        return self.filter(due_at__lte=now)
 
 
 class TaskNotice(AssetRow):
@@ -221,6 +353,8 @@ class TaskNotice(AssetRow):
     held = models.JSONField(default=dict)
     outcome = models.CharField(max_length=MAX_REASON, blank=True)
 
+    objects = TaskNoticeQuerySet.as_manager()
+
     class Meta:
         constraints = (
             UniqueConstraint(fields=["scenario", "asset", "place"], name="one_notice_per_place"),
@@ -234,6 +368,22 @@ class TaskNotice(AssetRow):
 def new_token() -> str:
     """Return a name that nobody guesses."""
     return secrets.token_urlsafe(16)
+
+
+class GroupQuerySet(models.QuerySet["Group"]):
+    """Groups of incidents."""
+
+    def open(self) -> GroupQuerySet:
+        """Return those that have not ended."""
+        return self.filter(closed_at=None)
+
+    def due(self, now: int) -> GroupQuerySet:
+        """Return the open ones in which time alone may cause something at `now` (ms)."""
+        return self.open().filter(next_at__lte=now)
+
+    def of_idle_rules(self) -> GroupQuerySet:
+        """Return those of rules that are switched off or retired."""
+        return self.filter(Q(rule__enabled=False) | Q(rule__retired_at__isnull=False))
 
 
 class Group(models.Model):
@@ -260,6 +410,8 @@ class Group(models.Model):
     reason = models.CharField(max_length=MAX_REASON, blank=True)
     state = models.TextField(default="{}")
 
+    objects = GroupQuerySet.as_manager()
+
     class Meta:
         constraints = (
             UniqueConstraint(
@@ -280,6 +432,12 @@ class Group(models.Model):
     def is_of_agents(self) -> bool:
         """Whether it tells of agents, not of incidents."""
         return self.key.startswith((f"{AGENTS} ", f"{AGENT} "))
+
+    def close(self, reason: str, now: int) -> None:
+        """End the group. reason: why it ends without a message, empty if it had one."""
+        self.closed_at, self.next_at, self.reason = now, None, reason
+        self.state = "{}"
+        self.save()
 
 
 class GroupIncident(AssetRow):
@@ -315,6 +473,18 @@ STATUSES = {
 """Of a message. One that is held goes out later; one that is not sent never does, and says why."""
 OPEN = (QUEUED, SENDING, HELD, FAILED)
 """There is something to do."""
+
+
+class MessageQuerySet(models.QuerySet["Message"]):
+    """Messages."""
+
+    def open(self) -> MessageQuerySet:
+        """Return those that have not come to an end."""
+        return self.filter(status__in=OPEN)
+
+    def due(self, now: int) -> MessageQuerySet:
+        """Return the open ones that may be tried at `now` (ms), and that no worker has."""
+        return self.open().filter(next_at__lte=now, lease_until__lte=now)
 
 
 class Message(models.Model):
@@ -359,6 +529,8 @@ class Message(models.Model):
     lease_until = models.BigIntegerField(default=0)
     ended_at = models.BigIntegerField(null=True)
 
+    objects = MessageQuerySet.as_manager()
+
     class Meta:
         indexes = (
             Index(fields=["-created_at"], name="messages_newest"),
@@ -369,6 +541,16 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject} to {self.recipient}: {self.status}"
+
+    @property
+    def way(self) -> int | str:
+        """Return what it goes through: the number of its channel, or means and recipient."""
+        return self.channel_id or f"{self.means} {self.recipient}"
+
+    @property
+    def is_follow_up(self) -> bool:
+        """Return whether another message is the first one of its thread."""
+        return bool(self.thread) and self.thread != str(self.pk)
 
 
 class Attempt(models.Model):
@@ -453,6 +635,14 @@ MAX_AGENT = 200
 """Longest name of a browser that is kept, characters."""
 
 
+class PushSubscriptionQuerySet(models.QuerySet["PushSubscription"]):
+    """Subscriptions."""
+
+    def of_user(self, user: User) -> PushSubscriptionQuerySet:
+        """Return a user's, the newest first; none of a user who is not active."""
+        return self.filter(user=user, user__is_active=True).order_by("-pk")
+
+
 class PushSubscription(models.Model):
     """A browser that a user's notifications go to.
 
@@ -472,5 +662,15 @@ class PushSubscription(models.Model):
     created_at = models.BigIntegerField()
     reached_at = models.BigIntegerField(null=True)
 
+    objects = PushSubscriptionQuerySet.as_manager()
+
     def __str__(self) -> str:
         return f"{self.user_id}: {self.agent}"
+
+    def record_reached(self, now: int) -> None:
+        """Store that a message was accepted for the browser."""
+        PushSubscription.objects.filter(pk=self.pk).update(reached_at=now, failures=0)
+
+    def record_failed(self) -> None:
+        """Store that none was."""
+        PushSubscription.objects.filter(pk=self.pk).update(failures=F("failures") + 1)

@@ -6,9 +6,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from django.contrib.auth.models import User
-from django.db.models import QuerySet
-
 from dashboard.core.common.times import duration, utc
 from dashboard.notify.notifications import texts
 from dashboard.notify.notifications.channels import CHANNELS
@@ -20,7 +17,6 @@ from dashboard.notify.notifications.models import (
     Group,
     Message,
     Rota,
-    RotaShift,
     Rule,
 )
 from dashboard.notify.notifications.outbox import (
@@ -36,29 +32,6 @@ from domain.notifications.machine import REASONS, Hold, Send, Summary
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule import Stage
 
-# ---- rota shifts ---------------------------------------------------------------------------------
-# The shifts of a rota. Times in Unix ms.
-
-
-def shift_at(rota: Rota, at: int) -> RotaShift | None:
-    """Return the shift that counts at a time: an override before others, the last written first.
-
-    Shifts of users who are not active do not count.
-    """
-    return _shifts(rota).filter(begins_at__lte=at, ends_at__gt=at).first()
-
-
-def shifts_from(rota: Rota, at: int) -> QuerySet[RotaShift]:
-    """Return the shifts that are not over at a time, in their order."""
-    rows = RotaShift.objects.filter(rota=rota, ends_at__gt=at).select_related("user")
-    return rows.order_by("begins_at", "pk")
-
-
-def _shifts(rota: Rota) -> QuerySet[RotaShift]:
-    rows = RotaShift.objects.filter(rota=rota, user__is_active=True).select_related("user")
-    return rows.order_by("-override", "-written_at", "-pk")
-
-
 # ---- on call -------------------------------------------------------------------------------------
 # Who is on call, and whom a stage of a rule reaches through channels and rotas.
 
@@ -69,12 +42,6 @@ UNREACHED_REASONS = {
     NO_ADDRESS: "who is on call has no address of the kinds that the rota uses",
 }
 """Why a stage reaches nobody through a channel or a rota."""
-
-
-def on_call(rota: Rota, at: int) -> User | None:
-    """Return who is on call at a time, Unix ms; None where nobody is."""
-    shift = shift_at(rota, at)
-    return shift.user if shift else None
 
 
 class Reached(NamedTuple):
@@ -104,7 +71,7 @@ def _channels(stage: Stage) -> Iterator[tuple[str, list[Recipient], str]]:
     rows = Channel.objects.in_bulk(stage.channels)
     for number in stage.channels:
         row = rows.get(number)
-        if row is None or row.retired_at or not row.enabled or row.kind not in CHANNELS:
+        if row is None or not row.is_on or row.kind not in CHANNELS:
             yield row.name if row else f"channel {number}", [], SWITCHED_OFF
         else:
             yield row.name, targets_of_channel(row), ""
@@ -117,7 +84,7 @@ def _rotas(stage: Stage, at: int) -> Iterator[tuple[str, list[Recipient], str]]:
         if row is None or row.retired_at:
             yield row.name if row else f"rota {number}", [], SWITCHED_OFF
             continue
-        user = on_call(row, at)
+        user = row.on_call(at)
         targets = targets_of_user(user, row.kinds, row) if user else []
         yield row.name, targets, "" if targets else NO_ADDRESS if user else NOBODY
 

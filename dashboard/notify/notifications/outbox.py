@@ -58,7 +58,7 @@ def targets_of_channel(channel: Channel) -> list[Recipient]:
 
 def targets_of_named(name: str | None) -> list[Recipient]:
     """Return whom the channel of a name reaches; nobody where there is none, or it is disabled."""
-    channel = Channel.objects.filter(name=name, enabled=True, retired_at=None).first()
+    channel = Channel.objects.in_use().filter(name=name, enabled=True).first()
     return targets_of_channel(channel) if name and channel else []
 
 

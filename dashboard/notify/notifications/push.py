@@ -22,7 +22,6 @@ from cryptography.hazmat.primitives.serialization import (
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, QuerySet
 from django.urls import reverse
 from py_vapid import Vapid02, VapidException
 
@@ -58,11 +57,6 @@ class TooManyBrowsers(ValueError):
     """A user has as many subscriptions as there may be."""
 
 
-def of_user(user: User) -> QuerySet[PushSubscription]:
-    """Return a user's subscriptions, the newest first; none of a user who is not active."""
-    return PushSubscription.objects.filter(user=user, user__is_active=True).order_by("-pk")
-
-
 class Subscribed(NamedTuple):
     """A stored subscription, and whose it was before; None if nobody's, or the same user's."""
 
@@ -95,16 +89,6 @@ def subscribe(
         },
     )
     return Subscribed(row, former)
-
-
-def record_reached(row: PushSubscription, now: int) -> None:
-    """Store that a message was accepted for a browser."""
-    PushSubscription.objects.filter(pk=row.pk).update(reached_at=now, failures=0)
-
-
-def record_failed(row: PushSubscription) -> None:
-    """Store that none was."""
-    PushSubscription.objects.filter(pk=row.pk).update(failures=F("failures") + 1)
 
 
 # ---- push ----------------------------------------------------------------------------------------
@@ -226,12 +210,12 @@ class PushKind(ChannelKind):
 
     def recipient_of(self, user: User) -> str:
         """Return the user's name; empty where the user has no browser subscribed."""
-        return user.get_username() if of_user(user).exists() else ""
+        return user.get_username() if PushSubscription.objects.of_user(user).exists() else ""
 
     def deliver(self, message: Message) -> str:
         """Send a message to each of the user's browsers. Returns how many accepted it; raises
         Undelivered where none did."""
-        rows = list(of_user(message.user)) if message.user else []
+        rows = list(PushSubscription.objects.of_user(message.user)) if message.user else []
         if not rows:
             raise Undelivered("the user has no browser subscribed", final=True)
         content, topic = as_notification(message), message.id.hex
@@ -281,16 +265,16 @@ def _deliver(row: PushSubscription, content: bytes, topic: str) -> str:
     try:
         answer = send(row, content, topic)
     except OutboundUnreachable as why:
-        record_failed(row)
+        row.record_failed()
         return str(why)
     if answer.status in GONE:
         row.delete()
         log.info("a browser's subscription is gone", user=row.user_id, status=answer.status)
         return f"gone ({answer.status})"
     if 200 <= answer.status < 300:
-        record_reached(row, now_ms())
+        row.record_reached(now_ms())
         return ""
-    record_failed(row)
+    row.record_failed()
     return _in_words(answer)
 
 

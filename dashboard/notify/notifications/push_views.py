@@ -22,7 +22,7 @@ from dashboard.core.common.outbound import AddressRefused, check
 from dashboard.core.common.tables import number_of
 from dashboard.core.common.times import now_ms
 from dashboard.notify.notifications import push
-from dashboard.notify.notifications.models import MAX_ENDPOINT
+from dashboard.notify.notifications.models import MAX_ENDPOINT, PushSubscription
 from dashboard.notify.notifications.outbox import MessageDraft, put, targets_of_user
 from dashboard.notify.notifications.push import TooManyBrowsers, key_is_one, public_key
 
@@ -94,7 +94,7 @@ def browsers(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, form: PushSubscriptionForm, mail_form: MailForm) -> HttpResponse:
-    rows = push.of_user(user_of(request))
+    rows = PushSubscription.objects.of_user(user_of(request))
     context = {
         "form": form,
         "mail_form": mail_form,
@@ -128,7 +128,7 @@ def change_mail(request: HttpRequest) -> HttpResponse:
 def remove(request: HttpRequest) -> HttpResponse:
     """Remove one of the user's browsers."""
     user, number = user_of(request), number_of(request.POST.get("browser", "")) or 0
-    row = push.of_user(user).filter(pk=number).first()
+    row = PushSubscription.objects.of_user(user).filter(pk=number).first()
     if row is not None:
         row.delete()
         record(Actor.of(request), "push.removed", target=user.username, browser=device(row.agent))

@@ -7,7 +7,6 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
@@ -21,7 +20,6 @@ from dashboard.core.common.tables import Column, Table, number_of
 from dashboard.core.common.times import DAY_MS, now_ms, unix_ms
 from dashboard.notify.notifications.channels import CHANNELS
 from dashboard.notify.notifications.models import MAX_TITLE, Rota, RotaShift
-from dashboard.notify.notifications.on_call import shift_at, shifts_from
 
 # ---- rota forms ----------------------------------------------------------------------------------
 # Forms of a rota and of its shifts. Times in UTC.
@@ -54,7 +52,7 @@ class RotaForm(forms.Form):
     def clean_name(self) -> str:
         """Return the name. Raises ValidationError where another rota has it."""
         name = str(self.cleaned_data["name"])
-        others = Rota.objects.filter(retired_at=None, name=name)
+        others = Rota.objects.in_use().filter(name=name)
         if others.exclude(pk=self.row.pk if self.row else 0).exists():
             raise forms.ValidationError("Expected a name that no other rota has.")
         return name
@@ -100,7 +98,7 @@ def rotas(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         return _created(request, form)
     now = now_ms()
-    rows = [(row, shift_at(row, now)) for row in _in_use().order_by("name")]
+    rows = [(row, row.shift_at(now)) for row in Rota.objects.in_use()]
     context = {"now": now, "rows": rows, "table": ROTAS, "form": form}
     status = 422 if form.errors else 200
     return render(request, "notifications/rotas.html", context, status=status)
@@ -132,7 +130,7 @@ def change_rota(request: HttpRequest, number: int) -> HttpResponse:
     """Change a rota, or retire it."""
     row = _rota(number)
     if request.POST.get("do") == "retire":
-        Rota.objects.filter(pk=row.pk).update(retired_at=now_ms())
+        row.retire(now_ms())
         record(Actor.of(request), "notify.rota.retired", target=row.name)
         messages.success(request, f"The rota {row.name} is retired.")
         return redirect("notifications:rotas")
@@ -151,7 +149,7 @@ def change_rota(request: HttpRequest, number: int) -> HttpResponse:
 def add_shift(request: HttpRequest, number: int) -> HttpResponse:
     """Add a shift to a rota."""
     row, form, now = _rota(number), ShiftForm(request.POST), now_ms()
-    if form.is_valid() and shifts_from(row, now).count() >= MOST_SHIFTS:
+    if form.is_valid() and row.shifts_from(now).count() >= MOST_SHIFTS:
         form.add_error(None, f"Expected at most {MOST_SHIFTS:,} shifts to come: remove some.")
     if not form.is_valid():
         return _page(request, row, RotaForm(row=row), form)
@@ -176,7 +174,7 @@ def add_shift(request: HttpRequest, number: int) -> HttpResponse:
 def remove_shift(request: HttpRequest, number: int) -> HttpResponse:
     """Remove a shift of a rota."""
     row, chosen = _rota(number), number_of(request.POST.get("shift", "")) or 0
-    shift = RotaShift.objects.filter(rota=row, pk=chosen).select_related("user", "rota").first()
+    shift = row.shifts.filter(pk=chosen).select_related("user", "rota").first()
     if shift is not None:
         _log_shift(request, "notify.shift.removed", shift)
         shift.delete()
@@ -199,17 +197,13 @@ def _page(request: HttpRequest, row: Rota, form: RotaForm, shift_form: ShiftForm
         "form": form,
         "shift_form": shift_form,
         "table": SHIFTS,
-        "current": shift_at(row, now),
-        "shifts": shifts_from(row, now)[:MOST_SHIFTS],
+        "current": row.shift_at(now),
+        "shifts": row.shifts_from(now)[:MOST_SHIFTS],
     }
     status = 422 if form.errors or shift_form.errors else 200
     return render(request, "notifications/rota.html", context, status=status)
 
 
-def _in_use() -> QuerySet[Rota]:
-    return Rota.objects.filter(retired_at=None)
-
-
 def _rota(number: int) -> Rota:
     """Return a rota in use. Raises Http404."""
-    return get_object_or_404(_in_use(), pk=number)
+    return get_object_or_404(Rota.objects.in_use(), pk=number)

@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.models import User
-from django.db.models import F, Model
 from django.forms import BaseFormSet, formset_factory
 
 from dashboard.core.common.forms import SpanField, scenario_choices
@@ -49,8 +48,8 @@ def state_choices() -> list[tuple[str, list[tuple[str, str]]]]:
 
 def target_choices() -> list[tuple[str, str]]:
     """Return the channels and rotas that a stage may name."""
-    channels = Channel.objects.filter(retired_at=None).order_by("name")
-    rotas = Rota.objects.filter(retired_at=None).order_by("name")
+    channels = Channel.objects.in_use()
+    rotas = Rota.objects.in_use()
     listed = [(f"channel:{row.pk}", f"{row.name} ({row.kind})") for row in channels]
     return listed + [(f"rota:{row.pk}", f"{row.name} (rota)") for row in rotas]
 
@@ -287,15 +286,6 @@ MOST_RULES = 200
 """Most rules at a time."""
 
 
-class ChangedMeanwhile(Exception):
-    """Somebody else has changed the rule since it was read."""
-
-
-def in_use() -> Any:
-    """Return the rules that are not retired, by name."""
-    return Rule.objects.filter(retired_at=None).order_by("name")
-
-
 def checked(plain: Mapping[str, Any]) -> Definition:
     """Return the rule that JSON-able data describes. Raises RuleError for what is wrong in it, or
     names a scenario, state, channel or rota that is not there."""
@@ -316,9 +306,9 @@ def checked(plain: Mapping[str, Any]) -> Definition:
 
 def create(author: User, name: str, rule: Definition, enabled: bool, now: int) -> Rule:
     """Store a new rule. Raises RuleError where its name is taken, or there are too many."""
-    if in_use().filter(name=name).exists():
+    if Rule.objects.in_use().filter(name=name).exists():
         raise RuleError({"name": "expected a name that no other rule has"})
-    if in_use().count() >= MOST_RULES:
+    if Rule.objects.in_use().count() >= MOST_RULES:
         raise RuleError({"name": f"expected at most {MOST_RULES} rules: retire one first"})
     return Rule.objects.create(
         user=author,
@@ -337,27 +327,9 @@ def change(
 
     Raises RuleError where the name is taken, ChangedMeanwhile.
     """
-    if in_use().filter(name=name).exclude(pk=row.pk).exists():
+    if Rule.objects.in_use().filter(name=name).exclude(pk=row.pk).exists():
         raise RuleError({"name": "expected a name that no other rule has"})
-    _update(row, revision, now, name=name, enabled=enabled, definition=plain_rule(rule))
-
-
-def switch(row: Rule, enabled: bool, now: int) -> None:
-    """Enable or disable a rule. Raises ChangedMeanwhile."""
-    _update(row, None, now, enabled=enabled)
-
-
-def retire(row: Rule, now: int) -> None:
-    """Have a rule send nothing any more; its messages stay. Raises ChangedMeanwhile."""
-    _update(row, None, now, enabled=False, retired_at=now)
-
-
-def _update(row: Rule, revision: int | None, now: int, **fields: Any) -> None:
-    seen = row.revision if revision is None else revision
-    same = Rule.objects.filter(pk=row.pk, revision=seen, retired_at=None)
-    if not same.update(**fields, changed_at=now, revision=F("revision") + 1):
-        raise ChangedMeanwhile
-    row.refresh_from_db()
+    row.change(now, revision, name=name, enabled=enabled, definition=plain_rule(rule))
 
 
 def _unknown(names: Any, known: Any) -> str:
@@ -368,11 +340,8 @@ def _unknown(names: Any, known: Any) -> str:
 def _absent_targets(rule: Definition) -> str:
     channels = {number for stage in rule.stages for number in stage.channels}
     rotas = {number for stage in rule.stages for number in stage.rotas}
-    absent = [f"channel {number}" for number in sorted(channels - _present(Channel, channels))]
-    absent += [f"rota {number}" for number in sorted(rotas - _present(Rota, rotas))]
+    gone = channels - set(Channel.objects.in_use().in_bulk(channels))
+    absent = [f"channel {number}" for number in sorted(gone)]
+    gone = rotas - set(Rota.objects.in_use().in_bulk(rotas))
+    absent += [f"rota {number}" for number in sorted(gone)]
     return f"expected targets that there are, not {', '.join(absent)}" if absent else ""
-
-
-def _present(model: type[Model], numbers: set[int]) -> set[int]:
-    rows = model._default_manager.filter(pk__in=numbers, retired_at=None)  # noqa: SLF001
-    return set(rows.values_list("pk", flat=True))

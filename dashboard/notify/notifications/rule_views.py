@@ -26,14 +26,12 @@ from dashboard.notify.notifications import channel_views, rule_forms, texts
 from dashboard.notify.notifications.decisions import Assets, Maintenance, agent_event
 from dashboard.notify.notifications.ingestion import AGENT_KIND_OF
 from dashboard.notify.notifications.ingestion import agent_event as stored_event
-from dashboard.notify.notifications.models import Channel, Message, Rota
+from dashboard.notify.notifications.models import ChangedMeanwhile, Channel, Message, Rota
 from dashboard.notify.notifications.models import Rule as RuleRow
 from dashboard.notify.notifications.rule_forms import (
-    ChangedMeanwhile,
     RuleForm,
     StageForm,
     checked,
-    in_use,
     plain_stages,
     stage_forms,
 )
@@ -48,7 +46,7 @@ from domain.notifications.machine import REASONS, Hold, Send, Summary, World
 from domain.notifications.rehearsal import Played, Rehearsal
 from domain.notifications.rule import Rule as Definition
 from domain.notifications.rule import Rule as RuleValue
-from domain.notifications.rule_parser import RuleError, rule_from_plain
+from domain.notifications.rule_parser import RuleError
 
 # ---- preview -------------------------------------------------------------------------------------
 # What a rule would have sent: rehearsed on the incidents and on the findings about agents that
@@ -272,7 +270,7 @@ MOST_PREVIEWED = 500
 def rules(request: HttpRequest) -> HttpResponse:
     """Return the page of rules."""
     now, names = now_ms(), target_names()
-    rows = [_listed(row, now, names) for row in in_use()]
+    rows = [_listed(row, now, names) for row in RuleRow.objects.in_use()]
     context = {"now": now, "rows": rows, "table": RULES}
     return render(request, "notifications/rules.html", context)
 
@@ -280,7 +278,7 @@ def rules(request: HttpRequest) -> HttpResponse:
 def _listed(row: RuleRow, now: int, names: dict[tuple[str, int], str]) -> dict[str, Any]:
     sent = Message.objects.filter(rule=row)
     newest = sent.order_by("-created_at").values_list("created_at", flat=True).first()
-    stages = rule_from_plain(row.definition).stages
+    stages = row.parsed().stages
     return {
         "row": row,
         "whom": whom(names, stages[0].channels, stages[0].rotas),
@@ -295,12 +293,12 @@ def _listed(row: RuleRow, now: int, names: dict[tuple[str, int], str]) -> dict[s
 def rule(request: HttpRequest, number: int) -> HttpResponse:
     """Return the page of one rule."""
     row, now = _rule(number), now_ms()
-    definition = rule_from_plain(row.definition)
+    definition = row.parsed()
     context = {
         "now": now,
         "row": row,
         "facts": described(definition),
-        "groups": row.groups.filter(closed_at=None).order_by("-pk")[:50],
+        "groups": row.groups.open().order_by("-pk")[:50],
     }
     return render(request, "notifications/rule.html", context)
 
@@ -426,9 +424,9 @@ def _act(request: HttpRequest, row: RuleRow, do: str) -> str:
         record(Actor.of(request), "notify.tested", target=row.name, messages=len(sent))
         return _sent_words(len(sent))
     if do == "retire":
-        rule_forms.retire(row, now)
+        row.retire(now)
     else:
-        rule_forms.switch(row, do == "enable", now)
+        row.switch(do == "enable", now)
     done = {"retire": "retired", "enable": "enabled"}.get(do, "disabled")
     record(Actor.of(request), f"notify.rule.{done}", target=row.name)
     return f"The rule {row.name} is {done}."
@@ -442,4 +440,4 @@ def _sent_words(count: int) -> str:
 
 def _rule(number: int) -> RuleRow:
     """Return a rule in use. Raises Http404."""
-    return get_object_or_404(RuleRow, retired_at=None, pk=number)
+    return get_object_or_404(RuleRow.objects.in_use(), pk=number)

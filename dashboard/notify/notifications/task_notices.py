@@ -10,7 +10,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import lock_until_commit
@@ -24,7 +23,6 @@ from dashboard.notify.notifications.decisions import (
     UNKNOWN,
     Assets,
     Maintenance,
-    active_rules,
     read_rule,
 )
 from dashboard.notify.notifications.ingestion import is_late
@@ -200,17 +198,13 @@ class Conflict(Exception):
 def decide_notices(clock: Clock = now_ms) -> bool:
     """Show the rules a portion of the runs that are due. Returns whether there is more."""
     now = clock()
-    if not _due(now).exists():
+    if not Notice.objects.due(now).exists():
         return False
     with transaction.atomic():
         lock_until_commit("notifications", "rules")
-        rows = list(_due(now).order_by("due_at", "id")[:PORTION])
+        rows = list(Notice.objects.due(now).order_by("due_at", "id")[:PORTION])
         _Turn(rows, now).take()
     return len(rows) == PORTION
-
-
-def _due(now: int) -> QuerySet[TaskNotice]:
-    return TaskNotice.objects.filter(due_at__lte=now)
 
 
 @dataclass
@@ -272,7 +266,7 @@ class _Turn:
     def take(self) -> None:
         """Show the runs to the rules, and store what they do and what came of each run."""
         runs = [run for run in self.runs if self._is_shown(run)]
-        for rule in active_rules():
+        for rule in Rule.objects.in_force():
             if value := read_rule(rule):
                 self._show(rule, value, [run for run in runs if run.concerns(rule, value)])
         for run in self.runs:
@@ -303,7 +297,7 @@ class _Turn:
             self._hold(rule, run, limit)
         if parts:
             kept = [at for at in rule.recent if at > self.now - value.per_ms]
-            Rule.objects.filter(pk=rule.pk).update(recent=[*kept, *[self.now] * len(parts)])
+            rule.record_recent([*kept, *[self.now] * len(parts)])
 
     def _is_held(self, rule: Rule, value: RuleValue, run: _Run) -> bool:
         row = run.row

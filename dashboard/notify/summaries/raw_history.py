@@ -37,8 +37,7 @@ from dashboard.notify.summaries.models import (
     Progress,
     TroubleSpan,
 )
-from dashboard.watch.bulk.models import APPLIED, Item, Run
-from dashboard.watch.bulk.review import ENDS_PINS
+from dashboard.watch.bulk.models import APPLIED, ENDS_PINS, Item, Run
 from dashboard.watch.commands.models import Command
 from dashboard.watch.incidents.maintenance import excluded_between
 from dashboard.watch.incidents.models import real
@@ -476,7 +475,7 @@ def _ends(pins: Sequence[OverrideSpan]) -> Iterator[int | None]:
     commands = Command.objects.filter(
         kind__in=ENDS_PINS, status="answered", outcome="applied", asset__in=assets
     )
-    items = Item.objects.filter(run__kind__in=ENDS_PINS, fate=APPLIED, asset__in=assets)
+    items = Item.objects.filter(run__kind__in=ENDS_PINS, outcome=APPLIED, asset__in=assets)
     ends: dict[tuple[str, str], list[int]] = {}
     for scenario, asset, at in (
         *commands.values_list("scenario", "asset", "created_at"),
@@ -496,8 +495,8 @@ def overrides_total(scenarios: Sequence[str], span: Span) -> int:
 
 def runs(scenarios: Sequence[str], span: Span) -> tuple[BulkRun, ...]:
     """Return the bulk runs that were started in a time, newest first, MOST_DEEDS of them."""
-    applied = Count("items", filter=Q(items__fate=APPLIED))
-    rows = _runs(scenarios, span).annotate(applied=applied).order_by("-started_at", "pk")
+    applied = Count("items", filter=Q(items__outcome=APPLIED))
+    rows = _runs(scenarios, span).annotate(applied_items=applied).order_by("-started_at", "pk")
     return tuple(
         BulkRun(
             str(run.pk),
@@ -508,7 +507,7 @@ def runs(scenarios: Sequence[str], span: Span) -> tuple[BulkRun, ...]:
             run.sender_name,
             run.reason,
             run.matched,
-            run.tallies.get(APPLIED, run.applied),
+            run.tallies.get(APPLIED, run.applied_items),
         )
         for run in rows[:MOST_ACTIONS]
     )

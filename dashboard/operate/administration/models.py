@@ -10,12 +10,26 @@ from dashboard.core.common.models import AuthoredRow, ScenarioRow
 MAX_KEY = 100
 
 
+class PeriodQuerySet(models.QuerySet["Period"]):
+    """Times that scenarios have in place of the default."""
+
+    def of_kind(self, key: str) -> PeriodQuerySet:
+        """Return those for rows of a kind."""
+        return self.filter(key=key)
+
+    def by_scenario(self) -> dict[str, int]:
+        """Return how long each scenario keeps its rows, ms."""
+        return dict(self.values_list("scenario", "kept_ms"))
+
+
 class Period(ScenarioRow, AuthoredRow):
     """How long a scenario keeps rows of a kind, in place of the default. key: of `Retention`."""
 
     key = models.CharField(max_length=MAX_KEY)
     kept_ms = models.BigIntegerField()
     at = models.BigIntegerField()
+
+    objects = PeriodQuerySet.as_manager()
 
     class Meta:
         constraints = (UniqueConstraint(fields=["key", "scenario"], name="one_period_per_kind"),)

@@ -90,9 +90,8 @@ def adjustable() -> dict[str, Retention]:
 
 def period(each: Retention, scenario: str) -> int:
     """Return how long a scenario keeps rows of a kind, ms."""
-    own = Period.objects.filter(key=each.key, scenario=scenario).first()
     assert each.kept_ms is not None
-    return own.kept_ms if own else each.kept_ms
+    return Period.objects.of_kind(each.key).by_scenario().get(scenario, each.kept_ms)
 
 
 def to_be_deleted(each: Retention, scenario: str, kept_ms: int, now: int) -> int:
@@ -104,7 +103,7 @@ def to_be_deleted(each: Retention, scenario: str, kept_ms: int, now: int) -> int
 def set_period(each: Retention, scenario: str, kept_ms: int | None, user: User, now: int) -> None:
     """Have a scenario keep rows of a kind for so long, ms; None: for the default."""
     if kept_ms is None:
-        Period.objects.filter(key=each.key, scenario=scenario).delete()
+        Period.objects.of_kind(each.key).filter(scenario=scenario).delete()
         return
     given = {"kept_ms": kept_ms, "user": user, "username": user.get_username(), "at": now}
     Period.objects.update_or_create(key=each.key, scenario=scenario, defaults=given)
@@ -123,7 +122,7 @@ def periods_of(each: Declared) -> dict[str, int]:
     """Return how long scenarios keep rows of a kind that have a time of their own, ms."""
     if not isinstance(each, Retention) or not each.by_scenario:
         return {}
-    return dict(Period.objects.filter(key=each.key).values_list("scenario", "kept_ms"))
+    return Period.objects.of_kind(each.key).by_scenario()
 
 
 def own_period_of(scenario: str) -> int | None:

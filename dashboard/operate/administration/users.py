@@ -21,11 +21,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.core.accounts import sessions as account_sessions
-from dashboard.core.accounts import tokens as account_tokens
 from dashboard.core.accounts import users as account_users
 from dashboard.core.accounts.models import ApiToken, FirstPassword
 from dashboard.core.accounts.sessions import SESSIONS, open_sessions, places
-from dashboard.core.accounts.tokens import SCOPES, TOKENS, in_force
+from dashboard.core.accounts.tokens import SCOPES, TOKENS
 from dashboard.core.accounts.users import UserChangeRefused, strongest
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import ALLOWED, Role, form_of, role_required, user_of
@@ -131,7 +130,9 @@ def people(q: str, now: datetime, after: int | None = None) -> Page[Person]:
         Authenticator.objects.filter(user__in=ids).values_list("user_id", flat=True).distinct()
     )
     first = set(FirstPassword.objects.filter(user__in=ids).values_list("user_id", flat=True))
-    tokens = Counter(in_force(now).filter(user__in=ids).values_list("user_id", flat=True))
+    tokens = Counter(
+        ApiToken.objects.in_force(now).filter(user__in=ids).values_list("user_id", flat=True)
+    )
     sessions = Counter(open_sessions().filter(user__in=ids).values_list("user_id", flat=True))
     listed = [
         Person(
@@ -254,7 +255,7 @@ def user_page(
     """Return the page of a user; `refused`: why a request was refused."""
     role = account_users.role_of_person(person)
     now = timezone.now()
-    tokens = ApiToken.objects.filter(user=person, revoked_at=None).order_by("-created_at")
+    tokens = person.api_tokens.not_revoked().order_by("-created_at")
     context = {
         "person": person,
         "person_role": role,
@@ -381,7 +382,7 @@ def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
 def revoke_token(request: HttpRequest, number: int) -> HttpResponse:
     """Revoke one of a user's tokens."""
     user, prefix = get_object_or_404(User, pk=number), request.POST.get("prefix", "")
-    if account_tokens.revoke(user, prefix, timezone.now()):
+    if user.api_tokens.revoke(prefix, timezone.now()):
         record(Actor.of(request), "token.revoked", target=user.username, token=prefix)
         messages.success(request, f"Token {prefix} is revoked.")
     else:

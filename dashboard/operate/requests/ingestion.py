@@ -9,7 +9,7 @@ import msgspec
 from dashboard.core.common.models import named_fields
 from dashboard.core.common.sql import chunks
 from dashboard.core.states.models import AssetState
-from dashboard.operate.requests.models import Fared, Reading, StoredRow, Trial
+from dashboard.operate.requests.models import Reading, StoredRow, Trial, TrialResult
 from dashboard.operate.requests.state_store import Board, RecordComparison, judge, judge_missing
 from domain.version import Version
 from wire.batch_query import (
@@ -33,17 +33,17 @@ def ingest_trial(request: UUID, result: WhatIfResult, _now: int) -> None:
     trial = Trial.objects.filter(pk=request, complete=False).first()
     if trial is None:
         return
-    known = Fared.objects.filter(trial=trial).count()
+    known = trial.results.count()
     rows = [_row(trial, known + at, row) for at, row in enumerate(result.rows)]
     room = max(0, MOST_DIFFERENT - known)
-    Fared.objects.bulk_create(rows[:room], batch_size=CHUNK, ignore_conflicts=True)
+    TrialResult.objects.bulk_create(rows[:room], batch_size=CHUNK, ignore_conflicts=True)
     if result.last and result.totals is not None:
         trial.totals, trial.complete = msgspec.json.encode(result.totals).decode(), True
         trial.save(update_fields=["totals", "complete"])
 
 
-def _row(trial: Trial, place: int, row: Difference) -> Fared:
-    return Fared(
+def _row(trial: Trial, place: int, row: Difference) -> TrialResult:
+    return TrialResult(
         trial=trial,
         place=place,
         **named_fields(row, ("asset", "gained", "lost", "earlier", "later", "shift")),
@@ -62,7 +62,7 @@ def ingest_reading(request: UUID, result: Stored, now: int) -> None:
     reading = Reading.objects.filter(pk=request, complete=False).first()
     if reading is None:
         return
-    room = max(0, MOST_ROWS - StoredRow.objects.filter(reading=reading).count())
+    room = max(0, MOST_ROWS - reading.rows.count())
     for rows in chunks(result.rows[:room], CHUNK):
         names = [row.asset for row in rows]
         boards = _boards(reading.scenario, names)
@@ -91,7 +91,7 @@ def _add_missing(reading: Reading, result: Stored) -> None:
     shown = shown.filter(partition__in=list(reached), asset__gt=reading.after)
     if reading.asset:
         shown = shown.filter(asset=reading.asset)
-    known = StoredRow.objects.filter(reading=reading).values("asset")
+    known = reading.rows.values("asset")
     missing = shown.exclude(asset__in=known).order_by("asset")[:MOST_ROWS]
     for rows in chunks(missing.iterator(CHUNK), CHUNK):
         StoredRow.objects.bulk_create(

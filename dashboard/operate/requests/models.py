@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 from django.db import models
-from django.db.models import Index, UniqueConstraint
+from django.db.models import Count, Index, Q, UniqueConstraint
+from django.urls import reverse
+from django.utils.functional import cached_property
+from django.utils.http import urlencode
 
 from dashboard.core.common.models import ScenarioRow
 from dashboard.core.common.retention import Retention
 from dashboard.core.common.times import DAY_MS
-from dashboard.core.job.models import RequestDetail
+from dashboard.core.job.models import JobRequest, RequestDetail
+from wire.batch_query import Difference, StoredAsset, StoredBucket, Totals
 from wire.job import MAX_REASON
 
 # ---- what if -------------------------------------------------------------------------------------
@@ -24,11 +29,27 @@ class Trial(ScenarioRow, RequestDetail):
     complete = models.BooleanField(default=False)
     totals = models.TextField(blank=True)
 
+    @property
+    def decoded_totals(self) -> Totals | None:
+        """Return what the trial comes to, None while it is under way."""
+        return msgspec.json.decode(self.totals, type=Totals) if self.totals else None
 
-class Fared(models.Model):
-    """An asset that would have fared otherwise. place: most different first; record: as JSON."""
+    @property
+    def propose_url(self) -> str:
+        """Return where the tried rule can be proposed, with its keys filled in."""
+        return f"{reverse('rules:change', args=[self.scenario])}?{urlencode({'rule': self.keys})}"
 
-    trial = models.ForeignKey(Trial, on_delete=models.CASCADE, related_name="fared")
+    @property
+    def again_url(self) -> str:
+        """Return where the same can be tried once more, or otherwise."""
+        query = urlencode({"scenario": self.scenario, "rule": self.keys})
+        return f"{reverse('what_if:trials')}?{query}"
+
+
+class TrialResult(models.Model):
+    """An asset that would have another history. place: most different first; record: as JSON."""
+
+    trial = models.ForeignKey(Trial, on_delete=models.CASCADE, related_name="results")
     place = models.IntegerField()
     asset = models.CharField(max_length=255)
     gained = models.IntegerField()
@@ -40,10 +61,15 @@ class Fared(models.Model):
 
     class Meta:
         constraints = (UniqueConstraint(fields=["trial", "asset"], name="one_row_per_trial"),)
-        indexes = (Index(fields=["trial", "place"], name="fared_in_order"),)
+        indexes = (Index(fields=["trial", "place"], name="trial_results_in_order"),)
 
     def __str__(self) -> str:
         return f"{self.asset}: {self.gained} gained, {self.lost} lost"
+
+    @cached_property
+    def difference(self) -> Difference:
+        """Its histories under both rules."""
+        return msgspec.json.decode(self.record, type=Difference)
 
 
 TRIALS_KEPT_MS = 14 * DAY_MS
@@ -75,6 +101,16 @@ class Reading(ScenarioRow, RequestDetail):
     cut = models.BooleanField(default=False)
     buckets = models.TextField(default="[]")
 
+    @property
+    def decoded_buckets(self) -> list[StoredBucket]:
+        """Return the buckets that were read."""
+        return msgspec.json.decode(self.buckets, type=list[StoredBucket])
+
+    def verdict_counts(self) -> dict[str, int]:
+        """Return how many rows there are of each verdict."""
+        counted = self.rows.values_list("verdict").annotate(n=Count("pk"))
+        return dict(counted.order_by())
+
 
 class StoredRow(models.Model):
     """An asset as the state store has it, and how the database stood to it when it came.
@@ -105,6 +141,11 @@ class StoredRow(models.Model):
     def __str__(self) -> str:
         return f"{self.asset}: {self.verdict}"
 
+    @property
+    def stored(self) -> StoredAsset | None:
+        """Return what the store has, None where it has nothing."""
+        return msgspec.json.decode(self.record, type=StoredAsset) if self.record else None
+
 
 READINGS_KEPT_MS = 3 * DAY_MS
 MOST_READINGS = 5
@@ -119,6 +160,25 @@ READINGS_KEPT = (
 
 WAITING, RUNNING, DONE, FAILED = "", "running", "done", "failed"
 """How far the reconcile at a replay's end has come."""
+GIVEN_UP_MS = 3_600_000
+"""A comparison that has not ended after so long was cut short: it is done again."""
+MOST_COMPARED = 3
+"""Of so many replays it is looked whether one has ended: an older one is not compared any more."""
+
+
+class ReplayQuerySet(models.QuerySet["Replay"]):
+    """Replays."""
+
+    def newest(self) -> ReplayQuerySet:
+        """Return them in order, the newest first."""
+        return self.order_by("-asked_at")
+
+    def to_compare(self, now: int) -> list[Replay]:
+        """Return the newest that the job has ended, and that are still to be compared."""
+        rows = list(self.newest()[:MOST_COMPARED])
+        ended = JobRequest.objects.filter(pk__in=[row.pk for row in rows], status="done")
+        done = set(ended.values_list("pk", flat=True))
+        return [row for row in rows if row.pk in done and row.is_to_compare(now)]
 
 
 class Replay(RequestDetail):
@@ -126,7 +186,7 @@ class Replay(RequestDetail):
 
     scenario: the one that it was for, empty: all; start: where it was to begin, in words; whole:
     whether it comes to the same states as the whole log; epoch: the query's before; plan: its
-    buckets as JSON. reconcile and what follows: the comparison at its end; `trouble`: why it could
+    buckets as JSON. reconcile and what follows: the comparison at its end; `problem`: why it could
     not judge, or the first differences.
     """
 
@@ -143,10 +203,23 @@ class Replay(RequestDetail):
     compared = models.BigIntegerField(null=True)
     unjudged = models.BigIntegerField(null=True)
     differences = models.BigIntegerField(null=True)
-    trouble = models.TextField(blank=True, default="")
+    problem = models.TextField(blank=True, default="")
+
+    objects = ReplayQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"{self.query} from {self.start}"
+
+    def is_to_compare(self, now: int) -> bool:
+        """Return whether nobody has compared it, or is still about it at `now` (Unix ms)."""
+        cut_short = self.reconcile == RUNNING and now - (self.started_at or 0) > GIVEN_UP_MS
+        return self.reconcile == WAITING or cut_short
+
+    def claim_comparison(self, now: int) -> bool:
+        """Claim the comparison. Returns whether nobody else compares it; then nobody else will."""
+        free = Q(reconcile=WAITING) | Q(reconcile=RUNNING, started_at__lt=now - GIVEN_UP_MS)
+        rows = Replay.objects.filter(free, pk=self.pk)
+        return bool(rows.update(reconcile=RUNNING, started_at=now, ended_at=None))
 
 
 REPLAYS_KEPT_MS = 90 * DAY_MS

@@ -351,7 +351,7 @@ def _page(
     form: ChoiceForm,
     reviewed: ReplayPlan | None,
     confirm: ReplayConfirmForm | None,
-    trouble: str,
+    problem: str,
     status: int,
 ) -> HttpResponse:
     last = JobProgress.objects.order_by("-id").first()
@@ -361,7 +361,7 @@ def _page(
         "plan_table": PLAN,
         "rows": _rows(reviewed) if reviewed else [],
         "confirm": confirm,
-        "trouble": trouble,
+        "problem": problem,
         "heard": last is not None and bool(form.buckets),
     }
     return render(request, "replays/replay.html", context, status=status)

@@ -407,7 +407,7 @@ def dump_parts(plan: ReplayPlan) -> str:
 
 def newest(now: int) -> list[ReplayProgress]:
     """Return the newest replays, the last first."""
-    rows = list(Replay.objects.order_by("-asked_at")[:LISTED])
+    rows = list(Replay.objects.newest()[:LISTED])
     requests = JobRequest.objects.in_bulk([row.pk for row in rows])
     reached = {name: (beat.epoch, beat.offset) for name, (_, beat) in newest_beats(now).items()}
     return [_replay(row, requests.get(row.pk), reached, now) for row in rows]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from django import forms
-from django.db.models import Case, Count, F, IntegerField, QuerySet, Value, When
+from django.db.models import Case, F, IntegerField, QuerySet, Value, When
 from django.utils.http import urlencode
 
 from dashboard.core.common.forms import FilterForm, scenario_choices
@@ -19,7 +19,7 @@ from domain.names import MAX_NAME, name_ok
 from domain.overlay import LIVE_KEYS, overlay_text
 from domain.scenario import Scenario
 from domain.version import Version
-from wire.batch_query import ReadState, StoredAsset, StoredBucket
+from wire.batch_query import ReadState, StoredAsset
 
 # ---- comparison ----------------------------------------------------------------------------------
 # The comparison of the database with what the state store has of an asset. Times in ms.
@@ -389,7 +389,7 @@ class ReadingPage:
 def rows_of(reading: Reading, shown: ReadingPage) -> QuerySet[StoredRow]:
     """Return the rows that are requested, in their order."""
     ranks = [When(verdict=name, then=Value(at)) for at, name in enumerate(VERDICTS)]
-    rows = StoredRow.objects.filter(reading=reading).annotate(
+    rows = reading.rows.annotate(
         rank=Case(*ranks, default=Value(len(ranks)), output_field=IntegerField())
     )
     if shown.verdict:
@@ -403,8 +403,7 @@ def rows_of(reading: Reading, shown: ReadingPage) -> QuerySet[StoredRow]:
 
 def counts(reading: Reading, shown: ReadingPage) -> list[dict[str, Any]]:
     """Return how many rows there are of each verdict."""
-    rows = StoredRow.objects.filter(reading=reading).values_list("verdict").annotate(n=Count("pk"))
-    counted = dict(rows.order_by())
+    counted = reading.verdict_counts()
     return [
         {
             "name": name,
@@ -421,15 +420,10 @@ def counts(reading: Reading, shown: ReadingPage) -> list[dict[str, Any]]:
 
 def buckets_of(reading: Reading) -> list[dict[str, Any]]:
     """Return the buckets that were read, with their rules as text."""
-    buckets = msgspec.json.decode(reading.buckets, type=list[StoredBucket])
+    buckets = reading.decoded_buckets
     return [{"is": bucket, "rule": overlay_text(_live(bucket.rule))} for bucket in buckets]
 
 
 def _live(rule: dict[str, Any]) -> dict[str, Any]:
     """Return of a scenario what makes its rule, without what is not set."""
     return {name: rule[name] for name in LIVE_KEYS if rule.get(name) not in (None, {})}
-
-
-def stored_of(row: StoredRow) -> StoredAsset | None:
-    """Return what the store has, None where it has nothing."""
-    return msgspec.json.decode(row.record, type=StoredAsset) if row.record else None

@@ -40,7 +40,6 @@ from dashboard.operate.requests.state_store import (
     counts,
     lines,
     rows_of,
-    stored_of,
 )
 from wire.batch_query import MOST_ROWS, ReadState
 
@@ -164,7 +163,7 @@ def _row(reading: Reading, row: StoredRow) -> dict[str, Any]:
         "icon": icon,
         "colour": colour,
         "hint": hint,
-        "lines": lines(stored_of(row), board, row.fields),
+        "lines": lines(row.stored, board, row.fields),
         "url": asset_path(reading.scenario, row.asset),
     }
 

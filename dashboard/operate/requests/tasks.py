@@ -10,45 +10,19 @@ from uuid import UUID
 import structlog
 from celery import shared_task
 from django.conf import settings
-from django.db.models import Q
 
 from bus.base import BusError
 from dashboard.core.common.times import now_ms
-from dashboard.core.job.models import JobRequest
-from dashboard.operate.requests.models import DONE, FAILED, RUNNING, WAITING, Replay
+from dashboard.operate.requests.models import DONE, FAILED, Replay
 
 # ---- verification --------------------------------------------------------------------------------
 # The comparison at a replay's end: reconcile, its outcome kept with the replay.
 
 log = structlog.get_logger(__name__)
 
-# A comparison that has not ended after so long was cut short: it is done again.
-GIVEN_UP_MS = 3_600_000
 # Most differences that are kept in words.
 NAMED = 20
-# Of so many replays it is looked whether one has ended: an older one is not judged any more.
-NEWEST = 3
 MAX_PROBLEM = 4_000
-
-
-def due(now: int) -> list[Replay]:
-    """Return the newest replays that the job has ended, and that are still to be compared."""
-    rows = list(Replay.objects.order_by("-asked_at")[:NEWEST])
-    ended = JobRequest.objects.filter(pk__in=[row.pk for row in rows], status="done")
-    done = set(ended.values_list("pk", flat=True))
-    return [row for row in rows if row.pk in done and _open(row, now)]
-
-
-def _open(row: Replay, now: int) -> bool:
-    cut_short = row.reconcile == RUNNING and now - (row.started_at or 0) > GIVEN_UP_MS
-    return row.reconcile == WAITING or cut_short
-
-
-def claim(row: Replay, now: int) -> bool:
-    """Claim a comparison. Returns whether nobody else compares it; then nobody else will."""
-    free = Q(reconcile=WAITING) | Q(reconcile=RUNNING, started_at__lt=now - GIVEN_UP_MS)
-    taken = Replay.objects.filter(free, pk=row.pk)
-    return bool(taken.update(reconcile=RUNNING, started_at=now, ended_at=None))
 
 
 def compare(id_: UUID) -> Replay:
@@ -59,10 +33,10 @@ def compare(id_: UUID) -> Replay:
     try:
         result = _compare(row)
     except (Behind, BusError) as error:
-        result = {"reconcile": FAILED, "trouble": str(error)[:MAX_PROBLEM]}
+        result = {"reconcile": FAILED, "problem": str(error)[:MAX_PROBLEM]}
     except Exception as error:
         log.exception("a replay could not be compared", replay=str(row.pk))
-        result = {"reconcile": FAILED, "trouble": f"{type(error).__name__}: {error}"[:MAX_PROBLEM]}
+        result = {"reconcile": FAILED, "problem": f"{type(error).__name__}: {error}"[:MAX_PROBLEM]}
     Replay.objects.filter(pk=row.pk).update(**result, ended_at=now_ms())
     row.refresh_from_db()
     return row
@@ -91,7 +65,7 @@ def _compare(row: Replay) -> dict[str, Any]:
         "compared": result.compared,
         "unjudged": result.unjudged,
         "differences": len(result.differences) + len(result.miscounted),
-        "trouble": "\n".join(lines)[:MAX_PROBLEM],
+        "problem": "\n".join(lines)[:MAX_PROBLEM],
     }
 
 
@@ -106,7 +80,7 @@ def judge_ended() -> int:
     A long log takes minutes, and the worker has one task at a time.
     """
     now = now_ms()
-    taken = [row for row in due(now) if claim(row, now)]
+    taken = [row for row in Replay.objects.to_compare(now) if row.claim_comparison(now)]
     for row in taken:
         manage = str(settings.BASE_DIR / "manage.py")
         subprocess.Popen([sys.executable, manage, "judge_replay", str(row.pk)])

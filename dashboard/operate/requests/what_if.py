@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import msgspec
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
-from django.utils.http import urlencode
 
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import exact_span, moment
 from dashboard.core.states.board_rows import asset_path
 from dashboard.operate.requests.batch_queries import snapshots_before
-from dashboard.operate.requests.models import Fared, Trial
+from dashboard.operate.requests.models import Trial, TrialResult
 from domain.scenario import Scenario, ScenarioError, StateSpec
 from domain.scenario_parser import scenario_from_plain
 from wire.batch_query import (
@@ -114,11 +111,6 @@ STATES = Table(
 )
 
 
-def totals_of(trial: Trial) -> Totals | None:
-    """Return what a trial comes to, None while it is under way."""
-    return msgspec.json.decode(trial.totals, type=Totals) if trial.totals else None
-
-
 def proposed(totals: Totals, known: Scenario) -> Scenario:
     """Return the scenario that was tried, to show its states by.
 
@@ -196,26 +188,32 @@ def asset_table(axis: Iterable[int], now: int) -> Table:
     )
     figures = ("Gained", "Lost", "Earlier", "Later", "Shift in all")
     return Table(
-        "fared", "Asset", *map(Column.number, figures), Column(timelines), "Ends in", css="fared"
+        "trial-results",
+        "Asset",
+        *map(Column.number, figures),
+        Column(timelines),
+        "Ends in",
+        css="trial-results",
     )
 
 
 def rows_of(
-    trial: Trial, rows: Iterable[Fared], scenario: Scenario, totals: Totals
+    trial: Trial, rows: Iterable[TrialResult], scenario: Scenario, totals: Totals
 ) -> tuple[list[dict[str, Any]], tuple[int, int, int]]:
-    """Return assets that would have fared otherwise, with their timelines, and the span of these.
+    """Return assets that would have another history, with their timelines, and the span of these.
 
     The span is the begin, middle and end that they are drawn over, Unix ms.
     """
-    pairs = [(row, msgspec.json.decode(row.record, type=Difference)) for row in rows]
-    since, until = shown_span((each for _, each in pairs), totals.since, totals.until)
-    drawn = [_row_of(trial, row, each, scenario, since, until) for row, each in pairs]
+    rows = list(rows)
+    since, until = shown_span((row.difference for row in rows), totals.since, totals.until)
+    drawn = [_row_of(trial, row, scenario, since, until) for row in rows]
     return drawn, (since, (since + until) // 2, until)
 
 
 def _row_of(
-    trial: Trial, row: Fared, difference: Difference, scenario: Scenario, since: int, until: int
+    trial: Trial, row: TrialResult, scenario: Scenario, since: int, until: int
 ) -> dict[str, Any]:
+    difference = row.difference
     running, other = bars(scenario, difference, since, until)
     ends = [
         moments[-1][1] if moments else before
@@ -230,17 +228,6 @@ def _row_of(
         "ends": [None if end is None else scenario.spec(end) for end in ends],
         "other_end": ends[0] != ends[1],
     }
-
-
-def propose_url(trial: Trial) -> str:
-    """Return where the tried rule can be proposed, with its keys filled in."""
-    return f"{reverse('rules:change', args=[trial.scenario])}?{urlencode({'rule': trial.keys})}"
-
-
-def again_url(trial: Trial) -> str:
-    """Return where the same can be tried once more, or otherwise."""
-    query = urlencode({"scenario": trial.scenario, "rule": trial.keys})
-    return f"{reverse('what_if:trials')}?{query}"
 
 
 def snapshots(running: Scenario, proposed: Scenario, since: int) -> dict[str, Snapshot]:

@@ -28,17 +28,14 @@ from dashboard.operate.requests.models import MOST_TRIALS, TRIALS_KEPT, TRIALS_K
 from dashboard.operate.requests.what_if import (
     PAGE,
     STATES,
-    again_url,
     asset_table,
     began_of,
     begun_at,
     earlier,
-    propose_url,
     proposed,
     rows_of,
     snapshots,
     states_of,
-    totals_of,
 )
 from domain.config_values import duration_text
 from domain.overlay import MAX_TEXT, canonical, differing, overlaid, overlay_text, read_overlay
@@ -270,7 +267,7 @@ def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpRespo
         "admin": role_of(request.user) is Role.ADMIN,
         "table": TRIALS,
         "trials": [
-            (each, progress, totals_of(each))
+            (each, progress, each.decoded_totals)
             for each, progress in zip(newest, progress_of_all(newest, now), strict=True)
         ],
         "earlier": earlier(form.running),
@@ -299,10 +296,10 @@ def trial(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in
         "admin": admin,
         "back": request.path,
         "address": request.get_full_path(),
-        "again": again_url(trial),
-        "propose": propose_url(trial) if admin and known else "",
+        "again": trial.again_url,
+        "propose": trial.propose_url if admin and known else "",
     }
-    totals = totals_of(trial)
+    totals = trial.decoded_totals
     if totals is not None:
         context |= _result(request, trial, totals, known)
     return render_page(request, "what_if/trial", context)
@@ -312,7 +309,7 @@ def _result(
     request: HttpRequest, trial: Trial, totals: Any, known: Scenario | None
 ) -> dict[str, Any]:
     scenario = proposed(totals, known or next(iter(scenarios().values())))
-    rows = trial.fared.order_by("place")
+    rows = trial.results.order_by("place")
     q = request.GET.get("q", "").replace("\0", "")[:255]
     if q:
         rows = rows.filter(asset__contains=q)
@@ -331,5 +328,5 @@ def _result(
         "rows": drawn,
         "moved": totals.earlier + totals.later,
         "mean_shift": totals.shift // max(1, totals.earlier + totals.later),
-        "told": trial.fared.count(),
+        "kept": trial.results.count(),
     }

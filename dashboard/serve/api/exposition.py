@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Min
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -27,7 +27,7 @@ from dashboard.core.job.status import clocks_behind
 from dashboard.core.states.models import Divergence, EventCount, FoldSnapshot
 from dashboard.core.states.queries import doubt_counts, sink_offsets
 from dashboard.notify.notifications.decisions import DECIDED
-from dashboard.notify.notifications.delivery import DELIVERED, waiting
+from dashboard.notify.notifications.delivery import DELIVERED
 from dashboard.notify.notifications.models import Message
 from dashboard.operate.console.partitions import PartitionEdges, edges, partitions
 from dashboard.operate.console.topic_copies import copies
@@ -122,7 +122,7 @@ def _notifications() -> Iterator[Metric]:
     yield common_metrics.MESSAGES.family(
         ((means, status), n) for means, status, n in stored.order_by("means", "status")
     )
-    oldest = waiting().order_by("created_at").values_list("created_at", flat=True).first()
+    oldest = Message.objects.open().aggregate(at=Min("created_at"))["at"]
     waited = 0 if oldest is None else max(0, now_ms() - oldest) / 1000
     yield common_metrics.MESSAGES_OLDEST.family([((), waited)])
 

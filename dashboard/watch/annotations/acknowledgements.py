@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.cache import caches
-from django.db.models import QuerySet
 
 from dashboard.core.common.access import Limit
-from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
+from dashboard.core.common.times import DAY_MS, MINUTE_MS
 from dashboard.core.states.rows import place_of
 from dashboard.core.states.stores import newest_states
-from dashboard.watch.annotations.models import Acknowledgement, Handover, Note, Presence, Shift
-from dashboard.watch.annotations.row_marks import alone, calm_of, changing, open_ones, renew
+from dashboard.watch.annotations.models import SHIFT_MS, Acknowledgement, Note, Presence, Shift
+from dashboard.watch.annotations.row_marks import alone, calm_of, changing, renew
 from domain.scenario import Scenario
 
 # ---- acknowledgements ----------------------------------------------------------------------------
@@ -97,7 +96,7 @@ def why_not(scenario: Scenario, state: str) -> str:
 
 def _close(scenario: str, assets: Collection[str], why: str, user: User, now: int) -> list[str]:
     """End the acknowledgements in force of these assets. Returns the assets that had one."""
-    held = open_ones(scenario, assets, now)
+    held = Acknowledgement.objects.of_assets(scenario, assets).in_force(now)
     names = sorted(set(held.values_list("asset", flat=True)))
     held.update(ended_at=now, ended_why=why, ended_by=user.get_username())
     return names
@@ -132,7 +131,7 @@ def end_by(moves: Iterable[StateChange], scenarios: dict[str, Scenario], now: in
         alone(name)
         ended = [
             ack.asset
-            for ack in open_ones(name, of_assets, now)
+            for ack in Acknowledgement.objects.of_assets(name, of_assets).in_force(now)
             if _end(ack, of_assets[ack.asset], scenarios[name])
         ]
         if ended:
@@ -165,8 +164,6 @@ def why_ended(ack: Acknowledgement, move: StateChange, scenario: Scenario) -> st
 # ---- notes ---------------------------------------------------------------------------------------
 # Notes on assets: written, edited for some minutes and deleted by who wrote them.
 
-EDITED_FOR_MS = 15 * MINUTE_MS
-"""How long a note may be edited."""
 MOST_NOTES = 500
 """Most notes of one asset."""
 NOTE_LIMIT = Limit("notes", 60)
@@ -177,10 +174,10 @@ class NoteRefused(ValueError):
 
 
 def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
-    """Add a note. Raises NotNow where the asset has too many, TooMany."""
+    """Add a note. Raises NoteRefused where the asset has too many, TooMany."""
     NOTE_LIMIT.take(user.pk, now)
     with changing(scenario, now) as changed:
-        if notes_of(scenario, asset).count() >= MOST_NOTES:
+        if Note.objects.of_asset(scenario, asset).count() >= MOST_NOTES:
             raise NoteRefused(f"There are {MOST_NOTES} notes on it already: delete some first.")
         changed.append(asset)
         name = user.get_username()
@@ -190,9 +187,9 @@ def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
 
 
 def edit(note: Note, user: User, text: str, now: int) -> None:
-    """Edit one's own note. Raises NotNow, TooMany."""
+    """Edit one's own note. Raises NoteRefused, TooMany."""
     NOTE_LIMIT.take(user.pk, now)
-    if not may_edit(note, user, now):
+    if not note.may_be_edited_by(user, now):
         raise NoteRefused("Only its author may edit a note, for 15 minutes.")
     with changing(note.scenario, now) as changed:
         note.text, note.edited_at = text, now
@@ -201,43 +198,19 @@ def edit(note: Note, user: User, text: str, now: int) -> None:
 
 
 def delete(note: Note, user: User, now: int) -> None:
-    """Delete one's own note. Raises NotNow."""
-    if not may_delete(note, user):
+    """Delete one's own note. Raises NoteRefused."""
+    if not note.may_be_deleted_by(user):
         raise NoteRefused("Only its author may delete a note.")
     with changing(note.scenario, now) as changed:
-        Note.objects.filter(pk=note.pk, deleted_at=None).update(deleted_at=now)
+        Note.objects.shown().filter(pk=note.pk).update(deleted_at=now)
         changed.append(note.asset)
-
-
-def may_edit(note: Note, user: User, now: int) -> bool:
-    """Return whether the note is the user's, and new enough."""
-    return may_delete(note, user) and now - note.at < EDITED_FOR_MS
-
-
-def may_delete(note: Note, user: User) -> bool:
-    """Return whether the note is the user's, and not deleted."""
-    return note.deleted_at is None and note.user_id == user.pk
-
-
-def notes_of(scenario: str, asset: str) -> QuerySet[Note]:
-    """Return the notes that are shown, newest first."""
-    shown = Note.objects.filter(scenario=scenario, asset=asset, deleted_at=None)
-    return shown.order_by("-at", "-pk")
 
 
 # ---- shifts --------------------------------------------------------------------------------------
 # Shifts, and since when somebody was away. Times in Unix ms.
 
-# How long a shift is.
-SHIFT_MS = 8 * HOUR_MS
-# One that was taken over longer ago was not ended, but is over.
-LONGEST_SHIFT_MS = 16 * HOUR_MS
 # A mark of a shift's end is gone by for so long, as some do not set it each time.
 MARKED_MS = 7 * DAY_MS
-# Who did nothing here for so long was away.
-AWAY_MS = 4 * HOUR_MS
-# The same text once more within this is the same form once more.
-TWICE_MS = MINUTE_MS
 # How exactly it is kept when somebody last did something.
 ACTIVITY_STEP_MS = MINUTE_MS
 
@@ -248,12 +221,8 @@ def here(user: AbstractBaseUser | AnonymousUser, now: int) -> None:
     if not caches["figures"].add(f"here:{user.pk}", True, timeout=ACTIVITY_STEP_MS // 1000):
         return
     known, made = Presence.objects.get_or_create(user=user, defaults={"last_at": now})
-    if made:
-        return
-    if now - known.last_at > AWAY_MS:
-        known.away_from = known.last_at
-    known.last_at = max(now, known.last_at)
-    known.save(update_fields=["last_at", "away_from"])
+    if not made:
+        known.renew(now)
 
 
 class Since(NamedTuple):
@@ -274,39 +243,8 @@ def last_shift(user: User, now: int) -> Since:
     return Since(now - SHIFT_MS, "no shift of yours is known: the last 8 hours")
 
 
-def current(user: User, now: int) -> Shift | None:
-    """Return the shift that the user is in, or None."""
-    shifts = Shift.objects.filter(user=user, ended_at=None, began_at__gt=now - LONGEST_SHIFT_MS)
-    return shifts.order_by("-began_at").first()
-
-
-def take_over(user: User, now: int) -> Shift:
-    """Begin a shift, or go on with one that is open. Returns it."""
-    return current(user, now) or Shift.objects.create(
-        user=user, username=user.get_username(), began_at=now
-    )
-
-
-def end(user: User, now: int) -> Shift:
-    """End the user's shift; where none was begun, the mark stands all the same."""
-    shift = current(user, now) or Shift(user=user, username=user.get_username(), began_at=now)
-    shift.ended_at = now
-    shift.save()
-    return shift
-
-
-def leave(user: User, text: str, now: int) -> bool:
-    """Keep a text for the next shift; one that was sent twice in a row is kept once. Returns
-    whether it was kept."""
-    newest = Handover.objects.order_by("-at").first()
-    if newest and (newest.user_id, newest.text) == (user.pk, text) and now - newest.at < TWICE_MS:
-        return False
-    Handover.objects.create(user=user, username=user.get_username(), text=text, at=now)
-    return True
-
-
 def shift_ends(user: User, now: int) -> int:
     """Return when the user's shift ends: eight hours after it began, or from now."""
-    shift = current(user, now)
+    shift = Shift.objects.current(user, now)
     at = shift.began_at + SHIFT_MS if shift else 0
     return at if at > now + ACTIVITY_STEP_MS else now + SHIFT_MS

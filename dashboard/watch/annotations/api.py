@@ -285,7 +285,7 @@ def _put(request: ApiRequest, scenario: str, wanted: LabelEdits) -> None:
 
 def _labels(scenario: str, asset: str) -> dict[str, Any]:
     check_asset(asset)
-    rows = Label.objects.filter(scenario=scenario, asset=asset, shown=True).order_by("key")
+    rows = Label.objects.shown(scenario).filter(asset=asset).order_by("key")
     items = [
         {"key": row.key, "value": row.value, "source": row.source, "by": row.name, "at": row.at}
         for row in rows

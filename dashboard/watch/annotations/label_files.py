@@ -16,7 +16,6 @@ from django.db.models import QuerySet
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.exports import FORMULA, written
 from dashboard.core.common.resumable import MAX_PROBLEM, ResumableTask, take_turns
-from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import Clock, now_ms
 from dashboard.core.states.queries import stored
 from dashboard.watch.annotations import label_uploads
@@ -27,7 +26,6 @@ from dashboard.watch.annotations.models import (
     APPLYING,
     COMPARING,
     DONE,
-    OPEN,
     PERSON,
     READING,
     REVIEW,
@@ -189,7 +187,7 @@ def _plain_of(row: tuple[str, str, str, str, str]) -> dict[str, str]:
 
 def _shown(scenario: str) -> Iterator[list[tuple[str, str, str, str, str]]]:
     """Yield all of them by asset, in portions; of an asset that is cut, the next one has all."""
-    rows = Label.objects.filter(scenario=scenario, shown=True).order_by("asset", "key")
+    rows = Label.objects.shown(scenario).order_by("asset", "key")
     columns = rows.values_list("asset", "key", "value", "source", "name")
     portion, last = list(columns[:PORTION]), ""
     while portion:
@@ -224,22 +222,16 @@ AT_ONCE_BYTES = 64 << 10
 REST_S = 0.5
 
 
-def open_uploads() -> list[LabelUpload]:
-    """Return the tables of which there is something to do, the first that was sent first."""
-    uploads = LabelUpload.objects.filter(status__in=OPEN, scenario__in=list(scenarios()))
-    return list(uploads.defer("data").order_by("sent_at"))
-
-
 def work(clock: Clock = now_ms) -> bool:
     """Give each open table a turn. Returns whether one of them can go on at once."""
-    return take_turns(UploadTask(upload, clock) for upload in open_uploads())
+    return take_turns(UploadTask(upload, clock) for upload in LabelUpload.objects.open())
 
 
 def at_once(upload: LabelUpload, clock: Clock = now_ms) -> None:
     """Carry a table on here as far as that takes a moment; the rest is the worker's."""
     task = UploadTask(upload, clock)
     with suppress(LabelUpload.DoesNotExist):  # its user has sent another one instead
-        while upload.status in OPEN and _small(upload):
+        while upload.is_open and _small(upload):
             task.step()
 
 
@@ -267,7 +259,7 @@ class UploadTask(ResumableTask[LabelUpload]):
     def move(self, **fields: Any) -> bool:
         """Record that the table has come further. Returns whether it was where this worker saw
         it."""
-        return super().move(**{"moved_at": self.clock(), "trouble": "", **fields})
+        return super().move(**{"moved_at": self.clock(), "problem": "", **fields})
 
     def step(self) -> bool:
         """Do the table's next portion. Returns whether there is another one.
@@ -278,7 +270,7 @@ class UploadTask(ResumableTask[LabelUpload]):
         upload.refresh_from_db()
         if upload.status == READING:
             self._read()
-        elif upload.status in OPEN and not self._stopped():
+        elif upload.is_open and not self._stopped():
             portion = upload.portions.filter(number=upload.portion).first()
             if portion is not None:
                 self._pass(portion)
@@ -286,7 +278,7 @@ class UploadTask(ResumableTask[LabelUpload]):
                 self.move(status=REVIEW)
             else:
                 label_uploads.end(upload, DONE, self.clock())
-        return upload.status in OPEN
+        return upload.is_open
 
     def pause_s(self, took_s: float) -> float:
         """Return a pause where labels were written."""
@@ -310,8 +302,8 @@ class UploadTask(ResumableTask[LabelUpload]):
         try:
             table = read_table(bytes(self.upload.data or b""))
         except UnreadableTable as error:
-            trouble = str(error)[:MAX_PROBLEM]
-            self.move(status=UNREADABLE, trouble=trouble, data=None, ended_at=now)
+            problem = str(error)[:MAX_PROBLEM]
+            self.move(status=UNREADABLE, problem=problem, data=None, ended_at=now)
             return
         read = table.found.text()
         size = {"labels": table.labels, "assets": len(table.wanted), "read": read, "found": read}

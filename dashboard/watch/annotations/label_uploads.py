@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q, QuerySet
 
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import Limit
-from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, Table
 from dashboard.watch.annotations.labels import UPLOADS_OF_USER, LabelEdit
 from dashboard.watch.annotations.models import (
@@ -23,12 +20,9 @@ from dashboard.watch.annotations.models import (
     CANCELLED,
     OPEN,
     READING,
-    REVIEW,
-    STATUSES,
     STOPPED,
     LabelUpload,
 )
-from domain.scenario import Scenario
 
 # ---- import counts -------------------------------------------------------------------------------
 # Counts of a label file: each label of the file is of one kind.
@@ -100,82 +94,26 @@ class ImportCounts(msgspec.Struct):
         """Return whether anything would be another than it is."""
         return any(self.counts.get(kind) for kind in ("new", "changed", "removed"))
 
+    @property
+    def lines(self) -> list[tuple[str, str, int]]:
+        """Return each kind that there is, in words, with how many; they add up to `said`."""
+        counts = self.counts
+        return [(kind, word, counts[kind]) for kind, word in KINDS.items() if counts.get(kind)]
+
+    @property
+    def refused_lines(self) -> list[tuple[int, str]]:
+        """Return the lines that were refused, and why not, as far as that is kept."""
+        return sorted(self.refused)
+
 
 # ---- upload service ------------------------------------------------------------------------------
 # Label files as people deal with them: sent, looked at, applied, stopped.
 
 UPLOADS = Limit("tables", 20)
-QUIET_MS = 15_000
-"""A table on which nothing has been done for this long waits for the worker."""
 UPLOAD_TABLE = Table(
     "label-uploads", "File", "Status", Column.number("Labels"), Column.number("Refused"),
     Column.time("Sent"),
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class UploadProgress:
-    """The progress of a table at `now` (ms), and the counts of its labels so far."""
-
-    upload: LabelUpload
-    found: ImportCounts
-    now: int
-
-    @property
-    def scenario(self) -> Scenario | None:
-        """Return its scenario, where that is still configured."""
-        return scenarios().get(self.upload.scenario)
-
-    @property
-    def open(self) -> bool:
-        """Return whether there is something to do."""
-        return self.upload.status in OPEN
-
-    @property
-    def status(self) -> str:
-        """Return its status in words."""
-        return STATUSES[self.upload.status]
-
-    @property
-    def percent(self) -> float:
-        """Return how many of its labels have been compared or applied, of a hundred."""
-        upload = self.upload
-        return round(100 * upload.done / upload.labels, 1) if upload.labels else 0.0
-
-    @property
-    def to_go_ms(self) -> int | None:
-        """Return how long it takes from here at its pace, ms; None where that is not known."""
-        upload = self.upload
-        if not self.open or not upload.done:
-            return None
-        took = upload.moved_at - upload.started_at
-        return took * (upload.labels - upload.done) // upload.done + 1_000
-
-    @property
-    def took_ms(self) -> int:
-        """Return how long it took to be applied, ms."""
-        return (self.upload.ended_at or self.now) - self.upload.started_at
-
-    @property
-    def waits(self) -> bool:
-        """Return whether nothing has been done for a while of what there is to do."""
-        return self.open and self.now - self.upload.moved_at > QUIET_MS
-
-    @property
-    def lines(self) -> list[tuple[str, str, int]]:
-        """Return each kind that there is, in words, with how many; they add up to `found.said`."""
-        counts = self.found.counts
-        return [(kind, word, counts[kind]) for kind, word in KINDS.items() if counts.get(kind)]
-
-    @property
-    def refused(self) -> list[tuple[int, str]]:
-        """Return the lines that were refused, and why not, as far as that is kept."""
-        return sorted(self.found.refused)
-
-
-def progress_of(upload: LabelUpload, now: int) -> UploadProgress:
-    """Return how far a table has come at `now` (ms)."""
-    return UploadProgress(upload, ImportCounts.of(upload.found), now)
 
 
 def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUpload:
@@ -200,34 +138,6 @@ def keep(user: User, scenario: str, name: str, data: bytes, now: int) -> LabelUp
     )
 
 
-def start(upload: LabelUpload, actor: Actor, now: int) -> bool:
-    """Start applying a table that was looked at. Returns whether it did: that is done once."""
-    reviewed = LabelUpload.objects.filter(pk=upload.pk, status=REVIEW)
-    began = reviewed.update(
-        status=APPLYING, portion=0, done=0, found=upload.read, actor=asdict(actor),
-        started_at=now, moved_at=now, trouble="",
-    )  # fmt: skip
-    upload.refresh_from_db()
-    return began == 1
-
-
-def take_over(upload: LabelUpload, user: User, actor: Actor, now: int) -> bool:
-    """Start applying the rest of a stopped table in this user's name. Returns whether it did."""
-    before = upload.actor.get("name")
-    stopped = LabelUpload.objects.filter(pk=upload.pk, status=STOPPED)
-    fields = {"user": user, "actor": asdict(actor), "moved_at": now, "trouble": ""}
-    if not stopped.update(status=APPLYING, **fields):
-        return False
-    upload.refresh_from_db()
-    audit(upload, "taken over", ImportCounts.of(upload.found), taken_over_from=before)
-    return True
-
-
-def within_reach(user: User) -> QuerySet[LabelUpload]:
-    """Return the tables of a user, and those that were stopped, which anybody may take over."""
-    return LabelUpload.objects.filter(Q(user=user) | Q(status=STOPPED)).defer("data")
-
-
 def end(upload: LabelUpload, status: str, now: int, actor: Actor | None = None) -> bool:
     """Set a table that is being applied, or stopped, to done or cancelled at `now` (ms).
 
@@ -236,7 +146,7 @@ def end(upload: LabelUpload, status: str, now: int, actor: Actor | None = None) 
     """
     with transaction.atomic():
         applying = LabelUpload.objects.filter(pk=upload.pk, status__in=(APPLYING, STOPPED))
-        if not applying.update(status=status, ended_at=now, trouble=""):
+        if not applying.update(status=status, ended_at=now, problem=""):
             return False
         upload.refresh_from_db()
         counted = ImportCounts.of(upload.found)

@@ -34,7 +34,6 @@ from dashboard.watch.annotations.models import (
     APPLYING,
     BEGUN,
     CANCELLED,
-    OPEN,
     UNREADABLE,
     Label,
     LabelUpload,
@@ -64,7 +63,7 @@ def labels(request: HttpRequest) -> HttpResponse:
 def page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200) -> HttpResponse:
     """Return the page of a scenario's labels; fault: of the file that was sent."""
     scenario = scenario_or_first(name)
-    shown = Label.objects.filter(scenario=scenario.name, shown=True)
+    shown = Label.objects.shown(scenario.name)
     counted = shown.values("key").annotate(n=Count("pk")).order_by("key")
     key = request.GET.get("key", "")
     state = annotation_labels.state(scenario.name)
@@ -88,7 +87,7 @@ def page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200)
 
 
 def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
-    rows = Label.objects.filter(scenario=scenario.name, shown=True, key=key)
+    rows = Label.objects.shown(scenario.name).filter(key=key)
     counted = rows.values("value").annotate(n=Count("pk")).order_by("-n", "value")[:MOST_VALUES]
     return [
         {**row, "address": _board(scenario.name, f"{key}:{quoted(row['value'])}")}
@@ -96,12 +95,11 @@ def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
     ]
 
 
-def _uploads(request: HttpRequest) -> list[label_uploads.UploadProgress]:
-    """Return the tables that the user has sent or may take over, the newest first."""
-    uploads = (
-        label_uploads.within_reach(user_of(request)).select_related("user").order_by("-sent_at")
-    )
-    return [label_uploads.progress_of(each, now_ms()) for each in uploads]
+def _uploads(request: HttpRequest) -> list[tuple[LabelUpload, ImportCounts]]:
+    """Return the tables that the user has sent or may take over, the newest first, and what they
+    came to."""
+    uploads = LabelUpload.objects.within_reach(user_of(request)).select_related("user")
+    return [(each, ImportCounts.of(each.found)) for each in uploads.order_by("-sent_at")]
 
 
 def _board(scenario: str, text: str) -> str:
@@ -190,11 +188,11 @@ def upload(request: HttpRequest) -> HttpResponse:
         return page(request, scenario, fault=str(error), status=429)
     kept = label_uploads.keep(user_of(request), known.name, sent.name or "", sent.read(), now_ms())
     at_once(kept)
-    if kept.status in OPEN:
+    if kept.is_open:
         start_task(carry_on)
     elif kept.status == UNREADABLE:
         kept.delete()
-        return page(request, scenario, fault=f"file: {kept.trouble}", status=422)
+        return page(request, scenario, fault=f"file: {kept.problem}", status=422)
     return redirect("labels:table", kept.pk)
 
 
@@ -203,15 +201,15 @@ def upload(request: HttpRequest) -> HttpResponse:
 @role_required("command")
 def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Return the page of a table; to a script, the part of the page that renews itself."""
-    progress = label_uploads.progress_of(_kept(request, number), now_ms())
-    begun = progress.upload.status in BEGUN
+    upload, now = _kept(request, number), now_ms()
     context: dict[str, Any] = {
-        "told": progress,
-        "upload": progress.upload,
-        "now": progress.now,
-        "begun": begun,
+        "upload": upload,
+        "found": ImportCounts.of(upload.found),
+        "took_ms": upload.took_ms(now),
+        "waits": upload.is_waiting(now),
+        "now": now,
         "refused_table": REFUSED_LINES,
-        "change_table": MADE if begun else PLANNED,
+        "change_table": MADE if upload.is_begun else PLANNED,
         "viewer": user_of(request).get_username(),
         "most_changes": LISTED,
         "most_refused": MOST_REFUSED,
@@ -228,9 +226,12 @@ def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     A small one is applied at once.
     """
     kept, actor, now = _kept(request, number), Actor.of(request), now_ms()
-    if label_uploads.take_over(kept, user_of(request), actor, now):
+    before = kept.actor.get("name")
+    if kept.take_over(user_of(request), actor, now):
+        counts = ImportCounts.of(kept.found)
+        label_uploads.audit(kept, "taken over", counts, taken_over_from=before)
         start_task(carry_on)
-    elif label_uploads.start(kept, actor, now):
+    elif kept.start(actor, now):
         at_once(kept)
         if kept.status == APPLYING:
             label_uploads.audit(kept, "started", ImportCounts())
@@ -251,4 +252,4 @@ def stop(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 
 
 def _kept(request: HttpRequest, number: uuid.UUID) -> LabelUpload:
-    return get_object_or_404(label_uploads.within_reach(user_of(request)), pk=number)
+    return get_object_or_404(LabelUpload.objects.within_reach(user_of(request)), pk=number)

@@ -96,7 +96,7 @@ def labels_of(scenario: str, assets: Collection[str]) -> dict[str, dict[str, str
     """Return key and value of the labels of those of `assets` that have any."""
     labels: dict[str, dict[str, str]] = {}
     if assets:
-        rows = Label.objects.filter(scenario=scenario, asset__in=listed(assets), shown=True)
+        rows = Label.objects.shown(scenario).filter(asset__in=listed(assets))
         for asset, key, value in rows.values_list("asset", "key", "value"):
             labels.setdefault(asset, {})[key] = value
     return labels
@@ -114,7 +114,7 @@ def keys(scenario: str) -> tuple[str, ...]:
 
 def _steps(scenario: str) -> Iterator[str]:
     """Yield key after key: each is a look at an index, where all labels would be a walk."""
-    rows = Label.objects.filter(scenario=scenario, shown=True).order_by("key")
+    rows = Label.objects.shown(scenario).order_by("key")
     key: str | None = ""
     while key := rows.filter(key__gt=key).values_list("key", flat=True).first():
         yield key
@@ -122,7 +122,7 @@ def _steps(scenario: str) -> Iterator[str]:
 
 def values(scenario: str, key: str, begins: str, most: int) -> list[str]:
     """Return the first values of a key that begin so, sorted as the database does."""
-    rows = Label.objects.filter(scenario=scenario, key=key, shown=True).order_by("value")
+    rows = Label.objects.shown(scenario).filter(key=key).order_by("value")
     first_values: list[str] = []
     next_one = rows.filter(value__gte=begins).values_list("value", flat=True).first()
     while next_one is not None and len(first_values) < most and next_one.startswith(begins):

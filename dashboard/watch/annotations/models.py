@@ -4,17 +4,24 @@ Unix ms.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import asdict
 from typing import ClassVar
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Index, Q, UniqueConstraint
 
+from dashboard.core.audit.log import Actor
 from dashboard.core.common.models import AssetRow, AuthoredRow, ScenarioRow
 from dashboard.core.common.retention import Retention
-from dashboard.core.common.times import DAY_MS
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.core.states.models import PLACE
+from dashboard.core.states.queries import listed
 from domain.names import MAX_STATE
+from domain.scenario import Scenario
 
 # ---- annotations ---------------------------------------------------------------------------------
 # Annotations of assets. They belong to their names, so a purge leaves them. Times in Unix ms.
@@ -38,6 +45,18 @@ ENDS: dict[str, str] = {
 """Why an acknowledgement may end before its time."""
 
 
+class AcknowledgementQuerySet(models.QuerySet["Acknowledgement"]):
+    """Acknowledgements."""
+
+    def in_force(self, now: int) -> AcknowledgementQuerySet:
+        """Return those that have not ended at `now` (Unix ms)."""
+        return self.filter(ended_at=None, until__gt=now)
+
+    def of_assets(self, scenario: str, assets: Collection[str]) -> AcknowledgementQuerySet:
+        """Return those of these assets."""
+        return self.filter(scenario=scenario, asset__in=listed(list(assets)))
+
+
 class Acknowledgement(AssetRow, AuthoredRow):
     """Somebody has an asset in hand until a time. state, severity, place: of the asset as it was
     acknowledged; ended_*: of an end before its time, the time itself needs none."""
@@ -51,6 +70,8 @@ class Acknowledgement(AssetRow, AuthoredRow):
     ended_at = models.BigIntegerField(null=True)
     ended_why = models.CharField(max_length=12, blank=True)
     ended_by = models.CharField(max_length=150, blank=True)
+
+    objects = AcknowledgementQuerySet.as_manager()
 
     class Meta:
         indexes = (
@@ -73,6 +94,22 @@ class Acknowledgement(AssetRow, AuthoredRow):
         return ENDS.get(self.ended_why, "")
 
 
+NOTE_EDITED_FOR_MS = 15 * MINUTE_MS
+"""How long a note may be edited."""
+
+
+class NoteQuerySet(models.QuerySet["Note"]):
+    """Notes."""
+
+    def shown(self) -> NoteQuerySet:
+        """Return those that are not deleted."""
+        return self.filter(deleted_at=None)
+
+    def of_asset(self, scenario: str, asset: str) -> NoteQuerySet:
+        """Return those of an asset that are shown, newest first."""
+        return self.shown().filter(scenario=scenario, asset=asset).order_by("-at", "-pk")
+
+
 class Note(AssetRow, AuthoredRow):
     """A text that a user wrote about an asset.
 
@@ -84,6 +121,8 @@ class Note(AssetRow, AuthoredRow):
     edited_at = models.BigIntegerField(null=True)
     deleted_at = models.BigIntegerField(null=True)
 
+    objects = NoteQuerySet.as_manager()
+
     class Meta:
         indexes = (
             Index(
@@ -93,6 +132,14 @@ class Note(AssetRow, AuthoredRow):
             ),
             Index(fields=["at"], name="notes_by_age"),
         )
+
+    def may_be_edited_by(self, user: User, now: int) -> bool:
+        """Return whether the note is the user's, and new enough."""
+        return self.may_be_deleted_by(user) and now - self.at < NOTE_EDITED_FOR_MS
+
+    def may_be_deleted_by(self, user: User) -> bool:
+        """Return whether the note is the user's, and not deleted."""
+        return self.deleted_at is None and self.user_id == user.pk
 
 
 class Mark(AssetRow):
@@ -137,6 +184,10 @@ class Mark(AssetRow):
         )
 
 
+AWAY_MS = 4 * HOUR_MS
+"""Who did nothing here for so long was away."""
+
+
 class Presence(models.Model):
     """The time at which a user last did something here.
 
@@ -150,12 +201,53 @@ class Presence(models.Model):
     def __str__(self) -> str:
         return f"{self.user_id} at {self.last_at}"
 
+    def renew(self, now: int) -> None:
+        """Store that the user does something at `now` (Unix ms)."""
+        if now - self.last_at > AWAY_MS:
+            self.away_from = self.last_at
+        self.last_at = max(now, self.last_at)
+        self.save(update_fields=["last_at", "away_from"])
+
+
+SHIFT_MS = 8 * HOUR_MS
+"""How long a shift is."""
+LONGEST_SHIFT_MS = 16 * HOUR_MS
+"""A shift that began longer ago was not ended, but is over."""
+
+
+class ShiftQuerySet(models.QuerySet["Shift"]):
+    """Shifts."""
+
+    def going_on(self, now: int) -> ShiftQuerySet:
+        """Return those that go on at `now` (Unix ms)."""
+        return self.filter(ended_at=None, began_at__gt=now - LONGEST_SHIFT_MS)
+
+    def current(self, user: User, now: int) -> Shift | None:
+        """Return the shift that the user is in, or None."""
+        return self.going_on(now).filter(user=user).order_by("-began_at").first()
+
+    def take_over(self, user: User, now: int) -> Shift:
+        """Begin a shift, or go on with one that is open. Returns it."""
+        return self.current(user, now) or self.create(
+            user=user, username=user.get_username(), began_at=now
+        )
+
+    def end(self, user: User, now: int) -> Shift:
+        """End the user's shift; where none was begun, the mark stands all the same."""
+        begun = self.current(user, now)
+        shift = begun or Shift(user=user, username=user.get_username(), began_at=now)
+        shift.ended_at = now
+        shift.save()
+        return shift
+
 
 class Shift(AuthoredRow):
     """Somebody's shift, from "I take over" to "my shift ends"."""
 
     began_at = models.BigIntegerField()
     ended_at = models.BigIntegerField(null=True)
+
+    objects = ShiftQuerySet.as_manager()
 
     class Meta:
         indexes = (Index(fields=["user", "-began_at"], name="shifts_of_user"),)
@@ -164,11 +256,30 @@ class Shift(AuthoredRow):
         return f"{self.username} from {self.began_at}"
 
 
+TWICE_MS = MINUTE_MS
+"""The same text once more within this is the same form once more."""
+
+
+class HandoverQuerySet(models.QuerySet["Handover"]):
+    """Texts for the next shift."""
+
+    def leave(self, user: User, text: str, now: int) -> bool:
+        """Keep a text; one that was sent twice in a row is kept once. Returns whether it was
+        kept."""
+        last = self.order_by("-at").first()
+        if last and (last.user_id, last.text) == (user.pk, text) and now - last.at < TWICE_MS:
+            return False
+        self.create(user=user, username=user.get_username(), text=text, at=now)
+        return True
+
+
 class Handover(AuthoredRow):
     """A text for the next shift; it is not changed afterwards."""
 
     text = models.CharField(max_length=MAX_TEXT)
     at = models.BigIntegerField()
+
+    objects = HandoverQuerySet.as_manager()
 
     class Meta:
         indexes = (Index(fields=["-at"], name="handovers_by_age"),)
@@ -209,6 +320,14 @@ PERSON, AGENT = "person", "agent"
 """Who a label may come from; a person's is shown rather than an agent's."""
 
 
+class LabelQuerySet(models.QuerySet["Label"]):
+    """Labels."""
+
+    def shown(self, scenario: str) -> LabelQuerySet:
+        """Return those of a scenario that are shown."""
+        return self.filter(scenario=scenario, shown=True)
+
+
 class Label(AssetRow):
     """A label that people, or an asset's agents, give it under one key.
 
@@ -222,6 +341,8 @@ class Label(AssetRow):
     name = models.CharField(max_length=255)
     at = models.BigIntegerField()
     shown = models.BooleanField(default=True)
+
+    objects = LabelQuerySet.as_manager()
 
     class Meta:
         constraints = (
@@ -275,13 +396,29 @@ OPEN = (READING, COMPARING, APPLYING)
 BEGUN = (APPLYING, STOPPED, DONE, CANCELLED)
 """It has been applied, or a part of it."""
 
+QUIET_MS = 15_000
+"""A table on which nothing has been done for this long waits for the worker."""
+
+
+class LabelUploadQuerySet(models.QuerySet["LabelUpload"]):
+    """Label files."""
+
+    def open(self) -> LabelUploadQuerySet:
+        """Return those of which there is something to do, the first that was sent first."""
+        rows = self.filter(status__in=OPEN, scenario__in=list(scenarios()))
+        return rows.defer("data").order_by("sent_at")
+
+    def within_reach(self, user: User) -> LabelUploadQuerySet:
+        """Return those of a user, and those that were stopped, which anybody may take over."""
+        return self.filter(Q(user=user) | Q(status=STOPPED)).defer("data")
+
 
 class LabelUpload(ScenarioRow):
     """A label file that somebody has sent: read, compared, looked at, applied.
 
     name: of its file; data: the file until it is read; labels and assets: how many it is about;
     read: what its lines came to (`ImportCounts`, as JSON); portion: the next one to be compared or
-    applied; done: labels that have been; found: what that came to; trouble: what holds it up, why
+    applied; done: labels that have been; found: what that came to; problem: what holds it up, why
     it is no table, or why it is stopped; actor: who had it applied, in whose name it goes on;
     moved_at: when a portion was done last.
     """
@@ -299,15 +436,80 @@ class LabelUpload(ScenarioRow):
     started_at = models.BigIntegerField()
     moved_at = models.BigIntegerField()
     ended_at = models.BigIntegerField(null=True)
-    trouble = models.CharField(max_length=300, blank=True)
+    problem = models.CharField(max_length=300, blank=True)
     read = models.TextField(default="{}")
     found = models.TextField(default="{}")
     data = models.BinaryField(null=True)
+
+    objects = LabelUploadQuerySet.as_manager()
 
     class Meta:
         indexes = (
             Index(fields=["sent_at"], condition=Q(status__in=OPEN), name="label_uploads_open"),
         )
+
+    @property
+    def configured_scenario(self) -> Scenario | None:
+        """Return its scenario, where that is still configured."""
+        return scenarios().get(self.scenario)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether there is something to do."""
+        return self.status in OPEN
+
+    @property
+    def is_begun(self) -> bool:
+        """Return whether it has been applied, or a part of it."""
+        return self.status in BEGUN
+
+    @property
+    def status_text(self) -> str:
+        """Return its status in words."""
+        return STATUSES[self.status]
+
+    @property
+    def percent(self) -> float:
+        """Return how many of its labels have been compared or applied, of a hundred."""
+        return round(100 * self.done / self.labels, 1) if self.labels else 0.0
+
+    @property
+    def time_left_ms(self) -> int | None:
+        """Return how long it takes from here at its pace, ms; None where that is not known."""
+        if not self.is_open or not self.done:
+            return None
+        took = self.moved_at - self.started_at
+        return took * (self.labels - self.done) // self.done + 1_000
+
+    def took_ms(self, now: int) -> int:
+        """Return how long it took to be applied, ms."""
+        return (self.ended_at or now) - self.started_at
+
+    def is_waiting(self, now: int) -> bool:
+        """Return whether nothing has been done for a while of what there is to do."""
+        return self.is_open and now - self.moved_at > QUIET_MS
+
+    def start(self, actor: Actor, now: int) -> bool:
+        """Start applying what was looked at. Returns whether it did: that is done once."""
+        began = self._change(
+            (REVIEW,), portion=0, done=0, found=self.read, actor=asdict(actor), started_at=now,
+            moved_at=now,
+        )  # fmt: skip
+        self.refresh_from_db()
+        return began
+
+    def take_over(self, user: User, actor: Actor, now: int) -> bool:
+        """Start applying the rest of a stopped table in this user's name. Returns whether it
+        did."""
+        if not self._change((STOPPED,), user=user, actor=asdict(actor), moved_at=now):
+            return False
+        self.refresh_from_db()
+        return True
+
+    def _change(self, before: Collection[str], **fields: object) -> bool:
+        """Have the worker apply it, if its status is one of these."""
+        rows = LabelUpload.objects.filter(pk=self.pk, status__in=before)
+        return rows.update(status=APPLYING, problem="", **fields) == 1
 
 
 class LabelPortion(models.Model):

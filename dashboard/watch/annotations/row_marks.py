@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 from django.dispatch import Signal
 
 from dashboard.core.common.extension_point import Provider
@@ -126,22 +126,16 @@ def changing(scenario: str, now: int) -> Iterator[list[str]]:
     marks_changed.send(None, scenario=scenario, marks=marks)
 
 
-def open_ones(scenario: str, assets: Collection[str], now: int) -> QuerySet[Acknowledgement]:
-    """Return the acknowledgements of these assets that have not ended at `now` (Unix ms)."""
-    return Acknowledgement.objects.filter(
-        scenario=scenario, asset__in=listed(list(assets)), ended_at=None, until__gt=now
-    )
-
-
 def renew(scenario: str, assets: Collection[str], now: int) -> list[RowMark]:
     """Write the marks of these assets again, in the transaction that changed what they show.
 
     Returns them.
     """
     known = {row.asset: row.revision for row in _rows(scenario, assets)}
-    notes = Note.objects.filter(scenario=scenario, asset__in=listed(assets), deleted_at=None)
+    notes = Note.objects.shown().filter(scenario=scenario, asset__in=listed(assets))
     counted = dict(notes.values_list("asset").annotate(n=Count("pk")).order_by())
-    newest = {ack.asset: ack for ack in open_ones(scenario, assets, now).order_by("at")}
+    acks = Acknowledgement.objects.of_assets(scenario, assets).in_force(now)
+    newest = {ack.asset: ack for ack in acks.order_by("at")}
     works = work_on(scenario, assets, now)
     rows = [
         _row(scenario, asset, known.get(asset, 0), newest.get(asset), counted.get(asset, 0), now)

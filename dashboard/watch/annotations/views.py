@@ -185,7 +185,7 @@ def edit_note(request: HttpRequest, number: int) -> HttpResponseBase:
     note, user, now = _note(number), _user(request), now_ms()
     known = scenario_or_404(note.scenario)
     if request.method == "GET":
-        if not acknowledgements.may_edit(note, user, now):
+        if not note.may_be_edited_by(user, now):
             return _after(request, known, note.asset, "It cannot be edited any more.")
         return _forms(request, known, note.asset, note=NoteForm(text=note.text), edited=note)
     form = NoteForm(request.POST)
@@ -219,7 +219,7 @@ def delete_note(request: HttpRequest, number: int) -> HttpResponseBase:
 
 
 def _note(number: int) -> Note:
-    return get_object_or_404(Note, pk=number, deleted_at=None)
+    return get_object_or_404(Note.objects.shown(), pk=number)
 
 
 def _after(request: HttpRequest, scenario: Scenario, asset: str, words: str) -> HttpResponseBase:

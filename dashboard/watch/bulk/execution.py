@@ -8,36 +8,30 @@ from collections.abc import Sequence
 from typing import cast
 
 import structlog
-from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from bus.base import BusError
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.kafka import Delivery
 from dashboard.core.common.resumable import MAX_PROBLEM, ResumableTask, take_turns
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.times import Clock, now_ms, utc
+from dashboard.core.common.times import Clock, now_ms
 from dashboard.watch.bulk.models import (
     CANCELLED,
     DONE,
     LEFT,
-    READY,
-    REVIEW,
     RUNNING,
     SENDING,
     SENT,
     UNSENT,
-    WAITING,
     Item,
     Run,
+    RunQuerySet,
 )
-from dashboard.watch.bulk.models import REFUSED as REFUSED_ITEM
-from dashboard.watch.bulk.progress import counts, log_run
-from dashboard.watch.commands.stale_forms import STATE_MOVED_ON
+from dashboard.watch.bulk.progress import log_run
 from dashboard.watch.commands.submission import phase_of_outcome, send
 from domain.records import REFUSED, Command, Kind, Schedule
-from domain.records import REFUSED as PREFIX
 from domain.version import Version
 from wire.partitioner import partition_of
 
@@ -50,11 +44,11 @@ ANSWER_PORTION = 5_000
 _FIND = f"""\
 SELECT item.id, item.asset, answer.outcome, answer.version
 FROM bulk_item item JOIN states_answer answer ON answer.command = item.command
-WHERE item.run_id = %s AND item.fate IN ('{SENT}', '{SENDING}') LIMIT {ANSWER_PORTION}"""  # noqa: S608
+WHERE item.run_id = %s AND item.outcome IN ('{SENT}', '{SENDING}') LIMIT {ANSWER_PORTION}"""  # noqa: S608
 _RECORD = f"""\
-UPDATE bulk_item SET fate = %s, text = %s, answered_version = %s, answered_at = %s,
+UPDATE bulk_item SET outcome = %s, text = %s, answered_version = %s, answered_at = %s,
     partition = %s, "offset" = %s
-WHERE id = %s AND fate IN ('{SENT}', '{SENDING}')"""  # noqa: S608
+WHERE id = %s AND outcome IN ('{SENT}', '{SENDING}')"""  # noqa: S608
 
 
 def settle(run: Run, now: int) -> int:
@@ -117,18 +111,9 @@ Row = tuple[int, str, str, str]
 """Of an item: its id, asset, version and command."""
 
 
-def open_runs() -> list[Run]:
-    """Return the runs that something is left of, the first that was started first.
-
-    One whose scenario is not configured any more stays as it is.
-    """
-    runs = Run.objects.filter(ended_at=None, scenario__in=list(scenarios()))
-    return list(runs.exclude(status=REVIEW).order_by("started_at"))
-
-
 def work(clock: Clock = now_ms) -> bool:
     """Give each open run a turn. Returns whether one of them can go on at once."""
-    return take_turns(RunTask(run, clock) for run in open_runs())
+    return take_turns(RunTask(run, clock) for run in Run.objects.open())
 
 
 class RunTask(ResumableTask[Run]):
@@ -147,14 +132,14 @@ class RunTask(ResumableTask[Run]):
         Returns whether it did."""
         now = self.clock()
         free = Q(lease="") | Q(lease_until__lt=now)
-        runs = Run.objects.filter(free, pk=self.run.pk, ended_at=None)
+        runs = Run.objects.not_ended().filter(free, pk=self.run.pk)
         return runs.update(lease=self.lease, lease_until=now + LEASE_MS) == 1
 
     def release(self) -> None:
         """Give the lease back."""
         self.held().update(lease="", lease_until=0)
 
-    def held(self) -> QuerySet[Run]:
+    def held(self) -> RunQuerySet:
         """Return the run, where it is this worker's."""
         return Run.objects.filter(pk=self.run.pk, lease=self.lease)
 
@@ -169,7 +154,7 @@ class RunTask(ResumableTask[Run]):
         self.sent = self._send() if self.run.status == RUNNING else 0
         if answered or self.sent:
             self.answered_at = time.monotonic()
-        if self._ended() or self.run.trouble:
+        if self._ended() or self.run.problem:
             return False
         return bool(self.sent) or not self._is_quiet()
 
@@ -197,7 +182,7 @@ class RunTask(ResumableTask[Run]):
 
     def _renewed(self) -> bool:
         """Renew the lease, and read what people request of the run."""
-        ours = self.held().filter(ended_at=None)
+        ours = self.held().not_ended()
         renewed = ours.update(lease_until=self.clock() + LEASE_MS) == 1
         if renewed:
             self.run.refresh_from_db()
@@ -205,17 +190,16 @@ class RunTask(ResumableTask[Run]):
 
     def _leave(self) -> None:
         """Leave unsent what a cancelled run has not sent; follow what may have been sent."""
-        Item.objects.filter(run=self.run, fate=READY).update(fate=LEFT)
+        self.run.items.ready().update(outcome=LEFT)
 
     def _ended(self) -> bool:
         """Return whether nothing is left to be sent or answered; if so, store it."""
-        waiting = Item.objects.filter(run=self.run, fate__in=WAITING)
-        ready = Item.objects.filter(run=self.run, fate=READY)
-        if ready.exists() or (waiting.exists() and not self._given_up()):
+        items = self.run.items
+        if items.ready().exists() or (items.waiting().exists() and not self._given_up()):
             return False
         status = CANCELLED if self.run.status == CANCELLED else DONE
-        tallies = counts(self.run)
-        self.move(ended_at=self.clock(), status=status, trouble="", tallies=tallies)
+        tallies = items.counts()
+        self.move(ended_at=self.clock(), status=status, problem="", tallies=tallies)
         log.info("bulk run ended", run=str(self.run.pk), status=status)
         return True
 
@@ -237,18 +221,17 @@ class RunTask(ResumableTask[Run]):
         try:
             deliveries = send(self.run.scenario, commands)
         except BusError as error:
-            self.move(trouble=str(error)[:MAX_PROBLEM])
+            self.move(problem=str(error)[:MAX_PROBLEM])
             return 0
         arrived = record_deliveries([pk for pk, *_ in rows], deliveries)
-        trouble = "" if arrived else _first_problem(deliveries)
-        if trouble != self.run.trouble:
-            self.move(trouble=trouble)
+        problem = "" if arrived else _first_problem(deliveries)
+        if problem != self.run.problem:
+            self.move(problem=problem)
         return arrived
 
     def _may_go_on(self) -> bool:
         """Return whether who started the run may still command; otherwise stop what is left."""
-        left = Item.objects.filter(run=self.run, fate__in=(READY, SENDING))
-        return not left.exists() or not self.stop_if_lapsed(
+        return not self.run.items.unsent().exists() or not self.stop_if_lapsed(
             self.run.sender_id, self.run.sender_name
         )
 
@@ -256,13 +239,13 @@ class RunTask(ResumableTask[Run]):
         """Claim the next portion: nobody else sends it while it is claimed."""
         columns = ("pk", "asset", "version", "command")
         with transaction.atomic():
-            claimed = Item.objects.filter(run=self.run, fate=SENDING).order_by("number")
+            claimed = self.run.items.filter(outcome=SENDING).order_by("number")
             if rows := list(claimed.values_list(*columns)[:SEND_PORTION]):
                 return rows
-            ready = Item.objects.filter(run=self.run, fate=READY).order_by("number")
+            ready = self.run.items.ready().order_by("number")
             rows = list(ready.values_list(*columns)[:SEND_PORTION])
-            last = Item.objects.filter(pk__in=[pk for pk, *_ in rows], fate=READY)
-            return rows if last.update(fate=SENDING) == len(rows) else []
+            last = self.run.items.ready().filter(pk__in=[pk for pk, *_ in rows])
+            return rows if last.update(outcome=SENDING) == len(rows) else []
 
 
 def _command(run: Run, asset: str, version: str, command: str) -> Command:
@@ -289,13 +272,13 @@ def record_deliveries(items: Sequence[int], deliveries: Sequence[Delivery]) -> i
     table = Item._meta.db_table  # noqa: SLF001 - Django's documented API
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.executemany(
-            f"UPDATE {table} SET fate = '{SENT}', partition = %s, \"offset\" = %s "  # noqa: S608
-            f"WHERE id = %s AND fate = '{SENDING}'",
+            f"UPDATE {table} SET outcome = '{SENT}', partition = %s, \"offset\" = %s "  # noqa: S608
+            f"WHERE id = %s AND outcome = '{SENDING}'",
             sent,
         )
         cursor.executemany(
-            f"UPDATE {table} SET fate = '{UNSENT}', text = %s "  # noqa: S608
-            f"WHERE id = %s AND fate = '{SENDING}'",
+            f"UPDATE {table} SET outcome = '{UNSENT}', text = %s "  # noqa: S608
+            f"WHERE id = %s AND outcome = '{SENDING}'",
             refused,
         )
     return len(sent) + len(refused)
@@ -304,42 +287,3 @@ def record_deliveries(items: Sequence[int], deliveries: Sequence[Delivery]) -> i
 def _first_problem(deliveries: Sequence[Delivery]) -> str:
     text = next((each.text for each in deliveries if each.text), "no confirmation")
     return f"Kafka does not confirm: {text}"[:MAX_PROBLEM]
-
-
-# ---- renewals ------------------------------------------------------------------------------------
-# A run once more, for the assets whose state had moved on when the job came to its command.
-
-
-def moved_on_meanwhile(run: Run) -> QuerySet[Item]:
-    """Return the assets for which the job refused the command as the state had moved on."""
-    text = STATE_MOVED_ON.removeprefix(PREFIX)
-    return Item.objects.filter(run=run, fate=REFUSED_ITEM, text=text).order_by("number")
-
-
-def renewal_fault(run: Run, now: int) -> str:
-    """Return why a run cannot be reviewed again at `now` (Unix ms); empty where it can."""
-    passed = [at for at in (run.until, run.schedule.get("at")) if at is not None and at <= now]
-    if passed:
-        return f"Its time, {utc(passed[0])}, has passed: choose these by name, with a new one."
-    return "" if moved_on_meanwhile(run).exists() else "None was refused as its state moved on."
-
-
-def renewal_of(run: Run, user: User, now: int, *, unchanged: bool) -> Run:
-    """Return a run with the same command and reason, not saved yet.
-
-    unchanged: whether it, too, is to be refused where the state is not that of its review any more.
-    """
-    n = moved_on_meanwhile(run).count()
-    return Run(
-        scenario=run.scenario,
-        kind=run.kind,
-        state=run.state,
-        until=run.until,
-        reason=run.reason,
-        schedule=run.schedule,
-        unchanged=unchanged,
-        chosen=f"{n:,} refused before, as their state had moved on",
-        user=user,
-        username=user.get_username(),
-        created_at=now,
-    )

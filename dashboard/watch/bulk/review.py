@@ -9,13 +9,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 from django.db import connection, transaction
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value
-from django.db.models.functions import Concat, Left
+from django.db.models import Count, QuerySet
 
 from dashboard.core.common.sql import chunks
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed
-from dashboard.watch.bulk.models import MAY_RETURN, READY, RETURNS, SKIPPED, STAYS, Item, Run
+from dashboard.watch.bulk.models import (
+    ENDS_PINS,
+    MAY_RETURN,
+    READY,
+    RETURNS,
+    SKIPPED,
+    STAYS,
+    Item,
+    Pin,
+    Run,
+)
 from dashboard.watch.commands.warnings import may_hide, warning_of_many, young_ms
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_VOTERS
@@ -108,83 +117,6 @@ def _known(scenario: str, names: Collection[str]) -> set[str]:
     return set(visible(scenario).filter(asset__in=listed(names)).values_list("asset", flat=True))
 
 
-# ---- pins ----------------------------------------------------------------------------------------
-# Pins of colleagues among a run's assets: named at the review, left unless requested.
-
-# Pins that a review lists; the others stand among its assets.
-LISTED = 10
-# The commands that a pin does not outlive.
-ENDS_PINS = ("set", "release", "purge")
-SINCE = "pinned since the review"
-
-
-class Pin(msgspec.Struct, frozen=True):
-    """A pin of an asset; until: Unix ms, None without an end."""
-
-    state: str
-    until: int | None
-    reason: str
-
-
-class Pinned(NamedTuple):
-    """An asset of a run, and how it was pinned at the review."""
-
-    item: Item
-    pin: Pin
-
-
-class Pins(NamedTuple):
-    """The pins of colleagues: how many, by whom, the most first, and the first few."""
-
-    n: int
-    by: Sequence[tuple[str, int]]
-    listed: Sequence[Pinned]
-
-
-_PIN = msgspec.json.Decoder(Pin)
-
-
-def pin_of(item: Item) -> Pin | None:
-    """Return how an asset was pinned at the review."""
-    return _PIN.decode(item.pin) if item.pin else None
-
-
-def colleagues(run: Run, name: str) -> QuerySet[Item]:
-    """Return what is to be sent and would end a pin that others than this user have set."""
-    pinned = Item.objects.filter(run=run, fate=READY).exclude(pinned_by="")
-    return pinned.exclude(pinned_by=name)
-
-
-def pins(run: Run, name: str) -> Pins:
-    """Return the pins of others than this user that a run would end."""
-    items = colleagues(run, name)
-    by = items.values_list("pinned_by").annotate(n=Count("pk")).order_by("-n", "pinned_by")
-    counts = list(by)
-    listed = [Pinned(item, _PIN.decode(item.pin)) for item in items.order_by("number")[:LISTED]]
-    return Pins(sum(n for _, n in counts), counts, listed)
-
-
-def leave(run: Run, name: str) -> int:
-    """Leave the pins of others than this user as they are. Returns how many."""
-    why = Left(Concat(Value("pinned by "), F("pinned_by")), 200)
-    return colleagues(run, name).update(fate=SKIPPED, text=why)
-
-
-def leave_new(run: Run, name: str) -> int:
-    """Leave what others than this user have pinned since the review, as nobody confirmed that.
-    Returns how many.
-
-    Where commands carry the version of the review, the job refuses these anyway.
-    """
-    if run.unchanged or run.kind not in ENDS_PINS:
-        return 0
-    rows = AssetState.objects.filter(scenario=run.scenario, asset=OuterRef("asset"))
-    newer = rows.filter(overridden=True, override_since__gt=run.created_at)
-    newer = newer.exclude(override_user=name)
-    items = Item.objects.filter(Exists(newer), run=run, fate=READY)
-    return items.update(fate=SKIPPED, text=SINCE)
-
-
 # ---- review --------------------------------------------------------------------------------------
 # The review of each chosen asset's outcome, by its row on the board, before anything is sent.
 #
@@ -198,7 +130,7 @@ NOT_PINNED = "neither pinned nor voted on by you"
 TOO_MANY = f"{MAX_VOTERS} agents vote on it, and none of their votes gives way"
 
 COLUMNS = (
-    "run_id", "number", "asset", "fate", "text", "was", "version", "returns", "age", "pinned_by",
+    "run_id", "number", "asset", "outcome", "text", "was", "version", "returns", "age", "pinned_by",
     "pin", "command", "answered_version",
 )  # fmt: skip
 
@@ -238,13 +170,13 @@ def _rows(
 ) -> Iterator[tuple[Any, ...]]:
     for number, chosen in enumerate(portion, start):
         verdict = judge(run, scenario, chosen, now)
-        fate = SKIPPED if verdict.text else READY
+        outcome = SKIPPED if verdict.text else READY
         name = chosen.asset if name_ok(chosen.asset) else chosen.asset[:255].replace("\0", "\ufffd")
         yield (
             run.pk.hex if connection.vendor == "sqlite" else run.pk,
             number,
             name.encode(errors="replace").decode(),
-            fate,
+            outcome,
             verdict.text,
             chosen.state,
             chosen.version if run.unchanged else "",
@@ -344,7 +276,7 @@ class Back(NamedTuple):
 
 def back(run: Run) -> Back:
     """Return what of the assets that a run would purge is back, by when."""
-    ready = Item.objects.filter(run=run, fate=READY)
+    ready = run.items.ready()
     counts = Counter(dict(ready.values_list("returns").annotate(n=Count("pk")).order_by()))
     known_ages = ready.filter(returns=RETURNS).values_list("age", flat=True).order_by()
     ages = sorted(age for age in known_ages if age is not None)
@@ -368,22 +300,10 @@ def hiding(run: Run, scenario: Scenario | None) -> Hiding | None:
     if scenario is None or run.kind != "schedule":
         return None
     do, condition = str(run.schedule.get("do", "")), run.schedule.get("condition")
-    shown = Item.objects.filter(run=run, fate=READY).values_list("was")
+    shown = run.items.ready().values_list("was")
     n = sum(
         count
         for was, count in shown.annotate(n=Count("pk")).order_by()
         if may_hide(scenario, do, run.state, condition, was)
     )
     return Hiding(warning_of_many(scenario, do, run.state), n) if n else None
-
-
-def moved_on(run: Run) -> int:
-    """Return how many assets have another state than the review saw, or are gone: the job will
-    refuse the commands to these, as they name the version that they are about."""
-    changed = AssetState.objects.filter(
-        Q(purged=True) | ~Q(state=OuterRef("was")),
-        scenario=run.scenario,
-        asset=OuterRef("asset"),
-        version__gt=OuterRef("version"),
-    )
-    return Item.objects.filter(Exists(changed), run=run, fate=READY).count()

@@ -12,7 +12,6 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -39,25 +38,19 @@ from dashboard.core.common.scenarios import scenario_or_404, scenario_or_first, 
 from dashboard.core.common.tables import Column, ListOrder, PagePosition, Pager, Table, TableFile
 from dashboard.core.common.times import exact_span, now_ms
 from dashboard.watch.bulk import forms
-from dashboard.watch.bulk import models as bulk_models
-from dashboard.watch.bulk import review as bulk_review
-from dashboard.watch.bulk.execution import moved_on_meanwhile, renewal_fault, renewal_of
 from dashboard.watch.bulk.forms import REASONS, BulkForm, StaleForm
 from dashboard.watch.bulk.models import (
-    CANCELLED,
+    MOST_REVIEWS,
     OUTCOMES,
-    PAUSED,
     REFUSED,
     REVIEW,
-    RUNNING,
     SKIPPED,
-    STOPPED,
     Item,
+    ItemQuerySet,
     Run,
-    sent_as,
 )
-from dashboard.watch.bulk.progress import RunProgress, log_run, progress_of, reasons
-from dashboard.watch.bulk.review import MOST, TargetAsset, back, by_names, hiding, keep, moved_on
+from dashboard.watch.bulk.progress import log_run
+from dashboard.watch.bulk.review import MOST, TargetAsset, back, by_names, hiding, keep
 from dashboard.watch.bulk.tasks import carry_on
 from domain.scenario import Scenario
 from domain.version import Version
@@ -69,8 +62,6 @@ PAGE = 100
 """Assets of one page."""
 ASK_ABOVE = 1_000
 """For more assets their number must be typed."""
-ASKS = {"pause": ((RUNNING,), PAUSED), "resume": ((PAUSED, STOPPED), RUNNING)}
-"""What is asked of a run: of which status it must be, and which it has then."""
 PINS_ONLY = "replace: expected the tick, as each of these is pinned by a colleague"
 PINNED = "pinned"
 """Shows the assets that colleagues had pinned at the review."""
@@ -82,7 +73,7 @@ PURGED_ITEMS = Table(
     ITEMS.columns[-1],
 )
 FIELDS = (
-    "asset", "was", "fate", "why", "command", "partition", "offset", "version", "answered_at",
+    "asset", "was", "outcome", "why", "command", "partition", "offset", "version", "answered_at",
 )  # fmt: skip
 
 
@@ -112,8 +103,9 @@ def start(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - 
 
 def _start_fault(request: HttpRequest, known: Run, replace: bool) -> str:
     """Return why a review cannot be started so; empty where it can."""
-    colleagues = bulk_review.colleagues(known, request.user.get_username()).count()
-    will = progress_of(known).will - (0 if replace else colleagues)
+    name = request.user.get_username()
+    colleagues = known.items.ready().pinned_by_others(name).count()
+    will = known.to_send - (0 if replace else colleagues)
     if not known.matched or not will:
         return PINS_ONLY if colleagues else "Nothing of this would change."
     typed = "".join(request.POST.get("confirm", "").split()).replace(",", "")[:20]
@@ -123,17 +115,13 @@ def _start_fault(request: HttpRequest, known: Run, replace: bool) -> str:
 
 
 def _started(request: HttpRequest, known: Run, replace: bool) -> bool:
-    user, now = user_of(request), now_ms()
+    user = user_of(request)
     name = user.get_username()
-    ended = bulk_review.pins(known, name) if replace else None
+    ended = known.pins(name) if replace else None
     with transaction.atomic():
-        reviewed = Run.objects.filter(pk=known.pk, status=REVIEW)
-        begun = {"status": RUNNING, "started_at": now, "changed_by": name}
-        if not reviewed.update(**begun, **sent_as(known, user, now)):
+        if not known.start(user, now_ms()):
             return False
-        left = bulk_review.leave_new(known, name) + (
-            0 if replace else bulk_review.leave(known, name)
-        )
+        left = known.leave_new_pins(name) + (0 if replace else known.leave_pins(name))
     known.refresh_from_db()
     facts = {"pins_left": left or None, "pins_ended": dict(ended.by) if ended else None}
     log_run(Actor.of(request), known, "bulk.started", "started", **facts)
@@ -146,9 +134,9 @@ def ask(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as
     """Pause a run, go on with it in one's own name, cancel it; or throw a review away."""
     known, do = _known(id), request.POST.get("do", "")
     if do == "discard" and known.status == REVIEW:
-        bulk_models.delete(Run.objects.filter(pk=known.pk, status=REVIEW))
+        Run.objects.reviews().filter(pk=known.pk).delete_with_items()
         return redirect("bulk:bulk")
-    if do not in (*ASKS, "cancel", "discard"):
+    if do not in ("pause", "resume", "cancel", "discard"):
         fault = "do: expected pause, resume, cancel or discard"
         return run_page(request, known, fault, 422)
     if _asked(known, do, user_of(request)):
@@ -163,19 +151,15 @@ def ask(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - as
 
 def _asked(known: Run, do: str, user: User) -> bool:
     """Request this of the run, if it can be requested now. Returns whether it could."""
-    open_ones = Run.objects.filter(pk=known.pk, ended_at=None)
-    by: dict[str, Any] = {"changed_by": user.get_username()}
-    if do == "cancel":
-        running = open_ones.filter(status__in=(RUNNING, PAUSED, STOPPED))
-        return bool(running.update(status=CANCELLED, trouble="", **by))
-    if do not in ASKS:
-        return False
-    before, after = ASKS[do]
-    if do == "resume":
-        by |= {"trouble": "", **sent_as(known, user, now_ms())}
-    # What is asked for is about the run as it was seen: nobody takes over what somebody else has.
-    same = open_ones.filter(status__in=before, sender=known.sender_id)
-    return bool(same.update(status=after, **by))
+    match do:
+        case "pause":
+            return known.pause(user)
+        case "resume":
+            return known.resume(user, now_ms())
+        case "cancel":
+            return known.cancel(user)
+        case _:
+            return False
 
 
 @require_safe
@@ -184,17 +168,16 @@ def _asked(known: Run, do: str, user: User) -> bool:
 def outcomes(request: HttpRequest, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
     """Return what became of each asset, as CSV."""
     known = _known(id)
-    progress = progress_of(known)
     oldest_first = ListOrder("number", down=False)
     name = f"bulk-{str(known.pk)[:8]}"
-    file = TableFile(name, FIELDS, partial(_plain, progress), order=oldest_first)
+    file = TableFile(name, FIELDS, partial(_plain, known), order=oldest_first)
     return file.response(request, "csv", known.items.all())
 
 
-def _plain(progress: RunProgress, item: Item) -> dict[str, Any]:
+def _plain(run: Run, item: Item) -> dict[str, Any]:
     version = str(Version.parse(item.answered_version)) if item.answered_version else ""
     where = (item.partition, item.offset, version, item.answered_at)
-    cells = (item.asset, item.was, progress.word(item.fate), item.text, item.command, *where)
+    cells = (item.asset, item.was, run.outcome_text(item.outcome), item.text, item.command, *where)
     return dict(zip(FIELDS, cells, strict=True))
 
 
@@ -212,22 +195,20 @@ def _address(request: HttpRequest, known: Run) -> str:
 def run_page(request: HttpRequest, known: Run, fault: str = "", status: int = 200) -> HttpResponse:
     """Return the page of a run, or its part that renews itself. fault: why a form of it was
     refused."""
-    progress = progress_of(known)
     show = request.GET.get("show", "")
     show = show if show in OUTCOMES or show == PINNED else ""
     name = request.user.get_username()
     items = Paginator(_shown(known, show, name), PAGE).get_page(request.GET.get("page"))
     context: dict[str, Any] = {
-        "told": progress,
         "run": known,
-        "scenario": progress.scenario,
+        "scenario": known.configured_scenario,
         "show": show,
         "table": PURGED_ITEMS if known.kind == "purge" else ITEMS,
         "items": items,
         "pager": Pager.numbered(items, f"?show={show}&page={{}}".format),
-        "skipped": reasons(known, SKIPPED),
-        "refused": reasons(known, REFUSED),
-        "moved_on": moved_on_meanwhile(known).count() if progress.is_over else 0,
+        "skipped": known.items.reasons(SKIPPED),
+        "refused": known.items.reasons(REFUSED),
+        "moved_on": known.items.refused_as_moved_on().count() if known.is_over else 0,
         "fault": fault,
         "ask_above": ASK_ABOVE,
         "mine": known.sender_id == request.user.pk,
@@ -236,34 +217,34 @@ def run_page(request: HttpRequest, known: Run, fault: str = "", status: int = 20
         "address": _address(request, known),
         "now": now_ms(),
     }
-    context["choices"] = _choices(progress, show)
+    context["choices"] = _choices(known, show)
     if known.status == REVIEW:
-        context["moved"] = moved_on(known) if known.unchanged else 0
+        context["moved"] = known.moved_on() if known.unchanged else 0
         context["back"] = back(known) if known.kind == "purge" else None
-        context["hiding"] = hiding(known, progress.scenario)
-        colleagues_pins = bulk_review.pins(known, name)
-        context |= {"pins": colleagues_pins, "without": progress.ready - colleagues_pins.n}
-        if colleagues_pins.n:
-            title = f"Pinned by a colleague {colleagues_pins.n:,}"
+        context["hiding"] = hiding(known, known.configured_scenario)
+        pins = known.pins(name)
+        context |= {"pins": pins, "without": known.ready - pins.n}
+        if pins.n:
+            title = f"Pinned by a colleague {pins.n:,}"
             context["choices"].append(Choice(title, f"?show={PINNED}", show == PINNED))
     return render_page(request, "bulk/run", context, status=status)
 
 
-def _choices(progress: RunProgress, show: str) -> list[Choice]:
-    lines = [("", "All", progress.run.matched), *progress.lines]
+def _choices(run: Run, show: str) -> list[Choice]:
+    lines = [("", "All", run.matched), *run.lines]
     return [
-        Choice(f"{word} {n:,}", f"?show={fate}" if fate else "?", fate == show)
-        for fate, word, n in lines
+        Choice(f"{word} {n:,}", f"?show={outcome}" if outcome else "?", outcome == show)
+        for outcome, word, n in lines
     ]
 
 
-def _shown(known: Run, show: str, name: str) -> QuerySet[Item]:
-    """Return the assets that the page shows: those of a fate, or pinned by others than this
+def _shown(known: Run, show: str, name: str) -> ItemQuerySet:
+    """Return the assets that the page shows: those of a outcome, or pinned by others than this
     user."""
     items = known.items.order_by("number")
     if show == PINNED:
-        return items.exclude(pinned_by="").exclude(pinned_by=name)
-    return items.filter(fate=show) if show else items
+        return items.pinned_by_others(name)
+    return items.filter(outcome=show) if show else items
 
 
 # ---- bulk ----------------------------------------------------------------------------------------
@@ -327,10 +308,10 @@ def review_again(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: 
     """
     run, user, now = get_object_or_404(Run, pk=id), user_of(request), now_ms()
     scenario = scenario_or_404(run.scenario)
-    if fault := renewal_fault(run, now):
+    if fault := run.renewal_fault(now):
         return run_page(request, run, fault, 422)
-    names = list(moved_on_meanwhile(run).values_list("asset", flat=True))
-    renewal = renewal_of(run, user, now, unchanged="unchanged" in request.POST)
+    names = list(run.items.refused_as_moved_on().values_list("asset", flat=True))
+    renewal = run.renewal(user, now, unchanged="unchanged" in request.POST)
     renewal.pk = uuid.uuid4()
     try:
         REVIEWS.take(user.pk, now)
@@ -360,7 +341,7 @@ def _kept(run: Run, scenario: Scenario, assets: Iterable[list[TargetAsset]], now
     except IntegrityError:  # sent twice at once, or another user's
         return get_object_or_404(Run, pk=run.pk, user=run.user)
     keep(run, scenario, assets, now)
-    bulk_models.delete_surplus_reviews(run.username)
+    Run.objects.delete_surplus_reviews(run.username)
     return run
 
 
@@ -375,18 +356,18 @@ def _begun(scenario: Scenario, data: QueryDict) -> BulkForm:
 
 
 def _page(request: HttpRequest, form: BulkForm | None, status: int = 200) -> HttpResponse:
-    runs = Run.objects.exclude(status=REVIEW).order_by("-created_at")
+    runs = Run.objects.started().newest()
     pages = Paginator(runs, LISTED)
     shown = pages.get_page(request.GET.get("page"))
-    mine = Run.objects.filter(status=REVIEW, username=request.user.get_username())
+    mine = Run.objects.reviews().filter(username=request.user.get_username())
     context = {
         "form": form,
         "scenario": form.scenario if form else None,
         "states": _state_boxes(form) if form else [],
-        "runs": [progress_of(run) for run in shown],
+        "runs": shown,
         "table": RUNS,
         "pager": Pager.numbered(shown, "?page={}".format),
-        "reviews": mine.order_by("-created_at")[: bulk_models.MOST_REVIEWS],
+        "reviews": mine.newest()[:MOST_REVIEWS],
         "now": now_ms(),
         "most": MOST,
         "address": request.get_full_path() if request.method == "GET" else reverse("bulk:bulk"),

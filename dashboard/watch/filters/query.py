@@ -219,7 +219,7 @@ def _muted(value: Flag, _scenario: Scenario, _now: int) -> Q:
 
 def labelled(key: str, value: Text, scenario: Scenario) -> QuerySet[Label]:
     """Return the labels that are shown and have this key and value."""
-    found = Label.objects.filter(scenario=scenario.name, key=key, shown=True)
+    found = Label.objects.shown(scenario.name).filter(key=key)
     return found.filter(text_is("value", value)) if value.text or not value.prefix else found
 
 

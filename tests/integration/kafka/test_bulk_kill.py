@@ -36,7 +36,6 @@ from django.contrib.auth.models import Group, User
 from django.http import QueryDict
 from dashboard.watch.bulk.forms import BulkForm
 from dashboard.watch.bulk.review import keep
-from dashboard.watch.bulk.models import sent_as
 from dashboard.core.common.times import now_ms
 from dashboard.core.common.scenarios import scenarios
 user, scenario = User.objects.create(username="olga"), scenarios()["attack"]
@@ -48,10 +47,9 @@ assert form.is_valid(), form.errors
 chosen = form.chosen(now_ms())
 user.groups.add(Group.objects.get_or_create(name="operator")[0])
 run = form.run(user, chosen.words, now_ms())
-run.status, run.started_at = "running", now_ms()
 run.save(force_insert=True)
 keep(run, scenario, chosen.assets, now_ms())
-type(run).objects.filter(pk=run.pk).update(**sent_as(run, user, now_ms()))
+run.start(user, now_ms())
 """
 
 Query = Callable[[str], list[Any]]
@@ -141,7 +139,7 @@ WORKER = ("-m", "celery", "-A", "dashboard", "worker", "--beat", "--concurrency"
 
 def sent(query: Query) -> int:
     """Return how many assets have been sent."""
-    ((n,),) = query("select count(*) from bulk_item where fate not in ('ready', 'sending')")
+    ((n,),) = query("select count(*) from bulk_item where outcome not in ('ready', 'sending')")
     return int(n)
 
 
@@ -173,8 +171,8 @@ def test_killed_in_mid_run_it_sends_the_rest_and_nothing_anew(broker, environmen
             log.fold()
             ended = "select count(*) from bulk_run where status = 'done'"
             wait_until(lambda: query(ended) == [(1,)], 60, "it does not end")
-    fates = Counter(dict(query("select fate, count(*) from bulk_item group by fate")))
-    assert fates == {"applied": ASSETS}
+    outcomes = Counter(dict(query("select outcome, count(*) from bulk_item group by outcome")))
+    assert outcomes == {"applied": ASSETS}
     assert query("select matched from bulk_run") == [(ASSETS,)]
     ids: dict[str, set[str]] = {}
     for record in log.records:

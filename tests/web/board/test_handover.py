@@ -21,7 +21,7 @@ from dashboard.core.states.models import CHANGE, Transition
 from dashboard.operate.requests.models import Replay
 from dashboard.watch.agents.models import MuteRequest
 from dashboard.watch.annotations import acknowledgements
-from dashboard.watch.annotations.models import Handover, Presence, Shift
+from dashboard.watch.annotations.models import SHIFT_MS, TWICE_MS, Handover, Presence, Shift
 from dashboard.watch.bulk.models import Run
 from domain.records import Report
 from support.web.web_fixtures import error_of
@@ -246,7 +246,7 @@ def test_a_run_that_was_begun_before_and_is_not_over_is_listed(
     client: Client, user: User, world: World
 ):
     deeds_of(user, now_ms() - 2 * HOUR_MS, "before")
-    Run.objects.update(ended_at=None, status="stopped", trouble="ada is deactivated")
+    Run.objects.update(ended_at=None, status="stopped", problem="ada is deactivated")
     assert "Stopped, <bdi>ada is deactivated</bdi>" in section(page_of(client), "runs")
 
 
@@ -378,7 +378,7 @@ def test_a_text_that_is_sent_twice_is_kept_once(client: Client, user: User):
     client.post("/handover/shift/text/", {"text": "not any more"})
     client.post("/handover/shift/text/", {"text": "all quiet"})
     assert Handover.objects.count() == 3
-    assert acknowledgements.leave(user, "all quiet", now_ms() + 2 * acknowledgements.TWICE_MS)
+    assert Handover.objects.leave(user, "all quiet", now_ms() + 2 * TWICE_MS)
 
 
 def test_who_was_away_for_hours_is_told_since_then(user: User):
@@ -397,13 +397,13 @@ def test_who_was_here_all_along_was_not_away(user: User):
     Presence.objects.create(user=user, last_at=now - 3 * HOUR_MS)
     acknowledgements.here(user, now)
     assert Presence.objects.get().away_from is None
-    assert acknowledgements.last_shift(user, now).at == now - acknowledgements.SHIFT_MS
+    assert acknowledgements.last_shift(user, now).at == now - SHIFT_MS
 
 
 def test_the_end_of_a_shift_is_eight_hours_after_its_begin(user: User):
     now = now_ms()
-    assert acknowledgements.shift_ends(user, now) == now + acknowledgements.SHIFT_MS
+    assert acknowledgements.shift_ends(user, now) == now + SHIFT_MS
     Shift.objects.create(user=user, username="x", began_at=now - 6 * HOUR_MS)
     assert acknowledgements.shift_ends(user, now) == now + 2 * HOUR_MS
     Shift.objects.update(began_at=now - 9 * HOUR_MS)
-    assert acknowledgements.shift_ends(user, now) == now + acknowledgements.SHIFT_MS
+    assert acknowledgements.shift_ends(user, now) == now + SHIFT_MS

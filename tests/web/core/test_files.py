@@ -130,7 +130,7 @@ def test_outcomes_of_a_run(admin: Client) -> None:
         id=ID, scenario="attack", kind="purge", reason="r", chosen="all", matched=2, username="ada",
         status="done", created_at=1, ended_at=2, tallies={"applied": 1, "skipped": 1},
     )  # fmt: skip
-    answered = {"partition": 3, "offset": 7, "answered_at": 9, "fate": "applied"}
+    answered = {"partition": 3, "offset": 7, "answered_at": 9, "outcome": "applied"}
     version = Version(1, 7, 0).sortable()
     Item.objects.create(
         run=run,
@@ -141,9 +141,9 @@ def test_outcomes_of_a_run(admin: Client) -> None:
         answered_version=version,
         **answered,
     )
-    Item.objects.create(run=run, number=1, asset="b", fate="skipped", text="why", command="d")
+    Item.objects.create(run=run, number=1, asset="b", outcome="skipped", text="why", command="d")
     assert file(admin, f"/bulk/{run.pk}/outcomes.csv") == csv(
-        "asset,was,fate,why,command,partition,offset,version,answered_at",
+        "asset,was,outcome,why,command,partition,offset,version,answered_at",
         "'=a,clear,Applied,,c,3,7,1.7.0,1970-01-01T00:00:00.009Z",
         "b,,Left out by the review,why,d,,,,",
     )

@@ -51,7 +51,6 @@ from dashboard.notify.notifications.models import (
     RotaShift,
     Rule,
 )
-from dashboard.notify.notifications.on_call import on_call
 from dashboard.notify.notifications.outbox import MessageDraft, Recipient
 from dashboard.notify.notifications.rule_views import preview
 from dashboard.watch.annotations import acknowledgements
@@ -373,7 +372,7 @@ def test_an_acknowledgement_stops_the_stages(
 
 def test_overrides_win_and_nobody_on_call_is_said(world: World, mails: MailServer, clock: Clock):
     rota, now = make_rota(), now_ms()
-    assert on_call(rota, now) is None
+    assert rota.on_call(now) is None
     rule(stages=[{"rotas": [rota.pk]}])
     world.report("shop", "under-attack")
     world.write()
@@ -382,10 +381,10 @@ def test_overrides_win_and_nobody_on_call_is_said(world: World, mails: MailServe
     assert (message.status, message.reason[:18]) == (NOT_SENT, "nobody is on call ")
     on_call_user("nina", "nina@example.org", rota, now, now + HOUR_MS, written_at=5)
     omar = on_call_user("omar", "o@example.org", rota, now, now + HOUR_MS, override=True)
-    assert on_call(rota, now) == omar
+    assert rota.on_call(now) == omar
     User.objects.filter(pk=omar.pk).update(is_active=False)
-    assert on_call(rota, now).username == "nina"  # type: ignore[union-attr]
-    assert on_call(rota, now + HOUR_MS) is None
+    assert rota.on_call(now).username == "nina"  # type: ignore[union-attr]
+    assert rota.on_call(now + HOUR_MS) is None
 
 
 def test_a_maintenance_window_holds_messages_back(world: World, mails: MailServer, clock: Clock):
@@ -440,7 +439,7 @@ def test_what_is_in_the_outbox_goes_out_though_the_rules_cannot_be_shown_what_ha
     hooks: HookServer, monkeypatch: pytest.MonkeyPatch
 ):
     letter(Recipient("webhook", hooks.url, channel("webhook", hooks.url)))
-    monkeypatch.setattr(decisions, "_waiting", 0)
+    monkeypatch.setattr(decisions, "_happened", 0)
     with pytest.raises(ExceptionGroup, match="notifications"):
         tasks.carry_on()
     assert [each.status for each in Message.objects.all()] == [SENT]

@@ -27,7 +27,6 @@ from dashboard.notify.notifications.models import (
     RotaShift,
     Rule,
 )
-from dashboard.notify.notifications.on_call import shift_at
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.rule_parser import rule_from_plain
 from support.web.web_fixtures import error_of, logged_in, logged_in_as, make_user
@@ -303,12 +302,12 @@ def test_a_rota_says_who_is_on_call_and_an_override_wins(client: Client, user: U
     client.post(f"{page}add/", shift(user, (-1, 8)))
     assert "On call now" in client.get(page).content.decode()
     client.post(f"{page}add/", shift(other, (-1, 2), override="on"))
-    current = shift_at(rota, now_ms())
+    current = rota.shift_at(now_ms())
     assert current
     assert (current.user, current.override) == (other, True)
     assert "admin" in client.get(ROTAS).content.decode()
     client.post(f"{page}remove/", {"shift": current.pk})
-    back = shift_at(rota, now_ms())
+    back = rota.shift_at(now_ms())
     assert back
     assert back.user == user
     assert AuditEntry.objects.filter(action="notify.shift.removed", target="Night shift").exists()

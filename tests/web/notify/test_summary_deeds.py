@@ -85,9 +85,9 @@ def test_a_pin_that_a_bulk_run_released_says_when():
     pinned()
     run = ran(kind="release", state="")
     item = {"run": run, "asset": "shop", "command": "c", "answered_at": MONDAY + HOUR_MS}
-    Item.objects.create(**item, number=0, fate="refused")
+    Item.objects.create(**item, number=0, outcome="refused")
     assert raw_history.overrides(["attack"], WEEK)[0].ended is None
-    Item.objects.create(**item, number=1, fate="applied")
+    Item.objects.create(**item, number=1, outcome="applied")
     assert raw_history.overrides(["attack"], WEEK)[0].ended == MONDAY + HOUR_MS
 
 
@@ -136,9 +136,11 @@ def test_more_overrides_than_are_listed_are_counted(monkeypatch: pytest.MonkeyPa
     assert raw_history.overrides_total(["attack"], WEEK) == 3
 
 
-def fates(run: Run, *fates: str) -> None:
-    for number, fate in enumerate(fates):
-        Item.objects.create(run=run, number=number, asset=f"site-{number}", fate=fate, command="c")
+def outcomes(run: Run, *outcomes: str) -> None:
+    for number, outcome in enumerate(outcomes):
+        Item.objects.create(
+            run=run, number=number, asset=f"site-{number}", outcome=outcome, command="c"
+        )
 
 
 def test_a_run_says_in_whose_name_why_and_how_many_it_reached():
@@ -148,7 +150,7 @@ def test_a_run_says_in_whose_name_why_and_how_many_it_reached():
         {"name": "grace", "since": MONDAY, "first": 2},
     ]
     running = ran(matched=4, senders=senders)
-    fates(running, "applied", "applied", "refused", "ready")
+    outcomes(running, "applied", "applied", "refused", "ready")
     assert raw_history.runs(["attack"], WEEK) == (
         BulkRun(
             str(running.pk), MONDAY, "attack", "set", "suspicious", "grace", "a drill", 4, 2

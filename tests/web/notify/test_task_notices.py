@@ -180,11 +180,11 @@ def test_a_run_on_which_another_worker_decided_is_left(
 ):
     rule()
     notified(world)
-    told = task_notices.store_message
+    store_message = task_notices.store_message
 
     def meanwhile(*args: Any) -> str:
         TaskNotice.objects.update(outcome=SENT)
-        return told(*args)
+        return store_message(*args)
 
     monkeypatch.setattr(task_notices, "store_message", meanwhile)
     with pytest.raises(Conflict), transaction.atomic():

@@ -17,7 +17,7 @@ from dashboard.core.common.times import exact_span, now_ms
 from dashboard.core.job.models import JobRequest
 from dashboard.core.states.models import FoldSnapshot
 from dashboard.operate.requests import models
-from dashboard.operate.requests.models import Fared, Reading, StoredRow, Trial
+from dashboard.operate.requests.models import Reading, StoredRow, Trial, TrialResult
 from dashboard.operate.requests.what_if import begun_at
 from domain.asset import all_timers
 from domain.overlay import overlaid
@@ -399,9 +399,9 @@ def test_results_are_bounded_and_old_trials_go(world: World, client: Client) -> 
     ask = asked(world.gateway)[0].id
     part = found(world, ask)
     bring(world, part, part, WhatIfResult(str(uuid.uuid4()), 0, part.rows))
-    assert Fared.objects.count() == 2
+    assert TrialResult.objects.count() == 2
     assert apply_all(models.TRIALS_KEPT, now_ms() + models.TRIALS_KEPT_MS + 1000) == 1
-    assert not Fared.objects.exists()
+    assert not TrialResult.objects.exists()
 
 
 def test_more_asks_than_the_limit_leave_no_row(

@@ -264,7 +264,7 @@ def test_it_is_followed_to_its_end(client: Client, world: World) -> None:
     left = scenarios()["attack"].partitions * (ends(world, "attack") - 10)
     assert f"{left} of {total} records left" in body
     assert "orders/0 100 %, 0 left" in body
-    assert tasks.due(now_ms()) == []
+    assert Replay.objects.to_compare(now_ms()) == []
     answer(sent.id, "done", "epoch 4: 30 records in 2 s")
     assert "epoch 4: 30 records in 2 s" in followed(client)
     assert "The worker compares it" in followed(client)
@@ -302,23 +302,23 @@ def test_one_that_the_job_does_not_answer_is_over(client: Client) -> None:
     said = followed(client)
     assert "unanswered" in said
     assert "records left" not in said
-    assert tasks.due(now_ms()) == []
+    assert Replay.objects.to_compare(now_ms()) == []
 
 
 def test_it_is_compared_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     row = ended()
-    assert tasks.due(now_ms()) == [row]
-    assert tasks.claim(row, now_ms())
-    assert not tasks.claim(row, now_ms())
-    assert tasks.due(now_ms()) == []
-    assert tasks.due(now_ms() + tasks.GIVEN_UP_MS + 1000) == [row]
+    assert Replay.objects.to_compare(now_ms()) == [row]
+    assert row.claim_comparison(now_ms())
+    assert not row.claim_comparison(now_ms())
+    assert Replay.objects.to_compare(now_ms()) == []
+    assert Replay.objects.to_compare(now_ms() + models.GIVEN_UP_MS + 1000) == [row]
     found = {"reconcile": "done", "records": 1234, "compared": 56, "unjudged": 0}
     monkeypatch.setattr(tasks, "_compare", lambda _row: {**found, "differences": 0})
     tasks.compare(row.pk)
     assert "agrees Compared with the log: 1,234 records, 56 assets, 0 differences" in followed(
         client
     )
-    judged = {**found, "differences": 2, "trouble": "attack/<b>: differs"}
+    judged = {**found, "differences": 2, "problem": "attack/<b>: differs"}
     monkeypatch.setattr(tasks, "_compare", lambda _row: judged)
     tasks.compare(row.pk)
     assert "2 differences" in followed(client)

@@ -12,7 +12,7 @@ from django.test import Client
 from dashboard.core.common.retention import apply_all
 from dashboard.core.common.times import now_ms
 from dashboard.watch.annotations import acknowledgements, models
-from dashboard.watch.annotations.models import Acknowledgement, Mark, Note
+from dashboard.watch.annotations.models import NOTE_EDITED_FOR_MS, Acknowledgement, Mark, Note
 from support.histories.hostile import calm, text
 from support.web.web_fixtures import make_user
 from support.web.world import World
@@ -205,7 +205,7 @@ def test_who_wrote_it_edits_it_for_a_while_and_deletes_it(attacked: World, clien
     client.post(f"/notes/{note.pk}/edit/", {"text": "second"})
     note.refresh_from_db()
     assert (note.text, note.edited_at is not None) == ("second", True)
-    Note.objects.update(at=now_ms() - acknowledgements.EDITED_FOR_MS)
+    Note.objects.update(at=now_ms() - NOTE_EDITED_FOR_MS)
     assert client.post(f"/notes/{note.pk}/edit/", {"text": "third"}).status_code == 403
     other = Client()
     other.force_login(make_user("admin"))

@@ -19,7 +19,6 @@ from dashboard.core.common.retention import apply_all
 from dashboard.core.common.times import now_ms
 from dashboard.watch.bulk import execution, models, review, views
 from dashboard.watch.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
-from dashboard.watch.bulk.progress import progress_of
 from dashboard.watch.bulk.review import command_id
 from domain.records import MAX_VOTERS, Command
 from support.web.web_fixtures import commands_sent, make_user
@@ -63,8 +62,8 @@ def started(client: Client, **more: Any) -> Run:
     return run
 
 
-def fates(run: Run) -> dict[str, str]:
-    return dict(run.items.values_list("asset", "fate"))
+def outcomes(run: Run) -> dict[str, str]:
+    return dict(run.items.values_list("asset", "outcome"))
 
 
 def page(client: Client, run: Run, query: str = "") -> str:
@@ -87,13 +86,13 @@ def test_a_purge_from_its_review_to_its_answers(world: World, client: Client) ->
         ("purge", "one", "operator", "a drill"), ("purge", "two", "operator", "a drill"),
     }  # fmt: skip
     assert {c.id for c in sent} == {command_id(run.pk, name) for name in ("one", "two")}
-    assert fates(run) == {"one": "sent", "two": "sent", "nobody": "skipped"}
+    assert outcomes(run) == {"one": "sent", "two": "sent", "nobody": "skipped"}
     world.write()
     execution.work()
     run.refresh_from_db()
     assert run.status == "done"
-    assert fates(run) == {"one": "applied", "two": "applied", "nobody": "skipped"}
-    assert sum(n for _, _, n in progress_of(run).lines) == run.matched == 3
+    assert outcomes(run) == {"one": "applied", "two": "applied", "nobody": "skipped"}
+    assert sum(n for _, _, n in run.lines) == run.matched == 3
     assert run.tallies == {"applied": 2, "skipped": 1}
     listed = client.get("/bulk/").content.decode()
     assert str(run.pk) in listed
@@ -104,7 +103,7 @@ def test_a_filter_as_on_the_board(world: World, client: Client) -> None:
     world.report("shop-3", "clear")
     world.write()
     run = reviewed(client, q="shop", state="under-attack")
-    assert set(fates(run)) == {"shop-1", "shop-2"}
+    assert set(outcomes(run)) == {"shop-1", "shop-2"}
     assert run.chosen == "in Under attack; shop"
 
 
@@ -129,7 +128,7 @@ def test_a_list_as_a_file(world: World, client: Client) -> None:
     board(world, "a", " spaced ", "Zürich")
     upload = SimpleUploadedFile("list.txt", "\ufeffa\r\n spaced \n  Zürich\n".encode())
     run = reviewed(client, by="names", file=upload)
-    assert fates(run) == {"a": "ready", " spaced ": "ready", "Zürich": "ready"}
+    assert outcomes(run) == {"a": "ready", " spaced ": "ready", "Zürich": "ready"}
     bad = SimpleUploadedFile("list.txt", b"a\n\xff")
     body = client.post("/bulk/review/", form(by="names", file=bad)).content.decode()
     assert "byte 2 is not" in body
@@ -141,15 +140,15 @@ def test_set_and_release_say_what_is_so_already(world: World, client: Client) ->
     execution.work()
     world.write()
     execution.work()
-    assert fates(run) == {"a": "applied"}
+    assert outcomes(run) == {"a": "applied"}
     again = reviewed(client, kind="set", to="clear")
     assert dict(again.items.values_list("asset", "text")) == {"a": "already pinned so", "b": ""}
     release = started(client, kind="release")
-    assert fates(release) == {"a": "ready", "b": "skipped"}
+    assert outcomes(release) == {"a": "ready", "b": "skipped"}
     execution.work()
     world.write()
     execution.work()
-    assert fates(release) == {"a": "applied", "b": "skipped"}
+    assert outcomes(release) == {"a": "applied", "b": "skipped"}
 
 
 def test_the_job_refuses_what_has_changed_since(world: World, client: Client) -> None:
@@ -162,7 +161,7 @@ def test_the_job_refuses_what_has_changed_since(world: World, client: Client) ->
     execution.work()
     world.write()
     execution.work()
-    assert fates(run) == {"a": "refused", "b": "applied"}
+    assert outcomes(run) == {"a": "refused", "b": "applied"}
     assert "Refused: 1 as the state has moved on." in page(client, run)
 
 
@@ -175,7 +174,7 @@ def refused_in_a_wave(world: World, client: Client, **more: Any) -> Run:
     execution.work()
     world.write()
     execution.work()
-    assert fates(run) == {"a": "refused", "b": "applied", "c": "refused"}
+    assert outcomes(run) == {"a": "refused", "b": "applied", "c": "refused"}
     return run
 
 
@@ -192,7 +191,7 @@ def test_what_a_wave_refused_is_reviewed_and_sent_again(
     assert response["Location"] == f"/bulk/{renewal.pk}/"
     same = ("kind", "state", "reason", "until", "scenario")
     assert [getattr(renewal, name) for name in same] == [getattr(run, name) for name in same]
-    assert fates(renewal) == {"a": "ready", "c": "ready"}
+    assert outcomes(renewal) == {"a": "ready", "c": "ready"}
     assert (renewal.status, renewal.unchanged) == ("review", unchanged)
     assert len(commands_sent(world.gateway, "attack")) == sent
     client.post(f"/bulk/{renewal.pk}/start/", {"replace": "on"})
@@ -200,7 +199,7 @@ def test_what_a_wave_refused_is_reviewed_and_sent_again(
     execution.work()
     world.write()
     execution.work()
-    assert fates(renewal) == {"a": "refused" if unchanged else "applied", "c": "applied"}
+    assert outcomes(renewal) == {"a": "refused" if unchanged else "applied", "c": "applied"}
 
 
 def test_other_refusals_are_not_sent_again(world: World, client: Client) -> None:
@@ -267,7 +266,7 @@ def test_a_paused_run_sends_nothing(world: World, client: Client) -> None:
     run = started(client)
     client.post(f"/bulk/{run.pk}/ask/", {"do": "pause"})
     assert not execution.work()
-    assert fates(run) == {"a": "ready"}
+    assert outcomes(run) == {"a": "ready"}
 
 
 def test_a_worker_killed_after_sending_sends_under_the_same_id(
@@ -283,7 +282,7 @@ def test_a_worker_killed_after_sending_sends_under_the_same_id(
         patch.setattr(execution, "record_deliveries", killed)
         with pytest.raises(KeyboardInterrupt):
             execution.work()
-    assert set(fates(run).values()) == {"sending"}
+    assert set(outcomes(run).values()) == {"sending"}
     execution.work()
     sent = commands_sent(world.gateway, "attack")
     assert len(sent) == 4
@@ -299,10 +298,10 @@ def test_one_worker_has_a_run_until_its_lease_ends(world: World, client: Client)
     run = started(client)
     assert execution.RunTask(run).claim()
     assert not execution.work()
-    assert fates(run) == {"a": "ready"}
+    assert outcomes(run) == {"a": "ready"}
     later = now_ms() + execution.LEASE_MS + 1
     execution.work(lambda: later)
-    assert fates(run) == {"a": "sent"}
+    assert outcomes(run) == {"a": "sent"}
 
 
 def test_where_kafka_does_not_answer_it_waits_and_says_so(
@@ -316,7 +315,7 @@ def test_where_kafka_does_not_answer_it_waits_and_says_so(
     assert "Kafka does not answer" in page(client, run)
     world.bus.start()
     execution.work()
-    assert fates(run) == {"a": "sent"}
+    assert outcomes(run) == {"a": "sent"}
     assert "Kafka does not answer" not in page(client, run)
 
 
@@ -361,7 +360,7 @@ def test_outcomes_as_a_file(world: World, client: Client) -> None:
     execution.work()
     response: Any = client.get(f"/bulk/{run.pk}/outcomes.csv")
     (line,) = csv.DictReader(b"".join(response.streaming_content).decode().splitlines())
-    assert (line["asset"], line["fate"], line["was"]) == ("'=a", "Applied", "under-attack")
+    assert (line["asset"], line["outcome"], line["was"]) == ("'=a", "Applied", "under-attack")
     assert line["command"] == command_id(run.pk, "=a")
 
 
@@ -417,7 +416,7 @@ def test_what_kafka_does_not_confirm_stays_claimed(
     run = started(client)
     monkeypatch.setattr(MemoryProducer, "send", send)
     execution.work()
-    assert fates(run) == {"a": "sending"}
+    assert outcomes(run) == {"a": "sending"}
     assert "Kafka does not confirm" in page(client, run)
 
 
@@ -458,10 +457,10 @@ def test_a_run_that_fails_holds_up_no_other(
     with monkeypatch.context() as patch:
         patch.setattr(execution, "send", send)
         execution.work()
-    assert fates(good) == {"b": "sent"}
+    assert outcomes(good) == {"b": "sent"}
     assert "The worker failed: odd" in page(client, bad)
     execution.work()
-    assert fates(bad) == {"a": "sent"}
+    assert outcomes(bad) == {"a": "sent"}
     assert "The worker failed" not in page(client, bad)
 
 
@@ -493,6 +492,6 @@ def test_a_vote_is_left_out_only_where_no_other_gives_way(world: World, client: 
     world.report("room", "clear", agents[0])
     world.write()
     run = reviewed(client, by="names", names="full\nroom", kind="vote", to="clear")
-    assert fates(run) == {"full": SKIPPED, "room": READY}
+    assert outcomes(run) == {"full": SKIPPED, "room": READY}
     again = reviewed(client, by="names", names="full", kind="vote", to="under-attack")
-    assert fates(again) == {"full": READY}
+    assert outcomes(again) == {"full": READY}

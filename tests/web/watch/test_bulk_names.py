@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from dashboard.core.audit.models import AuditEntry
-from dashboard.watch.bulk import execution, review, views
+from dashboard.watch.bulk import execution, models, views
 from dashboard.watch.bulk.models import Run
 from support.web.web_fixtures import commands_sent, make_user
 from support.web.world import World
@@ -173,7 +173,7 @@ def test_a_run_stops_when_its_sender_may_not_command_any_more(
     execution.work()
     execution.work()
     run.refresh_from_db()
-    assert (run.status, run.trouble) == ("stopped", why)
+    assert (run.status, run.problem) == ("stopped", why)
     assert names(world) == {"a": "ada"}
     assert facts("bulk.stopped") == [
         {**facts("bulk.stopped")[0], "by": "worker", "outcome": f"stopped: {why}"}
@@ -187,7 +187,7 @@ def test_a_run_stops_when_its_sender_may_not_command_any_more(
     world.write()
     execution.work()
     run.refresh_from_db()
-    assert (run.status, run.trouble, run.tallies) == ("done", "", {"applied": 3})
+    assert (run.status, run.problem, run.tallies) == ("done", "", {"applied": 3})
 
 
 def test_a_stopped_run_can_be_cancelled_and_hears_its_answers(
@@ -202,7 +202,7 @@ def test_a_stopped_run_can_be_cancelled_and_hears_its_answers(
     execution.work()
     world.write()
     execution.work()
-    assert set(run.items.values_list("fate", flat=True)) == {"applied", "ready"}
+    assert set(run.items.values_list("outcome", flat=True)) == {"applied", "ready"}
     asked(grace, run, "cancel")
     execution.work()
     run.refresh_from_db()
@@ -292,7 +292,7 @@ def test_what_is_pinned_between_review_and_start_is_left(pinned: World, ada: Cli
     start(ada, run, replace="on")
     execution.work()
     assert set(names(pinned)) == {"b", "c"}
-    assert dict(run.items.values_list("asset", "text"))["a"] == review.SINCE
+    assert dict(run.items.values_list("asset", "text"))["a"] == models.PINNED_SINCE
 
 
 def test_above_the_bound_the_number_without_or_with_pins_is_typed(

@@ -393,7 +393,7 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
     User.objects.filter(username="operator").update(is_active=False)
     label_files.work()
     kept.refresh_from_db()
-    assert (kept.status, kept.trouble, kept.done) == ("stopped", "operator is deactivated", 4)
+    assert (kept.status, kept.problem, kept.done) == ("stopped", "operator is deactivated", 4)
     taker = Client()
     taker.force_login(make_user("admin"))
     assert "operator is deactivated" in text(taker, "/labels/")

@@ -52,7 +52,7 @@ class Migration(migrations.Migration):
                 ("compared", models.BigIntegerField(null=True)),
                 ("unjudged", models.BigIntegerField(null=True)),
                 ("differences", models.BigIntegerField(null=True)),
-                ("trouble", models.TextField(blank=True, default="")),
+                ("problem", models.TextField(blank=True, default="")),
             ],
             options={
                 "abstract": False,
@@ -117,7 +117,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Fared",
+            name="TrialResult",
             fields=[
                 (
                     "id",
@@ -137,13 +137,13 @@ class Migration(migrations.Migration):
                     "trial",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.CASCADE,
-                        related_name="fared",
+                        related_name="results",
                         to="requests.trial",
                     ),
                 ),
             ],
             options={
-                "indexes": [models.Index(fields=["trial", "place"], name="fared_in_order")],
+                "indexes": [models.Index(fields=["trial", "place"], name="trial_results_in_order")],
                 "constraints": [
                     models.UniqueConstraint(fields=("trial", "asset"), name="one_row_per_trial")
                 ],

@@ -79,7 +79,7 @@ class Migration(migrations.Migration):
                 ("started_at", models.BigIntegerField()),
                 ("moved_at", models.BigIntegerField()),
                 ("ended_at", models.BigIntegerField(null=True)),
-                ("trouble", models.CharField(blank=True, max_length=300)),
+                ("problem", models.CharField(blank=True, max_length=300)),
                 ("read", models.TextField(default="{}")),
                 ("found", models.TextField(default="{}")),
                 ("data", models.BinaryField(null=True)),

@@ -19,11 +19,10 @@ from dashboard.core.common.times import until
 from dashboard.core.states.filter_parser import board_url
 from dashboard.core.states.filter_terms import quoted
 from dashboard.core.states.templatetags.board import icon
-from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.acknowledgements import shift_ends
 from dashboard.watch.annotations.forms import AckForm
 from dashboard.watch.annotations.labels import keys
-from dashboard.watch.annotations.models import Acknowledgement, Label
+from dashboard.watch.annotations.models import Acknowledgement, Label, Note
 from dashboard.watch.annotations.row_marks import RowMark, calm_of, in_force
 from dashboard.watch.annotations.views import forms_of
 from domain.scenario import Scenario
@@ -106,8 +105,8 @@ def held(context: Any, scenario: Scenario, asset: str, record: StateValue) -> di
     """Return the context for who has the asset in hand; `ack` is None where nobody does."""
     now = context["now"]
     severity = scenario.severity(record.state)
-    rows = Acknowledgement.objects.filter(
-        scenario=scenario.name, asset=asset, ended_at=None, until__gt=now, severity__lte=severity
+    rows = Acknowledgement.objects.in_force(now).filter(
+        scenario=scenario.name, asset=asset, severity__lte=severity
     )
     ack = rows.order_by("-at").first() if severity < calm_of(scenario) else None
     user = context["request"].user
@@ -125,13 +124,13 @@ def held(context: Any, scenario: Scenario, asset: str, record: StateValue) -> di
 def asset_notes(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
     """Return the context of the notes on an asset, newest first."""
     user, now = context["request"].user, context["now"]
-    newest = list(acknowledgements.notes_of(scenario.name, asset)[: LISTED + 1])
+    newest = list(Note.objects.of_asset(scenario.name, asset)[: LISTED + 1])
     writes = isinstance(user, User) and may(user, "command")
     rows = [
         {
             "is": note,
-            "may_edit": writes and acknowledgements.may_edit(note, user, now),
-            "may_delete": writes and acknowledgements.may_delete(note, user),
+            "may_edit": writes and note.may_be_edited_by(user, now),
+            "may_delete": writes and note.may_be_deleted_by(user),
         }
         for note in newest[:LISTED]
     ]

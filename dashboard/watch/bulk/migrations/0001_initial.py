@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 ("ended_at", models.BigIntegerField(null=True)),
                 ("tallies", models.JSONField(default=dict)),
                 ("rate", models.FloatField(default=0)),
-                ("trouble", models.CharField(blank=True, max_length=300)),
+                ("problem", models.CharField(blank=True, max_length=300)),
                 ("lease", models.CharField(blank=True, max_length=36)),
                 ("lease_until", models.BigIntegerField(default=0)),
                 (
@@ -70,7 +70,7 @@ class Migration(migrations.Migration):
                 ),
                 ("number", models.IntegerField()),
                 ("asset", models.CharField(max_length=255)),
-                ("fate", models.CharField(default="ready", max_length=10)),
+                ("outcome", models.CharField(default="ready", max_length=10)),
                 ("text", models.CharField(blank=True, max_length=200)),
                 ("was", models.CharField(blank=True, max_length=64)),
                 ("version", models.CharField(blank=True, max_length=40)),
@@ -105,7 +105,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="item",
-            index=models.Index(fields=["run", "fate", "number"], name="bulk_fates"),
+            index=models.Index(fields=["run", "outcome", "number"], name="bulk_outcomes"),
         ),
         migrations.AddIndex(
             model_name="item",

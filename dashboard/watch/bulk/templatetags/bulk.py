@@ -6,7 +6,6 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import duration, moment
 from dashboard.core.states.templatetags.board import mark
 from dashboard.watch.bulk.models import (
@@ -22,8 +21,6 @@ from dashboard.watch.bulk.models import (
     Item,
     Run,
 )
-from dashboard.watch.bulk.progress import RunProgress
-from dashboard.watch.bulk.review import pin_of
 from dashboard.watch.commands.forms import words_of
 from domain.records import Schedule
 
@@ -40,19 +37,19 @@ MARKS = {
     LEFT: ("off", "grey"),
     SKIPPED: ("ring", "grey"),
 }
-"""Icon and colour of each fate."""
+"""Icon and colour of each outcome."""
 
 
 @register.simple_tag
-def fate(progress: RunProgress, item: Item) -> SafeString:
+def outcome(run: Run, item: Item) -> SafeString:
     """Return what became of an asset, as icon, colour and word."""
-    return mark(progress.word(item.fate), *MARKS[item.fate])
+    return mark(run.outcome_text(item.outcome), *MARKS[item.outcome])
 
 
 @register.simple_tag
 def pin_words(run: Run, item: Item, now: int) -> SafeString:
     """Return how an asset is pinned: to what, by whom, until when, why."""
-    pin, scenario = pin_of(item), scenarios().get(run.scenario)
+    pin, scenario = item.pinned, run.configured_scenario
     if pin is None:
         return SafeString("")
     label = scenario.spec(pin.state).label if scenario else pin.state

@@ -68,7 +68,7 @@ class Command(BaseCommand):
 
     def _list(self, user: User) -> None:
         now = timezone.now()
-        for row in ApiToken.objects.filter(user=user).order_by("created_at"):
+        for row in user.api_tokens.order_by("created_at"):
             self.stdout.write(
                 f"{row.prefix}  {_state(row, now)}  made {_at(row.created_at)}  "
                 f"last used {_at(row.last_used_at)}  ends {_at(row.expires_at)}  "
@@ -76,7 +76,7 @@ class Command(BaseCommand):
             )
 
     def _revoke(self, user: User, prefix: str) -> None:
-        if not tokens.revoke(user, prefix, timezone.now()):
+        if not user.api_tokens.revoke(prefix, timezone.now()):
             raise CommandError(
                 f"{user.username} has no token {prefix!r} in force; see manage.py token "
                 f"{user.username} --list."

@@ -27,5 +27,5 @@ class Command(BaseCommand):
         except Replay.DoesNotExist:
             raise CommandError(f"id: expected that of a replay, got {options['id']}") from None
         if row.reconcile != DONE or row.differences:
-            raise CommandError(row.trouble)
+            raise CommandError(row.problem)
         self.stdout.write(f"{row.records:,} records, {row.compared:,} assets, 0 differences")
