@@ -175,6 +175,13 @@ def _text(value: Any, most: int) -> str:
 M = TypeVar("M", bound=Model)
 
 
+def note_export(request: HttpRequest, listed: str, file: str, query: str) -> None:
+    """Write an entry: who sent the request takes what is listed out as a file, through a filter
+    that an address has as this query."""
+    facts = {"form": file.rpartition(".")[2], "filter": query}
+    record(Actor.of(request), f"export.{listed}", target=file, **facts)
+
+
 def export(
     request: HttpRequest,
     file: TableFile[M],

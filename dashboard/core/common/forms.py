@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django import forms
+from django.db.models import Model, QuerySet
 from django.utils import timezone
 from django.utils.http import urlencode
 
@@ -89,6 +90,9 @@ def scenario_links(chosen: Scenario, path: str = "") -> list[Choice]:
     ]
 
 
+M = TypeVar("M", bound=Model)
+
+
 class FilterForm(forms.Form):
     """A filter that an address has.
 
@@ -119,6 +123,28 @@ class FilterForm(forms.Form):
         if isinstance(field, forms.MultipleChoiceField):
             return field.widget.value_from_datadict(self.data, {}, name)
         return self.data.get(name)
+
+
+class ListForm(FilterForm, Generic[M]):
+    """The filter of a list, and after which of its rows a page begins."""
+
+    before = forms.IntegerField(
+        required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput
+    )
+
+    PLACES = ("before",)
+
+    def rows(self) -> QuerySet[M]:
+        """Return the rows that pass the filter, of a valid form."""
+        raise NotImplementedError
+
+    def wanted(self) -> dict[str, Any]:
+        """Return the filter of a valid form by field; times in Unix ms."""
+        parts = {name: self.cleaned_data[name] for name in self.fields if name not in self.PLACES}
+        return {
+            name: unix_ms(value) if isinstance(value, datetime) else value
+            for name, value in parts.items()
+        }
 
 
 class PeriodForm(FilterForm):
