@@ -19,7 +19,7 @@ from dashboard.core.states.models import Transition
 from dashboard.notify.summaries.lists import ALARM_FILE, ALARMS
 from dashboard.notify.summaries.models import Alarm, TroubleSpan
 from dashboard.watch.incidents.models import Incident
-from dashboard.watch.incidents.queries import INCIDENT_FILE, INCIDENTS
+from dashboard.watch.incidents.queries import IncidentList
 from domain.version import Version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
@@ -97,7 +97,7 @@ LISTS = [
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Listing, "page_size", 2)
-    for listing in (INCIDENTS, EVENTS, ALARMS):
+    for listing in (IncidentList, EVENTS, ALARMS):
         monkeypatch.setattr(listing, "page_size", 2)
 
 
@@ -119,7 +119,7 @@ def test_pages_meet_each_row_once_though_times_are_equal(
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize(
     ("path", "store", "listing"),
-    [(*LISTS[0], INCIDENTS), (*LISTS[1], EVENTS), (*LISTS[2], ALARMS)],
+    [(*LISTS[0], IncidentList), (*LISTS[1], EVENTS), (*LISTS[2], ALARMS)],
 )
 @pytest.mark.parametrize("looked_at", [1, 3, 4, 5])
 def test_so_many_rows_are_looked_at_in_the_same_order(
@@ -136,7 +136,7 @@ def test_so_many_rows_are_looked_at_in_the_same_order(
 @pytest.mark.parametrize(
     ("path", "store", "file"),
     [
-        ("/incidents/incidents", incidents, INCIDENT_FILE),
+        ("/incidents/incidents", incidents, IncidentList),
         ("/events/events", transitions, EVENT_FILE),
         ("/summary/alarms/alarms", alarms, ALARM_FILE),
     ],

@@ -28,7 +28,7 @@ from dashboard.watch.incidents.maintenance import (
     end_window,
 )
 from dashboard.watch.incidents.models import ALL, FILTER, LISTED, MAX_WHY, Window, real
-from dashboard.watch.incidents.queries import NEWEST, IncidentFilter, entry_of, plain_incident
+from dashboard.watch.incidents.queries import IncidentList, entry_of, find_incidents
 from dashboard.watch.incidents.report import timeline
 from dashboard.watch.incidents.views import log_window
 from dashboard.watch.incidents.windows import WindowFilter, WindowForm, plain_window
@@ -104,11 +104,9 @@ def list_incidents(
     """Incidents that were going on at some time between `start` and `end`, the newest first."""
     if scenario:
         known_scenario(scenario)
-    rows = IncidentFilter((scenario,) if scenario else (), q, worst, status, start, end).rows()
-    ordered = NEWEST.of(rows) if before is None else NEWEST.after_number(rows, before)
-    found = list(ordered[: limit + 1])
-    following = found[limit - 1].pk if len(found) > limit else None
-    return {"items": [plain_incident(row) for row in found[:limit]], "next": following}
+    chosen = (scenario,) if scenario else ()
+    rows = find_incidents(scenario=chosen, q=q, worst=worst, status=status, start=start, end=end)
+    return IncidentList().answer(rows, limit, before)
 
 
 @router.operation("GET incidents/{number}", TimelineOut, "read", *READ)
@@ -118,7 +116,7 @@ def get_incident(request: ApiRequest, number: int) -> Any:
     if row is None:
         raise Problem(404, "unknown-incident", f"There is no incident {number}.")
     moments = [moment._asdict() for moment in timeline(entry_of(row))]
-    return plain_incident(row) | {"timeline": moments}
+    return IncidentList().plain(row) | {"timeline": moments}
 
 
 def _fits(number: int) -> bool:

@@ -3,10 +3,10 @@
 from django.urls import include, path
 
 from dashboard.watch.incidents import views
+from dashboard.watch.incidents.queries import IncidentList
 
 incidents = [
-    path("incidents/", views.incident_list, name="incidents"),
-    path("incidents/incidents.<str:form>", views.incident_file, name="file"),
+    *IncidentList.addresses("incidents/", "incidents", "file"),
     path("incidents/<int:number>/", views.incident, name="incident"),
     path("incidents/groups/", views.group_list, name="groups"),
     path("incidents/groups/groups.<str:form>", views.group_file, name="group-file"),

@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard.core.audit.log import Actor, export, record
+from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import TooMany, form_of, may, role_of, role_required, user_of
 from dashboard.core.common.exports import attachment, written
 from dashboard.core.common.forms import PeriodForm, scenario_choices
@@ -39,17 +39,12 @@ from dashboard.watch.incidents.models import (
 )
 from dashboard.watch.incidents.queries import (
     GROUP_TABLE,
-    INCIDENT_FILE,
-    INCIDENT_TABLE,
-    INCIDENTS,
     MEMBER_TABLE,
     GroupResult,
-    IncidentFilter,
-    IncidentFilterForm,
     IncidentGroup,
-    count,
     entry_of,
     find_groups,
+    find_incidents,
 )
 from dashboard.watch.incidents.report import as_markdown, group_as_markdown, timeline, timeline_of
 from dashboard.watch.incidents.windows import (
@@ -66,37 +61,7 @@ from dashboard.watch.incidents.windows import (
 )
 
 # ---- incidents -----------------------------------------------------------------------------------
-# The pages of incidents: their list, the same as a file, one of them, and its report.
-
-
-@require_safe
-@never_cache
-@role_required("read")
-def incident_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of incidents, newest first; to a script, the part that renews itself."""
-    form = IncidentFilterForm(request.GET)
-    valid = form.is_valid()
-    before = (form.cleaned_data["before"] or 0) if valid else 0
-    query, rows = form.query(), form.wanted().rows() if valid else None
-    context = {
-        "now": now_ms(),
-        "form": form,
-        "table": INCIDENT_TABLE,
-        "narrowed": bool(query),
-        "address": request.get_full_path(),
-        "count": count(rows) if rows is not None and form.cleaned_data["start"] else None,
-        **INCIDENTS.context(rows, before, query),
-    }
-    return render_page(request, "incidents/incidents", context, status=200 if valid else 422)
-
-
-@require_safe
-@never_cache
-@role_required("read")
-def incident_file(request: HttpRequest, form: str) -> HttpResponseBase:
-    """Return the newest incidents that pass the filter as CSV or NDJSON."""
-    filter_form = IncidentFilterForm(request.GET)
-    return export(request, INCIDENT_FILE, form, filter_form, lambda: filter_form.wanted().rows())
+# The page of an incident, and its report.
 
 
 @require_safe
@@ -167,10 +132,10 @@ class GroupFilterForm(PeriodForm):
         """Return the groups of a valid form."""
         data = self.cleaned_data
         of_value = (self.key, data["value"]) if data["value"] else None
-        wanted = IncidentFilter(
+        rows = find_incidents(
             start=unix_ms(data["start"]), end=unix_ms(data["end"]), label=of_value
         )
-        return find_groups(wanted, self.chosen, self.key)
+        return find_groups(rows, self.chosen, self.key)
 
 
 @require_safe
