@@ -16,7 +16,7 @@ from dashboard.board.assets.events import EVENT_FILE, EVENTS
 from dashboard.core.common.tables import Listing
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.models import Transition
-from dashboard.notify.summaries.lists import ALARM_FILE, ALARMS
+from dashboard.notify.summaries.lists import AlarmList
 from dashboard.notify.summaries.models import Alarm, TroubleSpan
 from dashboard.watch.incidents.models import Incident
 from dashboard.watch.incidents.queries import IncidentList
@@ -97,7 +97,7 @@ LISTS = [
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Listing, "page_size", 2)
-    for listing in (IncidentList, EVENTS, ALARMS):
+    for listing in (IncidentList, EVENTS, AlarmList):
         monkeypatch.setattr(listing, "page_size", 2)
 
 
@@ -119,7 +119,7 @@ def test_pages_meet_each_row_once_though_times_are_equal(
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize(
     ("path", "store", "listing"),
-    [(*LISTS[0], IncidentList), (*LISTS[1], EVENTS), (*LISTS[2], ALARMS)],
+    [(*LISTS[0], IncidentList), (*LISTS[1], EVENTS), (*LISTS[2], AlarmList)],
 )
 @pytest.mark.parametrize("looked_at", [1, 3, 4, 5])
 def test_so_many_rows_are_looked_at_in_the_same_order(
@@ -138,7 +138,7 @@ def test_so_many_rows_are_looked_at_in_the_same_order(
     [
         ("/incidents/incidents", incidents, IncidentList),
         ("/events/events", transitions, EVENT_FILE),
-        ("/summary/alarms/alarms", alarms, ALARM_FILE),
+        ("/summary/alarms/alarms", alarms, AlarmList),
     ],
 )
 def test_files_are_by_time(
