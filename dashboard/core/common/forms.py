@@ -128,7 +128,7 @@ class FilterForm(forms.Form):
 class ListForm(FilterForm, Generic[M]):
     """The filter of a list, and after which of its rows a page begins."""
 
-    before = forms.IntegerField(
+    before: forms.Field | None = forms.IntegerField(
         required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput
     )
 

@@ -4,7 +4,7 @@ file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 from django.db.models import Model, QuerySet
@@ -142,7 +142,7 @@ class ListPage(View, Generic[M]):
         """Return the rows of the file, a portion at a time."""
         return portions(self.form.rows(), self.order, self.portion_size, self.at_most)
 
-    def plain(self, row: M) -> Mapping[str, Any]:
+    def plain(self, row: M) -> dict[str, Any]:
         """Return a row as an object of NDJSON or of the API, or a line of CSV."""
         return {name: getattr(row, name) for name in self.fields}
 
