@@ -16,7 +16,6 @@ from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, 
 from dashboard.core.api.schemas import NO_NUL, StrictSchema
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.tables import NEWEST_FIRST, page_of
 from dashboard.core.common.times import now_ms, utc_datetime
 from dashboard.core.states.filter_parser import MAX_TEXT
 from dashboard.watch.annotations.models import MAX_WORK
@@ -31,7 +30,7 @@ from dashboard.watch.incidents.models import ALL, FILTER, LISTED, MAX_WHY, Windo
 from dashboard.watch.incidents.queries import IncidentList, entry_of, find_incidents
 from dashboard.watch.incidents.report import timeline
 from dashboard.watch.incidents.views import log_window
-from dashboard.watch.incidents.windows import WindowFilter, WindowForm, plain_window
+from dashboard.watch.incidents.windows import WindowForm, WindowList, find_windows, plain_window
 from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
 
@@ -195,10 +194,8 @@ def list_maintenance(
     """Maintenance windows, the newest entries first; those over all scenarios are among each."""
     if scenario:
         known_scenario(scenario)
-    rows = WindowFilter(scenario, q, status).rows()
-    page = page_of(rows, NEWEST_FIRST, limit, None if before is None else (before,))
-    following = page.following[0] if page.following else None
-    return {"items": [plain_window(row) for row in page.rows], "next": following}
+    rows = find_windows(scenario=scenario, q=q, status=status)
+    return WindowList().answer(rows, limit, before)
 
 
 @router.operation("GET maintenance/{number}", WindowOut, "read", *READ)

@@ -4,6 +4,7 @@ from django.urls import include, path
 
 from dashboard.watch.incidents import views
 from dashboard.watch.incidents.queries import IncidentList
+from dashboard.watch.incidents.windows import WindowList
 
 incidents = [
     *IncidentList.addresses("incidents/", "incidents", "file"),
@@ -20,7 +21,7 @@ incidents = [
 ]
 
 maintenance = [
-    path("maintenance/", views.window_list, name="windows"),
+    *WindowList.addresses("maintenance/", "windows"),
     path("maintenance/new/", views.new_window, name="new"),
     path("maintenance/<int:number>/", views.window, name="window"),
     path("maintenance/<int:number>/edit/", views.edit_window, name="edit"),

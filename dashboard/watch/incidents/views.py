@@ -51,9 +51,6 @@ from dashboard.watch.incidents.windows import (
     COVERED_TABLE,
     SHOWN,
     WINDOW_INCIDENT_TABLE,
-    WINDOW_TABLE,
-    WINDOWS,
-    WindowFilterForm,
     WindowForm,
     WindowRow,
     coverage_of,
@@ -215,28 +212,7 @@ def _group(number: int, key: str) -> IncidentGroup:
 
 
 # ---- maintenance ---------------------------------------------------------------------------------
-# The pages of maintenance windows: their list, one of them, the form that plans or changes one.
-
-
-@require_safe
-@never_cache
-@role_required("read")
-def window_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of windows, newest first; to a script, the part that renews itself."""
-    form = WindowFilterForm(request.GET)
-    valid = form.is_valid()
-    before = (form.cleaned_data["before"] or 0) if valid else 0
-    query = form.query()
-    context = {
-        "now": now_ms(),
-        "form": form,
-        "table": WINDOW_TABLE,
-        "narrowed": bool(query),
-        "address": request.get_full_path(),
-        "may_command": may(request.user, "command"),
-        **WINDOWS.context(form.wanted().rows() if valid else None, before, query),
-    }
-    return render_page(request, "maintenance/windows", context, status=200 if valid else 422)
+# The pages of a maintenance window, and the form that plans or changes one.
 
 
 @require_safe
