@@ -10,6 +10,7 @@ from dashboard.notify.notifications import (
     rota_views,
     rule_views,
 )
+from dashboard.notify.notifications.message_views import MessageList
 
 notifications = [
     path("notifications/rules/", rule_views.rules, name="rules"),
@@ -30,8 +31,7 @@ notifications = [
     path("notifications/rotas/<int:number>/change/", rota_views.change_rota, name="change-rota"),
     path("notifications/rotas/<int:number>/add/", rota_views.add_shift, name="add-shift"),
     path("notifications/rotas/<int:number>/remove/", rota_views.remove_shift, name="remove-shift"),
-    path("notifications/messages/", message_views.message_list, name="messages"),
-    path("notifications/messages/messages.<str:form>", message_views.message_file, name="file"),
+    *MessageList.addresses("notifications/messages/", "messages", "file"),
     path("notifications/messages/<uuid:number>/", message_views.message, name="message"),
     path("notifications/ack/<str:token>/", message_views.acknowledge_group, name="acknowledge"),
 ]
