@@ -58,23 +58,6 @@ class BoardEvent(NamedTuple):
         return asset_path(self.scenario.name, self.asset)
 
 
-def _event(row: Transition) -> BoardEvent:
-    cause = cause_value(row.cause)
-    return BoardEvent(
-        pk=row.pk,
-        scenario=scenarios()[row.scenario],
-        asset=row.asset,
-        kind=row.kind,
-        previous=row.previous,
-        state=row.state,
-        at=row.at,
-        version=str(Version.parse(row.version)),
-        cause=cause_text(cause),
-        partition=cause.partition,
-        offset=cause.offset,
-    )
-
-
 EVENT_TABLE = Table("", "Asset", "At", "Scenario", "What", "Cause", "Version")
 
 
@@ -104,7 +87,7 @@ class FilterText(forms.TextInput):
         )
 
 
-class EventFilterForm(ListForm[Transition]):
+class EventFilterForm(ListForm):
     """The filter in the address. all: records after which the state stayed too."""
 
     scenario = forms.ChoiceField(required=False)
@@ -159,7 +142,7 @@ class EventFilterForm(ListForm[Transition]):
         return condition_of(self.cleaned_data["q"], self._known(), now_ms())
 
 
-class EventList(ListPage[Transition]):
+class EventList(ListPage):
     """The list of events, newest first."""
 
     name = "events"
@@ -175,11 +158,24 @@ class EventList(ListPage[Transition]):
 
     def entry(self, row: Transition) -> BoardEvent:
         """Return an event as the page shows it."""
-        return _event(row)
+        cause = cause_value(row.cause)
+        return BoardEvent(
+            pk=row.pk,
+            scenario=scenarios()[row.scenario],
+            asset=row.asset,
+            kind=row.kind,
+            previous=row.previous,
+            state=row.state,
+            at=row.at,
+            version=str(Version.parse(row.version)),
+            cause=cause_text(cause),
+            partition=cause.partition,
+            offset=cause.offset,
+        )
 
     def plain(self, row: Transition) -> dict[str, Any]:
         """Return an event as an object of NDJSON, or a row of CSV."""
-        event = _event(row)
+        event = self.entry(row)
         named = {name: getattr(event, name) for name in self.fields}
         return named | {"scenario": event.scenario.name}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django import forms
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.http import urlencode
 
@@ -90,9 +90,6 @@ def scenario_links(chosen: Scenario, path: str = "") -> list[Choice]:
     ]
 
 
-M = TypeVar("M", bound=Model)
-
-
 class FilterForm(forms.Form):
     """A filter that an address has.
 
@@ -125,7 +122,7 @@ class FilterForm(forms.Form):
         return self.data.get(name)
 
 
-class ListForm(FilterForm, Generic[M]):
+class ListForm(FilterForm):
     """The filter of a list, and after which of its rows a page begins."""
 
     before: forms.Field | None = forms.IntegerField(
@@ -134,7 +131,7 @@ class ListForm(FilterForm, Generic[M]):
 
     PLACES = ("before",)
 
-    def rows(self) -> QuerySet[M]:
+    def rows(self) -> QuerySet[Any]:
         """Return the rows that pass the filter, of a valid form."""
         raise NotImplementedError
 

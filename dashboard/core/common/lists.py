@@ -5,9 +5,9 @@ file.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import URLPattern, path
@@ -32,8 +32,6 @@ from dashboard.core.common.tables import (
 )
 from dashboard.core.common.times import now_ms
 
-M = TypeVar("M", bound=Model)
-
 
 def _nobody_notes(_request: HttpRequest, listed: str, _file: str, _query: str) -> None:
     raise RuntimeError(f"{listed}: nobody notes that a list leaves as a file")
@@ -43,7 +41,7 @@ note_export: Provider[[HttpRequest, str, str, str], None] = Provider(_nobody_not
 """Notes that a list leaves as a file, whose filter is this query; the audit does."""
 
 
-class ListPage(View, Generic[M]):
+class ListPage(View):
     """A list of rows: its page, which scripts renew, and the same as a file.
 
     A subclass says what it lists, as one of `django.views.generic.ListView` does; `addresses` is
@@ -51,8 +49,8 @@ class ListPage(View, Generic[M]):
     """
 
     name: str
-    """Of the file, and of what the audit notes."""
-    form_class: type[ListForm[M]]
+    """Of the file."""
+    form_class: type[ListForm]
     template: str
     """Such as `board/events`."""
     table: Table
@@ -68,8 +66,10 @@ class ListPage(View, Generic[M]):
     portion_size = 1_000
     at_most: int | None = None
     """Most rows of a file."""
+    exported_as = ""
+    """What the audit says that a file has, by default the file's name."""
 
-    form: ListForm[M]
+    form: ListForm
     now: int
 
     @classmethod
@@ -119,12 +119,12 @@ class ListPage(View, Generic[M]):
         pager = Pager.by_key(query, "before", before, following, titles)
         return {"found": found, "first": not before, "narrowed": bool(query), "pager": pager}
 
-    def found(self, rows: QuerySet[M], before: Any) -> Page[Any]:
+    def found(self, rows: QuerySet[Any], before: Any) -> Page[Any]:
         """Return the first rows as entries, or those that follow a place."""
         listing = Listing(self.entry, self.order, self.page_size, self.looked_at)
         return listing.page(rows, before or 0)
 
-    def entry(self, row: M) -> Any:
+    def entry(self, row: Any) -> Any:
         """Return a row as the template gets it."""
         return row
 
@@ -134,19 +134,21 @@ class ListPage(View, Generic[M]):
         """Return the rows as CSV or NDJSON, which the audit notes. Raises Http404."""
         if refusal := file_refusal(suffix, self.form):
             return refusal
-        note_export(self.request, self.name, f"{self.name}.{suffix}", self.form.query())
+        note_export(
+            self.request, self.exported_as or self.name, f"{self.name}.{suffix}", self.form.query()
+        )
         lines = (map(self.plain, portion) for portion in self.portions())
         return attachment(self.request, written(suffix, self.fields, lines), self.name, suffix)
 
-    def portions(self) -> Iterable[Iterable[M]]:
+    def portions(self) -> Iterable[Iterable[Any]]:
         """Return the rows of the file, a portion at a time."""
         return portions(self.form.rows(), self.order, self.portion_size, self.at_most)
 
-    def plain(self, row: M) -> dict[str, Any]:
+    def plain(self, row: Any) -> dict[str, Any]:
         """Return a row as an object of NDJSON or of the API, or a line of CSV."""
         return {name: getattr(row, name) for name in self.fields}
 
-    def answer(self, rows: QuerySet[M], limit: int, before: int | None) -> dict[str, Any]:
+    def answer(self, rows: QuerySet[Any], limit: int, before: int | None) -> dict[str, Any]:
         """Return rows as the API lists them: `items`, and where the next page begins.
 
         before: the number of the row that they follow.

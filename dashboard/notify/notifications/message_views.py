@@ -139,7 +139,7 @@ def task_messages_url(row: ScheduledTask) -> str:
 # The filter of messages.
 
 
-class MessageFilterForm(ListForm[Message], PeriodForm):
+class MessageFilterForm(ListForm, PeriodForm):
     """The filter in the address. Times in UTC."""
 
     status = forms.ChoiceField(required=False)
@@ -175,7 +175,7 @@ class MessageFilterForm(ListForm[Message], PeriodForm):
 # The pages of messages: their list, and one with each try to deliver it.
 
 
-class MessageList(ListPage[Message]):
+class MessageList(ListPage):
     """The list of messages, newest first."""
 
     name = "messages"

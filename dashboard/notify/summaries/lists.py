@@ -52,7 +52,7 @@ FALSE, TRUE, PENDING = "false", "true", "pending"
 OUTCOMES = {FALSE: "came to nothing", TRUE: "came true", PENDING: "still pending"}
 
 
-class AlarmFilterForm(ListForm[Alarm], PeriodForm):
+class AlarmFilterForm(ListForm, PeriodForm):
     """The filter of alarms in the address. Times in UTC."""
 
     outcome = forms.ChoiceField(required=False)
@@ -127,7 +127,7 @@ ALARM_TABLE = Table(
 )
 
 
-class AlarmList(ListPage[Alarm]):
+class AlarmList(ListPage):
     """The list of alarms, newest first."""
 
     name = "alarms"
@@ -179,7 +179,7 @@ BAD, UNCONFIRMED = "bad", "unconfirmed"
 KINDS = {BAD: "In bad states", UNCONFIRMED: "Unconfirmed"}
 
 
-class SpanFilterForm(ListForm[TroubleSpan], PeriodForm):
+class SpanFilterForm(ListForm, PeriodForm):
     """The filter of spans in the address. Times in UTC."""
 
     kind = forms.ChoiceField(required=False)
@@ -244,7 +244,7 @@ TABLE = Table(
 )
 
 
-class SpanList(ListPage[TroubleSpan]):
+class SpanList(ListPage):
     """The list of the spans that a figure is made of, newest first."""
 
     form: SpanFilterForm

@@ -63,7 +63,7 @@ ENTRY_TABLE = Table("", "At", "Who", "Did", "To", "Outcome", "From", css="audit"
 # Forms of the audit's page.
 
 
-class AuditFilterForm(ListForm[AuditEntry], PeriodForm):
+class AuditFilterForm(ListForm, PeriodForm):
     """The filter in the address. Times in UTC."""
 
     user = forms.CharField(required=False, max_length=150, label="User")
@@ -115,7 +115,7 @@ MAX_OFFERED = 200
 """Most names that the filter offers."""
 
 
-class AuditList(ListPage[AuditEntry]):
+class AuditList(ListPage):
     """The list of entries, newest first."""
 
     name = "audit"

@@ -125,7 +125,7 @@ TASKS = Table(
 # The filter of scheduled tasks, and the form that cancels one.
 
 
-class ScheduleFilterForm(ListForm[ScheduledTask]):
+class ScheduleFilterForm(ListForm):
     """The filter in the address; its pages have numbers."""
 
     before = None
@@ -161,7 +161,7 @@ class CancelForm(forms.Form):
 # The list of scheduled tasks, and the form that cancels one of them.
 
 
-class TaskList(ListPage[ScheduledTask]):
+class TaskList(ListPage):
     """The list of tasks, the next run first; in the API the last recorded."""
 
     form_class = ScheduleFilterForm

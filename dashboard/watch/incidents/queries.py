@@ -207,7 +207,7 @@ class LabelField(forms.CharField):
         return key, of_key
 
 
-class IncidentFilterForm(ListForm[Incident], PeriodForm):
+class IncidentFilterForm(ListForm, PeriodForm):
     """The filter in the address. Times in UTC."""
 
     scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
@@ -239,7 +239,7 @@ class IncidentFilterForm(ListForm[Incident], PeriodForm):
         return find_incidents(**self.wanted())
 
 
-class IncidentList(ListPage[Incident]):
+class IncidentList(ListPage):
     """The list of incidents, newest first."""
 
     name = "incidents"

@@ -9,8 +9,7 @@ from dashboard.watch.incidents.windows import WindowList
 incidents = [
     *IncidentList.addresses("incidents/", "incidents", "file"),
     path("incidents/<int:number>/", views.incident, name="incident"),
-    path("incidents/groups/", views.group_list, name="groups"),
-    path("incidents/groups/groups.<str:form>", views.group_file, name="group-file"),
+    *views.GroupList.addresses("incidents/groups/", "groups", "group-file"),
     path("incidents/<int:number>/by/<str:key>/", views.group, name="group"),
     path(
         "incidents/<int:number>/by/<str:key>/report.md",

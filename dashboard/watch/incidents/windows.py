@@ -353,7 +353,7 @@ class WindowForm(forms.Form):
         return window
 
 
-class WindowFilterForm(ListForm[Window]):
+class WindowFilterForm(ListForm):
     """The filter in the address of the list of windows."""
 
     scenario = forms.ChoiceField(required=False)
@@ -370,7 +370,7 @@ class WindowFilterForm(ListForm[Window]):
         return find_windows(**self.wanted())
 
 
-class WindowList(ListPage[Window]):
+class WindowList(ListPage):
     """The list of windows, the newest entry first."""
 
     form_class = WindowFilterForm
