@@ -3,7 +3,6 @@
 from django.urls import path
 
 from dashboard.board.assets import (
-    events,
     log_records,
     overrides,
     palette,
@@ -11,14 +10,14 @@ from dashboard.board.assets import (
     scenario_tabs,
     views,
 )
+from dashboard.board.assets.events import EventList
 
 app_name = "board"
 
 urlpatterns = [
     path("", views.board, name="board"),
     path("board.<str:form>", views.board_file, name="file"),
-    path("events/", events.event_list, name="events"),
-    path("events/events.<str:form>", events.event_file, name="event-file"),
+    *EventList.addresses("events/", "events", "event-file"),
     path("as-of/", past_board_views.as_of, name="as-of"),
     path("as-of/as-of.<str:form>", past_board_views.as_of_file, name="as-of-file"),
     path("tabs/", scenario_tabs.worst, name="tabs"),

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import structlog
 from allauth.account.adapter import get_adapter
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest
 
 from dashboard.core.audit.actions import ACTIONS
 from dashboard.core.audit.hash_chain import KEPT_DAYS, append
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.access import role_of
-from dashboard.core.common.forms import FilterForm
 from dashboard.core.common.metrics import AUDITED
 from dashboard.core.common.retention import Thinning
-from dashboard.core.common.tables import TableFile, file_refusal
 from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
 
 # ---- log -----------------------------------------------------------------------------------------
@@ -172,24 +168,12 @@ def _text(value: Any, most: int) -> str:
 # ---- exports -------------------------------------------------------------------------------------
 # Lists that leave as files, noted in the audit.
 
-M = TypeVar("M", bound=Model)
 
-
-def export(
-    request: HttpRequest,
-    file: TableFile[M],
-    form: str,
-    filter_form: FilterForm,
-    rows: Callable[[], QuerySet[M]],
-) -> HttpResponseBase:
-    """Return the rows of a filter as a file of a form, which the audit notes; what is wrong with
-    the filter as 422. rows: called once the filter is known to be valid. Raises Http404 where
-    there is no such form."""
-    if refusal := file_refusal(form, filter_form):
-        return refusal
-    facts = {"form": form, "filter": filter_form.query()}
-    record(Actor.of(request), f"export.{file.name}", target=f"{file.name}.{form}", **facts)
-    return file.response(request, form, rows())
+def note_export(request: HttpRequest, listed: str, file: str, query: str) -> None:
+    """Write an entry: who sent the request takes what is listed out as a file, through a filter
+    that an address has as this query."""
+    facts = {"form": file.rpartition(".")[2], "filter": query}
+    record(Actor.of(request), f"export.{listed}", target=file, **facts)
 
 
 # ---- audit ---------------------------------------------------------------------------------------

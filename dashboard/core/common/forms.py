@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django import forms
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.http import urlencode
 
@@ -119,6 +120,28 @@ class FilterForm(forms.Form):
         if isinstance(field, forms.MultipleChoiceField):
             return field.widget.value_from_datadict(self.data, {}, name)
         return self.data.get(name)
+
+
+class ListForm(FilterForm):
+    """The filter of a list, and after which of its rows a page begins."""
+
+    before: forms.Field | None = forms.IntegerField(
+        required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput
+    )
+
+    PLACES = ("before",)
+
+    def rows(self) -> QuerySet[Any]:
+        """Return the rows that pass the filter, of a valid form."""
+        raise NotImplementedError
+
+    def wanted(self) -> dict[str, Any]:
+        """Return the filter of a valid form by field; times in Unix ms."""
+        parts = {name: self.cleaned_data[name] for name in self.fields if name not in self.PLACES}
+        return {
+            name: unix_ms(value) if isinstance(value, datetime) else value
+            for name, value in parts.items()
+        }
 
 
 class PeriodForm(FilterForm):

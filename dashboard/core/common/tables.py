@@ -323,9 +323,9 @@ class Listing(Generic[M, R]):
 
     shown: Callable[[M], R]
     """Returns a row as its page shows it."""
-    order: ListOrder = NEWEST_FIRST
-    page_size: int = 100
-    looked_at: int = 50_000
+    order: ListOrder
+    page_size: int
+    looked_at: int
 
     def page(self, rows: QuerySet[M], before: int = 0) -> Page[R]:
         """Return the newest rows, or those that follow the row of a number."""
@@ -345,18 +345,6 @@ class Listing(Generic[M, R]):
         every = self._following(rows.model._default_manager.all(), before)  # noqa: SLF001
         last = every.values_list(*self.order.columns)[self.looked_at - 1 : self.looked_at + 1]
         return last[0] if len(last) > 1 else None
-
-    def context(self, rows: QuerySet[M] | None, before: int, query: str) -> dict[str, Any]:
-        """Return what a page of the list is rendered with.
-
-        rows: None where the filter has faults; before: a number, 0 on the first page; query: the
-        filter as an address has it.
-        """
-        found = None if rows is None else self.page(rows, before)
-        following = found.following if found else None
-        titles = ("The newest", "Older")
-        pager = Pager.by_key(query, "before", before, following, titles)
-        return {"found": found, "first": not before, "query": query, "pager": pager}
 
 
 @dataclass

@@ -20,11 +20,10 @@ from dashboard.core.common.times import now_ms
 from dashboard.notify.notifications import rule_forms
 from dashboard.notify.notifications.message_views import (
     ALL_KINDS,
-    MessageFilter,
+    MessageList,
+    find_messages,
     page_of_messages,
     place_of,
-    place_text,
-    plain,
 )
 from dashboard.notify.notifications.models import (
     MAX_TITLE,
@@ -372,10 +371,9 @@ def list_messages(
     for name, value, known in (("status", status, STATUSES), ("kind", kind, ALL_KINDS)):
         if value and value not in known:
             raise invalid(name, f"expected one of {', '.join(known)}")
-    rows = MessageFilter(status, kind, rule, q, start, end).rows()
+    rows = find_messages(status=status, kind=kind, rule=rule, q=q, start=start, end=end)
     page = page_of_messages(rows, _place(before), limit)
-    following = place_text(page.following) if page.following else None
-    return {"items": [plain(row) for row in page.rows], "next": following}
+    return {"items": [MessageList().plain(row) for row in page.rows], "next": page.following}
 
 
 def _place(text: str) -> tuple[int, uuid.UUID] | None:
@@ -391,10 +389,10 @@ def _place(text: str) -> tuple[int, uuid.UUID] | None:
 )
 def get_message(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - the path's name
     """One message, with its text and each try to deliver it."""
-    row: Message | None = MessageFilter().rows().filter(pk=id).first()
+    row: Message | None = find_messages().filter(pk=id).first()
     if row is None:
         raise Problem(404, "unknown-message", f"There is no message {id}.")
     names = ("number", "at", "ms", "succeeded", "answer")
     tries = row.attempts.order_by("number")
     told = [{name: getattr(each, name) for name in names} for each in tries]
-    return plain(row) | {"text": row.text, "attempts": told}
+    return MessageList().plain(row) | {"text": row.text, "attempts": told}

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import messages
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard.core.audit.log import Actor, export, record
+from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import ALLOWED, TooMany, refusal, role_of, role_required, user_of
-from dashboard.core.common.forms import PeriodForm
+from dashboard.core.common.forms import ListForm, PeriodForm
+from dashboard.core.common.lists import ListPage
 from dashboard.core.common.navigation import OPERATORS, agent_path, render_page
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.tables import Column, ListOrder, Page, Pager, Table, TableFile, page_of
-from dashboard.core.common.times import now_ms, unix_ms
+from dashboard.core.common.tables import Column, ListOrder, Page, Table, page_of
+from dashboard.core.common.times import now_ms
 from dashboard.core.states.queries import listed
 from dashboard.notify.notifications.ingestion import finding_of_place
 from dashboard.notify.notifications.models import (
@@ -47,7 +49,6 @@ from domain.notifications.group import KINDS, TASK
 
 NEWEST = ListOrder("created_at")
 PAGE_SIZE = 100
-MOST_EXPORTED = 100_000
 MOST_OF_INCIDENT = 200
 """Most messages that an incident's page lists."""
 ALL_KINDS = {
@@ -64,33 +65,31 @@ ATTEMPTS = Table(
 )
 
 
-class MessageFilter(NamedTuple):
-    """A filter of messages. q: a part of subject or recipient; rule: its number; start, end: when
-    they were written, Unix ms; group: its token."""
-
-    status: str = ""
-    kind: str = ""
-    rule: int | None = None
-    q: str = ""
-    start: int | None = None
-    end: int | None = None
-    group: str = ""
-
-    def rows(self) -> QuerySet[Message]:
-        """Return the messages that pass."""
-        conditions = {
-            "status": self.status,
-            "kind": self.kind,
-            "rule": self.rule,
-            "created_at__gte": self.start,
-            "created_at__lt": self.end,
-            "group__token": self.group,
-        }
-        rows = Message.objects.select_related("rule", "group", "channel", "rota", "user")
-        rows = rows.filter(**{name: value for name, value in conditions.items() if value})
-        if self.q:
-            rows = rows.filter(Q(subject__icontains=self.q) | Q(recipient__icontains=self.q))
-        return rows
+def find_messages(
+    *,
+    status: str = "",
+    kind: str = "",
+    rule: int | None = None,
+    q: str = "",
+    start: int | None = None,
+    end: int | None = None,
+    group: str = "",
+) -> QuerySet[Message]:
+    """Return the messages that pass a filter. q: a part of subject or recipient; rule: its number;
+    start, end: when they were written, Unix ms; group: its token."""
+    conditions = {
+        "status": status,
+        "kind": kind,
+        "rule": rule,
+        "created_at__gte": start,
+        "created_at__lt": end,
+        "group__token": group,
+    }
+    rows = Message.objects.select_related("rule", "group", "channel", "rota", "user")
+    rows = rows.filter(**{name: value for name, value in conditions.items() if value})
+    if q:
+        rows = rows.filter(Q(subject__icontains=q) | Q(recipient__icontains=q))
+    return rows
 
 
 def place_of(text: str) -> tuple[int, uuid.UUID]:
@@ -102,35 +101,13 @@ def place_of(text: str) -> tuple[int, uuid.UUID]:
     return place
 
 
-def place_text(place: Any) -> str:
-    """Return a place as the address has it."""
-    return f"{place[0]}.{place[1]}"
-
-
 def page_of_messages(
     rows: QuerySet[Message], before: tuple[int, uuid.UUID] | None, size: int = PAGE_SIZE
 ) -> Page[Message]:
-    """Return the newest messages, or those that follow a place."""
-    return page_of(rows, NEWEST, size, before)
-
-
-FIELDS = (
-    "id", "created_at", "kind", "status", "reason", "subject", "means", "recipient", "user", "rule",
-    "stage", "channel", "rota", "group", "why", "tries", "ended_at",
-)  # fmt: skip
-
-
-def plain(row: Message) -> dict[str, Any]:
-    """Return a message as an object of NDJSON, or a line of CSV; its text is on its page."""
-    named = {name: getattr(row, name) for name in FIELDS}
-    return named | {
-        "id": str(row.pk),
-        "user": row.user.get_username() if row.user else None,
-        "rule": row.rule_id,
-        "channel": row.channel.name if row.channel else None,
-        "rota": row.rota.name if row.rota else None,
-        "group": row.group.token if row.group else None,
-    }
+    """Return the newest messages, or those that follow a place; `following` is a text."""
+    page = page_of(rows, NEWEST, size, before)
+    last = page.following
+    return replace(page, following=last and f"{last[0]}.{last[1]}")
 
 
 def messages_of(incident: Incident) -> list[Notified]:
@@ -158,24 +135,20 @@ def task_messages_url(row: ScheduledTask) -> str:
     return f"{reverse('notifications:messages')}?{query}"
 
 
-MESSAGE_FILE = TableFile("messages", FIELDS, plain, order=NEWEST, at_most=MOST_EXPORTED)
-
-
 # ---- message forms -------------------------------------------------------------------------------
 # The filter of messages.
 
 
-class MessageFilterForm(PeriodForm):
+class MessageFilterForm(ListForm, PeriodForm):
     """The filter in the address. Times in UTC."""
 
     status = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(required=False)
-    rule = forms.ChoiceField(required=False)
+    rule = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of subject or recipient")
     group = forms.CharField(required=False, max_length=32, widget=forms.HiddenInput)
     before = forms.CharField(required=False, max_length=60, widget=forms.HiddenInput)
 
-    PLACES = ("before",)
     field_order = ("status", "kind", "rule", "q")
 
     def __init__(self, data: Any) -> None:
@@ -193,57 +166,50 @@ class MessageFilterForm(PeriodForm):
         except ValueError:
             raise forms.ValidationError("Expected the place of a message.") from None
 
-    def wanted(self) -> MessageFilter:
-        """Return the filter of a valid form."""
-        data = self.cleaned_data
-        return MessageFilter(
-            data["status"],
-            data["kind"],
-            int(data["rule"]) if data["rule"] else None,
-            data["q"],
-            unix_ms(data["start"]),
-            unix_ms(data["end"]),
-            data["group"],
-        )
+    def rows(self) -> QuerySet[Message]:
+        """Return the messages that pass."""
+        return find_messages(**self.wanted())
 
 
 # ---- message views -------------------------------------------------------------------------------
-# The pages of messages: their list, the same as a file, and one with each try to deliver it.
+# The pages of messages: their list, and one with each try to deliver it.
 
 
-@require_safe
-@never_cache
-@role_required("read", among=OPERATORS)
-def message_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of messages, newest first; to a script, the part that renews itself."""
-    form = MessageFilterForm(request.GET)
-    valid = form.is_valid()
-    before = form.cleaned_data["before"] if valid else None
-    query = form.query()
-    found = page_of_messages(form.wanted().rows(), before) if valid else None
-    following = found and found.following and place_text(found.following)
-    context = {
-        "now": now_ms(),
-        "form": form,
-        "found": found,
-        "first": not before,
-        "table": MESSAGES,
-        "query": query,
-        "narrowed": bool(query),
-        "address": request.get_full_path(),
-        "statuses": STATUSES,
-        "pager": Pager.by_key(query, "before", before, following, ("The newest", "Older")),
-    }
-    return render_page(request, "notifications/messages", context, status=200 if valid else 422)
+class MessageList(ListPage):
+    """The list of messages, newest first."""
 
+    name = "messages"
+    form_class = MessageFilterForm
+    template = "notifications/messages"
+    table = MESSAGES
+    roles = OPERATORS
+    order = NEWEST
+    page_size = PAGE_SIZE
+    fields = (
+        "id", "created_at", "kind", "status", "reason", "subject", "means", "recipient", "user",
+        "rule", "stage", "channel", "rota", "group", "why", "tries", "ended_at",
+    )  # fmt: skip
+    at_most = 100_000
 
-@require_safe
-@never_cache
-@role_required("read", among=OPERATORS)
-def message_file(request: HttpRequest, form: str) -> HttpResponseBase:
-    """Return the newest messages that pass the filter as CSV or NDJSON."""
-    filter_form = MessageFilterForm(request.GET)
-    return export(request, MESSAGE_FILE, form, filter_form, lambda: filter_form.wanted().rows())
+    def found(self, rows: QuerySet[Message], before: Any) -> Page[Message]:
+        """Return the newest messages, or those that follow a place."""
+        return page_of_messages(rows, before, self.page_size)
+
+    def plain(self, row: Message) -> dict[str, Any]:
+        """Return a message as an object of NDJSON or of the API, or a line of CSV; its text is on
+        its page."""
+        return super().plain(row) | {
+            "id": str(row.pk),
+            "user": row.user.get_username() if row.user else None,
+            "rule": row.rule_id,
+            "channel": row.channel.name if row.channel else None,
+            "rota": row.rota.name if row.rota else None,
+            "group": row.group.token if row.group else None,
+        }
+
+    def context(self) -> dict[str, Any]:
+        """Return the words of each status."""
+        return {"statuses": STATUSES}
 
 
 @require_safe
@@ -251,7 +217,7 @@ def message_file(request: HttpRequest, form: str) -> HttpResponseBase:
 @role_required("read", among=OPERATORS)
 def message(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Return the page of one message; to a script, the part that renews itself."""
-    row = get_object_or_404(MessageFilter().rows(), pk=number)
+    row = get_object_or_404(find_messages(), pk=number)
     context = {
         "now": now_ms(),
         "row": row,
@@ -299,7 +265,7 @@ def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
         "running": sum(entry.row.ended_at is None for entry in entries),
         "agents": [] if entries else agents_of(group),
         "agents_table": AGENTS,
-        "found": page_of_messages(MessageFilter(group=token).rows(), None),
+        "found": page_of_messages(find_messages(group=token), None),
         "messages_table": MESSAGES,
         "statuses": STATUSES,
     }

@@ -11,6 +11,7 @@ from dashboard.notify.notifications import (
     rota_views,
     rule_views,
 )
+from dashboard.notify.notifications.message_views import MessageList
 
 notifications_urls = [
     path("notifications/rules/", rule_views.rules, name="rules"),
@@ -31,8 +32,7 @@ notifications_urls = [
     path("notifications/rotas/<int:number>/change/", rota_views.change_rota, name="change-rota"),
     path("notifications/rotas/<int:number>/add/", rota_views.add_shift, name="add-shift"),
     path("notifications/rotas/<int:number>/remove/", rota_views.remove_shift, name="remove-shift"),
-    path("notifications/messages/", message_views.message_list, name="messages"),
-    path("notifications/messages/messages.<str:form>", message_views.message_file, name="file"),
+    *MessageList.addresses("notifications/messages/", "messages", "file"),
     path("notifications/messages/<uuid:number>/", message_views.message, name="message"),
     path("notifications/ack/<str:token>/", message_views.acknowledge_group, name="acknowledge"),
 ]

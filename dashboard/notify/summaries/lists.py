@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
-from dashboard.core.audit.log import export
-from dashboard.core.common.access import role_required
-from dashboard.core.common.forms import PeriodForm, scenario_choices
+from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
+from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.tables import Column, Listing, ListOrder, Table, TableFile
-from dashboard.core.common.times import duration, now_ms, unix_ms
+from dashboard.core.common.tables import Column, ListOrder, Table
+from dashboard.core.common.times import duration, unix_ms
 from dashboard.core.states.board_rows import asset_path
 from dashboard.notify.summaries.models import Alarm, TroubleSpan
 from dashboard.notify.summaries.phrases import gap_note
@@ -55,21 +50,15 @@ class AssetLinks:
 
 FALSE, TRUE, PENDING = "false", "true", "pending"
 OUTCOMES = {FALSE: "came to nothing", TRUE: "came true", PENDING: "still pending"}
-MAX_ID = 2**63 - 1
-MOST_EXPORTED = 100_000
 
 
-class AlarmFilterForm(PeriodForm):
+class AlarmFilterForm(ListForm, PeriodForm):
     """The filter of alarms in the address. Times in UTC."""
 
     outcome = forms.ChoiceField(required=False)
     scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
     asset = forms.CharField(required=False, max_length=MAX_NAME, label="Whole name")
-    before = forms.IntegerField(
-        required=False, min_value=0, max_value=MAX_ID, widget=forms.HiddenInput
-    )
 
-    PLACES = ("before",)
     field_order = ("outcome", "scenario", "asset", "start", "end")
 
     def __init__(self, data: Any) -> None:
@@ -126,28 +115,6 @@ def outcome_of(row: Alarm) -> str:
     return TRUE if row.came_true else FALSE
 
 
-def line_of(row: Alarm) -> AlarmRow:
-    """Return an alarm as the page shows it now."""
-    until = now_ms() if row.end is None else row.end
-    return AlarmRow(row, scenarios()[row.scenario], max(0, until - row.begin))
-
-
-FIELDS = ("scenario", "asset", "state", "began_at", "ended_at", "duration_ms", "outcome")
-
-
-def plain(row: Alarm) -> dict[str, Any]:
-    """Return an alarm as an object of NDJSON, or a line of CSV."""
-    return {
-        "scenario": row.scenario,
-        "asset": row.asset,
-        "state": row.state,
-        "began_at": row.begin,
-        "ended_at": row.end,
-        "duration_ms": None if row.end is None else row.end - row.begin,
-        "outcome": outcome_of(row),
-    }
-
-
 ALARM_TABLE = Table(
     "",
     "Asset",
@@ -158,66 +125,67 @@ ALARM_TABLE = Table(
     Column("Lasted", numeric=True),
     Column("Outcome", "whether the asset was in that state, or in one as severe, when it ended"),
 )
-NEWEST = ListOrder("begin")
-ALARMS = Listing(line_of, NEWEST)
-ALARM_FILE = TableFile("alarms", FIELDS, plain, order=NEWEST, at_most=MOST_EXPORTED)
 
 
-# ---- alarm views ---------------------------------------------------------------------------------
-# The pages of alarms: their list, and the same as a file.
+class AlarmList(ListPage):
+    """The list of alarms, newest first."""
+
+    name = "alarms"
+    form: AlarmFilterForm
+    form_class = AlarmFilterForm
+    template = "summaries/alarms"
+    table = ALARM_TABLE
+    order = ListOrder("begin")
+    renews = False
+    fields = ("scenario", "asset", "state", "began_at", "ended_at", "duration_ms", "outcome")
+    at_most = 100_000
+
+    def entry(self, row: Alarm) -> AlarmRow:
+        """Return an alarm as the page shows it."""
+        until = self.now if row.end is None else row.end
+        return AlarmRow(row, scenarios()[row.scenario], max(0, until - row.begin))
+
+    def plain(self, row: Alarm) -> dict[str, Any]:
+        """Return an alarm as an object of NDJSON, or a line of CSV."""
+        return {
+            "scenario": row.scenario,
+            "asset": row.asset,
+            "state": row.state,
+            "began_at": row.begin,
+            "ended_at": row.end,
+            "duration_ms": None if row.end is None else row.end - row.begin,
+            "outcome": outcome_of(row),
+        }
+
+    def context(self) -> dict[str, Any]:
+        """Return how much of the time was not observed, in words."""
+        return {"unobserved": unobserved_note(self.form, self.now)}
 
 
-@require_safe
-@never_cache
-@role_required("read")
-def alarm_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of alarms, the newest first."""
-    form = AlarmFilterForm(request.GET)
-    valid = form.is_valid()
-    before = (form.cleaned_data["before"] or 0) if valid else 0
-    context = {
-        "now": now_ms(),
-        "unobserved": _gap_note(form) if valid else "",
-        "form": form,
-        "table": ALARM_TABLE,
-        **ALARMS.context(form.rows() if valid else None, before, form.query()),
-    }
-    return render(request, "summaries/alarms.html", context, status=200 if valid else 422)
-
-
-def _gap_note(form: AlarmFilterForm) -> str:
+def unobserved_note(form: PeriodForm, now: int) -> str:
+    """Return how much of the filter's time was not observed, in words; empty where the filter has
+    faults, or there is nothing to be said. now: Unix ms."""
+    if not form.is_valid():
+        return ""
     data = form.cleaned_data
-    begin, end = unix_ms(data["start"]), unix_ms(data["end"])
-    return gap_note(data["scenario"] or list(scenarios()), begin, end, now_ms())
+    names = data["scenario"] or list(scenarios())
+    return gap_note(names, unix_ms(data["start"]) or None, unix_ms(data["end"]), now)
 
 
-@require_safe
-@never_cache
-@role_required("read")
-def alarm_file(request: HttpRequest, form: str) -> HttpResponseBase:
-    """Return the newest alarms that pass the filter as CSV or NDJSON."""
-    filter_form = AlarmFilterForm(request.GET)
-    return export(request, ALARM_FILE, form, filter_form, filter_form.rows)
-
-
-# ---- span views ----------------------------------------------------------------------------------
+# ---- spans ---------------------------------------------------------------------------------------
 # The list of the spans of history that a figure of a summary is made of.
 
 BAD, UNCONFIRMED = "bad", "unconfirmed"
 KINDS = {BAD: "In bad states", UNCONFIRMED: "Unconfirmed"}
 
 
-class SpanFilterForm(PeriodForm):
+class SpanFilterForm(ListForm, PeriodForm):
     """The filter of spans in the address. Times in UTC."""
 
     kind = forms.ChoiceField(required=False)
     scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
     asset = forms.CharField(required=False, max_length=MAX_NAME, label="Whole name")
-    before = forms.IntegerField(
-        required=False, min_value=0, max_value=MAX_ID, widget=forms.HiddenInput
-    )
 
-    PLACES = ("before",)
     field_order = ("kind", "scenario", "asset", "start", "end")
 
     def __init__(self, data: Any) -> None:
@@ -234,7 +202,7 @@ class SpanFilterForm(PeriodForm):
         """Return the time of a valid form, Unix ms; no end where none is given."""
         return unix_ms(self.cleaned_data["start"]) or 0, unix_ms(self.cleaned_data["end"])
 
-    def troubles(self) -> QuerySet[TroubleSpan]:
+    def rows(self) -> QuerySet[TroubleSpan]:
         """Return the times that were bad, or unconfirmed, of a valid form."""
         begin, end = self.span()
         rows = TroubleSpan.objects.filter(
@@ -276,40 +244,24 @@ TABLE = Table(
 )
 
 
-@require_safe
-@never_cache
-@role_required("read")
-def span_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of the spans that a figure is made of, the newest first."""
-    form = SpanFilterForm(request.GET)
-    valid, now = form.is_valid(), now_ms()
-    before = (form.cleaned_data["before"] or 0) if valid else 0
-    context = {
-        "now": now,
-        "form": form,
-        "table": TABLE,
-        "kind": KINDS[form.chosen_kind] if valid else "History",
-        "unobserved": _span_view_gap_note(form, now) if valid else "",
-        **_listed(form, valid, before, now),
-    }
-    return render(request, "summaries/spans.html", context, status=200 if valid else 422)
+class SpanList(ListPage):
+    """The list of the spans that a figure is made of, newest first."""
 
+    form: SpanFilterForm
+    form_class = SpanFilterForm
+    template = "summaries/spans"
+    table = TABLE
+    order = ListOrder("begin")
+    renews = False
 
-def _span_view_gap_note(form: SpanFilterForm, now: int) -> str:
-    begin, end = form.span()
-    return gap_note(form.cleaned_data["scenario"] or list(scenarios()), begin or None, end, now)
+    def entry(self, row: TroubleSpan) -> ListedSpan:
+        """Return a span as the page shows it."""
+        begin, end = self.form.span()
+        until = min(self.now if row.end is None else row.end, self.now if end is None else end)
+        within = max(0, until - max(begin, row.begin))
+        return ListedSpan(row, scenarios()[row.scenario], row.state, within)
 
-
-def _listed(form: SpanFilterForm, valid: bool, before: int, now: int) -> dict[str, Any]:
-    """Return what the page of a list is rendered with."""
-    listing: Listing[TroubleSpan, ListedSpan] = Listing(
-        lambda row: _line(row, *form.span(), now), ListOrder("begin")
-    )
-    return listing.context(form.troubles() if valid else None, before, form.query())
-
-
-def _line(row: TroubleSpan, begin: int, end: int | None, now: int) -> ListedSpan:
-    until = min(now if row.end is None else row.end, now if end is None else end)
-    return ListedSpan(
-        row, scenarios()[row.scenario], row.state, max(0, until - max(begin, row.begin))
-    )
+    def context(self) -> dict[str, Any]:
+        """Return what the spans are, and how much of the time was not observed, in words."""
+        kind = KINDS[self.form.chosen_kind] if self.form.is_valid() else "History"
+        return {"kind": kind, "unobserved": unobserved_note(self.form, self.now)}

@@ -2,15 +2,15 @@
 
 from django.urls import include, path
 
-from dashboard.notify.summaries import digest_views, lists
+from dashboard.notify.summaries import digest_views
 from dashboard.notify.summaries import views as summary_views
+from dashboard.notify.summaries.lists import AlarmList, SpanList
 
 summaries_urls = [
     path("summary/", summary_views.summary_page, name="summary"),
     path("summary/settings/", summary_views.settings_page, name="settings"),
-    path("summary/history/", lists.span_list, name="spans"),
-    path("summary/alarms/", lists.alarm_list, name="alarms"),
-    path("summary/alarms/alarms.<str:form>", lists.alarm_file, name="alarm-file"),
+    *SpanList.addresses("summary/history/", "spans"),
+    *AlarmList.addresses("summary/alarms/", "alarms", "alarm-file"),
     path("summary/<str:table>.<str:form>", summary_views.summary_file, name="file"),
 ]
 

@@ -2,7 +2,8 @@
 
 from django.urls import include, path
 
-from dashboard.operate.administration import audit, retention, users
+from dashboard.operate.administration import retention, users
+from dashboard.operate.administration.audit import AuditList
 
 users_urls = [
     path("users/", users.users, name="users"),
@@ -18,10 +19,7 @@ users_urls = [
     path("users/<int:number>/tokens/", users.revoke_token, name="revoke-token"),
 ]
 
-audit_urls = [
-    path("audit/", audit.entries, name="entries"),
-    path("audit/audit.<str:form>", audit.entry_file, name="file"),
-]
+audit_urls = AuditList.addresses("audit/", "entries", "file")
 
 retention_urls = [
     path("console/retention/", retention.retention, name="retention"),

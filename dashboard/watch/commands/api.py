@@ -21,13 +21,12 @@ from dashboard.core.api.schemas import NO_NUL, AssetIn, AssetOut, CommandOut, St
 from dashboard.core.api.store_answers import VIA_OF_ASSETS, RecordAnswerOut, one_by
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import OPERATORS, TooMany
-from dashboard.core.common.tables import NEWEST_FIRST, page_of
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.models import Answer, AssetState
 from dashboard.core.states.stores import Via
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.commands.models import Command as Row
-from dashboard.watch.commands.schedules import TaskFilter, plain
+from dashboard.watch.commands.schedules import TaskList, find_tasks
 from dashboard.watch.commands.submission import (
     IdTaken,
     InvalidCommand,
@@ -343,10 +342,8 @@ def list_schedules(
     """Scheduled tasks that are not over, or those of a status."""
     if scenario:
         known_scenario(scenario)
-    rows = TaskFilter(scenario, q, do, owner, status).rows()
-    page = page_of(rows, NEWEST_FIRST, limit, None if before is None else (before,))
-    following = page.following[0] if page.following else None
-    return {"items": [plain(row) for row in page.rows], "next": following}
+    rows = find_tasks(scenario=scenario, q=q, do=do, owner=owner, status=status)
+    return TaskList().answer(rows, limit, before)
 
 
 @router.operation("POST scenarios/{scenario}/schedule/{asset:asset}", COMMAND_OUT, "command", *SEND)

@@ -12,16 +12,14 @@ from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import OPERATORS, form_of, may, role_of, role_required, user_of
-from dashboard.core.common.forms import FilterForm, scenario_choices
-from dashboard.core.common.navigation import render_page
+from dashboard.core.common.forms import ListForm, scenario_choices
+from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenario_or_404, scenarios
 from dashboard.core.common.tables import Column, Pager, Table
-from dashboard.core.common.times import exact_span, now_ms
+from dashboard.core.common.times import exact_span
 from dashboard.core.states.board_rows import asset_path
 from dashboard.watch.commands.models import ENDINGS, ScheduledTask, messages_url
 from dashboard.watch.commands.submission import Submitter, submit
@@ -50,33 +48,21 @@ STATUSES = {
 STATUS_TITLES = {WAITING: "Waiting", ASIDE: "Set aside", OVER: "Over"}
 
 
-class TaskFilter(NamedTuple):
-    """A filter of tasks. q: a part of the asset's name; do: an action; owner: a name; status: of
-    STATUSES, empty for those that are not over."""
-
-    scenario: str = ""
-    q: str = ""
-    do: str = ""
-    owner: str = ""
-    status: str = ""
-
-    def rows(self) -> QuerySet[ScheduledTask]:
-        """Return the tasks that pass, the next run first."""
-        conditions = {
-            "scenario": self.scenario,
-            "asset__icontains": self.q,
-            "do": self.do,
-            "owner": self.owner,
-        }
-        given = {name: value for name, value in conditions.items() if value}
-        rows = ScheduledTask.objects.filter(scenario__in=scenarios()).filter(**given)
-        rows = rows.filter(STATUSES[self.status] if self.status else Q(ended_at=None))
-        return rows.order_by(F("next_at").asc(nulls_last=True), "-ended_at", "pk")
+def find_tasks(
+    *, scenario: str = "", q: str = "", do: str = "", owner: str = "", status: str = ""
+) -> QuerySet[ScheduledTask]:
+    """Return the tasks that pass a filter, the next run first. q: a part of the asset's name; do:
+    an action; owner: a name; status: of STATUSES, empty for those that are not over."""
+    conditions = {"scenario": scenario, "asset__icontains": q, "do": do, "owner": owner}
+    given = {name: value for name, value in conditions.items() if value}
+    rows = ScheduledTask.objects.filter(scenario__in=scenarios()).filter(**given)
+    rows = rows.filter(STATUSES[status] if status else Q(ended_at=None))
+    return rows.order_by(F("next_at").asc(nulls_last=True), "-ended_at", "pk")
 
 
 def set_aside() -> int:
     """Return how many tasks of all scenarios are set aside."""
-    return TaskFilter(status=ASIDE).rows().count()
+    return find_tasks(status=ASIDE).count()
 
 
 class TaskRow(NamedTuple):
@@ -116,25 +102,10 @@ class TaskRow(NamedTuple):
         return messages_url(self.row) if notified else ""
 
 
-def entry_of(row: ScheduledTask) -> TaskRow:
-    """Return a task as pages show it."""
-    return TaskRow(row, scenarios()[row.scenario])
-
-
 FIELDS = (
     "scenario", "asset", "do", "state", "every", "until", "times", "owner", "reason", "outcome",
     "ran_at", "aside", "ended_at",
 )  # fmt: skip
-
-
-def plain(row: ScheduledTask) -> dict[str, Any]:
-    """Return a task as the API gives it."""
-    own = {name: getattr(row, name) for name in FIELDS}
-    texts = {name: own[name] or None for name in ("state", "outcome", "aside")}
-    named = {"id": str(row.task), "if": row.condition or None, "next": row.next_at}
-    return own | texts | named | {"ending": row.ending or None}
-
-
 TASKS = Table(
     "schedules",
     "Asset",
@@ -154,8 +125,10 @@ TASKS = Table(
 # The filter of scheduled tasks, and the form that cancels one.
 
 
-class ScheduleFilterForm(FilterForm):
-    """The filter in the address."""
+class ScheduleFilterForm(ListForm):
+    """The filter in the address; its pages have numbers."""
+
+    before = None
 
     scenario = forms.ChoiceField(required=False)
     status = forms.ChoiceField(required=False)
@@ -172,10 +145,9 @@ class ScheduleFilterForm(FilterForm):
         self.offer("status", [("", "not over"), *STATUS_TITLES.items()])
         self.offer("do", [("", "anything"), *ACTIONS.items()])
 
-    def wanted(self) -> TaskFilter:
-        """Return the filter of a valid form."""
-        data = self.cleaned_data
-        return TaskFilter(data["scenario"], data["q"], data["do"], data["owner"], data["status"])
+    def rows(self) -> QuerySet[ScheduledTask]:
+        """Return the tasks that pass, the next run first."""
+        return find_tasks(**self.wanted())
 
 
 class CancelForm(forms.Form):
@@ -188,34 +160,46 @@ class CancelForm(forms.Form):
 # ---- schedules -----------------------------------------------------------------------------------
 # The list of scheduled tasks, and the form that cancels one of them.
 
-LISTED = 100
-"""Tasks of one page of the list."""
 
+class TaskList(ListPage):
+    """The list of tasks, the next run first; in the API the last recorded."""
 
-@require_safe
-@never_cache
-@role_required("read")
-def task_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of tasks, the next run first; to a script, the part that renews itself."""
-    form = ScheduleFilterForm(request.GET)
-    valid = form.is_valid()
-    rows = form.wanted().rows() if valid else ScheduledTask.objects.none()
-    shown = Paginator(rows, LISTED).get_page(form.cleaned_data["page"] if valid else 1)
-    query = form.query()
-    context = {
-        "now": now_ms(),
-        "form": form,
-        "valid": valid,
-        "table": TASKS,
-        "entries": [(entry_of(row), uuid.uuid4()) for row in shown],
-        "aside": set_aside(),
-        "narrowed": bool(query),
-        "address": request.get_full_path(),
-        "may_command": may(request.user, "command"),
-        "may_see_messages": role_of(request.user) in OPERATORS,
-        "pager": Pager.numbered(shown, lambda page: f"?{_with_page(query, page)}"),
-    }
-    return render_page(request, "schedules/schedules", context, status=200 if valid else 422)
+    form_class = ScheduleFilterForm
+    template = "schedules/schedules"
+    table = TASKS
+    fields = FIELDS
+
+    def listed(self) -> dict[str, Any]:
+        """Return the tasks of the page, each with the id of a command, and the pager."""
+        valid, query = self.form.is_valid(), self.form.query()
+        rows = self.form.rows() if valid else ScheduledTask.objects.none()
+        number = self.form.cleaned_data["page"] if valid else 1
+        shown = Paginator(rows, self.page_size).get_page(number)
+        return {
+            "valid": valid,
+            "entries": [(self.entry(row), uuid.uuid4()) for row in shown],
+            "narrowed": bool(query),
+            "pager": Pager.numbered(shown, lambda page: f"?{_with_page(query, page)}"),
+        }
+
+    def context(self) -> dict[str, Any]:
+        """Return how many tasks are set aside, and what the user may do and see."""
+        return {
+            "aside": set_aside(),
+            "may_command": may(self.request.user, "command"),
+            "may_see_messages": role_of(self.request.user) in OPERATORS,
+        }
+
+    def entry(self, row: ScheduledTask) -> TaskRow:
+        """Return a task as pages show it."""
+        return TaskRow(row, scenarios()[row.scenario])
+
+    def plain(self, row: ScheduledTask) -> dict[str, Any]:
+        """Return a task as the API gives it."""
+        own = super().plain(row)
+        texts = {name: own[name] or None for name in ("state", "outcome", "aside")}
+        named = {"id": str(row.task), "if": row.condition or None, "next": row.next_at}
+        return own | texts | named | {"ending": row.ending or None}
 
 
 def _with_page(query: str, page: int) -> str:

@@ -2,8 +2,8 @@
 
 from django.urls import include, path
 
-from dashboard.watch.commands import schedules
 from dashboard.watch.commands import views as command_views
+from dashboard.watch.commands.schedules import TaskList, cancel
 
 commands_urls = [
     path(
@@ -15,8 +15,8 @@ commands_urls = [
 ]
 
 schedules_urls = [
-    path("schedules/", schedules.task_list, name="schedules"),
-    path("s/<str:scenario>/schedules/cancel/<path:asset>/", schedules.cancel, name="cancel"),
+    *TaskList.addresses("schedules/", "schedules"),
+    path("s/<str:scenario>/schedules/cancel/<path:asset>/", cancel, name="cancel"),
 ]
 
 urlpatterns = [

@@ -16,7 +16,6 @@ from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, 
 from dashboard.core.api.schemas import NO_NUL, StrictSchema
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.tables import NEWEST_FIRST, page_of
 from dashboard.core.common.times import now_ms, utc_datetime
 from dashboard.core.states.filter_parser import MAX_TEXT
 from dashboard.watch.annotations.models import MAX_WORK
@@ -28,10 +27,10 @@ from dashboard.watch.incidents.maintenance import (
     end_window,
 )
 from dashboard.watch.incidents.models import ALL, FILTER, LISTED, MAX_WHY, Window, real
-from dashboard.watch.incidents.queries import NEWEST, IncidentFilter, entry_of, plain_incident
+from dashboard.watch.incidents.queries import IncidentList, entry_of, find_incidents
 from dashboard.watch.incidents.report import timeline
 from dashboard.watch.incidents.views import log_window
-from dashboard.watch.incidents.windows import WindowFilter, WindowForm, plain_window
+from dashboard.watch.incidents.windows import WindowForm, WindowList, find_windows, plain_window
 from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
 
@@ -104,11 +103,9 @@ def list_incidents(
     """Incidents that were going on at some time between `start` and `end`, the newest first."""
     if scenario:
         known_scenario(scenario)
-    rows = IncidentFilter((scenario,) if scenario else (), q, worst, status, start, end).rows()
-    ordered = NEWEST.of(rows) if before is None else NEWEST.after_number(rows, before)
-    found = list(ordered[: limit + 1])
-    following = found[limit - 1].pk if len(found) > limit else None
-    return {"items": [plain_incident(row) for row in found[:limit]], "next": following}
+    chosen = (scenario,) if scenario else ()
+    rows = find_incidents(scenario=chosen, q=q, worst=worst, status=status, start=start, end=end)
+    return IncidentList().answer(rows, limit, before)
 
 
 @router.operation("GET incidents/{number}", TimelineOut, "read", *READ)
@@ -118,7 +115,7 @@ def get_incident(request: ApiRequest, number: int) -> Any:
     if row is None:
         raise Problem(404, "unknown-incident", f"There is no incident {number}.")
     moments = [moment._asdict() for moment in timeline(entry_of(row))]
-    return plain_incident(row) | {"timeline": moments}
+    return IncidentList().plain(row) | {"timeline": moments}
 
 
 def _fits(number: int) -> bool:
@@ -197,10 +194,8 @@ def list_maintenance(
     """Maintenance windows, the newest entries first; those over all scenarios are among each."""
     if scenario:
         known_scenario(scenario)
-    rows = WindowFilter(scenario, q, status).rows()
-    page = page_of(rows, NEWEST_FIRST, limit, None if before is None else (before,))
-    following = page.following[0] if page.following else None
-    return {"items": [plain_window(row) for row in page.rows], "next": following}
+    rows = find_windows(scenario=scenario, q=q, status=status)
+    return WindowList().answer(rows, limit, before)
 
 
 @router.operation("GET maintenance/{number}", WindowOut, "read", *READ)

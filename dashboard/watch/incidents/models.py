@@ -58,6 +58,11 @@ class Incident(AssetRow):
             length_index("began_at", "ended_at", "incidents_by_length"),
         )
 
+    @property
+    def duration_ms(self) -> int | None:
+        """How long it lasted, ms; None while it goes on."""
+        return None if self.ended_at is None else self.ended_at - self.began_at
+
 
 def real() -> QuerySet[Incident]:
     """Return the incidents that lasted; those that a rebuild did not find again have no length."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,11 +10,12 @@ from django import forms
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
-from dashboard.core.common.forms import PeriodForm, scenario_choices
+from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
+from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT, chunks
-from dashboard.core.common.tables import Column, Listing, ListOrder, Table, TableFile
-from dashboard.core.common.times import MINUTE_MS, duration, now_ms, unix_ms
+from dashboard.core.common.tables import Column, ListOrder, Table
+from dashboard.core.common.times import MINUTE_MS, duration, now_ms
 from dashboard.core.states.board_rows import asset_path
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.annotations.models import MAX_KEY, MAX_VALUE, Label
@@ -35,52 +36,49 @@ FLAP_MS = 15 * MINUTE_MS
 """An incident that begins sooner than this after the one before it of its asset is flapping."""
 ANY_TIME, BEGAN, ENDED = "", "began", "ended"
 """What of an incident lies in the time of a filter: any part of it, its beginning, its end."""
-MOST_EXPORTED = 100_000
-"""Most incidents of one file, the newest."""
 
 
-class IncidentFilter(NamedTuple):
-    """A filter of incidents. scenarios: all by default; q: a part of the asset's name; worst: a
-    state; status: of STATUSES; start, end: Unix ms; of_time: what of an incident lies between
-    these; asset: a whole name; label: a key and a value, which is "" for assets without the key;
-    flapping: only those that are."""
+def find_incidents(
+    *,
+    scenario: Collection[str] = (),
+    q: str = "",
+    worst: str = "",
+    status: str = "",
+    start: int | None = None,
+    end: int | None = None,
+    of_time: str = ANY_TIME,
+    asset: str = "",
+    label: tuple[str, str] | None = None,
+    flapping: bool = False,
+) -> QuerySet[Incident]:
+    """Return the incidents that pass a filter. scenario: all by default; q: a part of the asset's
+    name; worst: a state; status: of STATUSES; start, end: Unix ms; of_time: what of an incident
+    lies between these; asset: a whole name; label: a key and a value, which is "" for assets
+    without the key; flapping: only those that are."""
+    conditions = {
+        "scenario__in": scenario,
+        "asset__icontains": q,
+        "asset": asset,
+        "worst": worst,
+    }
+    rows = real().filter(in_time(start, end, of_time), scenario__in=scenarios())
+    rows = rows.filter(**{name: value for name, value in conditions.items() if value})
+    if label is not None:
+        rows = rows.filter(labelled(*label))
+    if flapping:
+        rows = rows.filter(_flapping())
+    return rows.filter(STATUSES[status]) if status else rows
 
-    scenarios: tuple[str, ...] = ()
-    q: str = ""
-    worst: str = ""
-    status: str = ""
-    start: int | None = None
-    end: int | None = None
-    of_time: str = ANY_TIME
-    asset: str = ""
-    label: tuple[str, str] | None = None
-    flapping: bool = False
 
-    def rows(self) -> QuerySet[Incident]:
-        """Return the incidents that pass."""
-        conditions = {
-            "scenario__in": self.scenarios,
-            "asset__icontains": self.q,
-            "asset": self.asset,
-            "worst": self.worst,
-        }
-        rows = real().filter(self.in_time(), scenario__in=scenarios())
-        rows = rows.filter(**{name: value for name, value in conditions.items() if value})
-        if self.label is not None:
-            rows = rows.filter(labelled(*self.label))
-        if self.flapping:
-            rows = rows.filter(_flapping())
-        return rows.filter(STATUSES[self.status]) if self.status else rows
-
-    def in_time(self) -> Q:
-        """Return the condition that the times of an incident have to meet."""
-        edge = "ended_at" if self.of_time == ENDED else "began_at"
-        condition = Q() if self.end is None else Q(**{f"{edge}__lt": self.end})
-        if self.start is None:
-            return condition
-        if self.of_time == ANY_TIME:
-            return condition & (Q(ended_at=None) | Q(ended_at__gt=self.start))
-        return condition & Q(**{f"{edge}__gte": self.start})
+def in_time(start: int | None, end: int | None, of_time: str = ANY_TIME) -> Q:
+    """Return the condition that the times of an incident have to meet."""
+    edge = "ended_at" if of_time == ENDED else "began_at"
+    condition = Q() if end is None else Q(**{f"{edge}__lt": end})
+    if start is None:
+        return condition
+    if of_time == ANY_TIME:
+        return condition & (Q(ended_at=None) | Q(ended_at__gt=start))
+    return condition & Q(**{f"{edge}__gte": start})
 
 
 def labelled(key: str, value: str) -> Q:
@@ -166,15 +164,6 @@ FIELDS = (
     "scenario", "asset", "worst", "state", "began_at", "ended_at", "duration_ms", "changes",
     "acknowledged_at", "acknowledged_by",
 )  # fmt: skip
-
-
-def plain_incident(row: Incident) -> dict[str, Any]:
-    """Return an incident as an object of NDJSON, or a line of CSV."""
-    own = {name: getattr(row, name) for name in FIELDS if name != "duration_ms"}
-    ms = None if row.ended_at is None else row.ended_at - row.began_at
-    return {name: own.get(name, ms) for name in FIELDS} | {"id": row.pk}
-
-
 INCIDENT_TABLE = Table(
     "",
     "Asset",
@@ -186,17 +175,11 @@ INCIDENT_TABLE = Table(
     Column("Acknowledged", "by whom first, and how long after it began"),
     Column("Changes", "changes of its state, the beginning included", numeric=True),
 )
-NEWEST = ListOrder("began_at")
-INCIDENTS = Listing(entry_of, NEWEST)
-INCIDENT_FILE = TableFile(
-    "incidents", (*FIELDS, "id"), plain_incident, order=NEWEST, at_most=MOST_EXPORTED
-)
 
 
 # ---- incidents -----------------------------------------------------------------------------------
-# The filter of incidents.
+# The filter of incidents, and their list.
 
-MAX_ID = 2**63 - 1
 OF_TIMES = {ANY_TIME: "some part of them", BEGAN: "they began", ENDED: "they ended"}
 """What of incidents lies in the time of the filter, in words."""
 
@@ -224,7 +207,7 @@ class LabelField(forms.CharField):
         return key, of_key
 
 
-class IncidentFilterForm(PeriodForm):
+class IncidentFilterForm(ListForm, PeriodForm):
     """The filter in the address. Times in UTC."""
 
     scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
@@ -235,11 +218,7 @@ class IncidentFilterForm(PeriodForm):
     label = LabelField()
     of_time = forms.ChoiceField(required=False, label="In this time")
     flapping = forms.BooleanField(required=False, label="Only flapping ones")
-    before = forms.IntegerField(
-        required=False, min_value=0, max_value=MAX_ID, widget=forms.HiddenInput
-    )
 
-    PLACES = ("before",)
     field_order = (
         "scenario", "status", "worst", "q", "asset", "label", "start", "end", "of_time",
     )  # fmt: skip
@@ -255,21 +234,30 @@ class IncidentFilterForm(PeriodForm):
         ]
         self.offer("worst", [("", "all"), *states])
 
-    def wanted(self) -> IncidentFilter:
-        """Return the filter of a valid form."""
-        data = self.cleaned_data
-        return IncidentFilter(
-            tuple(data["scenario"]),
-            data["q"],
-            data["worst"],
-            data["status"],
-            unix_ms(data["start"]),
-            unix_ms(data["end"]),
-            data["of_time"],
-            data["asset"],
-            data["label"],
-            data["flapping"],
-        )
+    def rows(self) -> QuerySet[Incident]:
+        """Return the incidents that pass."""
+        return find_incidents(**self.wanted())
+
+
+class IncidentList(ListPage):
+    """The list of incidents, newest first."""
+
+    name = "incidents"
+    form_class = IncidentFilterForm
+    template = "incidents/incidents"
+    table = INCIDENT_TABLE
+    order = ListOrder("began_at")
+    fields = (*FIELDS, "id")
+    at_most = 100_000
+
+    def entry(self, row: Incident) -> IncidentRow:
+        """Return an incident as pages show it."""
+        return entry_of(row)
+
+    def context(self) -> dict[str, Any]:
+        """Return how many incidents a filter with a beginning finds."""
+        dated = self.form.is_valid() and self.form.cleaned_data["start"]
+        return {"count": count(self.form.rows()) if dated else None}
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -352,15 +340,15 @@ class GroupResult(NamedTuple):
         return self.groups[:MOST_SHOWN]
 
 
-def find_groups(wanted: IncidentFilter, scenario: Scenario, key: str) -> GroupResult:
-    """Return the groups that a scenario's incidents make by a label, of those that pass a filter.
+def find_groups(rows: QuerySet[Incident], scenario: Scenario, key: str) -> GroupResult:
+    """Return the groups that some of a scenario's incidents make by a label.
 
     Incidents of assets without the label are in none.
     """
-    newest = wanted.rows().filter(scenario=scenario.name).order_by("-began_at")
-    rows = list(newest[: MOST_LOOKED_AT + 1])
-    cut = len(rows) > MOST_LOOKED_AT
-    by_value = _by_value(scenario, key, rows[:MOST_LOOKED_AT])
+    newest = rows.filter(scenario=scenario.name).order_by("-began_at")
+    found = list(newest[: MOST_LOOKED_AT + 1])
+    cut = len(found) > MOST_LOOKED_AT
+    by_value = _by_value(scenario, key, found[:MOST_LOOKED_AT])
     groups = [
         group
         for value, members in by_value.items()
@@ -423,7 +411,7 @@ def _around(members: QuerySet[Incident], row: Incident) -> list[Incident]:
     """Return the incidents that an unbroken time joins to one of them, at most MOST_LOOKED_AT."""
     begin, end, known = row.began_at, row.ended_at, 0
     while True:
-        joined = members.filter(IncidentFilter(start=begin - 1, end=end and end + 1).in_time())
+        joined = members.filter(in_time(begin - 1, end and end + 1))
         around = list(joined.order_by("began_at")[:MOST_LOOKED_AT])
         if len(around) <= known or len(around) == MOST_LOOKED_AT:
             return around if row in around else [row]

@@ -3,13 +3,13 @@
 from django.urls import include, path
 
 from dashboard.watch.incidents import views
+from dashboard.watch.incidents.queries import IncidentList
+from dashboard.watch.incidents.windows import WindowList
 
 incidents_urls = [
-    path("incidents/", views.incident_list, name="incidents"),
-    path("incidents/incidents.<str:form>", views.incident_file, name="file"),
+    *IncidentList.addresses("incidents/", "incidents", "file"),
     path("incidents/<int:number>/", views.incident, name="incident"),
-    path("incidents/groups/", views.group_list, name="groups"),
-    path("incidents/groups/groups.<str:form>", views.group_file, name="group-file"),
+    *views.GroupList.addresses("incidents/groups/", "groups", "group-file"),
     path("incidents/<int:number>/by/<str:key>/", views.group, name="group"),
     path(
         "incidents/<int:number>/by/<str:key>/report.md",
@@ -20,7 +20,7 @@ incidents_urls = [
 ]
 
 maintenance_urls = [
-    path("maintenance/", views.window_list, name="windows"),
+    *WindowList.addresses("maintenance/", "windows"),
     path("maintenance/new/", views.new_window, name="new"),
     path("maintenance/<int:number>/", views.window, name="window"),
     path("maintenance/<int:number>/edit/", views.edit_window, name="edit"),

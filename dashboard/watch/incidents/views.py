@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -15,14 +16,13 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard.core.audit.log import Actor, export, record
+from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import TooMany, form_of, may, role_of, role_required, user_of
-from dashboard.core.common.exports import attachment, written
-from dashboard.core.common.forms import PeriodForm, scenario_choices
+from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
+from dashboard.core.common.lists import ListPage
 from dashboard.core.common.navigation import OPERATORS, render_page
 from dashboard.core.common.scenarios import scenario_or_first, scenarios
-from dashboard.core.common.tables import file_refusal
-from dashboard.core.common.times import FIELD_SECOND, field_text, now_ms, unix_ms
+from dashboard.core.common.times import FIELD_SECOND, field_text, now_ms
 from dashboard.watch.annotations.labels import keys
 from dashboard.watch.annotations.models import MAX_VALUE
 from dashboard.watch.incidents import queries
@@ -39,26 +39,18 @@ from dashboard.watch.incidents.models import (
 )
 from dashboard.watch.incidents.queries import (
     GROUP_TABLE,
-    INCIDENT_FILE,
-    INCIDENT_TABLE,
-    INCIDENTS,
     MEMBER_TABLE,
     GroupResult,
-    IncidentFilter,
-    IncidentFilterForm,
     IncidentGroup,
-    count,
     entry_of,
     find_groups,
+    find_incidents,
 )
 from dashboard.watch.incidents.report import as_markdown, group_as_markdown, timeline, timeline_of
 from dashboard.watch.incidents.windows import (
     COVERED_TABLE,
     SHOWN,
     WINDOW_INCIDENT_TABLE,
-    WINDOW_TABLE,
-    WINDOWS,
-    WindowFilterForm,
     WindowForm,
     WindowRow,
     coverage_of,
@@ -66,37 +58,7 @@ from dashboard.watch.incidents.windows import (
 )
 
 # ---- incidents -----------------------------------------------------------------------------------
-# The pages of incidents: their list, the same as a file, one of them, and its report.
-
-
-@require_safe
-@never_cache
-@role_required("read")
-def incident_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of incidents, newest first; to a script, the part that renews itself."""
-    form = IncidentFilterForm(request.GET)
-    valid = form.is_valid()
-    before = (form.cleaned_data["before"] or 0) if valid else 0
-    query, rows = form.query(), form.wanted().rows() if valid else None
-    context = {
-        "now": now_ms(),
-        "form": form,
-        "table": INCIDENT_TABLE,
-        "narrowed": bool(query),
-        "address": request.get_full_path(),
-        "count": count(rows) if rows is not None and form.cleaned_data["start"] else None,
-        **INCIDENTS.context(rows, before, query),
-    }
-    return render_page(request, "incidents/incidents", context, status=200 if valid else 422)
-
-
-@require_safe
-@never_cache
-@role_required("read")
-def incident_file(request: HttpRequest, form: str) -> HttpResponseBase:
-    """Return the newest incidents that pass the filter as CSV or NDJSON."""
-    filter_form = IncidentFilterForm(request.GET)
-    return export(request, INCIDENT_FILE, form, filter_form, lambda: filter_form.wanted().rows())
+# The page of an incident, and its report.
 
 
 @require_safe
@@ -136,15 +98,16 @@ def _incident(number: int) -> Incident:
 
 
 # ---- group views ---------------------------------------------------------------------------------
-# The pages of groups of incidents: their list, the same as a file, one of them, and its report.
+# The pages of groups of incidents: their list, one of them, and its report.
 
 MOST_MEMBERS = 200
 """Most incidents of a group that its page lists, those that began first."""
 
 
-class GroupFilterForm(PeriodForm):
+class GroupFilterForm(ListForm, PeriodForm):
     """The filter of groups in the address. Times in UTC."""
 
+    before = None
     scenario = forms.ChoiceField(required=False)
     label = forms.ChoiceField(required=False)
     value = forms.CharField(required=False, max_length=MAX_VALUE, label="Of one value")
@@ -163,52 +126,48 @@ class GroupFilterForm(PeriodForm):
         """The label of a valid form, by default the first that the scenario has; "" of none."""
         return self.cleaned_data["label"] or next(iter(self.keys), "")
 
-    def found(self) -> GroupResult:
-        """Return the groups of a valid form."""
-        data = self.cleaned_data
+    def rows(self) -> QuerySet[Incident]:
+        """Return the incidents that are grouped."""
+        data = self.wanted()
         of_value = (self.key, data["value"]) if data["value"] else None
-        wanted = IncidentFilter(
-            start=unix_ms(data["start"]), end=unix_ms(data["end"]), label=of_value
-        )
-        return find_groups(wanted, self.chosen, self.key)
+        return find_incidents(start=data["start"], end=data["end"], label=of_value)
+
+    def groups(self) -> GroupResult | None:
+        """Return the groups; None where the filter has faults, or the scenario has no labels."""
+        if not self.is_valid() or not self.key:
+            return None
+        return find_groups(self.rows(), self.chosen, self.key)
 
 
-@require_safe
-@never_cache
-@role_required("read")
-def group_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of incidents grouped by a label, the newest first."""
-    form = GroupFilterForm(request.GET)
-    valid = form.is_valid()
-    context = {
-        "now": now_ms(),
-        "form": form,
-        "table": GROUP_TABLE,
-        "query": form.query(),
-        "key": form.key if valid else "",
-        "scenario": form.chosen,
-        "found": form.found() if valid and form.key else None,
-    }
-    return render(request, "incidents/groups.html", context, status=200 if valid else 422)
+class GroupList(ListPage):
+    """The list of incidents grouped by a label, newest first."""
 
+    name = "groups"
+    form: GroupFilterForm
+    form_class = GroupFilterForm
+    template = "incidents/groups"
+    table = GROUP_TABLE
+    renews = False
+    fields = queries.GROUP_FIELDS
+    exported_as = "incidents"
 
-@require_safe
-@never_cache
-@role_required("read")
-def group_file(request: HttpRequest, form: str) -> HttpResponseBase:
-    """Return the groups that pass the filter as CSV or NDJSON."""
-    filter_form = GroupFilterForm(request.GET)
-    if refusal := file_refusal(form, filter_form):
-        return refusal
-    facts = {"form": form, "filter": filter_form.query()}
-    record(Actor.of(request), "export.incidents", target=f"groups.{form}", **facts)
-    rows = filter_form.found().groups if filter_form.key else []
-    return attachment(
-        request,
-        written(form, queries.GROUP_FIELDS, [map(queries.plain_group, rows)]),
-        "groups",
-        form,
-    )
+    def listed(self) -> dict[str, Any]:
+        """Return the groups."""
+        return {"found": self.form.groups()}
+
+    def context(self) -> dict[str, Any]:
+        """Return what they are grouped by."""
+        key = self.form.key if self.form.is_valid() else ""
+        return {"key": key, "scenario": self.form.chosen}
+
+    def portions(self) -> Iterable[Iterable[IncidentGroup]]:
+        """Return the groups of the file."""
+        found = self.form.groups()
+        return [found.groups] if found else []
+
+    def plain(self, row: IncidentGroup) -> dict[str, Any]:
+        """Return a group as an object of NDJSON, or a line of CSV."""
+        return queries.plain_group(row)
 
 
 @require_safe
@@ -250,28 +209,7 @@ def _group(number: int, key: str) -> IncidentGroup:
 
 
 # ---- maintenance ---------------------------------------------------------------------------------
-# The pages of maintenance windows: their list, one of them, the form that plans or changes one.
-
-
-@require_safe
-@never_cache
-@role_required("read")
-def window_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of windows, newest first; to a script, the part that renews itself."""
-    form = WindowFilterForm(request.GET)
-    valid = form.is_valid()
-    before = (form.cleaned_data["before"] or 0) if valid else 0
-    query = form.query()
-    context = {
-        "now": now_ms(),
-        "form": form,
-        "table": WINDOW_TABLE,
-        "narrowed": bool(query),
-        "address": request.get_full_path(),
-        "may_command": may(request.user, "command"),
-        **WINDOWS.context(form.wanted().rows() if valid else None, before, query),
-    }
-    return render_page(request, "maintenance/windows", context, status=200 if valid else 422)
+# The pages of a maintenance window, and the form that plans or changes one.
 
 
 @require_safe

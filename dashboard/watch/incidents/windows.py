@@ -10,9 +10,11 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 
-from dashboard.core.common.forms import FilterForm, UtcTimeField, scenario_choices
+from dashboard.core.common.access import may
+from dashboard.core.common.forms import ListForm, UtcTimeField, scenario_choices
+from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.tables import Column, Listing, Table
+from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import DAY_MS, HOUR_MS, duration, now_ms, unix_ms, utc_datetime
 from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, board_url
@@ -71,21 +73,15 @@ def of_status(status: str, now: int) -> Q:
     return times[status] & Q(cancelled_at=None)
 
 
-class WindowFilter(NamedTuple):
-    """A filter of windows. q: a part of the name; status: of `models.STATUSES`."""
-
-    scenario: str = ""
-    q: str = ""
-    status: str = ""
-
-    def rows(self) -> QuerySet[Window]:
-        """Return the windows that pass."""
-        rows = Window.objects.filter(scenario__in=["", *scenarios()])
-        if self.scenario:
-            rows = rows.filter(scenario__in=["", self.scenario])
-        if self.q:
-            rows = rows.filter(name__icontains=self.q)
-        return rows.filter(of_status(self.status, now_ms())) if self.status else rows
+def find_windows(*, scenario: str = "", q: str = "", status: str = "") -> QuerySet[Window]:
+    """Return the windows that pass a filter. q: a part of the name; status: of
+    `models.STATUSES`."""
+    rows = Window.objects.filter(scenario__in=["", *scenarios()])
+    if scenario:
+        rows = rows.filter(scenario__in=["", scenario])
+    if q:
+        rows = rows.filter(name__icontains=q)
+    return rows.filter(of_status(status, now_ms())) if status else rows
 
 
 class WindowRow(NamedTuple):
@@ -131,11 +127,6 @@ class WindowRow(NamedTuple):
     def ended_early(self) -> bool:
         """Whether somebody ended it before its planned end."""
         return bool(self.row.ended_by)
-
-
-def entry_of(row: Window) -> WindowRow:
-    """Return a window as pages show it now."""
-    return WindowRow(row, now_ms())
 
 
 class Covered(NamedTuple):
@@ -237,7 +228,6 @@ COVERED_TABLE = Table("window-assets", "Asset", "Scenario", "State")
 WINDOW_INCIDENT_TABLE = Table(
     "window-incidents", "Asset", Column.time("Began"), Column.time("Lasted"), "Worst"
 )
-WINDOWS = Listing(entry_of)
 
 
 # ---- maintenance ---------------------------------------------------------------------------------
@@ -363,24 +353,38 @@ class WindowForm(forms.Form):
         return window
 
 
-class WindowFilterForm(FilterForm):
+class WindowFilterForm(ListForm):
     """The filter in the address of the list of windows."""
 
     scenario = forms.ChoiceField(required=False)
     status = forms.ChoiceField(required=False)
     q = forms.CharField(required=False, max_length=MAX_WORK, label="Part of a name")
-    before = forms.IntegerField(
-        required=False, min_value=0, max_value=MAX_NUMBER, widget=forms.HiddenInput
-    )
-
-    PLACES = ("before",)
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
         self.offer("scenario", [("", "all"), *scenario_choices()])
         self.offer("status", [("", "all"), *((name, name.capitalize()) for name in STATUSES)])
 
-    def wanted(self) -> WindowFilter:
-        """Return the filter of a valid form."""
-        data = self.cleaned_data
-        return WindowFilter(data["scenario"], data["q"], data["status"])
+    def rows(self) -> QuerySet[Window]:
+        """Return the windows that pass."""
+        return find_windows(**self.wanted())
+
+
+class WindowList(ListPage):
+    """The list of windows, the newest entry first."""
+
+    form_class = WindowFilterForm
+    template = "maintenance/windows"
+    table = WINDOW_TABLE
+
+    def entry(self, row: Window) -> WindowRow:
+        """Return a window as pages show it now."""
+        return WindowRow(row, self.now)
+
+    def plain(self, row: Window) -> dict[str, Any]:
+        """Return a window as the API gives it."""
+        return plain_window(row)
+
+    def context(self) -> dict[str, Any]:
+        """Return whether the user may plan one."""
+        return {"may_command": may(self.request.user, "command")}

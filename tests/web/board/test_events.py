@@ -151,7 +151,7 @@ def test_what_no_event_says_is_named(world: World, client: Client, text: str, to
 def test_pages_meet_every_event_once(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events.EVENTS, "page_size", 2)
+    monkeypatch.setattr(events.EventList, "page_size", 2)
     happen(world, *"abcde")
     assert pages_of(client, "/events/", shown) == ["e", "d", "c", "b", "a"]
 
@@ -160,7 +160,7 @@ def test_only_so_many_rows_are_looked_at_for_a_page(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happen(world, "wanted", "x", "y", "z")
-    monkeypatch.setattr(events.EVENTS, "looked_at", 4)
+    monkeypatch.setattr(events.EventList, "looked_at", 4)
     assert shown(client, "?q=wanted") == []
     page = client.get("/events/?q=wanted").content.decode()
     assert "Older ones may" in page
@@ -192,8 +192,8 @@ def test_files_hold_what_the_filter_finds(world: World, client: Client) -> None:
 def test_a_file_comes_in_portions_up_to_its_most(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events.EVENT_FILE, "portion_size", 2)
-    monkeypatch.setattr(events.EVENT_FILE, "at_most", 3)
+    monkeypatch.setattr(events.EventList, "portion_size", 2)
+    monkeypatch.setattr(events.EventList, "at_most", 3)
     happen(world, *"abcde")
     assert [msgspec.json.decode(line)["asset"] for line in file(client, "ndjson").splitlines()] == [
         "e", "d", "c",

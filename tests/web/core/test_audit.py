@@ -479,14 +479,14 @@ def test_hostile_texts_in_the_filter_and_in_an_entry(admin, text: str):
 
 
 def test_pages_meet_every_entry_once(admin, monkeypatch):
-    monkeypatch.setattr(audit.ENTRIES, "page_size", 2)
+    monkeypatch.setattr(audit.AuditList, "page_size", 2)
     write(*"abcde")
     assert pages_of(admin, "/audit/", shown) == ["e", "d", "c", "b", "a"]
 
 
 def test_only_so_many_entries_are_looked_at_for_a_page(admin, monkeypatch):
     write("wanted", "x", "y", "z")
-    monkeypatch.setattr(audit.ENTRIES, "looked_at", 2)
+    monkeypatch.setattr(audit.AuditList, "looked_at", 2)
     assert shown(admin, "?q=wanted") == []
     older = re.search(r"before=(\d+)", admin.get("/audit/?q=wanted").content.decode())
     assert older
@@ -494,7 +494,7 @@ def test_only_so_many_entries_are_looked_at_for_a_page(admin, monkeypatch):
 
 
 def test_files_hold_what_the_filter_finds(admin, monkeypatch):
-    monkeypatch.setattr(audit.ENTRY_FILE, "portion_size", 1)
+    monkeypatch.setattr(audit.AuditList, "portion_size", 1)
     write("=cmd()", "b")
     lines = file(admin, "csv").decode().splitlines()
     found = list(csv.DictReader(lines))
