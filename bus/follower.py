@@ -68,8 +68,8 @@ class TopicConsumer(ABC):
             self._reader.close()
             self._reader = None
 
-    def _take_gaps(self, reader: Reader) -> list[LogGap]:
-        """Return where the log no longer held what was to be read next, and forget it."""
+    def _pop_gaps(self, reader: Reader) -> list[LogGap]:
+        """Return where the log no longer held what was to be read next, and clear it."""
         gaps = list(reader.gaps)
         reader.gaps.clear()
         tell = log.error if self.gaps_are_losses else log.warning

@@ -151,7 +151,7 @@ class TableFeed(TopicConsumer):
 
     def _mend(self, reader: Reader) -> None:
         """Begin a partition again of which the log no longer holds what was to be read next."""
-        gaps = self._take_gaps(reader)
+        gaps = self._pop_gaps(reader)
         for gap in gaps:
             self.table.drop(gap.partition)
         if gaps:

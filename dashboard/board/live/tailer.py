@@ -86,7 +86,7 @@ class Tailer(TopicConsumer):
         self._pass_on(messages)
         if len(messages) < BATCH and self._reader.at_end():
             self._view.signs.reached(time.time_ns() // 1_000_000)
-        if self._take_gaps(self._reader):
+        if self._pop_gaps(self._reader):
             self._view.invalidate()
         if time.monotonic() >= self._next_care:
             self.care()

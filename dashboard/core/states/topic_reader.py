@@ -50,7 +50,7 @@ class TopicReader(TopicConsumer):
         if self._reader is None:
             return 0
         messages = self._reader.poll(WAIT_S, BATCH)
-        self._take_gaps(self._reader)
+        self._pop_gaps(self._reader)
         if messages:
             self._take_in(messages)
         return len(messages)

@@ -73,7 +73,7 @@ class ViewTailer(TopicConsumer):
         if self._reader is None:
             return 0
         messages = self._reader.poll(WAIT_S, BATCH)
-        if gaps := self._take_gaps(self._reader):
+        if gaps := self._pop_gaps(self._reader):
             self._begin_anew(gaps)
             return 0
         self._apply(messages)

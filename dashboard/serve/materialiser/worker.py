@@ -79,7 +79,7 @@ class Materialiser(TopicConsumer):
         if self._reader is None:
             self._reader = self._open()
         messages = self._reader.poll(WAIT_S, BATCH)
-        self._noted.update(("gaps", gap.topic) for gap in self._take_gaps(self._reader))
+        self._noted.update(("gaps", gap.topic) for gap in self._pop_gaps(self._reader))
         if messages:
             begun = time.perf_counter()
             self._write(messages)

@@ -58,7 +58,7 @@ def packages() -> frozenset[str]:
 @cache
 def edges() -> dict[str, frozenset[str]]:
     """Which packages of the web side each imports."""
-    imported = defaultdict(set)
+    imported: dict[str, set[str]] = defaultdict(set)
     for path in modules("dashboard"):
         package = package_of(name_of(path))
         for node in ast.walk(tree(path)):
