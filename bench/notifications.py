@@ -103,7 +103,7 @@ def _begin_table(number: int, assets: int) -> None:
     from dashboard.core.audit.log import Actor
     from dashboard.core.common.times import now_ms
     from dashboard.watch.annotations.label_files import UploadTask
-    from dashboard.watch.annotations.label_uploads import keep, start
+    from dashboard.watch.annotations.label_uploads import keep
     from dashboard.watch.annotations.models import REVIEW
 
     user, _ = User.objects.get_or_create(username="olga")
@@ -115,7 +115,7 @@ def _begin_table(number: int, assets: int) -> None:
     task = UploadTask(upload)
     while upload.status != REVIEW:
         task.step()
-    start(upload, Actor(user.pk, "olga", "operator", "page"), now_ms())
+    upload.start(Actor(user.pk, "olga", "operator", "page"), now_ms())
 
 
 def _webhook(port: int) -> Any:
@@ -146,9 +146,9 @@ def _applies() -> bool:
 
 
 def _all_sent() -> bool:
-    from dashboard.notify.notifications.delivery import waiting
+    from dashboard.notify.notifications.models import Message
 
-    return not waiting().exists()
+    return not Message.objects.open().exists()
 
 
 def _delays() -> list[float]:

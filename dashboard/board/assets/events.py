@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 from django import forms
 from django.db.models import Q, QuerySet
@@ -32,7 +33,8 @@ EVERY = "*"
 """In place of a scenario's name: all of them."""
 
 
-class BoardEvent(NamedTuple):
+@dataclass(frozen=True)
+class BoardEvent:
     """One of them. state: empty after a purge; at: Unix ms."""
 
     pk: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from django import forms
@@ -195,7 +196,8 @@ def _ms(each: Retention, at: int | None) -> int | None:
 # The table of what is kept: how long, how much there is, and what the last run did.
 
 
-class RetentionRow(NamedTuple):
+@dataclass(frozen=True)
+class RetentionRow:
     """A kind of rows, or of a scenario those of its own time. days: by default; own: the
     scenario's own days, None without; left: after the last run, None before the first."""
 

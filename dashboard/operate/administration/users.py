@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from allauth.account.decorators import reauthentication_required
 from allauth.mfa.models import Authenticator
@@ -102,7 +103,8 @@ USERS = Table(
 ROLE_TABLE = Table("", "May", *(Column(role) for role in Role), narrow=True)
 
 
-class Person(NamedTuple):
+@dataclass(frozen=True)
+class Person:
     """A user in the list."""
 
     user: User
@@ -166,7 +168,8 @@ def holders() -> dict[Role, int]:
     return counts
 
 
-class Right(NamedTuple):
+@dataclass(frozen=True)
+class Right:
     """An action that roles may be allowed."""
 
     what: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -65,7 +66,8 @@ def set_aside() -> int:
     return find_tasks(status=ASIDE).count()
 
 
-class TaskRow(NamedTuple):
+@dataclass(frozen=True)
+class TaskRow:
     """A task as pages show it."""
 
     row: ScheduledTask

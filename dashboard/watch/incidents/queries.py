@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from django import forms
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -102,7 +102,8 @@ def _flapping() -> Q:
     return Q(Exists(ended_before))
 
 
-class IncidentCount(NamedTuple):
+@dataclass(frozen=True)
+class IncidentCount:
     """How many incidents pass a filter, and of how many assets these are."""
 
     incidents: int
@@ -114,7 +115,8 @@ def count(rows: QuerySet[Incident]) -> IncidentCount:
     return IncidentCount(rows.count(), rows.values("scenario", "asset").distinct().count())
 
 
-class IncidentRow(NamedTuple):
+@dataclass(frozen=True)
+class IncidentRow:
     """An incident as pages show it."""
 
     row: Incident
@@ -327,7 +329,8 @@ class IncidentGroup:
         return reverse("incidents:group-report", args=[self.incidents[0].pk, self.key])
 
 
-class GroupResult(NamedTuple):
+@dataclass(frozen=True)
+class GroupResult:
     """Groups, those that began last first. cut: whether there were more incidents than were looked
     at."""
 

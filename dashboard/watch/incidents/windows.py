@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from django import forms
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -84,7 +85,8 @@ def find_windows(*, scenario: str = "", q: str = "", status: str = "") -> QueryS
     return rows.filter(of_status(status, now_ms())) if status else rows
 
 
-class WindowRow(NamedTuple):
+@dataclass(frozen=True)
+class WindowRow:
     """A window as pages show it at a time, Unix ms."""
 
     row: Window
@@ -129,7 +131,8 @@ class WindowRow(NamedTuple):
         return bool(self.row.ended_by)
 
 
-class Covered(NamedTuple):
+@dataclass(frozen=True)
+class Covered:
     """An asset that a window covers."""
 
     scenario: Scenario
@@ -142,7 +145,8 @@ class Covered(NamedTuple):
         return asset_path(self.scenario.name, self.asset)
 
 
-class Coverage(NamedTuple):
+@dataclass(frozen=True)
+class Coverage:
     """What a window covers. rows: the first of them; total: all; address: the board with them."""
 
     rows: list[Covered]

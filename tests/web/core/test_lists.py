@@ -10,7 +10,6 @@ import pytest
 from django import forms
 from django.test import Client
 from django.urls import include, path
-from support.web.web_fixtures import make_user
 
 from dashboard import urls
 from dashboard.core.audit.models import AuditEntry
@@ -21,6 +20,7 @@ from dashboard.core.common.forms import ListForm
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.tables import Table
 from dashboard.watch.annotations.models import Label
+from support.web.web_fixtures import make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("admin")]
 

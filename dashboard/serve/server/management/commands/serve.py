@@ -62,12 +62,13 @@ class Command(BaseCommand):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
-        followers = (kafka, tailer, *views, stores)
-        failure = serve(
-            application, host, port, bounds_of(tallyboard), [each.start for each in followers]
-        )
+        followers = (tailer, *views)
+        starts = [kafka.start, *(each.start for each in followers), stores.start]
+        failure = serve(application, host, port, bounds_of(tallyboard), starts)
+        stores.stop()
         for each in reversed(followers):
             each.stop()
+        kafka.stop()
         threads.close()
         if failure:
             raise CommandError(
