@@ -238,7 +238,6 @@ WINDOW_INCIDENT_TABLE = Table(
 # The form of a maintenance window, and the filter of their list. Times in UTC.
 
 EVERY = ("", "all scenarios")
-MAX_NUMBER = 2**63 - 1
 
 
 class WindowForm(forms.Form):
