@@ -30,7 +30,8 @@ from dashboard.watch.bulk.models import (
     RunQuerySet,
 )
 from dashboard.watch.bulk.progress import log_run
-from dashboard.watch.commands.submission import phase_of_outcome, send
+from dashboard.watch.commands.models import phase_of_outcome
+from dashboard.watch.commands.submission import send
 from domain.records import REFUSED, Command, Kind, Schedule
 from domain.version import Version
 from wire.partitioner import partition_of
