@@ -172,7 +172,7 @@ class RunTask(ResumableTask[Run]):
         self.move(rate=smooth, last_sent_at=self.clock())
         return least - took_s
 
-    def note_stopped(self, why: str) -> None:
+    def log_stopped(self, why: str) -> None:
         """Log in the audit that the run was stopped."""
         self.run.refresh_from_db()
         log_run(Actor.system("worker"), self.run, "bulk.stopped", f"stopped: {why}")

@@ -18,13 +18,13 @@ FACTS = (
 ByAsset = Mapping[str, ReadableRecord]
 
 
-def record(told: Iterable[tuple[str, ReadableRecord]], newest: Mapping[str, ByAsset]) -> None:
+def record(records: Iterable[tuple[str, ReadableRecord]], newest: Mapping[str, ByAsset]) -> None:
     """Write the tasks that records tell of, and end those of which the newest tells no more.
 
-    told: the records with tasks, in order for each asset; newest: by scenario and asset.
+    records: those with tasks, in order for each asset; newest: by scenario and asset.
     """
     rows: dict[tuple[str, str, UUID], ScheduledTask] = {}
-    for scenario, seen in told:
+    for scenario, seen in records:
         for row in _rows(scenario, seen):
             rows[_key(row)] = row
     for scenario, assets in newest.items():

@@ -83,8 +83,8 @@ def _check_schedule(scenario: Scenario, command: Command) -> None:
 
 def details_of(command: Command) -> dict[str, Any]:
     """Return what a command about a task says of it; empty for another one."""
-    told = asdict(command.schedule) if command.schedule else {"task": command.task}
-    return {name: value for name, value in told.items() if value is not None}
+    details = asdict(command.schedule) if command.schedule else {"task": command.task}
+    return {name: value for name, value in details.items() if value is not None}
 
 
 class Submitter(NamedTuple):
