@@ -268,7 +268,7 @@ def _caused(scenario: str, cause: CauseValue) -> dict[str, Any]:
 
 def _commands(scenario: str, asset: str, before: str, now: int) -> Iterable[TimelineEntry]:
     """Yield the commands given here that have a place in the log."""
-    found = Command.objects.filter(scenario=scenario, asset=asset, offset__isnull=False)
+    found = Command.objects.of_asset(scenario, asset).filter(offset__isnull=False)
     below = None
     if match := _PLACE.fullmatch(before):
         below = int(match[1]) + (int(match[2]) > 0)  # a command's own step is 0
@@ -280,8 +280,8 @@ def _commands(scenario: str, asset: str, before: str, now: int) -> Iterable[Time
 
 def _waiting(scenario: str, asset: str, now: int) -> list[TimelineEntry]:
     """Return the newest commands that have no place in the log, or not yet."""
-    found = Command.objects.filter(
-        scenario=scenario, asset=asset, offset__isnull=True, created_at__gt=now - WAITING_MS
+    found = Command.objects.of_asset(scenario, asset).filter(
+        offset__isnull=True, created_at__gt=now - WAITING_MS
     )
     return [_command(row, now, "") for row in found.order_by("-created_at")[:WAITING]]
 
@@ -295,7 +295,7 @@ def _command(row: Command, now: int, place: str) -> TimelineEntry:
         version=str(Version.parse(row.version)) if row.version else "",
         partition=row.partition,
         offset=row.offset,
-        record_url=came.record_url,
+        record_url=row.record_url,
         command=row,
         progress=came,
     )

@@ -51,8 +51,8 @@ class ResumableTask(ABC, Generic[M]):
         """Do the next portion. Returns whether there may be another one at once."""
 
     @abstractmethod
-    def note_stopped(self, why: str) -> None:
-        """Have the audit say that the task was stopped."""
+    def log_stopped(self, why: str) -> None:
+        """Log in the audit that the task was stopped."""
 
     def claim(self) -> bool:
         """Return whether no other worker has the task."""
@@ -66,7 +66,7 @@ class ResumableTask(ABC, Generic[M]):
         return 0.0
 
     def move(self, **fields: Any) -> bool:
-        """Note progress. Returns whether it was noted: another worker may have the task by now."""
+        """Store progress. Returns whether the task is still this worker's."""
         return self._update(self.held(), **fields)
 
     def stop_if_lapsed(self, user_id: int | None, name: str) -> bool:
@@ -74,14 +74,14 @@ class ResumableTask(ABC, Generic[M]):
         why = lapsed(user_id, name, "command")
         unchanged = self.held().filter(status=self.row.status)
         if why and self._update(unchanged, status="stopped", problem=why[:MAX_PROBLEM]):
-            self.note_stopped(why)
+            self.log_stopped(why)
             log.warning("stopped", task=self.kind, id=str(self.row.pk), why=why)
         return bool(why)
 
     def take_turn(self) -> bool:
         """Carry the task on for TURN_S, unless another worker does. Returns whether it can go on.
 
-        A fault is noted as the task's problem: other tasks go on, and this one is tried again.
+        A fault is stored as the task's problem: other tasks go on, and this one is tried again.
         """
         if not self.claim():
             return False

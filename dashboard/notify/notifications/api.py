@@ -394,5 +394,5 @@ def get_message(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - the 
         raise Problem(404, "unknown-message", f"There is no message {id}.")
     names = ("number", "at", "ms", "succeeded", "answer")
     tries = row.attempts.order_by("number")
-    told = [{name: getattr(each, name) for name in names} for each in tries]
-    return MessageList().plain(row) | {"text": row.text, "attempts": told}
+    attempts = [{name: getattr(each, name) for name in names} for each in tries]
+    return MessageList().plain(row) | {"text": row.text, "attempts": attempts}

@@ -339,13 +339,13 @@ class _RuleTurn:
             self.rows[place] = self._new(*place)
         group = self.rows[place]
         if isinstance(action, Send):
-            self._note_sent(group, action)
+            self._record_sent(group, action)
         return group
 
     def _new(self, key: str, opened_at: int) -> Group:
         return Group.objects.create(rule=self.row, key=key, opened_at=opened_at)
 
-    def _note_sent(self, group: Group, send: Send) -> None:
+    def _record_sent(self, group: Group, send: Send) -> None:
         group.reason = ""
         group.announced_at = group.announced_at or self.now
         group.worst = _worst(send.members) or group.worst
@@ -375,9 +375,9 @@ class _RuleTurn:
     def _describe(self, group: Group, state: GroupState) -> None:
         group.state = msgspec.json.encode(plain_group(state)).decode()
         group.stage = state.reached
-        told = [member for member in state.told() if member.active]
+        active = [member for member in state.told() if member.active]
         group.acknowledged_at = (
-            (group.acknowledged_at or self.now) if told and state.in_hand(self.now) else None
+            (group.acknowledged_at or self.now) if active and state.in_hand(self.now) else None
         )
         group.worst = _worst(state.members.values()) or group.worst
         if not state.held:

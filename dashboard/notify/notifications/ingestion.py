@@ -89,12 +89,12 @@ def is_late(at: int, stored_at: int) -> bool:
     return stored_at - at > LATE_MS
 
 
-def ingest_task_runs(told: Iterable[tuple[str, ReadableRecord]], now: int) -> None:
+def ingest_task_runs(records: Iterable[tuple[str, ReadableRecord]], now: int) -> None:
     """Store the runs of tasks that notify, in the transaction that stores their records.
 
-    told: records with tasks. What is known, as a rebuild brings it again, is left as it is.
+    records: those with tasks. What is known, as a rebuild brings it again, is left as it is.
     """
-    notices = [notice for scenario, seen in told if (notice := _notice(scenario, seen, now))]
+    notices = [notice for scenario, seen in records if (notice := _notice(scenario, seen, now))]
     TaskNotice.objects.bulk_create(notices, ignore_conflicts=True)
 
 

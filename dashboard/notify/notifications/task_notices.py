@@ -292,7 +292,7 @@ class _Turn:
             return
         parts, limit = within_limit(value, ready, rule.recent, self.now)
         for part in parts:
-            self._tell(rule, value, part)
+            self._send(rule, value, part)
         for run in ready if limit else ():
             self._hold(rule, run, limit)
         if parts:
@@ -311,7 +311,7 @@ class _Turn:
         if why is not None and run.hold(rule, why, self.now):
             self.counts[DECIDED, why.reason] += 1
 
-    def _tell(self, rule: Rule, value: RuleValue, runs: Sequence[_Run]) -> None:
+    def _send(self, rule: Rule, value: RuleValue, runs: Sequence[_Run]) -> None:
         nobody = store_message(rule, value, [run.row for run in runs], self.now)
         self.counts[DECIDED, TASK] += 1
         for run in runs:

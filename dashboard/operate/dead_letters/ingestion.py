@@ -116,7 +116,7 @@ def settle(letter: DeadLetter) -> None:
     rows = Command.objects.filter(
         scenario=letter.scenario, partition=letter.partition, offset=letter.offset
     )
-    rows.exclude(status="answered").update(
+    rows.unanswered().update(
         status="answered",
         outcome=f"refused: {letter.reason}",
         answered_at=now_ms(),

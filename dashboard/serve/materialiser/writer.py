@@ -448,7 +448,7 @@ def _answer(answers: Sequence[tuple[str, ReadableRecord]], now: int) -> None:
     rows = [_answer_row(scenario, seen) for scenario, seen in answers]
     Answer.objects.bulk_create(rows, ignore_conflicts=True)
     waiting = Command.objects.filter(pk__in={UUID(row.command) for row in rows})
-    ours = set(waiting.exclude(status="answered").values_list("pk", flat=True))
+    ours = set(waiting.unanswered().values_list("pk", flat=True))
     for row, (_, seen) in zip(rows, answers, strict=True):
         if UUID(row.command) in ours:
             _settle(row, seen, now)
@@ -472,7 +472,7 @@ def _settle(answer: Answer, seen: ReadableRecord, now: int) -> None:
     row = Command.objects.filter(
         pk=UUID(answer.command), scenario=answer.scenario, asset=answer.asset
     )
-    row.exclude(status="answered").update(
+    row.unanswered().update(
         status="answered",
         outcome=answer.outcome,
         version=seen.version,

@@ -141,24 +141,12 @@ def end_by(moves: Iterable[StateChange], scenarios: dict[str, Scenario], now: in
 def _end(ack: Acknowledgement, moves: list[StateChange], scenario: Scenario) -> bool:
     """Store the first change after it was given that ends it. Returns whether there is one."""
     for move in sorted(moves, key=lambda move: move.place):
-        why = why_ended(ack, move, scenario)
+        why = ack.why_ended_by(move.place, move.state, scenario)
         if why:
             ack.ended_at, ack.ended_why = move.at, why
             ack.save(update_fields=["ended_at", "ended_why"])
             return True
     return False
-
-
-def why_ended(ack: Acknowledgement, move: StateChange, scenario: Scenario) -> str:
-    """Return why the change ends it; empty where it does not, or came before it."""
-    if move.place <= ack.place:
-        return ""
-    if not move.state:
-        return "purged"
-    severity = scenario.severity(move.state)
-    if severity >= calm_of(scenario):
-        return "calm"
-    return "worse" if severity < ack.severity else ""
 
 
 # ---- notes ---------------------------------------------------------------------------------------

@@ -284,7 +284,7 @@ class UploadTask(ResumableTask[LabelUpload]):
         """Return a pause where labels were written."""
         return min(REST_S, took_s) if self.upload.status == APPLYING else 0.0
 
-    def note_stopped(self, why: str) -> None:
+    def log_stopped(self, why: str) -> None:
         """Record in the audit that the table was stopped."""
         counted = ImportCounts.of(self.upload.found)
         label_uploads.audit(self.upload, f"stopped: {why}", counted, Actor.system("worker"))

@@ -45,6 +45,11 @@ ENDS: dict[str, str] = {
 """Why an acknowledgement may end before its time."""
 
 
+def calm_of(scenario: Scenario) -> int:
+    """Return the severity from which on nothing is to be done."""
+    return len(scenario.states) - 1
+
+
 class AcknowledgementQuerySet(models.QuerySet["Acknowledgement"]):
     """Acknowledgements."""
 
@@ -92,6 +97,18 @@ class Acknowledgement(AssetRow, AuthoredRow):
     def end_words(self) -> str:
         """Return why it ended before its time; empty where its time was its end."""
         return ENDS.get(self.ended_why, "")
+
+    def why_ended_by(self, place: str, state: str, scenario: Scenario) -> str:
+        """Return why a change of the asset's state ends it; empty where it does not, or came before
+        it. place: of the change; state: then, "" after a purge."""
+        if place <= self.place:
+            return ""
+        if not state:
+            return "purged"
+        severity = scenario.severity(state)
+        if severity >= calm_of(scenario):
+            return "calm"
+        return "worse" if severity < self.severity else ""
 
 
 NOTE_EDITED_FOR_MS = 15 * MINUTE_MS

@@ -20,7 +20,7 @@ from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.sql import lock_until_commit
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed
-from dashboard.watch.annotations.models import Acknowledgement, Note
+from dashboard.watch.annotations.models import Acknowledgement, Note, calm_of
 from dashboard.watch.annotations.models import Mark as Row
 from domain.scenario import Scenario
 
@@ -95,11 +95,6 @@ def in_force(ack: AckMark | None, severity: int, calm: int, now: int) -> bool:
     The end itself is stored with the state, which may be a moment later.
     """
     return ack is not None and now < ack.until and ack.severity <= severity < calm
-
-
-def calm_of(scenario: Scenario) -> int:
-    """Return the severity from which on nothing is to be done."""
-    return len(scenario.states) - 1
 
 
 def alone(scenario: str) -> None:

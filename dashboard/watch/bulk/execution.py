@@ -30,7 +30,8 @@ from dashboard.watch.bulk.models import (
     RunQuerySet,
 )
 from dashboard.watch.bulk.progress import log_run
-from dashboard.watch.commands.submission import phase_of_outcome, send
+from dashboard.watch.commands.models import phase_of_outcome
+from dashboard.watch.commands.submission import send
 from domain.records import REFUSED, Command, Kind, Schedule
 from domain.version import Version
 from wire.partitioner import partition_of
@@ -171,7 +172,7 @@ class RunTask(ResumableTask[Run]):
         self.move(rate=smooth, last_sent_at=self.clock())
         return least - took_s
 
-    def note_stopped(self, why: str) -> None:
+    def log_stopped(self, why: str) -> None:
         """Log in the audit that the run was stopped."""
         self.run.refresh_from_db()
         log_run(Actor.system("worker"), self.run, "bulk.stopped", f"stopped: {why}")

@@ -4,6 +4,7 @@ kept.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -108,6 +109,20 @@ class Pins(NamedTuple):
     n: int
     by: Sequence[tuple[str, int]]
     items: Sequence[Item]
+
+
+class PurgeReturns(NamedTuple):
+    """The assets of a purge: how many are back soon, may be, and stay away.
+
+    half and all (ms): within which half of those, and nearly all, are. Agents report at intervals,
+    and a look at any moment finds as long a time passed as is still to pass.
+    """
+
+    returns: int
+    may: int
+    stays: int
+    half: int | None
+    all: int | None
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -384,7 +399,22 @@ class Run(ScenarioRow):
         newer = newer.exclude(override_user=name)
         return self.items.ready().filter(Exists(newer)).update(outcome=SKIPPED, text=PINNED_SINCE)
 
-    # ---- what moved on ----
+    # ---- what comes of it ----
+
+    @property
+    def took_ms(self) -> int:
+        """Return how long an ended run took from its start, ms."""
+        return (self.ended_at or 0) - (self.started_at or 0)
+
+    def purge_returns(self) -> PurgeReturns:
+        """Return what of the assets that the run would purge is back, by when."""
+        ready = self.items.ready()
+        counts = Counter(dict(ready.values_list("returns").annotate(n=Count("pk")).order_by()))
+        known_ages = ready.filter(returns=RETURNS).values_list("age", flat=True).order_by()
+        ages = sorted(age for age in known_ages if age is not None)
+        half = ages[len(ages) // 2] if ages else None
+        most = ages[len(ages) * 98 // 100] if ages else None
+        return PurgeReturns(counts[RETURNS], counts[MAY_RETURN], counts[STAYS], half, most)
 
     def moved_on(self) -> int:
         """Return how many assets have another state than the review saw, or are gone: the job will

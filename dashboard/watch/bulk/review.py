@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -258,31 +257,6 @@ def _return(votes: Iterable[BriefVote], young: int, now: int) -> CommandVerdict:
 
 
 # ---- what a review came to ------------------------------------------------------------------
-
-
-class Back(NamedTuple):
-    """The assets of a purge: how many are back soon, may be, and stay away.
-
-    half and all (ms): within which half of those, and nearly all, are. Agents report at intervals,
-    and a look at any moment finds as long a time passed as is still to pass.
-    """
-
-    returns: int
-    may: int
-    stays: int
-    half: int | None
-    all: int | None
-
-
-def back(run: Run) -> Back:
-    """Return what of the assets that a run would purge is back, by when."""
-    ready = run.items.ready()
-    counts = Counter(dict(ready.values_list("returns").annotate(n=Count("pk")).order_by()))
-    known_ages = ready.filter(returns=RETURNS).values_list("age", flat=True).order_by()
-    ages = sorted(age for age in known_ages if age is not None)
-    half = ages[len(ages) // 2] if ages else None
-    most = ages[len(ages) * 98 // 100] if ages else None
-    return Back(counts[RETURNS], counts[MAY_RETURN], counts[STAYS], half, most)
 
 
 class Hiding(NamedTuple):

@@ -50,7 +50,7 @@ from dashboard.watch.bulk.models import (
     Run,
 )
 from dashboard.watch.bulk.progress import log_run
-from dashboard.watch.bulk.review import MOST, TargetAsset, back, by_names, hiding, keep
+from dashboard.watch.bulk.review import MOST, TargetAsset, by_names, hiding, keep
 from dashboard.watch.bulk.tasks import carry_on
 from domain.scenario import Scenario
 from domain.version import Version
@@ -220,7 +220,7 @@ def run_page(request: HttpRequest, known: Run, fault: str = "", status: int = 20
     context["choices"] = _choices(known, show)
     if known.status == REVIEW:
         context["moved"] = known.moved_on() if known.unchanged else 0
-        context["back"] = back(known) if known.kind == "purge" else None
+        context["back"] = known.purge_returns() if known.kind == "purge" else None
         context["hiding"] = hiding(known, known.configured_scenario)
         pins = known.pins(name)
         context |= {"pins": pins, "without": known.ready - pins.n}

@@ -26,13 +26,12 @@ from dashboard.core.states.models import Answer, AssetState
 from dashboard.core.states.stores import Via
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.commands.models import Command as Row
+from dashboard.watch.commands.models import phase_of_outcome
 from dashboard.watch.commands.schedules import TaskList, find_tasks
 from dashboard.watch.commands.submission import (
     IdTaken,
     InvalidCommand,
     Submitter,
-    phase_of,
-    phase_of_outcome,
     submit,
 )
 from domain.config_values import MAX_DURATION
@@ -248,7 +247,7 @@ def command_out(row: Row) -> dict[str, Any]:
         "state": row.state or None,
         "if_version": row.if_version or None,
         "user": row.username,
-        "phase": phase_of(row, now_ms()),
+        "phase": row.phase(now_ms()),
         "outcome": row.outcome if row.status == "answered" else None,
         "version": str(Version.parse(row.version)) if row.version else None,
     }

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from dashboard.core.common.sql import STATEMENT, chunks
-from dashboard.core.states.queries import listed
 from dashboard.core.states.rows import ReadableRecord
 from dashboard.watch.commands.models import CANCELLED, DONE, LEFT, PURGED, ScheduledTask
 from wire.sink import StateValue, TaskValue
@@ -19,13 +18,13 @@ FACTS = (
 ByAsset = Mapping[str, ReadableRecord]
 
 
-def record(told: Iterable[tuple[str, ReadableRecord]], newest: Mapping[str, ByAsset]) -> None:
+def record(records: Iterable[tuple[str, ReadableRecord]], newest: Mapping[str, ByAsset]) -> None:
     """Write the tasks that records tell of, and end those of which the newest tells no more.
 
-    told: the records with tasks, in order for each asset; newest: by scenario and asset.
+    records: those with tasks, in order for each asset; newest: by scenario and asset.
     """
     rows: dict[tuple[str, str, UUID], ScheduledTask] = {}
-    for scenario, seen in told:
+    for scenario, seen in records:
         for row in _rows(scenario, seen):
             rows[_key(row)] = row
     for scenario, assets in newest.items():
@@ -54,10 +53,10 @@ def _of(rows: Iterable[ScheduledTask], scenario: str) -> list[ScheduledTask]:
 
 def _open(scenario: str, assets: ByAsset) -> list[ScheduledTask]:
     """Return the open tasks of assets; where a scenario has none, no asset is looked for."""
-    open_ = ScheduledTask.objects.filter(scenario=scenario, ended_at=None)
-    if not open_.exists():
+    open_ = ScheduledTask.objects.open()
+    if not open_.filter(scenario=scenario).exists():
         return []
-    portions = (open_.filter(asset__in=listed(part)) for part in chunks(sorted(assets), STATEMENT))
+    portions = (open_.of_assets(scenario, part) for part in chunks(sorted(assets), STATEMENT))
     return [row for portion in portions for row in portion]
 
 
@@ -99,9 +98,8 @@ def _ids(seen: ReadableRecord) -> set[UUID]:
 def _end(row: ScheduledTask, seen: ReadableRecord) -> None:
     """End a task of which the newest record of its asset does not tell."""
     cause = seen.shape.cause
-    row.ended_at, row.next_at = cause.time, None
     if not isinstance(seen.shape, StateValue):
         own = cause.type == "schedule" and cause.command == str(row.task)
-        row.ending = DONE if own else PURGED
+        row.end(cause.time, DONE if own else PURGED)
     else:
-        row.ending = CANCELLED if cause.type == "cancelled" else LEFT
+        row.end(cause.time, CANCELLED if cause.type == "cancelled" else LEFT)

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Index, Q, UniqueConstraint
+from django.urls import reverse
 
 from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.models import AssetRow
 from dashboard.core.common.retention import Retention
 from dashboard.core.common.times import DAY_MS
+from dashboard.core.states.queries import listed
 from domain.names import MAX_STATE
+from domain.records import APPLIED, NO_CHANGE
 
 # ---- commands ------------------------------------------------------------------------------------
 # Commands that were sent here: who, when, why, and what became of them. Times in Unix ms.
+
+Phase = Literal["sending", "unknown", "sent", "applied", "no-change", "refused", "unsent"]
+
+SLOW_MS = 15_000
+"""After this long without an answer the page says that the job is late."""
+
+
+def phase_of_outcome(outcome: str) -> Phase:
+    """Return the phase of an answered command."""
+    if outcome == APPLIED:
+        return "applied"
+    return "no-change" if outcome == NO_CHANGE else "refused"
+
+
+class CommandQuerySet(models.QuerySet["Command"]):
+    """Commands."""
+
+    def of_asset(self, scenario: str, asset: str) -> CommandQuerySet:
+        """Return those to an asset."""
+        return self.filter(scenario=scenario, asset=asset)
+
+    def unanswered(self) -> CommandQuerySet:
+        """Return those that the job has not answered."""
+        return self.exclude(status="answered")
 
 
 class Command(AssetRow):
@@ -45,8 +75,26 @@ class Command(AssetRow):
     form = models.TextField(blank=True, default="")
     details = models.TextField(blank=True, default="")
 
+    objects = CommandQuerySet.as_manager()
+
     class Meta:
         indexes = (Index(fields=["scenario", "asset", "-created_at"], name="commands_of_asset"),)
+
+    def phase(self, now: int) -> Phase:
+        """Return how far the command has come at `now` (Unix ms)."""
+        if self.status == "answered":
+            return phase_of_outcome(self.outcome)
+        if self.status == "sending":
+            lost = bool(self.outcome) or now - self.created_at > SLOW_MS
+            return "unknown" if lost else "sending"
+        return "sent" if self.status == "sent" else "unsent"
+
+    @property
+    def record_url(self) -> str:
+        """Return the address of its record; empty where its place in the log is not known."""
+        if self.partition is None or self.offset is None:
+            return ""
+        return reverse("board:record", args=(self.scenario, self.partition, self.offset))
 
 
 # ---- schedules -----------------------------------------------------------------------------------
@@ -60,6 +108,18 @@ ENDINGS = {
     LEFT: "ended",
 }
 """How a task ends; it is `left` where the asset left the state that it was for."""
+
+
+class ScheduledTaskQuerySet(models.QuerySet["ScheduledTask"]):
+    """Scheduled tasks."""
+
+    def open(self) -> ScheduledTaskQuerySet:
+        """Return those that are not over."""
+        return self.filter(ended_at=None)
+
+    def of_assets(self, scenario: str, assets: Iterable[str]) -> ScheduledTaskQuerySet:
+        """Return those of these assets."""
+        return self.filter(scenario=scenario, asset__in=listed(list(assets)))
 
 
 class ScheduledTask(AssetRow):
@@ -87,6 +147,8 @@ class ScheduledTask(AssetRow):
     ended_at = models.BigIntegerField(null=True)
     ending = models.CharField(max_length=10, blank=True)
 
+    objects = ScheduledTaskQuerySet.as_manager()
+
     class Meta:
         constraints = (
             UniqueConstraint(fields=["scenario", "asset", "task"], name="one_row_per_task"),
@@ -96,6 +158,10 @@ class ScheduledTask(AssetRow):
             Index(fields=["next_at"], condition=Q(ended_at=None), name="schedules_by_next"),
             Index(fields=["ended_at"], name="schedules_by_end"),
         )
+
+    def end(self, at: int, ending: str) -> None:
+        """End the task at a time (Unix ms), without storing that. ending: of ENDINGS."""
+        self.ended_at, self.next_at, self.ending = at, None, ending
 
 
 # ---- schedules -----------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.dispatch import Signal
-from django.urls import reverse
 
 from bus.base import BusError
 from dashboard.core.audit.log import Actor, record
@@ -19,8 +18,9 @@ from dashboard.core.common.kafka import Delivery, deliver_signed, gateway
 from dashboard.core.common.times import Clock, now_ms
 from dashboard.core.job.status import job_is_silent
 from dashboard.watch.commands.forms import expected_state
+from dashboard.watch.commands.models import SLOW_MS, Phase
 from dashboard.watch.commands.models import Command as Row
-from domain.records import APPLIED, NO_CHANGE, REFUSED, Command, Refusal, Unreadable
+from domain.records import REFUSED, Command, Refusal, Unreadable
 from domain.scenario import UNKNOWN, Scenario
 from domain.version import Version
 from wire.source import decode_source, encode_command
@@ -83,8 +83,8 @@ def _check_schedule(scenario: Scenario, command: Command) -> None:
 
 def details_of(command: Command) -> dict[str, Any]:
     """Return what a command about a task says of it; empty for another one."""
-    told = asdict(command.schedule) if command.schedule else {"task": command.task}
-    return {name: value for name, value in told.items() if value is not None}
+    details = asdict(command.schedule) if command.schedule else {"task": command.task}
+    return {name: value for name, value in details.items() if value is not None}
 
 
 class Submitter(NamedTuple):
@@ -245,11 +245,6 @@ def _log_submission(actor: Actor, scenario: Scenario, command: Command, outcome:
 # ---- commands ------------------------------------------------------------------------------------
 # The progress of a command, in words for its page.
 
-Phase = Literal["sending", "unknown", "sent", "applied", "no-change", "refused", "unsent"]
-
-# After this long without an answer the page says that the job is late.
-SLOW_MS = 15_000
-
 TITLES: dict[Phase, str] = {
     "sending": "Sending",
     "unknown": "Not confirmed",
@@ -264,15 +259,11 @@ TITLES: dict[Phase, str] = {
 @dataclass(frozen=True, slots=True)
 class CommandProgress:
     """A command as its page shows it. `delay_ms`: when to request it again, None once it is
-    settled.
-
-    record_url: where its record is shown, empty where its place in the log is not known.
-    """
+    settled."""
 
     phase: Phase
     text: str
     delay_ms: int | None
-    record_url: str = ""
 
     @property
     def title(self) -> str:
@@ -282,42 +273,18 @@ class CommandProgress:
 
 def progress(row: Row, now: int) -> CommandProgress:
     """Return how far the command has come at `now` (Unix ms)."""
-    phase = phase_of(row, now)
+    phase = row.phase(now)
     settled = phase in ("applied", "no-change", "refused", "unsent")
     age = max(0, now - row.created_at)
     text = _TEXTS[phase](row, age)
     if phase == "sent" and job_is_silent(now):
         text = f"{_place(row)}; {_SILENT}"
-    return CommandProgress(phase, text, None if settled else _delay(age), record_url(row))
-
-
-def record_url(row: Row) -> str:
-    """Return the address of the command's record; empty where its place in the log is not known."""
-    if row.partition is None or row.offset is None:
-        return ""
-    return reverse("board:record", args=(row.scenario, row.partition, row.offset))
+    return CommandProgress(phase, text, None if settled else _delay(age))
 
 
 _SILENT = (
     "the job does not answer: the command waits in the log, and is answered when the job runs again"
 )
-
-
-def phase_of(row: Row, now: int) -> Phase:
-    """Return the phase alone."""
-    if row.status == "answered":
-        return phase_of_outcome(row.outcome)
-    if row.status == "sending":
-        lost = bool(row.outcome) or now - row.created_at > SLOW_MS
-        return "unknown" if lost else "sending"
-    return "sent" if row.status == "sent" else "unsent"
-
-
-def phase_of_outcome(outcome: str) -> Phase:
-    """Return the phase of an answered command."""
-    if outcome == APPLIED:
-        return "applied"
-    return "no-change" if outcome == NO_CHANGE else "refused"
 
 
 def _delay(age: int) -> int:

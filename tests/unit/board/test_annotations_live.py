@@ -12,7 +12,6 @@ from dashboard.board.live.feeds import MOST, AlarmStates, Alerts, Raised
 from dashboard.board.live.live_view import LiveView
 from dashboard.board.live.page_filter import LiveRecord, PageFilter
 from dashboard.board.live.subscription import SocketSubscription
-from dashboard.watch.annotations.acknowledgements import StateChange, why_ended
 from dashboard.watch.annotations.models import Acknowledgement
 from dashboard.watch.annotations.row_marks import AckMark, RowMark, in_force
 from dashboard.watch.annotations.templatetags.annotations import linked
@@ -202,7 +201,7 @@ def test_it_holds_while_the_state_is_no_worse_and_not_calm(severity: int, now: i
 )  # fmt: skip
 def test_which_change_ends_it(state: str, place: str, why: str):
     ack = Acknowledgement(severity=1, place="1")
-    assert why_ended(ack, StateChange("watch", "a", place, 1, state, ""), SCENARIO) == why
+    assert ack.why_ended_by(place, state, SCENARIO) == why
 
 
 # ---- links in notes -------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard.core.common.times import duration, moment
+from dashboard.core.common.times import moment
 from dashboard.core.states.templatetags.board import mark
 from dashboard.watch.bulk.models import (
     APPLIED,
@@ -57,12 +57,6 @@ def pin_words(run: Run, item: Item, now: int) -> SafeString:
     return format_html(
         "pinned {} by <bdi>{}</bdi>, {}: “<bdi>{}</bdi>”", label, item.pinned_by, end, pin.reason
     )
-
-
-@register.simple_tag
-def took(run: Run) -> str:
-    """Return how long a run took from its start to its end."""
-    return duration((run.ended_at or 0) - (run.started_at or 0))
 
 
 @register.filter
