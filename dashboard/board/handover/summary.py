@@ -40,7 +40,7 @@ MOST = 50
 MOVES = Table("moves", "Asset", "From", "To", "Worst between", Column.number("Changes"))
 
 
-class Moved(NamedTuple):
+class ChangedAsset(NamedTuple):
     """The changes of an asset. before, after: "" where it was not on the board; n: changes."""
 
     scenario: Scenario
@@ -65,7 +65,7 @@ class ListedChanges(NamedTuple):
     """The changes listed of a scenario, how many assets changed, and whether older ones were left
     out."""
 
-    listed: list[Moved]
+    listed: list[ChangedAsset]
     total: int
     cut: bool
 
@@ -127,14 +127,16 @@ def _ends(scenario: str, groups: list[Group]) -> dict[tuple[str, str], tuple[str
     return {(asset, place): (was, now) for asset, place, was, now in rows.values_list(*columns)}
 
 
-def _moved(scenario: Scenario, group: Group, ends: dict[tuple[str, str], tuple[str, str]]) -> Moved:
+def _moved(
+    scenario: Scenario, group: Group, ends: dict[tuple[str, str], tuple[str, str]]
+) -> ChangedAsset:
     asset, severity, n, first, last = group
     before = ends.get((asset, first), ("", ""))[0]
     after = ends.get((asset, last), ("", ""))[1]
     worst = _worst(scenario, severity, before, after)
     if before and scenario.severity(before) < scenario.severity(worst):
         worst = before
-    return Moved(scenario, asset, before, after, worst, n)
+    return ChangedAsset(scenario, asset, before, after, worst, n)
 
 
 def _worst(scenario: Scenario, severity: int, before: str, after: str) -> str:

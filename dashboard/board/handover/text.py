@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dashboard.board.assets.overrides import PinnedAsset
-from dashboard.board.handover.summary import About, Doubted, Moved, Situation, UnhealthyAsset
+from dashboard.board.handover.summary import About, ChangedAsset, Doubted, Situation, UnhealthyAsset
 from dashboard.core.common.text import escaped, plain
 from dashboard.core.common.times import duration, utc_minute
 from dashboard.core.states.caveats import sentence
@@ -142,7 +142,7 @@ def _replay(replay: ReplayProgress) -> str:
     return f"**{of}** from {plain(row.start)}, {who}: {replay.word}"
 
 
-def _moved(line: Moved) -> str:
+def _moved(line: ChangedAsset) -> str:
     def label(state: str) -> str:
         return plain(line.scenario.spec(state).label) if state else "not on the board"
 

@@ -281,7 +281,7 @@ Rows = dict[str, Row]
 """By place. The first field of a row is when it begins, Unix ms, the second when it ends."""
 
 
-class Kept(NamedTuple):
+class CheckedKind(NamedTuple):
     """A kind of rows. fields: that are compared."""
 
     what: str
@@ -294,9 +294,9 @@ def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
     today's rule. Of an asset is compared what began with its first change that is kept, or later.
     """
     kinds = (
-        Kept("incident", real(), INCIDENT),
-        Kept("time on the board", Presence.objects.all(), RUN),
-        Kept("time of trouble", TroubleSpan.objects.all(), (*RUN, "state", "unconfirmed")),
+        CheckedKind("incident", real(), INCIDENT),
+        CheckedKind("time on the board", Presence.objects.all(), RUN),
+        CheckedKind("time of trouble", TroubleSpan.objects.all(), (*RUN, "state", "unconfirmed")),
     )
     changes = histories(scenario.name)
     while portion := dict(islice(changes, STATEMENT)):
@@ -308,7 +308,7 @@ def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
                 yield from _compared(scenario.name, asset, kind, own[0].place, pair, span)
 
 
-def _known(kind: Kept, scenario: str, assets: Iterable[str]) -> dict[str, Rows]:
+def _known(kind: CheckedKind, scenario: str, assets: Iterable[str]) -> dict[str, Rows]:
     """Return the kept rows of assets."""
     by_asset: dict[str, Rows] = {}
     rows = kind.rows.filter(scenario=scenario, asset__in=listed(list(assets)))
@@ -318,7 +318,7 @@ def _known(kind: Kept, scenario: str, assets: Iterable[str]) -> dict[str, Rows]:
 
 
 def _compared(
-    scenario: str, asset: str, kind: Kept, first: str, pair: tuple[Rows, Rows], span: Span
+    scenario: str, asset: str, kind: CheckedKind, first: str, pair: tuple[Rows, Rows], span: Span
 ) -> Iterator[SumDifference]:
     """Yield the differences of one asset's rows of a kind. pair: counted and kept ones."""
     counted, kept = pair

@@ -18,7 +18,7 @@ from agents.demo.tills import prices
 from bus.base import ConsumerRecord, TopicSpec, Unavailable
 from bus.follower import Follower
 from bus.memory import MemoryBus
-from dashboard.operate.console import topic_copies
+from dashboard.operate.console import topic_copies, topics
 from dashboard.operate.console.management.commands.view import Printout
 from dashboard.operate.console.topic_copies import ViewTailer
 from dashboard.operate.console.topic_table import TopicRow, TopicRowFilter, ViewTable
@@ -359,11 +359,14 @@ def test_a_thread_follows_until_it_is_stopped(bus):
 def test_without_a_view_nothing_follows(bus, tmp_path, settings):
     (tmp_path / "views.toml").write_text("")
     settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"views": tmp_path / "views.toml"})
-    topic_copies.copies.cache_clear()
+    caches = (topics.declared_views, topic_copies.copies)
+    for cache in caches:
+        cache.cache_clear()
     try:
         assert topic_copies.followers(bus) == []
     finally:
-        topic_copies.copies.cache_clear()
+        for cache in caches:
+            cache.cache_clear()
 
 
 # ---- which rows are asked for -----------------------------------------------------------------
