@@ -1,6 +1,6 @@
 """A Celery app with the product's own settings, whose task notes that it ran; and who asks for it.
 
-`python -m celery -A task_soak worker` carries out, `python -m task_soak FIRST LAST` asks.
+`celery -A support.web.task_soak worker` carries out, `python -m support.web.task_soak` asks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from celery import Celery
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 django.setup()
 
-app = Celery("task_soak")
+app = Celery("support.web.task_soak")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 
 NOTED = Path(os.environ["TALLYBOARD_DATA_DIR"]) / "noted"
