@@ -53,7 +53,7 @@ def test_the_tours_words_are_the_pages(open_as: Open) -> None:
     shown = page.locator("body").inner_text()
     for word in ("Attacks", "Connectivity", "Orders", "Set a state", "Purge", "Clear"):
         assert word in shown
-        assert word in README
+        assert word in " ".join(README.split())
 
 
 def test_every_file_the_readme_links_is_there() -> None:
