@@ -37,6 +37,7 @@ class Role(StrEnum):
 
 OPERATORS = frozenset((Role.ADMIN, Role.OPERATOR))
 """Who runs the board. What is theirs alone is not a manager's, who only reads."""
+ADMINS = frozenset((Role.ADMIN,))
 
 
 _ALL: frozenset[Action] = frozenset(("read", "command", "report", "metrics"))

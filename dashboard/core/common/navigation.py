@@ -14,13 +14,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from dashboard.core.common.access import OPERATORS, Role, is_fragment, role_of, role_required
+from dashboard.core.common.access import (
+    ADMINS,
+    OPERATORS,
+    Role,
+    is_fragment,
+    role_of,
+    role_required,
+)
 
 # ---- navigation ----------------------------------------------------------------------------------
 # The console's pages: what the menu of every page lists, and the command palette finds.
 
 EVERYBODY = frozenset(Role)
-ADMINS = frozenset((Role.ADMIN,))
 
 
 def _always() -> bool:

@@ -16,7 +16,7 @@ from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter
 from dashboard.core.api.schemas import NO_NUL, StrictSchema
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.navigation import OPERATORS
-from dashboard.core.common.times import now_ms
+from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.notify.notifications import rule_forms
 from dashboard.notify.notifications.message_views import (
     ALL_KINDS,
@@ -51,7 +51,6 @@ from domain.notifications.rule_parser import (
 from wire.source import MAX_TIME
 
 MAX_NUMBER = 2**63 - 1
-DAY_MS = 86_400_000
 
 router = OperationRouter()
 

@@ -13,9 +13,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.core.accounts.encryption import seal
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import Limit, TooMany, form_of, role_required, user_of
+from dashboard.core.common.access import ADMINS, Limit, TooMany, form_of, role_required, user_of
 from dashboard.core.common.forms import SpanField
-from dashboard.core.common.navigation import ADMINS
 from dashboard.core.common.tables import Table
 from dashboard.core.common.times import now_ms
 from dashboard.notify.notifications.channels import CHANNELS, ChannelKind

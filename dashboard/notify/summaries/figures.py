@@ -98,8 +98,6 @@ MOST_ACTIONS = 500
 """Most overrides, and most bulk runs, that are listed, the newest."""
 MOST_VALUES = 200
 """Most values of a label, those with most bad time."""
-FLAP_MS = 15 * 60_000
-"""An incident that begins sooner than this after the one before it of its asset is flapping."""
 
 
 @dataclass(frozen=True)

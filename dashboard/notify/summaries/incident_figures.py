@@ -12,8 +12,8 @@ from django.db.models import Count
 
 from dashboard.core.common.models import ongoing, overlap
 from dashboard.core.common.times import DAY_MS
-from dashboard.notify.summaries.figures import FLAP_MS, MOST_INCIDENTS, Delays
-from dashboard.watch.incidents.models import Incident, real
+from dashboard.notify.summaries.figures import MOST_INCIDENTS, Delays
+from dashboard.watch.incidents.models import FLAP_MS, Incident, real
 from domain.history.delays import mean, p95
 from domain.history.periods import Span
 

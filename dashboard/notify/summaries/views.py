@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import Role, role_of, role_required
+from dashboard.core.common.access import ADMINS, Role, role_of, role_required
 from dashboard.core.common.exports import attachment, written
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import file_refusal
@@ -110,7 +110,6 @@ def answered(form: SummaryForm) -> PeriodSummary:
 # ---- settings views ------------------------------------------------------------------------------
 # What summaries are measured by: the reporting zone, targets and service hours, by an admin.
 
-ADMINS = frozenset((Role.ADMIN,))
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 HOURS_EXPECTED = "Expected whole hours, as 8-18 or 8-12, 13-17; nothing for none on this day."
 RANGE = re.compile(r"(\d{1,2})\s*-\s*(\d{1,2})")

@@ -21,9 +21,9 @@ from django.views.decorators.http import require_safe
 from dashboard.core.accounts.models import KEPT as ACCOUNTS
 from dashboard.core.audit.log import KEPT as AUDIT
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import form_of, role_required, user_of
+from dashboard.core.common.access import ADMINS, form_of, role_required, user_of
 from dashboard.core.common.forms import scenario_choices
-from dashboard.core.common.navigation import ADMINS, render_page
+from dashboard.core.common.navigation import render_page
 from dashboard.core.common.retention import Retention, Thinning
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, Table

@@ -28,7 +28,7 @@ from dashboard.core.accounts.sessions import SESSIONS, open_sessions, places
 from dashboard.core.accounts.tokens import SCOPES, TOKENS
 from dashboard.core.accounts.users import UserChangeRefused, strongest
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import ALLOWED, Role, form_of, role_required, user_of
+from dashboard.core.common.access import ADMINS, ALLOWED, Role, form_of, role_required, user_of
 from dashboard.core.common.forms import FilterForm
 from dashboard.core.common.navigation import GROUPS, render_page
 from dashboard.core.common.tables import (
@@ -192,8 +192,6 @@ def rights() -> dict[str, list[Right]]:
 
 # ---- user views ----------------------------------------------------------------------------------
 # The pages of users: their list, a user's own page, and what each role may do.
-
-ADMINS = frozenset((Role.ADMIN,))
 
 
 @require_safe

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import (
+    ADMINS,
     REPORTS,
     Role,
     TooMany,
@@ -280,8 +281,6 @@ def _at(topic: str, partition: int, offset: int) -> DeadLetter | None:
 
 # ---- dead letters --------------------------------------------------------------------------------
 # The list of dead letters, and the page of one: looked at, mended, sent again, discarded.
-
-ADMINS = frozenset((Role.ADMIN,))
 
 
 @require_safe

@@ -17,10 +17,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import TooMany, form_of, is_fragment, role_required, user_of
+from dashboard.core.common.access import (
+    ADMINS,
+    TooMany,
+    form_of,
+    is_fragment,
+    role_required,
+    user_of,
+)
 from dashboard.core.common.forms import UtcTimeField
 from dashboard.core.common.kafka import gateway
-from dashboard.core.common.navigation import ADMINS
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import now_ms

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import Role, role_required, user_of
+from dashboard.core.common.access import ADMINS, role_required, user_of
 from dashboard.core.common.exports import attachment, written
 from dashboard.core.common.navigation import render_page
 from dashboard.core.common.retention import apply_all
@@ -43,7 +43,6 @@ from dashboard.operate.requests.state_store import (
 )
 from wire.batch_query import MOST_ROWS, ReadState
 
-ADMINS = (Role.ADMIN,)
 PORTION = 500
 """Rows of a file that are read and sent at a time."""
 READINGS = Table(

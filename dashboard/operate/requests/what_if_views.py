@@ -15,13 +15,21 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import OPERATORS, Role, form_of, role_of, role_required, user_of
+from dashboard.core.common.access import (
+    ADMINS,
+    OPERATORS,
+    Role,
+    form_of,
+    role_of,
+    role_required,
+    user_of,
+)
 from dashboard.core.common.forms import UtcTimeField, scenario_links
 from dashboard.core.common.navigation import render_page
 from dashboard.core.common.retention import apply_all
 from dashboard.core.common.scenarios import scenario_or_first, scenarios
 from dashboard.core.common.tables import Column, Pager, Table
-from dashboard.core.common.times import DAY_MS, now_ms
+from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
 from dashboard.core.rules.active_rule import as_carried
 from dashboard.operate.requests.batch_queries import progress_of, progress_of_all, submit_form
 from dashboard.operate.requests.models import MOST_TRIALS, TRIALS_KEPT, TRIALS_KEPT_MS, Trial
@@ -46,7 +54,6 @@ from wire.job import MAX_REASON
 # ---- what if -------------------------------------------------------------------------------------
 # The form of a trial: the changed keys as TOML or in fields of their own, and how far back.
 
-HOUR_MS = 3_600_000
 HOURS = (1, 6, 24)
 LONGEST_MS = 7 * 24 * HOUR_MS
 """The log holds no more than that."""
@@ -196,7 +203,6 @@ def _duration_text(ms: int | None) -> str:
 # ---- what if -------------------------------------------------------------------------------------
 # What-if's pages: a rule is proposed, tried on the log, and shown.
 
-ADMINS = (Role.ADMIN,)
 TRIALS = Table(
     "trials", Column.time("When"), "Scenario", "Changed keys", Column.time("Since"), "By", "Why",
     "Outcome",

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from dashboard.core.accounts import models
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import (
+    ADMINS,
     OPERATORS,
     Role,
     TooMany,
@@ -52,7 +53,6 @@ from dashboard.operate.scenarios.status import (
 from domain.overlay import overlaid, read_overlay
 from domain.scenario import Scenario, ScenarioError
 
-ADMINS = (Role.ADMIN,)
 LONGEST_LINK = 6_000
 """A proposal that is longer than this, characters, goes into no address."""
 WHAT_IF = "/what-if/"

@@ -11,7 +11,7 @@ from django.db.models import F, Index, Q, QuerySet, UniqueConstraint
 from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.models import AssetRow, AuthoredRow, length_class, length_index
 from dashboard.core.common.retention import Retention, delete_in_portions, delete_rows
-from dashboard.core.common.times import DAY_MS
+from dashboard.core.common.times import DAY_MS, MINUTE_MS
 from dashboard.core.states.filter_parser import MAX_TEXT
 from dashboard.core.states.models import PLACE
 from dashboard.watch.annotations.models import MAX_WORK
@@ -19,6 +19,9 @@ from domain.names import MAX_STATE
 
 # ---- incidents -----------------------------------------------------------------------------------
 # Incidents as the database has them. Times in Unix ms of the broker's clock.
+
+FLAP_MS = 15 * MINUTE_MS
+"""An incident that begins sooner than this after the one before it of its asset is flapping."""
 
 
 class Incident(AssetRow):

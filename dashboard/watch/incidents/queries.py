@@ -15,11 +15,11 @@ from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT, chunks
 from dashboard.core.common.tables import Column, ListOrder, Table
-from dashboard.core.common.times import MINUTE_MS, duration, now_ms
+from dashboard.core.common.times import duration, now_ms
 from dashboard.core.states.board_rows import asset_path
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.annotations.models import MAX_KEY, MAX_VALUE, Label
-from dashboard.watch.incidents.models import Incident, real
+from dashboard.watch.incidents.models import FLAP_MS, Incident, real
 from domain.names import MAX_NAME
 from domain.scenario import Scenario
 
@@ -32,8 +32,6 @@ STATUSES = {
     "acknowledged": Q(acknowledged_at__isnull=False),
     "ended": Q(ended_at__isnull=False),
 }
-FLAP_MS = 15 * MINUTE_MS
-"""An incident that begins sooner than this after the one before it of its asset is flapping."""
 ANY_TIME, BEGAN, ENDED = "", "began", "ended"
 """What of an incident lies in the time of a filter: any part of it, its beginning, its end."""
 

@@ -17,13 +17,12 @@ from django.test import Client
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, iso
-from dashboard.notify.summaries import figures, phrases
+from dashboard.notify.summaries import phrases
 from dashboard.notify.summaries.ingestion import mark
 from dashboard.notify.summaries.models import Alarm, Presence, ReportingZone, Target, TroubleSpan
 from dashboard.notify.summaries.report import SummaryReport
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.models import Label
-from dashboard.watch.incidents import queries
 from dashboard.watch.incidents.models import Incident
 from support.web.web_fixtures import logged_in, logged_in_as, make_user
 
@@ -475,7 +474,3 @@ def test_a_percentage_is_never_rounded_up_to_the_whole(share: float | None, word
 
 def test_report_is_complete_without_any_history(client: Client):
     assert SummaryReport(client.get(f"/summary/?{urlencode({'period': 'year'})}").context["found"])
-
-
-def test_the_list_and_the_figure_mean_the_same_by_flapping():
-    assert queries.FLAP_MS == figures.FLAP_MS
