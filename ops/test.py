@@ -1,7 +1,7 @@
 """`make test`: one pytest process per stage, and last lines that sum them up.
 
 A plain run is the gate of each change: it holds every promise, every feature and every kind of
-fault once, within twelve minutes. It leaves out what is marked `extensive`; such a test names the
+fault once; its budget is twelve minutes. It leaves out what is marked `extensive`; such a test names the
 one that guards its promise in the gate. Of many like cases it takes a spread, and it tries fewer
 generated examples. `make test-all` takes all of them, and adds a stage of trials, the tests that
 are marked `long`, wherever they are.
@@ -285,7 +285,7 @@ def announce(chosen: Sequence[TestStage], *, whole: bool) -> str:
     expected = sum(stage.seconds(whole=whole) for stage in chosen)
     names = ", ".join(stage.name for stage in chosen)
     about = f"{expected} s" if expected < 100 else f"{expected / 60:.0f} minutes"
-    return f"== {'all cases' if whole else 'a spread of cases'} of {names}: about {about}"
+    return f"== {'all cases' if whole else 'a spread of cases'} of {names}, budgeted at {about}"
 
 
 if __name__ == "__main__":

@@ -345,8 +345,8 @@ def test_a_whole_run_takes_every_case_and_every_example(
     assert web.tests(whole=False) == ("tests/web",)
     assert web.tests(whole=True) == ("tests/web", *staged.WHOLE)
     said = capsys.readouterr().out
-    assert f"a spread of cases of web: about {web.plain_s / 60:.0f} minutes" in said
-    assert "all cases of web: about" in said
+    assert f"a spread of cases of web, budgeted at {web.plain_s / 60:.0f} minutes" in said
+    assert "all cases of web, budgeted at" in said
 
 
 def test_a_stage_that_there_is_not_is_named() -> None:
