@@ -1,10 +1,10 @@
 """`make test`: one pytest process per stage, and last lines that sum them up.
 
 A plain run is the gate of each change: it holds every promise, every feature and every kind of
-fault once; its budget is twelve minutes. It leaves out what is marked `extensive`; such a test names the
-one that guards its promise in the gate. Of many like cases it takes a spread, and it tries fewer
-generated examples. `make test-all` takes all of them, and adds a stage of trials, the tests that
-are marked `long`, wherever they are.
+fault once; its budget is twelve minutes. It leaves out what is marked `extensive`; such a test
+names the one that guards its promise in the gate. Of many like cases it takes a spread, and it
+tries fewer generated examples. `make test-all` takes all of them, and adds a stage of trials, the
+tests that are marked `long`, wherever they are.
 """
 
 from __future__ import annotations
