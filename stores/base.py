@@ -1,8 +1,8 @@
 """What a store of states answers, and what a table keeps for it.
 
 An `AssetStore` is a way to ask for the assets of one scenario: the copy of a web process, the store
-servers, the cache, the database. One contract test runs over all of them. A `Table` is where a copy
-or a server keeps its share of them, in memory, on disk or in Redis.
+servers, the cache, the database. One contract test runs over all of them. An `AssetTable` is where
+a copy or a server keeps its share of them, in memory, on disk or in Redis.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class RecordAnswer(AssetAnswer, frozen=True, kw_only=True):
 
 class AssetsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Active assets by name. version: by partition, the next offset that is not in them; age_ms: of
-    the newest of them; as_of: as in `Answer`; count: how many are active in all; following: the
-    name to go on after."""
+    the newest of them; as_of: as in `AssetAnswer`; count: how many are active in all; following:
+    the name to go on after."""
 
     via: str
     instance: str

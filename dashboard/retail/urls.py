@@ -1,4 +1,4 @@
-"""Where the orders are; Invoices."""
+"""Addresses of orders and invoices."""
 
 from django.urls import include, path
 

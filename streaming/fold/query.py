@@ -18,12 +18,15 @@ from streaming.fold.plan import Plan
 from streaming.state.buckets import STATE_PARTITIONS, Engine, Trigger, bucket_keys
 from wire.topics import Topics
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StatefulProcessor, StreamingQuery
+
+    from config.settings import Settings
+
+
 # ---- pipeline ------------------------------------------------------------------------------------
 # The job's pipeline: Kafka's columns in, records for the sink topics out.
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.streaming import StatefulProcessor
 
 # Columns of the Python processor. headers: a JSON list of objects, key and value (base64).
 SINK_ROWS = StructType(
@@ -113,12 +116,6 @@ def _grouping_key(keys: Mapping[tuple[str, int], str]) -> Column:
 
 # ---- query ---------------------------------------------------------------------------------------
 # One run of the query: from topics to topics.
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
-
-    from config.settings import Settings
 
 # Most records of one micro-batch: a long backlog comes in many, each of some seconds.
 MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 1_000_000, "python": 100_000}

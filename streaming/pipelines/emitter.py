@@ -14,6 +14,12 @@ from bus.base import BusError, Delivered, Headers, Producer, QueueFull, Unavaila
 from bus.kafka import KafkaBus
 from wire.emission import MAX_BYTES, Budget, Coalescer, Record
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.accumulators import Accumulator
+    from pyspark.sql import Column
+
+
 # ---- coalesced producer --------------------------------------------------------------------------
 # A producer of which the sinks let records wait, so that many updates of a key become one record.
 #
@@ -149,10 +155,6 @@ class CoalescedProducer:
 # ---- emitter -------------------------------------------------------------------------------------
 # The sink of a pipeline's tasks, which lets updates of a key wait: see `wire/emission.py`.
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.accumulators import Accumulator
-
 
 class Counts(NamedTuple):
     """What the tasks of a query have added up: updates that its tables were given, and records that
@@ -214,9 +216,6 @@ class Emitter:
 
 # ---- printer -------------------------------------------------------------------------------------
 # The sink of a pipeline that prints what goes out: a line for each record.
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 # So much of a key and of a value is printed, characters.
 MOST = 500

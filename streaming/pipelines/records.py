@@ -15,11 +15,14 @@ from pyspark.sql.types import StructType
 from domain.records import SCHEMA_MISMATCH
 from wire.sink import MAX_DEAD_VALUE
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from streaming.pipelines.declaration import GlobalTable, Source
+
+
 # ---- previous time -------------------------------------------------------------------------------
 # A record without a valid time takes that of the record before it in its partition.
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def with_previous(rows: DataFrame) -> DataFrame:
@@ -61,11 +64,6 @@ class PreviousTime(StatefulProcessor):
 
 # ---- timestamps ----------------------------------------------------------------------------------
 # The time of a record: what is wrong with it, and what is used instead.
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from streaming.pipelines.declaration import Source
 
 AHEAD_MS = 5 * 60_000
 REASONS = ("missing", "negative", "ahead")
@@ -124,11 +122,6 @@ def _failure() -> Column:
 
 # ---- records -------------------------------------------------------------------------------------
 # Kafka's columns as a transform takes them, and what becomes of records that it cannot take.
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from streaming.pipelines.declaration import Source
 
 # What a source is observed by in Spark's progress: this and its name.
 OBSERVED = "source:"
@@ -243,11 +236,6 @@ def header(name: str, value: Column) -> Column:
 #
 # Spark plans a batch anew, and with it the reading of what is no stream: so a change of the table
 # is seen by the first batch that begins after it, and the first batch of all has the whole table.
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from streaming.pipelines.declaration import GlobalTable
 
 # What a table is observed by in Spark's progress: this and its name; and its rows that are left
 # out, as their newest record does not fit the schema.

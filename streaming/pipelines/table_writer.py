@@ -15,17 +15,21 @@ from pyspark.sql import functions as sql
 
 from streaming.pipelines.declaration import OutputTable
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable, Schema
+    from deltalake.transaction import AddAction
+    from pyarrow.fs import FileSystem
+    from pyspark.sql import DataFrame, Row
+    from pyspark.sql.types import StructField, StructType
+
+
 # ---- table files ---------------------------------------------------------------------------------
 # The Parquet files of a Delta table, as Spark's tasks write them and look rows up in them.
 #
 # They do so in Python's workers of the executors, with delta-rs's own way to the files, so that the
 # driver and they reach the same places by the same URL and credentials. What a task returns is
 # small: the names of files, and keys.
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyarrow.fs import FileSystem
-    from pyspark.sql.types import StructType
 
 # A file of a table, below it; of one that was written also its stats, JSON as Delta's log has them.
 FILE = "path string, day string"
@@ -132,19 +136,13 @@ def _files(url: str) -> FileSystem:
 # ---- table writer --------------------------------------------------------------------------------
 # The sink of a pipeline that writes a Delta table: batches of rows, each row once.
 #
-# Spark's tasks write the files of a batch (`table_files.py`), and the driver commits their names. A
+# Spark's tasks write the files of a batch (above), and the driver commits their names. A
 # commit of Delta shows all files of a batch or none, so no reader sees half of one, whatever was
 # killed when; what a killed writer left behind belongs to no commit, and is deleted after a while.
 # A row that is there by its keys is not written again: so a batch that is done again, a source
 # record that came twice, and a reset that reads the whole log again all leave the table as it was.
 # Which rows are there is read from the newest commit, and a batch is committed onto that one or not
 # at all.
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable, Schema
-    from deltalake.transaction import AddAction
-    from pyspark.sql import DataFrame, Row
-    from pyspark.sql.types import StructField, StructType
 
 log = logging.getLogger("streaming.pipelines.table_writer")
 

@@ -16,6 +16,12 @@ from wire.batch_query import ReadState, Result, Snapshot, encode_result
 from wire.job import AskStep, Outcome
 from wire.topics import Topics
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from config.settings import Settings
+
+
 # ---- errors --------------------------------------------------------------------------------------
 # Why a batch query is not carried out.
 
@@ -110,11 +116,6 @@ class Publisher:
 
 # ---- session -------------------------------------------------------------------------------------
 # The Spark session of a batch query: small, and apart from that of the query.
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from config.settings import Settings
 
 # Tasks of a batch query that run at once.
 SLOTS = 2

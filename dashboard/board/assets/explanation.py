@@ -1,7 +1,7 @@
 """Why an asset is in its state, and what would change that, in words.
 
 Nothing here reads a clock, a database or Kafka. What is said to change an asset was tried through
-the domain's own fold (`trials.py`); so it does, by the rule as this process has it.
+the domain's own fold (`forecast.py`); so it does, by the rule as this process has it.
 """
 
 from __future__ import annotations

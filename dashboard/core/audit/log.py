@@ -24,7 +24,7 @@ from dashboard.core.common.retention import Thinning
 from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
 
 # ---- log -----------------------------------------------------------------------------------------
-# Logging of who did what. Call `note` once the work is done, outside of its transaction.
+# Logging of who did what. Call `record` once the work is done, outside of its transaction.
 
 log = structlog.get_logger(__name__)
 

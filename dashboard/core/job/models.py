@@ -156,9 +156,6 @@ class JobRequest(TrackedRequest):
     step_of = models.BigIntegerField(null=True)
     step_what = models.CharField(max_length=MAX_REASON, blank=True, default="")
 
-    class Meta:
-        db_table = "job_jobrequest"
-
     def __str__(self) -> str:
         return f"{self.action} {self.query}: {self.status}"
 

@@ -339,7 +339,7 @@ class Answer(AssetRow):
 
 HIDDEN_KEPT_MS = 7 * DAY_MS
 """How long a purged row is kept hidden, so that a replay cannot bring the asset back. It goes with
-its labels, so it is deleted where these are known: `dashboard.watch.annotations.labels`."""
+its labels, so it is deleted where these are known, in `watch/annotations`."""
 HISTORY_KEPT_MS = 90 * DAY_MS
 
 CHANGES = Retention("changes of assets", Transition, "at", HISTORY_KEPT_MS, by_scenario=True)

@@ -63,7 +63,7 @@ COLUMNS = (
     "purged",
     "purged_at",
 )
-"""Columns of board.AssetState, in the order of `row_of`."""
+"""Columns of AssetState, in the order of `record_row`."""
 
 VERSION_PARTS = _EPOCH, _OFFSET, _STEP = (6, 19, 13)
 """Digits of epoch, offset and step in a version's sortable form."""

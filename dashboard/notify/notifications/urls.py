@@ -1,5 +1,4 @@
-"""Notifications: rules, channels, rotas, messages; A user's browsers, and the script that receives
-their notifications."""
+"""Addresses of notifications: rules, channels, rotas, messages, browsers, and the caught mail."""
 
 from django.urls import include, path
 

@@ -1,4 +1,4 @@
-"""Summaries; Digests: one's own subscriptions, and the links that end one."""
+"""Addresses of summaries, and of one's own digests."""
 
 from django.urls import include, path
 

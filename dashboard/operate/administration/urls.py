@@ -1,4 +1,4 @@
-"""Pages of users, for admins; Pages of the audit; How long everything is kept."""
+"""Addresses of users, the audit and retention."""
 
 from django.urls import include, path
 

@@ -1,4 +1,4 @@
-"""The console's pages of the job; Views of topics."""
+"""Addresses of the job, partitions and topics."""
 
 from django.urls import include, path
 

@@ -1,5 +1,4 @@
-"""The addresses of actions on a batch query; What-if's pages; The state store's pages; The
-console's page of replays."""
+"""Addresses of requests to the job: what if, the state store, replays; and cancelling one."""
 
 from django.urls import include, path
 

@@ -24,11 +24,15 @@ from domain.records import (
 from domain.scenario import Scenario
 from wire.sink import StateValue, state_value
 
+if TYPE_CHECKING:
+    from dashboard.watch.agents.models import Agent
+
+
 # ---- fault counts --------------------------------------------------------------------------------
 # What stands against agents on the board, counted: which votes are in doubt, and which agents.
 #
 # Rows in doubt have an index of their own, so they are counted every few seconds. What is wrong
-# with other votes is counted with all votes, a portion of the board at a time (`vote_counts.py`).
+# with other votes is counted with all votes, a portion of the board at a time (`statistics.py`).
 
 MOST_ROWS = 10_000
 """Most rows in doubt that are counted: of more it is said that there are so many."""
@@ -148,9 +152,6 @@ def counted_faults(
 
 # ---- faults --------------------------------------------------------------------------------------
 # What is wrong with an agent, by what is known of it. Pure: no clock, no database. Times in ms.
-
-if TYPE_CHECKING:
-    from dashboard.watch.agents.models import Agent
 
 Kind = Literal[
     "refused", "silent", "contradiction", "ahead", "purged", "clock-back", "behind", "shorter",

@@ -155,7 +155,7 @@ class Dissent(AgentRow):
 class VoteFault(AgentRow):
     """What was wrong with an agent's votes, or stood against them, when they were last counted.
 
-    kind: of `dashboard.watch.agents.faults`; assets: on how many; since: when it was first counted,
+    kind: of `faults.py`; assets: on how many; since: when it was first counted,
     without a pause; last: of its newest cause; said: the newest word that it is about, empty for
     none; ms: by how much an agent's clock is ahead at least, where it is that.
     """
@@ -226,7 +226,6 @@ class MuteRequest(AgentRow, AuthoredRow):
     fault = models.CharField(max_length=300, blank=True)
 
     class Meta:
-        db_table = "agents_muterequest"
         indexes = (Index(fields=["scenario", "agent", "-created_at"], name="mute_asks"),)
 
 

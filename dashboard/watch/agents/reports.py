@@ -17,6 +17,10 @@ from domain.names import USER_PREFIX, name_ok
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, Heartbeat, LatenessReport
 
+if TYPE_CHECKING:
+    from wire.sink import CauseValue, VoteValue
+
+
 # ---- last reports --------------------------------------------------------------------------------
 # When anybody last reported on a scenario, kept for good.
 #
@@ -360,10 +364,6 @@ def reason(late: Late, clock: int | None) -> str:
 
 # ---- report counts -------------------------------------------------------------------------------
 # The materialiser's counts of agents, in its own transaction: added up in memory per batch.
-
-if TYPE_CHECKING:
-    from wire.sink import CauseValue, VoteValue
-
 
 # A time from a bucket's clock that was ahead does not keep later ones from being taken.
 SEEN = """\

@@ -1,4 +1,5 @@
-"""Acknowledgements and notes; The addresses of labels."""
+"""Addresses of acknowledgements, notes and labels. The asset comes last, as its name may hold
+any character."""
 
 from django.urls import include, path
 

@@ -1,4 +1,5 @@
-"""The addresses of commands; Scheduled tasks."""
+"""Addresses of commands and scheduled tasks. The asset comes last, as its name may hold any
+character."""
 
 from django.urls import include, path
 

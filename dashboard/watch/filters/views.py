@@ -28,7 +28,7 @@ from domain.scenario import Scenario
 
 
 class SaveForm(forms.Form):
-    """A form of a filter's name and text; `saved_filters` judges both."""
+    """A form of a filter's name and text; `models.py` checks both."""
 
     scenario = forms.CharField(widget=forms.HiddenInput)
     title = forms.CharField(

@@ -172,7 +172,7 @@ def _cut(window: Window, covered: Covered, begin: int, end: int) -> WindowSpan:
 # ---- maintenance ---------------------------------------------------------------------------------
 # Windows planned, changed, ended and cancelled by people. Times in Unix ms.
 #
-# The worker does what follows from it: see `dashboard.watch.incidents.maintenance`.
+# The worker does what follows from it: see the section on coverage.
 
 MOST_ASSETS = 900
 """Most assets that a window lists."""

@@ -1,4 +1,4 @@
-"""Incidents; Maintenance windows."""
+"""Addresses of incidents and maintenance windows."""
 
 from django.urls import include, path
 

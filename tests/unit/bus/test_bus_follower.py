@@ -12,7 +12,7 @@ from bus.base import BusError, Unavailable
 from bus.follower import PAUSES_S, Follower, Moved, TopicConsumer
 from bus.memory import MemoryBus
 from support.kafka.bus_contract import made
-from support.kafka.untiring import Untiring
+from support.kafka.counted_stop import CountedStop
 from support.run.stack import wait_until
 
 
@@ -66,7 +66,7 @@ def consumer(bus: MemoryBus) -> Values:
 
 
 def test_it_reads_all_there_is_and_pauses_as_the_consumer_says(consumer: Values):
-    stop = Untiring(2)
+    stop = CountedStop(2)
     Follower(consumer, stop).run()
     assert consumer.values == [b"0", b"1", b"2"]
     assert stop.asked == [7.0, 7.0]
@@ -76,7 +76,7 @@ def test_it_reads_all_there_is_and_pauses_as_the_consumer_says(consumer: Values)
 
 def test_a_lost_broker_is_waited_for_ever_longer(bus: MemoryBus, consumer: Values):
     clock = itertools.count(100.0, 10.0)
-    stop = Untiring(len(PAUSES_S) + 2)
+    stop = CountedStop(len(PAUSES_S) + 2)
     follower = Follower(consumer, stop, lambda: next(clock))
     bus.stop()
     follower.run()
@@ -98,7 +98,7 @@ def test_it_goes_on_where_the_consumer_has_come(bus: MemoryBus, consumer: Values
         bus.start()
         producer.send_and_wait(consumer.topic, b"k", b"3", partition=0)
 
-    stop = Untiring(5, {1: lose, 3: come_back})
+    stop = CountedStop(5, {1: lose, 3: come_back})
     follower = Follower(consumer, stop)
     follower.run()
     assert consumer.values == [b"0", b"1", b"2", b"3"]
@@ -108,14 +108,14 @@ def test_it_goes_on_where_the_consumer_has_come(bus: MemoryBus, consumer: Values
 
 def test_what_a_fault_left_unhandled_is_read_again(consumer: Values):
     consumer.refusals = [BusError("refused"), BusError("refused again")]
-    stop = Untiring(3)
+    stop = CountedStop(3)
     Follower(consumer, stop).run()
     assert consumer.values == [b"0", b"1", b"2"]
     assert (consumer.opened, stop.asked) == (3, [PAUSES_S[0], PAUSES_S[1], 7.0])
 
 
 def test_after_a_recovery_the_pauses_begin_anew(consumer: Values):
-    stop = Untiring(3, {2: lambda: consumer.refusals.append(BusError("again"))})
+    stop = CountedStop(3, {2: lambda: consumer.refusals.append(BusError("again"))})
     consumer.refusals = [BusError("once")]
     follower = Follower(consumer, stop)
     follower.run()
@@ -126,7 +126,7 @@ def test_after_a_recovery_the_pauses_begin_anew(consumer: Values):
 
 def test_a_consumer_that_has_moved_is_opened_at_once(consumer: Values):
     consumer.refusals = [Moved()]
-    stop = Untiring(1)
+    stop = CountedStop(1)
     follower = Follower(consumer, stop)
     follower.run()
     assert (consumer.opened, consumer.recovered, follower.outage) == (2, [], None)
@@ -136,7 +136,7 @@ def test_a_consumer_that_has_moved_is_opened_at_once(consumer: Values):
 def test_what_is_none_of_its_faults_ends_the_loop(consumer: Values):
     consumer.refusals = [ZeroDivisionError()]
     with pytest.raises(ZeroDivisionError):
-        Follower(consumer, Untiring(1)).run()
+        Follower(consumer, CountedStop(1)).run()
     assert (consumer.opened, consumer._reader) == (1, None)
 
 
@@ -151,7 +151,7 @@ def test_gaps_are_told_once(
     monkeypatch.setattr(Values, "gaps_are_losses", losses)
     bus.truncate(consumer.topic, 0, 2)
     with capture_logs() as logs:
-        Follower(consumer, Untiring(3)).run()
+        Follower(consumer, CountedStop(3)).run()
     assert (consumer.gaps, consumer.values) == ([(0, 2)], [b"2"])
     assert [(each["log_level"], each["what"]) for each in logs] == [(level, "values")]
 
@@ -160,7 +160,7 @@ def test_the_log_says_how_long_an_outage_was(consumer: Values):
     consumer.refusals = [BusError("once"), BusError("twice")]
     clock = itertools.count(100.0, 10.0)
     with capture_logs() as logs:
-        Follower(consumer, Untiring(3), lambda: next(clock)).run()
+        Follower(consumer, CountedStop(3), lambda: next(clock)).run()
     told = [(each["event"], each["for_s"]) for each in logs]
     assert told == [
         ("fault, will try again", 0.0),

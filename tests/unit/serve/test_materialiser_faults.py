@@ -18,8 +18,8 @@ from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.commands.models import Command as Row
 from domain.records import Command, Report
 from domain.scenario_parser import load_scenarios
+from support.kafka.counted_stop import CountedStop
 from support.kafka.sinks import PlayedJob
-from support.kafka.untiring import Untiring
 from wire.job import Heartbeat, QueryReport, encode
 from wire.sink import encode_headers, encode_state, state_of_json
 
@@ -57,13 +57,13 @@ def counted(name: str, topic: str = "") -> int:
 
 def test_it_goes_on_after_a_lost_broker(job, worker):
     job.bus.stop()
-    stop = Untiring(4)
+    stop = CountedStop(4)
     real, job.bus.ensure_topics = job.bus.ensure_topics, lambda *_, **__: job.bus.wait(0)
     Follower(worker, stop).run()
     assert stop.asked == list(PAUSES_S[:4])
     job.bus.ensure_topics = real
     job.bus.start()
-    Follower(worker, Untiring(1)).run()
+    Follower(worker, CountedStop(1)).run()
     assert AssetState.objects.get().asset == "order-1"
     assert counted("faults") == 4
 
@@ -77,7 +77,7 @@ def test_it_goes_on_after_a_locked_database(job, worker, monkeypatch):
         real(*arguments)
 
     monkeypatch.setattr(materialiser_worker, "write", write)
-    stop = Untiring(4)
+    stop = CountedStop(4)
     Follower(worker, stop).run()
     assert stop.asked[:3] == [
         PAUSES_S[0],
@@ -125,7 +125,7 @@ def test_a_sink_that_no_longer_holds_what_comes_next_is_counted(job, worker):
 
 
 def test_it_stops_when_told(worker):
-    stop = Untiring(1)
+    stop = CountedStop(1)
     stop.set()
     Follower(worker, stop).run()
     assert AssetState.objects.count() == 0

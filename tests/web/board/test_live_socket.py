@@ -40,8 +40,8 @@ from dashboard.core.common.times import now_ms
 from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.annotations import labels
 from domain.records import Command, Report
+from support.kafka.counted_stop import CountedStop
 from support.kafka.sinks import PlayedJob
-from support.kafka.untiring import Untiring
 from support.web.liveboard import made_bodies
 from support.web.liveclient import Client, assert_snapshot_plus_events
 from support.web.web_fixtures import make_user
@@ -532,7 +532,7 @@ class RefusingBus(MemoryBus):
 
 def test_a_tailer_that_is_refused_says_so_and_goes_on(world: World):
     bus = RefusingBus(now_ms)
-    stop = Untiring(2)
+    stop = CountedStop(2)
     tailer = Tailer(bus, topics(), scenarios(), live_view())
     Follower(tailer, stop).run()
     assert stop.asked == list(PAUSES_S[:2])

@@ -105,9 +105,6 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "db_table": "job_jobrequest",
-            },
         ),
         migrations.CreateModel(
             name="JobSample",

@@ -252,7 +252,6 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "db_table": "agents_muterequest",
                 "indexes": [
                     models.Index(fields=["scenario", "agent", "-created_at"], name="mute_asks")
                 ],

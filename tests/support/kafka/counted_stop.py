@@ -1,4 +1,4 @@
-"""A stop for a loop whose pauses are to take no time."""
+"""A stop event for a loop under test, whose pauses take no time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from threading import Event
 
 
-class Untiring(Event):
-    """A stop that lets no time pass, and is set after so many waits.
+class CountedStop(Event):
+    """A stop event that is set after so many waits, none of which takes time.
 
     asked: how long each wait was to be, s; due: what to do at a wait, by its number from 1.
     """
@@ -18,7 +18,7 @@ class Untiring(Event):
         self.asked: list[float | None] = []
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Note the wait, and do what is due. Returns whether it was the last."""
+        """Record the wait, and do what is due. Return whether it was the last."""
         self.asked.append(timeout)
         self._due.get(len(self.asked), lambda: None)()
         if len(self.asked) >= self._waits:
