@@ -14,7 +14,7 @@ from bus.base import Bus, ConsumerRecord, TopicPartition
 from dashboard.core.common.sql import execute_many, lock_until_commit
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.core.states import models
-from dashboard.core.states.models import advance
+from dashboard.core.states.models import advance_offsets
 from dashboard.core.states.queries import listed
 from dashboard.core.states.topic_reader import TopicReader
 from dashboard.retail.models import KEPT_MS, CountedRecord, PointsHour, ProductDay, StoreHour
@@ -116,8 +116,8 @@ def ingest_invoices(messages: Iterable[ConsumerRecord], topics: Topics, now: int
         _add_products(lines)
         _add_points(points)
         put_notices(points, now)
-        models.add(batch.counted)
-        advance(batch.offsets)
+        models.add_counts(batch.counted)
+        advance_offsets(batch.offsets)
 
 
 def read(messages: Iterable[ConsumerRecord], topics: Topics, now: int) -> InvoiceBatch:

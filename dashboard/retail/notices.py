@@ -13,7 +13,7 @@ from bus.base import Bus, ConsumerRecord
 from dashboard.core.common.sql import lock_until_commit
 from dashboard.core.common.times import DAY_MS
 from dashboard.core.states import models
-from dashboard.core.states.models import advance
+from dashboard.core.states.models import advance_offsets
 from dashboard.core.states.topic_reader import TopicReader
 from dashboard.notify.notifications.channels import MailKind, is_address
 from dashboard.notify.notifications.delivery import DELIVERED
@@ -47,7 +47,7 @@ def put_notices(points: Iterable[EarnedPoints], now: int) -> None:
     if not targets or not earned:
         return
     timely = [each for each in earned if now - each.at < LATE_MS]
-    models.add({(DELIVERED, LATE): len(earned) - len(timely)})
+    models.add_counts({(DELIVERED, LATE): len(earned) - len(timely)})
     for each in timely:
         own = own_target(each)
         for number, target in enumerate(targets if own is None else [own]):
@@ -114,7 +114,7 @@ def announce(messages: Iterable[ConsumerRecord], now: int) -> None:
             lock_until_commit(topic, str(partition))
         for milestone in _milestones(messages):
             _put(milestone, now)
-        advance(offsets)
+        advance_offsets(offsets)
 
 
 def _milestones(messages: Iterable[ConsumerRecord]) -> Iterator[Milestone]:
@@ -126,7 +126,7 @@ def _milestones(messages: Iterable[ConsumerRecord]) -> Iterator[Milestone]:
         except UnreadableMilestone as error:
             unreadable["unreadable", message.topic] += 1
             log.warning("milestone cannot be read", offset=message.offset, error=str(error)[:500])
-    models.add(unreadable)
+    models.add_counts(unreadable)
 
 
 def _put(milestone: Milestone, now: int) -> None:

@@ -35,7 +35,9 @@ class RuleChangeParameters(msgspec.Struct, frozen=True):
     base: str
 
 
-def changed(book: Book, mine: Mapping[str, Scenario], ask: Control, now: int) -> tuple[str, Book]:
+def changed_book(
+    book: Book, mine: Mapping[str, Scenario], ask: Control, now: int
+) -> tuple[str, Book]:
     """Return the scenario that an ask is about, and the book as it asks for. Raises Refused.
 
     now: Unix ms.
@@ -61,7 +63,7 @@ def changed(book: Book, mine: Mapping[str, Scenario], ask: Control, now: int) ->
         raise AssignmentRefused(str(error)) from None
 
 
-def share(sharing: EngineAssignment, engine: Engine, book: Book) -> dict[str, Scenario]:
+def share_of_book(sharing: EngineAssignment, engine: Engine, book: Book) -> dict[str, Scenario]:
     """Return the engine's share of the changed book. Raises Refused if a reload is not enough."""
     try:
         return sharing.anew(engine, book.rules)
@@ -69,7 +71,7 @@ def share(sharing: EngineAssignment, engine: Engine, book: Book) -> dict[str, Sc
         raise AssignmentRefused(f"{needed}: that takes scenarios.toml and a new process") from None
 
 
-def in_toml(before: Scenario, after: Scenario) -> str:
+def changes_in_toml(before: Scenario, after: Scenario) -> str:
     """Return what changed, as TOML in one line."""
     keys = differing(before, after)
     if not keys:
@@ -183,8 +185,8 @@ class RequestHandler:
     def _change_rule(self, request: Control) -> bool:
         workload, scenarios = self._workload, self._workload.scenarios
         try:
-            name, book = changed(workload.book, scenarios, request, now_ms())
-            mine = share(workload.sharing, workload.engine, book)
+            name, book = changed_book(workload.book, scenarios, request, now_ms())
+            mine = share_of_book(workload.sharing, workload.engine, book)
         except AssignmentRefused as refused:
             self._queue.answer(request, "refused", str(refused))
             return False
@@ -195,7 +197,7 @@ class RequestHandler:
             self._queue.answer(request, "refused", f"the overlay cannot be written: {error}")
             return False
         workload.adopt(book, mine)
-        words = in_toml(scenarios[name], mine[name])
+        words = changes_in_toml(scenarios[name], mine[name])
         return self._take_over(request, True, f"{name}: {words}")
 
     def _take_over(self, request: Control, same_topics: bool, changes: str) -> bool:

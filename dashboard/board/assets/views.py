@@ -46,10 +46,10 @@ from dashboard.core.states.queries import (
     sorted_rows,
 )
 from dashboard.core.states.stores import record_of
-from dashboard.watch.annotations.acknowledgements import here
+from dashboard.watch.annotations.acknowledgements import record_presence
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.filters.completion import examples, placeholder
-from dashboard.watch.filters.models import SavedFilter, default_of, menu
+from dashboard.watch.filters.models import SavedFilter, default_filter_of, filter_menu
 from dashboard.watch.filters.search import by_name
 from domain.names import name_ok
 from domain.scenario import Scenario, StateSpec
@@ -160,7 +160,7 @@ OTHERS = 20
 def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     """Render the board of one scenario, filtered as the address says."""
     known = scenario_or_404(scenario or request.GET.get("scenario") or next(iter(scenarios())))
-    begins = default_of(user_of(request), known.name)
+    begins = default_filter_of(user_of(request), known.name)
     if begins is not None and not request.GET.keys() & {"q", "state", "after"}:
         return _beginning(request, begins)
     text = request.GET.get("q", "")[: MAX_TEXT + 1]
@@ -171,7 +171,7 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     context |= {"q": text, "problem": problem, "begins": begins is not None}
     context["doubts"] = _doubts(request, text, found.merged)
     context |= {"examples": examples(known), "placeholder": placeholder(known)}
-    context["saved"] = menu(user_of(request), known.name)
+    context["saved"] = filter_menu(user_of(request), known.name)
     return render(request, "board/board.html", context)
 
 
@@ -199,7 +199,7 @@ def _board(
     request: HttpRequest, known: Scenario, wanted: PageFilter, found: MergedSnapshot
 ) -> dict[str, Any]:
     now, merged, sort = now_ms(), found.merged, sort_of(request.GET.get("sort", ""))
-    here(request.user, now)
+    record_presence(request.user, now)
     context = {
         "scenario": known,
         "tabs": tabs(known.name, merged.counts),
@@ -256,7 +256,7 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
         raise Http404
     record, now = record_of(scenario, asset), now_ms()
     if request.GET.get("part") != "facts":  # those renew themselves
-        here(request.user, now)
+        record_presence(request.user, now)
     context = facts_of(known, asset, record, now, request.GET.get("before", ""))
     context["may_command"] = may(request.user, "command")
     if is_fragment(request):

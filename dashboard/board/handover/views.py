@@ -105,7 +105,7 @@ def _known(form: SinceForm) -> dict[str, Scenario]:
 def handover(request: HttpRequest) -> HttpResponse:
     """Return the page; to a script, the part of it that renews itself."""
     if not is_fragment(request):
-        acknowledgements.here(user_of(request), now_ms())
+        acknowledgements.record_presence(user_of(request), now_ms())
     form = SinceForm(request.GET, now_ms())
     return _page(request, form, HandoverForm(), 200 if form.is_valid() else 422)
 

@@ -67,19 +67,19 @@ def _repeated(password: str) -> str:
 FLAG = "first_password"
 
 
-def ended(user: User) -> bool:
+def first_password_has_ended(user: User) -> bool:
     """Return whether the user has such a password and its time is over."""
     return FirstPassword.objects.expired(timezone.now()).filter(user=user).exists()
 
 
-def is_first(user: User) -> bool:
+def has_first_password(user: User) -> bool:
     """Return whether the user has such a password."""
     return FirstPassword.objects.filter(user=user).exists()
 
 
-def begin(request: HttpRequest, user: User) -> None:
+def begin_with_first_password(request: HttpRequest, user: User) -> None:
     """Mark the session of a user who has just logged in with such a password."""
-    if is_first(user):
+    if has_first_password(user):
         request.session[FLAG] = True
 
 
@@ -87,7 +87,7 @@ def changed(request: HttpRequest, user: User, **_: Any) -> None:
     """Note the change of the password: it is the user's own now. Other sessions end, and so do the
     user's tokens: whoever knew the old password may have made one."""
     FirstPassword.objects.filter(user=user).delete()
-    users.own(user)
+    users.release_from_demo(user)
     request.session.pop(FLAG, None)
     end_all(user, but=request.session.session_key)
     if revoked := user.api_tokens.revoke_all(timezone.now()):
@@ -142,7 +142,7 @@ def record_login(request: HttpRequest, user: User) -> None:
     mine.exclude(pk__in=kept).delete()
 
 
-def is_known(request: HttpRequest, name: str) -> bool:
+def is_known_address(request: HttpRequest, name: str) -> bool:
     """Return whether the user of this name has logged in from the request's address."""
     since = timezone.now() - KNOWN_FOR
     known = KnownAddress.objects.filter(user__username__iexact=name, seen_at__gt=since)
@@ -232,7 +232,7 @@ class ClosedAdapter(DefaultAccountAdapter):
     def authenticate(self, request: HttpRequest, **credentials: Any) -> Any:
         """Return the user of this name and password. A password for one login may have ended."""
         user = super().authenticate(request, **credentials)
-        if user is not None and ended(user):
+        if user is not None and first_password_has_ended(user):
             self.authentication_failed(request, **credentials)
             return None
         return user
@@ -246,12 +246,12 @@ class ClosedAdapter(DefaultAccountAdapter):
         user has logged in from, name and address, so that guesses from elsewhere do not keep the
         user out there."""
         key: str = super()._get_login_attempts_cache_key(request, **credentials)
-        known = is_known(request, credentials.get("username", ""))
+        known = is_known_address(request, credentials.get("username", ""))
         return f"{key}@{get_ip(request)}" if known else key
 
     def clean_password(self, password: str, user: Any = None) -> str:
         """Return a new password. Raises ValidationError also for the one that must be changed."""
-        if user is not None and user.check_password(password) and is_first(user):
+        if user is not None and user.check_password(password) and has_first_password(user):
             raise ValidationError("Expected another password than the one you were given.")
         cleaned: str = super().clean_password(password, user)
         return cleaned
@@ -294,7 +294,7 @@ class ClosedAdapter(DefaultAccountAdapter):
     def login(self, request: HttpRequest, user: Any) -> None:
         """Count a login that has passed every step."""
         super().login(request, user)
-        begin(request, user)
+        begin_with_first_password(request, user)
         record_login(request, user)
         LOGINS.labels("ok").inc()
         login_ok(request, user)

@@ -178,7 +178,7 @@ DRAFTS_KEPT = 20
 """Drafts of a user, the newest."""
 
 
-def keep(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]]) -> str:
+def keep_draft(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]]) -> str:
     """Store the content of a page of this kind. Returns the end of the page's address."""
     user, now = user_of(request), now_ms()
     text = urlencode(data, doseq=True)
@@ -187,7 +187,7 @@ def keep(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]
     return f"?draft={made.pk}"
 
 
-def found(request: HttpRequest, kind: str) -> QueryDict | None:
+def find_draft(request: HttpRequest, kind: str) -> QueryDict | None:
     """Return the draft that the address names; None where it names none of this user's."""
     try:
         wanted = UUID(request.GET.get("draft", ""))

@@ -28,19 +28,19 @@ from dashboard.core.common.access import Role, role_of
 # They are for the demo alone: where that is off they are let go at the start. One whose password is
 # not the file's any more is somebody's own, and stays.
 
-FILE = "demo-logins.json"
+DEMO_LOGINS = "demo-logins.json"
 # The group of users whose password the demo made, beside that of their role. It gives no right.
 DEMO = "demo"
 
 
-def ensure(data_dir: Path) -> dict[str, str]:
+def ensure_demo_users(data_dir: Path) -> dict[str, str]:
     """Ensure one user per role. Returns their passwords by name, as in `data_dir/demo-logins.json`.
 
     A user who exists keeps the password and the groups. One with a password of the demo's that the
     file does not know gets a new one; so does one who was deactivated, who is active again. Raises
     OSError when the file cannot be written, ValueError when it is no JSON table.
     """
-    path = data_dir / FILE
+    path = data_dir / DEMO_LOGINS
     kept = _read(path)
     names = [role.value for role in Role if role.value in kept or _to_be_made(role.value)]
     logins = {name: kept.get(name) or secrets.token_urlsafe(9) for name in names}
@@ -51,7 +51,7 @@ def ensure(data_dir: Path) -> dict[str, str]:
     return logins
 
 
-def retire(data_dir: Path, now: datetime) -> list[str]:
+def retire_demo_users(data_dir: Path, now: datetime) -> list[str]:
     """Deactivate the demo's users. Returns their names.
 
     They are left without a password, session or token, and the file forgets them. A user with a
@@ -59,7 +59,7 @@ def retire(data_dir: Path, now: datetime) -> list[str]:
     the file does not have the name, membership of the group DEMO decides. Raises OSError when the
     file cannot be written, ValueError when it is no JSON table.
     """
-    path = data_dir / FILE
+    path = data_dir / DEMO_LOGINS
     kept = _read(path)
     demos = Q(username__in=list(kept)) | Q(groups__name=DEMO)
     users = [user for user in User.objects.filter(demos).distinct() if _is_demo(user, kept)]
@@ -71,7 +71,7 @@ def retire(data_dir: Path, now: datetime) -> list[str]:
     return sorted(user.get_username() for user in users)
 
 
-def own(user: User) -> None:
+def release_from_demo(user: User) -> None:
     """Note that the user has a password that the demo did not make, so is no longer the demo's."""
     user.groups.remove(*Group.objects.filter(name=DEMO))
 
@@ -122,7 +122,7 @@ def _check(name: str, password: str) -> None:
     try:
         validate_password(password, User(username=name))
     except ValidationError as error:
-        raise ValueError(f"{FILE}: {name}: {' '.join(error.messages)}") from None
+        raise ValueError(f"{DEMO_LOGINS}: {name}: {' '.join(error.messages)}") from None
 
 
 def _read(path: Path) -> dict[str, str]:
@@ -165,7 +165,7 @@ class UserChangeRefused(ValueError):
     """An admin's request that is refused: why, in a sentence."""
 
 
-def create(name: str, role: Role, now: datetime) -> tuple[User, str]:
+def create_user(name: str, role: Role, now: datetime) -> tuple[User, str]:
     """Make a user with this role.
 
     Returns the user and the password for the first login. Raises Refused.
@@ -209,7 +209,7 @@ class RevokedAccess(NamedTuple):
     tokens: int
 
 
-def deactivate(admin: User, user: User, now: datetime) -> RevokedAccess:
+def deactivate_user(admin: User, user: User, now: datetime) -> RevokedAccess:
     """Deactivate the user: no login, page, socket or token of theirs works any more.
 
     Raises Refused.
@@ -224,7 +224,7 @@ def deactivate(admin: User, user: User, now: datetime) -> RevokedAccess:
     return _user_management_let_go(user, now)
 
 
-def reactivate(user: User) -> None:
+def reactivate_user(user: User) -> None:
     """Reactivate the user, who may log in again and make new tokens. Raises Refused."""
     if not User.objects.filter(pk=user.pk, is_active=False).update(is_active=True):
         raise UserChangeRefused(f"{user.get_username()} is active already.")
@@ -242,7 +242,7 @@ def reset_password(admin: User, user: User, now: datetime) -> tuple[str, Revoked
     with transaction.atomic():
         user.save(update_fields=["password"])
         _to_be_changed(user, now)
-        own(user)
+        release_from_demo(user)
     return password, _user_management_let_go(user, now)
 
 

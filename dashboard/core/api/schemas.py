@@ -360,7 +360,7 @@ class JobOut(Schema):
 # The state of the job's queries, as last reported.
 
 
-def queries() -> list[dict[str, Any]]:
+def query_reports() -> list[dict[str, Any]]:
     """Return each query that has reported anything, by name, as the API gives it.
 
     A query is one engine's.

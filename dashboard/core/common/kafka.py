@@ -270,7 +270,7 @@ def stop() -> None:
         handler.close()
 
 
-def outcomes() -> Iterable[tuple[tuple[str], int]]:
+def app_log_outcomes() -> Iterable[tuple[tuple[str], int]]:
     """Return how many records became what: delivered, unconfirmed, or dropped for a reason."""
     if handler := _handler():
         known = {"delivered": handler.delivered, "unconfirmed": handler.unconfirmed}

@@ -97,7 +97,7 @@ class ListPage(View):
             "table": self.table,
             "query": self.form.query(),
             "address": self.request.get_full_path(),
-            **self.listed(),
+            **self.list_context(),
             **self.context(),
         }
         status = 200 if valid else 422
@@ -109,17 +109,17 @@ class ListPage(View):
         """Return what the template of this list needs besides."""
         return {}
 
-    def listed(self) -> dict[str, Any]:
+    def list_context(self) -> dict[str, Any]:
         """Return the rows of the page, None where the filter has faults, and its pager."""
         valid, query = self.form.is_valid(), self.form.query()
         before = self.form.cleaned_data["before"] if valid else None
-        found = self.found(self.form.rows(), before) if valid else None
+        found = self.paginate(self.form.rows(), before) if valid else None
         following = found.following if found else None
         titles = ("The newest", "Older")
         pager = Pager.by_key(query, "before", before, following, titles)
         return {"found": found, "first": not before, "narrowed": bool(query), "pager": pager}
 
-    def found(self, rows: QuerySet[Any], before: Any) -> Page[Any]:
+    def paginate(self, rows: QuerySet[Any], before: Any) -> Page[Any]:
         """Return the first rows as entries, or those that follow a place."""
         listing = Listing(self.entry, self.order, self.page_size, self.looked_at)
         return listing.page(rows, before or 0)

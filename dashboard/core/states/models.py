@@ -115,7 +115,7 @@ class Divergence(AssetRow):
 # How far the database is in the logs.
 
 
-def advance(offsets: Mapping[TopicPartition, int]) -> None:
+def advance_offsets(offsets: Mapping[TopicPartition, int]) -> None:
     """Store the next offset of each partition, in the transaction that stores what came before."""
     rows = [
         SinkOffset(topic=topic, partition=partition, next_offset=offset)
@@ -137,7 +137,7 @@ INSERT INTO states_eventcount (name, topic, n) VALUES (%s, %s, %s)
 ON CONFLICT (name, topic) DO UPDATE SET n = states_eventcount.n + excluded.n"""
 
 
-def add(counts: Mapping[tuple[str, str], int]) -> None:
+def add_counts(counts: Mapping[tuple[str, str], int]) -> None:
     """Add to kept counts, by name and topic, in the caller's transaction. In order: no deadlock."""
     execute_many(_ADD, [(*key, n) for key, n in sorted(counts.items()) if n])
 

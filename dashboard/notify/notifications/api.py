@@ -240,7 +240,7 @@ def create_notification_rule(request: ApiRequest, given: RuleIn) -> Any:
     """Write a new rule. Its name is no other rule's."""
     definition = _definition(given)
     try:
-        row = rule_forms.create(request.auth, given.name, definition, given.enabled, now_ms())
+        row = rule_forms.create_rule(request.auth, given.name, definition, given.enabled, now_ms())
     except RuleError as error:
         raise _invalid(error, "") from error
     return _logged_rule(request, "notify.rule.created", row)
@@ -253,7 +253,7 @@ def put_notification_rule(request: ApiRequest, number: int, given: RuleIn) -> An
     """Replace a rule, if its revision is the one given."""
     row, definition = _rule(number), _definition(given)
     try:
-        rule_forms.change(row, given.name, definition, given.enabled, now_ms(), given.revision)
+        rule_forms.change_rule(row, given.name, definition, given.enabled, now_ms(), given.revision)
     except RuleError as error:
         raise _invalid(error, "") from error
     except ChangedMeanwhile as error:

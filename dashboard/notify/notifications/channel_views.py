@@ -92,15 +92,15 @@ def _initial(row: Channel) -> dict[str, Any]:
 # ---- trials --------------------------------------------------------------------------------------
 # Test messages: to a channel, or to all whom a rule would tell first.
 
-LIMIT = Limit("trials", 20)
+TEST_LIMIT = Limit("trials", 20)
 
 
-def send_to_channel(channel: Channel, by: str, now: int) -> list[Message]:
+def send_test_to_channel(channel: Channel, by: str, now: int) -> list[Message]:
     """Store a test message to all whom a channel reaches. Returns the messages."""
     return _send(targets_of_channel(channel), _draft(f"the channel {channel.name}", by), now)
 
 
-def send_by_rule(rule: Rule, by: str, now: int) -> list[Message]:
+def send_test_by_rule(rule: Rule, by: str, now: int) -> list[Message]:
     """Store a test message to all whom a rule tells first. Returns the messages."""
     first = rule.parsed().stages[0]
     targets = [target for _, target in reach([(0, first)], now).targets]
@@ -194,11 +194,11 @@ def act_on_channel(request: HttpRequest, number: int) -> HttpResponse:
 def _tried(request: HttpRequest, row: Channel) -> HttpResponse:
     user, now = user_of(request), now_ms()
     try:
-        LIMIT.take(user.pk, now)
+        TEST_LIMIT.take(user.pk, now)
     except TooMany as why:
         messages.error(request, str(why))
     else:
-        sent = send_to_channel(row, user.get_username(), now)
+        sent = send_test_to_channel(row, user.get_username(), now)
         record(Actor.of(request), "notify.tested", target=row.name, messages=len(sent))
         messages.success(request, "A test message is on its way: see Messages.")
     return redirect("notifications:edit-channel", row.pk)

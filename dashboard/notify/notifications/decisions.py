@@ -51,7 +51,7 @@ Assets = dict[str, set[str]]
 """Assets by scenario."""
 
 
-def of_rows(rows: Iterable[IncidentEvent]) -> list[Event]:
+def events_of_rows(rows: Iterable[IncidentEvent]) -> list[Event]:
     """Return stored events as the rules see them; of those that they do not see, note the outcome.
 
     A late one is shown as its incident is by now.
@@ -71,7 +71,7 @@ def of_rows(rows: Iterable[IncidentEvent]) -> list[Event]:
     return events
 
 
-def agent_happenings(rows: Iterable[AgentEvent]) -> list[Event]:
+def agent_events(rows: Iterable[AgentEvent]) -> list[Event]:
     """Return stored events of agents as the rules see them; of those that they do not see, note the
     outcome."""
     events = []
@@ -142,7 +142,7 @@ def _assets(rows: Iterable[IncidentEvent]) -> Assets:
 # ---- what is so at present --------------------------------------------------------------------
 
 
-def marks(assets: Assets, acknowledged: Assets, now: int) -> Iterator[Event]:
+def acknowledgement_events(assets: Assets, acknowledged: Assets, now: int) -> Iterator[Event]:
     """Yield an event for each asset that somebody has in hand at `now` (Unix ms), and for each
     that was acknowledged, but is not now."""
     for scenario, names in assets.items():
@@ -201,7 +201,7 @@ def decide(clock: Clock = now_ms) -> bool:
         lock_until_commit("notifications", "rules")
         rows = list(IncidentEvent.objects.waiting(now).order_by("id")[:PORTION])
         of_agents = list(AgentEvent.objects.waiting().order_by("id")[:PORTION])
-        events = [*of_rows(rows), *agent_happenings(of_agents)]
+        events = [*events_of_rows(rows), *agent_events(of_agents)]
         for rule in Rule.objects.in_force():
             _RuleTurn(rule, now).take(events)
         _close_idle(now)
@@ -217,7 +217,7 @@ def read_rule(row: Rule) -> RuleValue | None:
         return row.parsed()
     except RuleError as error:
         log.error("a rule cannot be read", rule=row.name, why=str(error))  # noqa: TRY400
-        models.add({(DECIDED, "unreadable rule"): 1})
+        models.add_counts({(DECIDED, "unreadable rule"): 1})
         return None
 
 
@@ -242,7 +242,7 @@ def _record_handled(
         pks = [row.pk for row in rows if row.outcome == outcome]
         events = model._default_manager.filter(pk__in=listed(pks))  # noqa: SLF001 - documented API
         events.update(handled_at=now, outcome=outcome)
-    models.add(Counter((DECIDED, row.outcome) for row in rows if row.outcome))
+    models.add_counts(Counter((DECIDED, row.outcome) for row in rows if row.outcome))
 
 
 class _RuleTurn:
@@ -268,12 +268,15 @@ class _RuleTurn:
         state = RuleState(groups, tuple(self.row.recent))
         assets = _assets_of(groups.values(), joining)
         world = World(scenarios(), self._maintenance(groups.values(), joining, assets).holds)
-        happened = [*events, *marks(assets, _acknowledged(groups.values()), self.now)]
+        happened = [
+            *events,
+            *acknowledgement_events(assets, _acknowledged(groups.values()), self.now),
+        ]
         after, actions = machine.advance(self.rule, state, self.now, world, happened)
         for action in actions:
             self._carry_out(action)
         self._store(after)
-        models.add(self.counts)
+        models.add_counts(self.counts)
 
     def _joins(self, event: Event) -> bool:
         return self.rule.joins(scenarios()[event.scenario], event)

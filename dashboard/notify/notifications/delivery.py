@@ -120,14 +120,14 @@ def _of_channel(channel: Channel, messages: list[Message], now: int) -> list[Mes
 def _hold(messages: Sequence[Message], reason: str, until: int) -> None:
     rows = Message.objects.open().filter(pk__in=[each.pk for each in messages])
     if newly := rows.exclude(status=HELD, reason=reason).count():
-        models.add({(DELIVERED, reason): newly})
+        models.add_counts({(DELIVERED, reason): newly})
     rows.update(status=HELD, reason=reason[:MAX_REASON], next_at=until)
 
 
 def _end(messages: Sequence[Message], status: str, reason: str, now: int) -> None:
     rows = Message.objects.open().filter(pk__in=[each.pk for each in messages])
     ended = rows.update(status=status, reason=reason[:MAX_REASON], ended_at=now)
-    models.add({(DELIVERED, reason): ended})
+    models.add_counts({(DELIVERED, reason): ended})
 
 
 def _merged(channel: Channel, messages: Sequence[Message], now: int) -> list[Message]:
@@ -205,7 +205,7 @@ class DeliveryAttempt:
         with transaction.atomic():
             self._update(status=SENT, reason="", ended_at=now)
             self._attempt().update(succeeded=True, answer=answer[:MAX_ANSWER], ms=ms)
-            models.add({(DELIVERED, "sent"): 1})
+            models.add_counts({(DELIVERED, "sent"): 1})
 
     def _store_held(self, why: str) -> None:
         """Note that nothing was tried, as nothing could be."""
@@ -214,7 +214,7 @@ class DeliveryAttempt:
             until = self.clock() + HELD_MS
             held = Message.objects.filter(pk=self.message.pk, reason=why[:MAX_REASON]).exists()
             self._update(status=HELD, reason=why[:MAX_REASON], next_at=until, tries=F("tries") - 1)
-            models.add({(DELIVERED, why[:MAX_REASON]): 0 if held else 1})
+            models.add_counts({(DELIVERED, why[:MAX_REASON]): 0 if held else 1})
 
     def _store_failed(self, why: str, ms: int, *, final: bool = False) -> None:
         now, tries = self.clock(), self.message.tries
@@ -227,7 +227,7 @@ class DeliveryAttempt:
             else:
                 self._update(status=FAILED, reason=why[:MAX_REASON], next_at=now + pause)
             self._attempt().update(answer=why[:MAX_ANSWER], ms=ms)
-            models.add({(DELIVERED, "given up" if over else "failed"): 1})
+            models.add_counts({(DELIVERED, "given up" if over else "failed"): 1})
 
     def _update(self, **fields: object) -> bool:
         """Change the message, where it is this worker's still. Returns whether it is."""

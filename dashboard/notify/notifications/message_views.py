@@ -191,7 +191,7 @@ class MessageList(ListPage):
     )  # fmt: skip
     at_most = 100_000
 
-    def found(self, rows: QuerySet[Message], before: Any) -> Page[Message]:
+    def paginate(self, rows: QuerySet[Message], before: Any) -> Page[Message]:
         """Return the newest messages, or those that follow a place."""
         return page_of_messages(rows, before, self.page_size)
 

@@ -304,7 +304,7 @@ def checked(plain: Mapping[str, Any]) -> Definition:
     return rule
 
 
-def create(author: User, name: str, rule: Definition, enabled: bool, now: int) -> Rule:
+def create_rule(author: User, name: str, rule: Definition, enabled: bool, now: int) -> Rule:
     """Store a new rule. Raises RuleError where its name is taken, or there are too many."""
     if Rule.objects.in_use().filter(name=name).exists():
         raise RuleError({"name": "expected a name that no other rule has"})
@@ -320,7 +320,7 @@ def create(author: User, name: str, rule: Definition, enabled: bool, now: int) -
     )
 
 
-def change(
+def change_rule(
     row: Rule, name: str, rule: Definition, enabled: bool, now: int, revision: int | None = None
 ) -> None:
     """Store a change of a rule. revision: the one that was read, by default that of the row.

@@ -352,10 +352,12 @@ def _store(
     data, user, now = form.cleaned_data, user_of(request), now_ms()
     try:
         if row is None:
-            stored = rule_forms.create(user, data["name"], definition, data["enabled"], now)
+            stored = rule_forms.create_rule(user, data["name"], definition, data["enabled"], now)
         else:
             stored = row
-            rule_forms.change(row, data["name"], definition, data["enabled"], now, data["revision"])
+            rule_forms.change_rule(
+                row, data["name"], definition, data["enabled"], now, data["revision"]
+            )
     except RuleError as error:
         form.refuse(error)
         return None
@@ -419,8 +421,8 @@ def _act(request: HttpRequest, row: RuleRow, do: str) -> str:
     """Do it, and return what was done. Raises ChangedMeanwhile, TooMany."""
     user, now = user_of(request), now_ms()
     if do == "test":
-        channel_views.LIMIT.take(user.pk, now)
-        sent = channel_views.send_by_rule(row, user.get_username(), now)
+        channel_views.TEST_LIMIT.take(user.pk, now)
+        sent = channel_views.send_test_by_rule(row, user.get_username(), now)
         record(Actor.of(request), "notify.tested", target=row.name, messages=len(sent))
         return _sent_words(len(sent))
     if do == "retire":

@@ -272,7 +272,7 @@ class _Turn:
         for run in self.runs:
             self._settle(run)
             run.store()
-        models.add(self.counts)
+        models.add_counts(self.counts)
 
     def _is_shown(self, run: _Run) -> bool:
         """Return whether the rules see a run; where they do not, note the outcome."""

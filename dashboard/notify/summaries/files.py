@@ -155,9 +155,9 @@ def _table_groups(title: str, name: str) -> Table:
     return Table(name, title, *columns, css="figures-table")
 
 
-SCENARIOS = _table_groups("Scenario", "summary-scenarios")
-LABELS = _table_groups("Value", "summary-labels")
-WORST = Table(
+SCENARIO_TABLE = _table_groups("Scenario", "summary-scenarios")
+LABEL_TABLE = _table_groups("Value", "summary-labels")
+WORST_TABLE = Table(
     "summary-worst",
     "Asset",
     "Scenario",
@@ -166,15 +166,15 @@ WORST = Table(
     Column.number("Unconfirmed"),
     Column.number("Incidents"),
 )
-OVERRIDES = Table(
+OVERRIDE_TABLE = Table(
     "summary-overrides", "Asset", "Scenario", "To state", "By", "Why", Column.time("When"),
     Column.time("Until"),
 )  # fmt: skip
-RUNS = Table(
+RUN_TABLE = Table(
     "summary-runs", "Command", "Scenario", "By", "Why", Column.time("When"),
     Column.number("Matched"), Column.number("Applied"),
 )  # fmt: skip
-TIMELINES = Table(
+TIMELINE_TABLE = Table(
     "", "Asset", Column("When", "the whole width is the period"), Column("In them", numeric=True),
     Column("Incidents", numeric=True), css="timelines",
 )  # fmt: skip

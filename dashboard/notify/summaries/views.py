@@ -41,12 +41,12 @@ from domain.scenario import Scenario
 # The page of a summary, and its tables as files.
 
 TABLES = {
-    "scenarios": files.SCENARIOS,
-    "labels": files.LABELS,
-    "worst": files.WORST,
-    "overrides": files.OVERRIDES,
-    "runs": files.RUNS,
-    "timelines": files.TIMELINES,
+    "scenarios": files.SCENARIO_TABLE,
+    "labels": files.LABEL_TABLE,
+    "worst": files.WORST_TABLE,
+    "overrides": files.OVERRIDE_TABLE,
+    "runs": files.RUN_TABLE,
+    "timelines": files.TIMELINE_TABLE,
 }
 
 

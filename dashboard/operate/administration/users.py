@@ -226,7 +226,7 @@ def new_user(request: HttpRequest) -> HttpResponse:
         status = 422 if form.is_bound else 200
         return render(request, "accounts/new_user.html", {"form": form}, status=status)
     try:
-        user, password = account_users.create(
+        user, password = account_users.create_user(
             form.cleaned_data["name"], form.role_of(), timezone.now()
         )
     except UserChangeRefused as refused:
@@ -314,7 +314,7 @@ def deactivate(request: HttpRequest, number: int) -> HttpResponse:
     """Deactivate a user."""
 
     def do(user: User) -> str:
-        ended = account_users.deactivate(user_of(request), user, timezone.now())
+        ended = account_users.deactivate_user(user_of(request), user, timezone.now())
         record(Actor.of(request), "user.deactivated", target=user.username, **ended._asdict())
         return (
             f"{user.username} is deactivated; sessions that ended: {ended.sessions}, tokens "
@@ -331,7 +331,7 @@ def reactivate(request: HttpRequest, number: int) -> HttpResponse:
     """Reactivate a user."""
 
     def do(user: User) -> str:
-        account_users.reactivate(user)
+        account_users.reactivate_user(user)
         record(Actor.of(request), "user.reactivated", target=user.username)
         return f"{user.username} is active again."
 

@@ -57,7 +57,7 @@ def review(request: HttpRequest) -> HttpResponse:
     """Keep what is chosen, and show what would become of it, before anything does."""
     if request.method == "POST":
         return _chosen_for_review(request)
-    data = models.found(request, "dead-letters")
+    data = models.find_draft(request, "dead-letters")
     if data is None:
         return redirect("dead_letters:letters")
     do = data.get("do", "")
@@ -75,7 +75,7 @@ def _chosen_for_review(request: HttpRequest) -> HttpResponse:
     if not chosen.letters:
         return _refused(request, NOTHING)
     named = {key: request.POST.getlist(key) for key in ("do", "id", "ids", "filter")}
-    draft = models.keep(request, "dead-letters", named)
+    draft = models.keep_draft(request, "dead-letters", named)
     return redirect(reverse("dead_letters:review") + draft)
 
 
@@ -145,7 +145,7 @@ def discard_many(request: HttpRequest) -> HttpResponse:
 @role_required("report", ADMINS)
 def outcomes(request: HttpRequest) -> HttpResponse:
     """Render what became of letters that were redriven or discarded."""
-    data = models.found(request, "outcomes")
+    data = models.find_draft(request, "outcomes")
     if data is None:
         return redirect("dead_letters:letters")
     context = json.loads(data.get("told", "{}")) | {"table": OUTCOMES}
@@ -212,7 +212,7 @@ def _plain(outcome: RedriveOutcome) -> dict[str, Any]:
 
 
 def _to_outcomes(request: HttpRequest, told: dict[str, Any]) -> HttpResponse:
-    draft = models.keep(request, "outcomes", {"told": json.dumps(told)})
+    draft = models.keep_draft(request, "outcomes", {"told": json.dumps(told)})
     return redirect(reverse("dead_letters:outcomes") + draft)
 
 

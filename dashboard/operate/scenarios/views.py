@@ -130,7 +130,7 @@ def review(request: HttpRequest, name: str) -> HttpResponse:
     entry = _known(name)
     if request.method == "POST":
         return _proposed(request, entry)
-    draft = models.found(request, "rule")
+    draft = models.find_draft(request, "rule")
     if draft is None or draft["scenario"] != name or entry.told is None:
         return redirect("rules:scenario", name)
     try:
@@ -158,7 +158,7 @@ def _proposed(request: HttpRequest, entry: ScenarioStatus) -> HttpResponse:
 
 def _to_review(request: HttpRequest, entry: ScenarioStatus, proposal: Proposal) -> HttpResponse:
     name = entry.scenario.name
-    draft = models.keep(request, "rule", {"scenario": name, "keys": proposal.text})
+    draft = models.keep_draft(request, "rule", {"scenario": name, "keys": proposal.text})
     return redirect(reverse("rules:review", args=[name]) + draft)
 
 

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from dashboard.core.api.problems import Problem
 from dashboard.core.api.router import user_of
-from dashboard.core.api.schemas import queries
+from dashboard.core.api.schemas import query_reports
 from dashboard.core.common import kafka
 from dashboard.core.common import metrics as common_metrics
 from dashboard.core.common.kafka import gateway
@@ -76,7 +76,7 @@ class ScrapeCollector(Collector):
         yield common_metrics.DEAD_LETTERS.family(_letters())
         yield from _notifications()
         yield from _views()
-        yield common_metrics.APP_LOGS.family(kafka.outcomes())
+        yield common_metrics.APP_LOGS.family(kafka.app_log_outcomes())
         yield common_metrics.SOCKETS.family([((), BoardConsumer.open_sockets)])
 
 
@@ -159,7 +159,7 @@ def _labels(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _job() -> Iterator[Metric]:
-    reported = queries()
+    reported = query_reports()
     yield common_metrics.JOB_STATUS.family(
         ((query["query"], query["status"]), 1) for query in reported
     )

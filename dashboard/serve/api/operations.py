@@ -170,7 +170,7 @@ def list_partitions(request: ApiRequest) -> Any:
 @router.operation("GET job", JobOut, "read", among=OPERATORS)
 def get_job(request: ApiRequest) -> Any:
     """How the job's queries fare, as they told last."""
-    return {"now": now_ms(), "queries": schemas.queries()}
+    return {"now": now_ms(), "queries": schemas.query_reports()}
 
 
 def _scenario_out(scenario: Scenario) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from dashboard.core.rules import log_replay
 from dashboard.core.states import models, queries
 from dashboard.core.states import rows as state_rows
 from dashboard.core.states.caveats import DOUBTS, Doubts, doubts_of
-from dashboard.core.states.models import CHANGE, Answer, AssetState, Divergence, advance
+from dashboard.core.states.models import CHANGE, Answer, AssetState, Divergence, advance_offsets
 from dashboard.core.states.name_search import add_runs
 from dashboard.core.states.rows import (
     COLUMNS,
@@ -179,7 +179,9 @@ def write(batch: SinkBatch, scenarios: dict[str, Scenario], now: int) -> None:
         _answer(batch.answers, now)
         _beat(batch.beats.values(), now)
         batch.counted.update(reports.ingest_late_reports(batch.late))
-        reports.keep(changes.agents.newest(now), reports.newest(batch.late))
+        reports.keep_last_reports(
+            changes.agents.newest(now), reports.newest_late_reports(batch.late)
+        )
         job_ingestion.ingest_progress(batch.progress)
         job_ingestion.ingest_pipeline_progress(batch.pipelines)
         log_replay.ingest_bounds(batch.progress)
@@ -187,11 +189,11 @@ def write(batch: SinkBatch, scenarios: dict[str, Scenario], now: int) -> None:
         ingest_letters(batch.letters)
         samples.add_sample(changes.fresh, batch.beats.values(), batch.letters, now)
         _ingest_results(batch.results, now)
-        advance(batch.offsets)
+        advance_offsets(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on
         count_doubts(changes.doubts)
         summary_ingestion.mark(dirty)
-        models.add(batch.counted)
+        models.add_counts(batch.counted)
 
 
 # ---- states -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from dashboard.core.common.times import DAY_MS, MINUTE_MS
 from dashboard.core.states.models import AssetState
 from dashboard.watch.agents.models import VoteFault
-from dashboard.watch.agents.reports import Lately, cause, clock_now, lately_ms
+from dashboard.watch.agents.reports import Lately, cause_of_lateness, clock_now, lately_ms
 from domain.names import USER_PREFIX, name_ok
 from domain.records import (
     CLOCK_AHEAD,
@@ -87,7 +87,7 @@ def count_doubts() -> None:
     for scenario, record in rows.values_list("scenario", "record")[:MOST_ROWS].iterator(2_000):
         for agent, kind, more in _doubts(state_value(record)):
             add(counts, (scenario, agent, kind), more)
-    publish(counts, DOUBTS)
+    publish_fault_counts(counts, DOUBTS)
 
 
 def _doubts(record: StateValue) -> Iterator[tuple[str, str, FaultCount]]:
@@ -102,7 +102,7 @@ def _doubts(record: StateValue) -> Iterator[tuple[str, str, FaultCount]]:
             yield doubt.agent, doubt.reason, FaultCount(1, doubt.time, doubt.time, said)
 
 
-def publish(counts: Mapping[FaultKey, FaultCount], kinds: Collection[str]) -> None:
+def publish_fault_counts(counts: Mapping[FaultKey, FaultCount], kinds: Collection[str]) -> None:
     """Replace what was counted of these kinds; what has not gone began when it did."""
     known = VoteFault.objects.filter(kind__in=kinds)
     before = {(row.scenario, row.agent, row.kind): row for row in known}
@@ -328,7 +328,7 @@ SPREAD_MS, SPREAD_PART = 20_000, 0.1
 def _lateness(known: AgentFacts, *wanted: Kind) -> Iterator[Fault]:
     """Yield why reports come too late, if it is one of these."""
     sums = known.lately.sums
-    why = cause(sums, known.clock)
+    why = cause_of_lateness(sums, known.clock)
     if why is not None and why[0] in wanted:
         run = known.lately.run("rare" if why[0] in ("shorter", "rare") else "old")
         steady = sums.oldest - sums.age <= max(SPREAD_MS, SPREAD_PART * sums.age)

@@ -31,7 +31,7 @@ INSERT INTO agents_lastreport (scenario, at) VALUES (%s, %s)
 ON CONFLICT (scenario) DO UPDATE SET at = excluded.at WHERE excluded.at > agents_lastreport.at"""
 
 
-def keep(*newest: Mapping[str, int]) -> None:
+def keep_last_reports(*newest: Mapping[str, int]) -> None:
     """Store when the newest report of each scenario came, where that is newer than what is kept."""
     times: dict[str, int] = {}
     for each in newest:
@@ -139,7 +139,7 @@ def ingest_late_reports(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
     return totals
 
 
-def newest(beats: Iterable[Heartbeat]) -> dict[str, int]:
+def newest_late_reports(beats: Iterable[Heartbeat]) -> dict[str, int]:
     """Return by scenario when the newest late, refused or doubtful report came, of heartbeats."""
     times: dict[str, int] = {}
     for beat in beats:
@@ -330,7 +330,7 @@ def clock_now(late: Late, clock: int | None, seen: int) -> int | None:
     return clock
 
 
-def cause(late: Late, clock: int | None) -> tuple[Cause, int] | None:
+def cause_of_lateness(late: Late, clock: int | None) -> tuple[Cause, int] | None:
     """Return why an agent's reports came too late, and the time that tells it (ms), 0 for none.
 
     None where they did not. clock: how far its clock is off now.
@@ -358,7 +358,7 @@ _REASONS: Mapping[Cause, str] = {
 
 def reason(late: Late, clock: int | None) -> str:
     """Return why an agent's reports came too late, in words; empty where they did not."""
-    found = cause(late, clock)
+    found = cause_of_lateness(late, clock)
     return _REASONS[found[0]].format(span(found[1])) if found else ""
 
 

@@ -163,7 +163,7 @@ def _publish(counts: Iterable[VoteCounts], now: int) -> None:
         Agent.objects.filter(counted_at__lt=now).update(
             votes=0, against=0, silent=0, silent_since=None, counted_at=now
         )
-        agent_faults.publish(_faults(counted), OF_ALL_VOTES)
+        agent_faults.publish_fault_counts(_faults(counted), OF_ALL_VOTES)
 
 
 def _faults(counted: Iterable[VoteCounts]) -> agent_faults.Counts:

@@ -161,7 +161,7 @@ class NoteRefused(ValueError):
     """An attempt to write, edit or delete a note that is refused; says why."""
 
 
-def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
+def write_note(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
     """Add a note. Raises NoteRefused where the asset has too many, TooMany."""
     NOTE_LIMIT.take(user.pk, now)
     with changing(scenario, now) as changed:
@@ -174,7 +174,7 @@ def write(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
         )
 
 
-def edit(note: Note, user: User, text: str, now: int) -> None:
+def edit_note(note: Note, user: User, text: str, now: int) -> None:
     """Edit one's own note. Raises NoteRefused, TooMany."""
     NOTE_LIMIT.take(user.pk, now)
     if not note.may_be_edited_by(user, now):
@@ -185,7 +185,7 @@ def edit(note: Note, user: User, text: str, now: int) -> None:
         changed.append(note.asset)
 
 
-def delete(note: Note, user: User, now: int) -> None:
+def delete_note(note: Note, user: User, now: int) -> None:
     """Delete one's own note. Raises NoteRefused."""
     if not note.may_be_deleted_by(user):
         raise NoteRefused("Only its author may delete a note.")
@@ -203,7 +203,7 @@ MARKED_MS = 7 * DAY_MS
 ACTIVITY_STEP_MS = MINUTE_MS
 
 
-def here(user: AbstractBaseUser | AnonymousUser, now: int) -> None:
+def record_presence(user: AbstractBaseUser | AnonymousUser, now: int) -> None:
     """Store that the user does something; a pause of hours before it is remembered."""
     assert isinstance(user, User)
     if not caches["figures"].add(f"here:{user.pk}", True, timeout=ACTIVITY_STEP_MS // 1000):

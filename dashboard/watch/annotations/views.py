@@ -22,7 +22,7 @@ from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.acknowledgements import (
     AckOutcome,
     acknowledge,
-    here,
+    record_presence,
     shift_ends,
     take_back,
 )
@@ -39,7 +39,7 @@ LOGGED_EACH = 20
 
 def _user(request: HttpRequest) -> User:
     assert isinstance(request.user, User)
-    here(request.user, now_ms())
+    record_presence(request.user, now_ms())
     return request.user
 
 
@@ -169,7 +169,7 @@ def write_note(request: HttpRequest, scenario: str, asset: str) -> HttpResponseB
         return _forms(request, known, asset, note=form, status=422)
     text = form.cleaned_data["text"]
     try:
-        acknowledgements.write(scenario, asset, user, text, now_ms())
+        acknowledgements.write_note(scenario, asset, user, text, now_ms())
     except (acknowledgements.NoteRefused, TooMany) as error:
         form.add_error(None, str(error))
         status = 429 if isinstance(error, TooMany) else 409
@@ -193,7 +193,7 @@ def edit_note(request: HttpRequest, number: int) -> HttpResponseBase:
         return _forms(request, known, note.asset, note=form, edited=note, status=422)
     before, text = note.text, form.cleaned_data["text"]
     try:
-        acknowledgements.edit(note, user, text, now)
+        acknowledgements.edit_note(note, user, text, now)
     except (acknowledgements.NoteRefused, TooMany) as error:
         form.add_error(None, str(error))
         status = 429 if isinstance(error, TooMany) else 403
@@ -210,7 +210,7 @@ def delete_note(request: HttpRequest, number: int) -> HttpResponseBase:
     note, user = _note(number), _user(request)
     known = scenario_or_404(note.scenario)
     try:
-        acknowledgements.delete(note, user, now_ms())
+        acknowledgements.delete_note(note, user, now_ms())
     except acknowledgements.NoteRefused as error:
         return _forms(request, known, note.asset, words=str(error), status=403)
     audit(Actor.of(request), "note.removed", scenario=note.scenario, target=note.asset,

@@ -59,7 +59,7 @@ PAGE = 100
 """Assets of one page."""
 MAX_AGE = 10_000
 """Most hours or days that are asked for."""
-STALE = Table(
+STALE_TABLE = Table(
     "stale", "Asset", "State", Column.time("Since"), Column.time("Last report"),
     Column.number("Live votes"), Column.time("Pinned"),
 )  # fmt: skip
@@ -89,7 +89,7 @@ class StaleAsset:
     record: Votes
 
 
-def ranges(scenario: Scenario, reason: Reason, age: int, now: int) -> list[Part[AssetState]]:
+def stale_ranges(scenario: Scenario, reason: Reason, age: int, now: int) -> list[Part[AssetState]]:
     """Return what a reason finds, as ranges of an index; age: in ms."""
     rows, before = visible(scenario.name), now - age
     voteless = rows.filter(voteless_in__isnull=False)
@@ -109,19 +109,19 @@ def _by(column: str) -> ListOrder:
     return ListOrder(column, down=False)
 
 
-def count(scenario: Scenario, reason: Reason, age: int, now: int) -> AssetCount:
+def count_stale(scenario: Scenario, reason: Reason, age: int, now: int) -> AssetCount:
     """Return how many assets a reason finds, counted up to a bound."""
     n = 0
-    for each in ranges(scenario, reason, age, now):
+    for each in stale_ranges(scenario, reason, age, now):
         n += each.rows.order_by().values("pk")[: MOST_COUNTED + 1 - n].count()
     return AssetCount(min(n, MOST_COUNTED), n > MOST_COUNTED)
 
 
-def page(
+def stale_page(
     scenario: Scenario, reason: Reason, age: int, now: int, after: PagePosition | None = None
 ) -> Page[StaleAsset]:
     """Return a page of what a reason finds, the oldest first."""
-    page = page_of_parts(ranges(scenario, reason, age, now), PAGE, after)
+    page = page_of_parts(stale_ranges(scenario, reason, age, now), PAGE, after)
     return Page([_line(scenario, row) for row in page.rows], page.following)
 
 
@@ -330,7 +330,7 @@ class BulkForm(ScheduleFields, EndForm):
             words = f"{len(names):,} by name"
             return BulkSelection(words, review.by_names(name, names), repeated=repeated)
         if data["by"] == "stale":
-            parts = ranges(self.scenario, self.stale.reason, self.stale.age, now)
+            parts = stale_ranges(self.scenario, self.stale.reason, self.stale.age, now)
             rows = [part.order.of(part.rows) for part in parts]
             return BulkSelection(self.stale.words(), review.by_rows(*rows), review.beyond(*rows))
         matching = self._filtered(now)

@@ -270,7 +270,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
     """Return the form, as the address fills it, and the runs, the newest first."""
     form = None
     if may(request.user, "command"):
-        data = account_models.found(request, "bulk") or request.GET
+        data = account_models.find_draft(request, "bulk") or request.GET
         form = _begun(scenario_or_404(data.get("scenario") or next(iter(scenarios()))), data)
     return _page(request, form)
 
@@ -286,7 +286,7 @@ def review(request: HttpRequest) -> HttpResponse:
     scenario = scenario_or_404(request.POST.get("scenario") or next(iter(scenarios())))
     if "kind" not in request.POST or "begin" in request.POST:
         chosen = {key: request.POST.getlist(key) for key in request.POST if key in BEGINS}
-        return redirect(reverse("bulk:bulk") + account_models.keep(request, "bulk", chosen))
+        return redirect(reverse("bulk:bulk") + account_models.keep_draft(request, "bulk", chosen))
     data = request.POST.copy()
     data.setdefault("id", str(uuid.uuid4()))  # another page's form has none
     form = BulkForm(scenario, data, request.FILES)
@@ -411,15 +411,15 @@ def stale_list(request: HttpRequest) -> HttpResponse:
 def _listed(request: HttpRequest, form: StaleForm, now: int) -> dict[str, Any]:
     after = PagePosition.parse(request.GET.get("after", "")[:60])
     scenario = scenario_or_first(request.GET.get("scenario", ""))
-    page = forms.page(scenario, form.reason, form.age, now, after)
+    page = forms.stale_page(scenario, form.reason, form.age, now, after)
     return {
         "scenario": scenario,
         "reason": form.reason,
         "words": form.words(),
         "count_table": _count_table(form),
         "counts": [_counts(each, form, now) for each in scenarios().values()],
-        "total": forms.count(scenario, form.reason, form.age, now),
-        "table": forms.STALE,
+        "total": forms.count_stale(scenario, form.reason, form.age, now),
+        "table": forms.STALE_TABLE,
         "lines": page.rows,
         "pager": Pager.by_key(_query(scenario, form), "after", after, page.following),
         "lifetime": exact_span(scenario.lifetime) if scenario.lifetime else "",
@@ -440,7 +440,7 @@ def _counts(scenario: Scenario, form: StaleForm, now: int) -> dict[str, Any]:
     cells = [
         {
             "reason": reason,
-            "count": forms.count(scenario, reason, form.age, now),
+            "count": forms.count_stale(scenario, reason, form.age, now),
             "address": f"?{_query(scenario, form, why=reason)}",
         }
         for reason in REASONS

@@ -171,7 +171,7 @@ class TaskList(ListPage):
     table = TASKS
     fields = FIELDS
 
-    def listed(self) -> dict[str, Any]:
+    def list_context(self) -> dict[str, Any]:
         """Return the tasks of the page, each with the id of a command, and the pager."""
         valid, query = self.form.is_valid(), self.form.query()
         rows = self.form.rows() if valid else ScheduledTask.objects.none()

@@ -74,7 +74,7 @@ class Menu(NamedTuple):
     shared: list[SavedFilter]
 
 
-def whole(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str:
+def whole_filter(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str:
     """Return as one filter what a board shows by its buttons and its filter. Raises Refused."""
     chosen = tuple(Text(name) for name in dict.fromkeys(states))
     try:
@@ -90,7 +90,7 @@ def whole(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str
     return made
 
 
-def save(
+def save_filter(
     user: User, scenario: Scenario, title: str, text: str, now: int
 ) -> tuple[SavedFilter, str]:
     """Keep a filter; one of the same name is replaced, and its text returned with it.
@@ -109,7 +109,7 @@ def save(
     return saved, before
 
 
-def rename(saved: SavedFilter, title: str) -> None:
+def rename_filter(saved: SavedFilter, title: str) -> None:
     """Give it another name. Raises Refused."""
     title = _title(title)
     others = SavedFilter.objects.filter(user=saved.user, scenario=saved.scenario, title=title)
@@ -119,13 +119,13 @@ def rename(saved: SavedFilter, title: str) -> None:
     saved.save(update_fields=["title"])
 
 
-def share(saved: SavedFilter, *, on: bool) -> None:
+def share_filter(saved: SavedFilter, *, on: bool) -> None:
     """Let everybody see it, or only its owner again."""
     saved.shared = on
     saved.save(update_fields=["shared"])
 
 
-def make_default(saved: SavedFilter, *, on: bool) -> None:
+def make_default_filter(saved: SavedFilter, *, on: bool) -> None:
     """Have its owner's board of the scenario begin with it, or with everything again."""
     with transaction.atomic():
         SavedFilter.objects.filter(user=saved.user, scenario=saved.scenario).update(default=False)
@@ -133,24 +133,24 @@ def make_default(saved: SavedFilter, *, on: bool) -> None:
         saved.save(update_fields=["default"])
 
 
-def visible(user: User) -> QuerySet[SavedFilter]:
+def visible_filters(user: User) -> QuerySet[SavedFilter]:
     """Return the user's own filters and those that others share, of existing scenarios; by name."""
     seen = SavedFilter.objects.filter(Q(user=user) | Q(shared=True), scenario__in=list(scenarios()))
     return seen.select_related("user").order_by("scenario", "title", "pk")
 
 
-def menu(user: User, scenario: str) -> Menu:
+def filter_menu(user: User, scenario: str) -> Menu:
     """Return what a board's menu lists."""
-    every = visible(user).filter(scenario=scenario)
+    every = visible_filters(user).filter(scenario=scenario)
     return Menu(list(every.filter(user=user)), list(every.exclude(user=user)[:MOST_SHARED]))
 
 
-def default_of(user: User, scenario: str) -> SavedFilter | None:
+def default_filter_of(user: User, scenario: str) -> SavedFilter | None:
     """Return the filter that the user's board begins with, or None."""
     return SavedFilter.objects.filter(user=user, scenario=scenario, default=True).first()
 
 
-def address(saved: SavedFilter) -> str:
+def filter_address(saved: SavedFilter) -> str:
     """Return the address of the board with the filter."""
     return board_url(saved.scenario, saved.text)
 

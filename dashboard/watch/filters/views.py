@@ -86,7 +86,7 @@ def kept(request: HttpRequest) -> HttpResponse:
     """Return the page of the user's own filters, and those that others share."""
     every = [
         {"is": each, "scenario": scenarios()[each.scenario], "own": each.user_id == request.user.pk}
-        for each in models.visible(user_of(request))
+        for each in models.visible_filters(user_of(request))
     ]
     own = [row for row in every if row["own"]]
     context = {
@@ -104,8 +104,8 @@ def kept(request: HttpRequest) -> HttpResponse:
 @role_required("read")
 def use(request: HttpRequest, number: int) -> HttpResponse:
     """Redirect to the board with a filter that the user may see. Raises Http404."""
-    found = get_object_or_404(models.visible(user_of(request)), pk=number)
-    return redirect(models.address(found))
+    found = get_object_or_404(models.visible_filters(user_of(request)), pk=number)
+    return redirect(models.filter_address(found))
 
 
 @form_of("filters:kept")
@@ -116,16 +116,18 @@ def save(request: HttpRequest) -> HttpResponse:
     scenario, now = scenario_or_404(given.get("scenario", "")), now_ms()
     states, text = given.getlist("state")[:MAX_STATES], given.get("q", "")
     try:
-        made = models.whole(scenario, states, text, now)
-        found, before = models.save(user_of(request), scenario, given.get("title", ""), made, now)
+        made = models.whole_filter(scenario, states, text, now)
+        found, before = models.save_filter(
+            user_of(request), scenario, given.get("title", ""), made, now
+        )
     except models.FilterRefused as error:
         return _not_saved(request, scenario, states, error)
     if "shared" in given:
         _share(request, found, on=True)
     if "default" in given:
-        models.make_default(found, on=True)
+        models.make_default_filter(found, on=True)
     messages.success(request, f"Saved as “{found.title}”{_instead(found, before)}.")
-    return redirect(models.address(found))
+    return redirect(models.filter_address(found))
 
 
 def _instead(found: SavedFilter, before: str) -> str:
@@ -169,19 +171,19 @@ def change(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _rename(request: HttpRequest, found: SavedFilter) -> str:
-    models.rename(found, request.POST.get("title", ""))
+    models.rename_filter(found, request.POST.get("title", ""))
     return f"It is called “{found.title}” now."
 
 
 def _share(request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
-    models.share(found, on=on)
+    models.share_filter(found, on=on)
     record(Actor.of(request), "filter.shared" if on else "filter.unshared",
          scenario=found.scenario, target=found.title, filter=found.text)  # fmt: skip
     return f"“{found.title}” is {'everybody’s to see' if on else 'yours alone'} now."
 
 
 def _default(_request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
-    models.make_default(found, on=on)
+    models.make_default_filter(found, on=on)
     return f"Your board begins with {f'“{found.title}”' if on else 'everything'} now."
 
 

@@ -151,7 +151,7 @@ class GroupList(ListPage):
     fields = queries.GROUP_FIELDS
     exported_as = "incidents"
 
-    def listed(self) -> dict[str, Any]:
+    def list_context(self) -> dict[str, Any]:
         """Return the groups."""
         return {"found": self.form.groups()}
 

@@ -101,7 +101,7 @@ def deactivate_each_other() -> list[int]:
         by, whom = User.objects.get(pk=admins[number].pk), User.objects.get(pk=admins[~number].pk)
         barrier.wait()
         with suppress(users.UserChangeRefused):
-            users.deactivate(by, whom, timezone.now())
+            users.deactivate_user(by, whom, timezone.now())
         connection.close()
 
     left = []

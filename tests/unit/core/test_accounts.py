@@ -80,39 +80,39 @@ def test_whom_to_ask_are_the_active_admins():
 
 
 def test_demo_users_are_made_once(tmp_path: Path):
-    logins = users.ensure(tmp_path)
-    file = tmp_path / users.FILE
+    logins = users.ensure_demo_users(tmp_path)
+    file = tmp_path / users.DEMO_LOGINS
     assert json.loads(file.read_text()) == logins
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     for name, password in logins.items():
         user = User.objects.get(username=name)
         assert user.check_password(password)
         assert role_of(user) == name
-    assert users.ensure(tmp_path) == logins
+    assert users.ensure_demo_users(tmp_path) == logins
 
 
 def test_a_demo_user_keeps_a_changed_password(tmp_path: Path):
-    users.ensure(tmp_path)
+    users.ensure_demo_users(tmp_path)
     operator = User.objects.get(username="operator")
     operator.set_password("my own")
     operator.save()
-    users.ensure(tmp_path)
+    users.ensure_demo_users(tmp_path)
     operator.refresh_from_db()
     assert operator.check_password("my own")
 
 
 def test_a_lost_login_file_gives_new_passwords_that_work(tmp_path: Path):
-    first = users.ensure(tmp_path)
-    (tmp_path / users.FILE).unlink()
-    second = users.ensure(tmp_path)
+    first = users.ensure_demo_users(tmp_path)
+    (tmp_path / users.DEMO_LOGINS).unlink()
+    second = users.ensure_demo_users(tmp_path)
     assert second["admin"] != first["admin"]
     assert User.objects.get(username="admin").check_password(second["admin"])
 
 
 def test_a_demo_password_that_is_none_is_refused(tmp_path: Path):
-    (tmp_path / users.FILE).write_text(json.dumps({"admin": "short"}))
-    with pytest.raises(ValueError, match=rf"{users.FILE}: admin: .* at least 12 characters"):
-        users.ensure(tmp_path)
+    (tmp_path / users.DEMO_LOGINS).write_text(json.dumps({"admin": "short"}))
+    with pytest.raises(ValueError, match=rf"{users.DEMO_LOGINS}: admin: .* at least 12 characters"):
+        users.ensure_demo_users(tmp_path)
     assert not User.objects.filter(username="admin").exists()
 
 
@@ -238,12 +238,12 @@ def test_a_code_may_be_of_the_half_minute_before_or_after(
 
 
 def test_without_the_demo_its_users_are_let_go(tmp_path: Path):
-    logins = users.ensure(tmp_path)
+    logins = users.ensure_demo_users(tmp_path)
     admin = User.objects.get(username="admin")
     token = tokens.issue(admin, NOW)
     client = Client()
     client.force_login(admin)
-    assert users.retire(tmp_path, NOW) == ["admin", "manager", "operator"]
+    assert users.retire_demo_users(tmp_path, NOW) == ["admin", "manager", "operator"]
     for name, password in logins.items():
         user = User.objects.get(username=name)
         assert (user.is_active, user.check_password(password)) == (False, False)
@@ -255,34 +255,34 @@ def test_without_the_demo_its_users_are_let_go(tmp_path: Path):
         (name, "system", "start") for name in ("admin", "manager", "operator")
     ]
     assert json.loads(noted[0].facts) == {"demo": "off", "sessions": 1, "tokens": 1}
-    assert json.loads((tmp_path / users.FILE).read_text()) == {}
-    assert users.retire(tmp_path, NOW) == []
+    assert json.loads((tmp_path / users.DEMO_LOGINS).read_text()) == {}
+    assert users.retire_demo_users(tmp_path, NOW) == []
 
 
 def test_who_has_a_password_of_the_own_stays_whether_the_demo_is_on_or_off(tmp_path: Path):
-    users.ensure(tmp_path)
+    users.ensure_demo_users(tmp_path)
     admin = User.objects.get(username="admin")
     admin.set_password("my own")
     admin.save()
-    assert users.retire(tmp_path, NOW) == ["manager", "operator"]
-    again = users.ensure(tmp_path)
+    assert users.retire_demo_users(tmp_path, NOW) == ["manager", "operator"]
+    again = users.ensure_demo_users(tmp_path)
     assert set(again) == {"manager", "operator"}
-    assert users.retire(tmp_path, NOW) == ["manager", "operator"]
+    assert users.retire_demo_users(tmp_path, NOW) == ["manager", "operator"]
     admin.refresh_from_db()
     assert admin.is_active
     assert admin.check_password("my own")
 
 
 def test_with_the_demo_again_they_are_back_with_new_passwords(tmp_path: Path):
-    first = users.ensure(tmp_path)
+    first = users.ensure_demo_users(tmp_path)
     deactivated = User.objects.get(username="manager")
     deactivated.is_active = False
     deactivated.save()
-    users.ensure(tmp_path)
+    users.ensure_demo_users(tmp_path)
     deactivated.refresh_from_db()
     assert not deactivated.is_active  # an admin did that
-    users.retire(tmp_path, NOW)
-    second = users.ensure(tmp_path)
+    users.retire_demo_users(tmp_path, NOW)
+    second = users.ensure_demo_users(tmp_path)
     operator = User.objects.get(username="operator")
     assert operator.is_active
     assert operator.check_password(second["operator"])
@@ -291,17 +291,17 @@ def test_with_the_demo_again_they_are_back_with_new_passwords(tmp_path: Path):
 
 
 def test_a_lost_login_file_keeps_no_demo_user(tmp_path: Path):
-    users.ensure(tmp_path)
+    users.ensure_demo_users(tmp_path)
     users.reset_password(User(pk=0), User.objects.get(username="operator"), NOW)
-    (tmp_path / users.FILE).unlink()
-    assert users.retire(tmp_path, NOW) == ["admin", "manager"]
+    (tmp_path / users.DEMO_LOGINS).unlink()
+    assert users.retire_demo_users(tmp_path, NOW) == ["admin", "manager"]
     assert User.objects.get(username="operator").is_active
 
 
 def test_users_of_older_data_are_known_by_the_file(tmp_path: Path):
-    users.ensure(tmp_path)
+    users.ensure_demo_users(tmp_path)
     Group.objects.get(name=users.DEMO).delete()
-    assert users.retire(tmp_path, NOW) == ["admin", "manager", "operator"]
+    assert users.retire_demo_users(tmp_path, NOW) == ["admin", "manager", "operator"]
 
 
 def test_the_start_lets_them_go(tmp_path: Path, settings: Any):

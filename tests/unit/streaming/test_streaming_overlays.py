@@ -16,7 +16,7 @@ from domain.scenario_parser import load_scenarios
 from streaming.fold.assignment import AssignmentRefused, EngineAssignment
 from streaming.fold.rules import Book, Rules, dump_rule, fitting, keep
 from streaming.requests import handler
-from streaming.requests.handler import changed, share
+from streaming.requests.handler import changed_book, share_of_book
 from support.run.stack import wait_until
 from support.spark.driver_harness import SCENARIOS, TOPICS, Stage, values
 from wire.job import Carried, Control, JobAnswer, Overlay, encode
@@ -247,7 +247,7 @@ def test_a_version_names_file_and_overlay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("parameters", [{}, {"scenario": 1}, {"scenario": "sites", "keys": 1}])
 def test_parameters_that_are_none_are_refused(parameters: dict[str, Any]) -> None:
     with pytest.raises(AssignmentRefused, match="parameters: "):
-        changed(Book({}), {}, Control("1", "kernel", "rule", parameters=parameters), 0)
+        changed_book(Book({}), {}, Control("1", "kernel", "rule", parameters=parameters), 0)
 
 
 def test_a_scenario_of_the_python_engine_takes_any_rule(tmp_path: Path) -> None:
@@ -261,4 +261,4 @@ def test_a_scenario_of_the_python_engine_takes_any_rule(tmp_path: Path) -> None:
     sharing = EngineAssignment("kernel", "real-time", tmp_path, {"python": configured}, None)
     for rule in ({"kind": "latest"}, {"kind": "python", "function": "loudest"}):
         book = book.changed("sites", Overlay({"rule": rule}))
-        assert share(sharing, "python", book) == book.rules
+        assert share_of_book(sharing, "python", book) == book.rules

@@ -384,7 +384,7 @@ def test_a_text_that_is_sent_twice_is_kept_once(client: Client, user: User):
 def test_who_was_away_for_hours_is_told_since_then(user: User):
     now = now_ms()
     Presence.objects.create(user=user, last_at=now - 5 * HOUR_MS)
-    acknowledgements.here(user, now)
+    acknowledgements.record_presence(user, now)
     assert acknowledgements.last_shift(user, now).at == now - 5 * HOUR_MS
     Shift.objects.create(user=user, username="x", began_at=1, ended_at=now - 9 * HOUR_MS)
     assert acknowledgements.last_shift(user, now).at == now - 9 * HOUR_MS
@@ -395,7 +395,7 @@ def test_who_was_away_for_hours_is_told_since_then(user: User):
 def test_who_was_here_all_along_was_not_away(user: User):
     now = now_ms()
     Presence.objects.create(user=user, last_at=now - 3 * HOUR_MS)
-    acknowledgements.here(user, now)
+    acknowledgements.record_presence(user, now)
     assert Presence.objects.get().away_from is None
     assert acknowledgements.last_shift(user, now).at == now - SHIFT_MS
 

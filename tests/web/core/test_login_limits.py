@@ -136,18 +136,18 @@ def test_an_address_is_known_for_its_own_user_and_for_a_while(
 ):
     log_in(PASSWORD, HOME)
     asks = RequestFactory().post("/", REMOTE_ADDR=HOME)
-    assert login.is_known(asks, "ADMIN")
-    assert not login.is_known(asks, "operator")
+    assert login.is_known_address(asks, "ADMIN")
+    assert not login.is_known_address(asks, "operator")
     monkeypatch.setattr(login, "MOST", 3)
     for n in range(5):
         cache.clear()
         log_in(PASSWORD, somewhere(n))
     assert KnownAddress.objects.filter(user=admin).count() == 3
-    assert not login.is_known(asks, "admin")
+    assert not login.is_known_address(asks, "admin")
     row = KnownAddress.objects.get(address=somewhere(4))
     row.seen_at -= login.KNOWN_FOR
     row.save()
-    assert not login.is_known(RequestFactory().post("/", REMOTE_ADDR=somewhere(4)), "admin")
+    assert not login.is_known_address(RequestFactory().post("/", REMOTE_ADDR=somewhere(4)), "admin")
 
 
 def test_empty_forms_are_bounded():

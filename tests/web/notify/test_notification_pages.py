@@ -52,7 +52,7 @@ def channel() -> Channel:
 @pytest.fixture
 def rule(user: User, channel: Channel) -> Rule:
     plain = {"scenarios": ["attack"], "stages": [{"channels": [channel.pk]}]}
-    return rule_forms.create(user, "Attacks", rule_from_plain(plain), True, now_ms())
+    return rule_forms.create_rule(user, "Attacks", rule_from_plain(plain), True, now_ms())
 
 
 def fields(channel: Channel, **more: Any) -> dict[str, Any]:

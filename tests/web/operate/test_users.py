@@ -234,16 +234,16 @@ def test_the_last_active_admin_stays():
     users.set_role(first, other, Role.ADMIN)
     users.set_role(first, other, None)
     for act in (
-        lambda: users.deactivate(other, first, timezone.now()),
+        lambda: users.deactivate_user(other, first, timezone.now()),
         lambda: users.set_role(other, first, Role.MANAGER),
     ):
         with pytest.raises(UserChangeRefused, match="admin is the last active admin"):
             act()
     users.set_role(first, other, Role.ADMIN)
-    users.deactivate(first, other, timezone.now())
+    users.deactivate_user(first, other, timezone.now())
     with pytest.raises(UserChangeRefused, match="last active admin"):
         users.set_role(other, first, None)
-    users.reactivate(other)
+    users.reactivate_user(other)
     users.set_role(other, first, None)
     assert role_of(User.objects.get(pk=first.pk)) is None
 

@@ -293,7 +293,7 @@ def rule(user: User, channel: Channel):
         "agents": [*AGENT_KINDS], "incidents": False, "window_ms": 0,
         "stages": [{"channels": [channel.pk]}],
     }  # fmt: skip
-    return rule_forms.create(user, "Agents", rule_from_plain(plain), True, now_ms())
+    return rule_forms.create_rule(user, "Agents", rule_from_plain(plain), True, now_ms())
 
 
 def test_a_rule_tells_of_an_agent_and_of_its_end(world: World, client: Client, rule) -> None:
@@ -349,7 +349,7 @@ def test_a_mute_ends_what_is_told(world: World, rule) -> None:
 
 def test_a_rule_about_incidents_says_nothing_of_agents(world: World, user: User, channel) -> None:
     plain = {"window_ms": 0, "stages": [{"channels": [channel.pk]}]}
-    rule_forms.create(user, "Attacks", rule_from_plain(plain), True, now_ms())
+    rule_forms.create_rule(user, "Attacks", rule_from_plain(plain), True, now_ms())
     report(world, "waf-2", off=AHEAD)
     now = settle(world)
     watch(now)

@@ -108,7 +108,7 @@ def test_a_file_has_them_all(attacked: World, client: Client):
 
 def test_its_page_and_its_report_have_the_timeline(attacked: World, client: Client, user: User):
     row = Incident.objects.get(asset="shop")
-    acknowledgements.write("attack", "shop", user, "called *the* customer", now_ms())
+    acknowledgements.write_note("attack", "shop", user, "called *the* customer", now_ms())
     page = client.get(f"/incidents/{row.pk}/").content.decode()
     assert "called *the* customer" in page
     assert "Under attack" in page

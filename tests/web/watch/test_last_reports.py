@@ -84,8 +84,8 @@ def test_a_clock_that_is_ahead_does_not_say_when_it_was(world: World) -> None:
 
 
 def test_what_is_read_again_changes_nothing(world: World) -> None:
-    reports.keep({"attack": 7_000, "orders": 5_000})
-    reports.keep({"attack": 6_000}, {"attack": 6_500, "orders": 5_001})
+    reports.keep_last_reports({"attack": 7_000, "orders": 5_000})
+    reports.keep_last_reports({"attack": 6_000}, {"attack": 6_500, "orders": 5_001})
     assert last() == {"attack": 7_000, "orders": 5_001}
 
 
@@ -102,6 +102,6 @@ def test_it_outlives_every_agent(world: World) -> None:
 
 
 def test_of_several_boards_those_are_found_on_which_nobody_reported(world: World) -> None:
-    reports.keep({"clients": 5_000})
+    reports.keep_last_reports({"clients": 5_000})
     assert reports.never_reported({"clients", "customers"}) == {"customers"}
     assert reports.never_reported([]) == set()

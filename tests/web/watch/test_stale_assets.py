@@ -25,8 +25,8 @@ MINUTE = 60_000
 
 
 def found(reason: Reason, age: int, now: int, scenario: str = "attack") -> list[str]:
-    page = forms.page(scenarios()[scenario], reason, age, now)
-    total = forms.count(scenarios()[scenario], reason, age, now)
+    page = forms.stale_page(scenarios()[scenario], reason, age, now)
+    total = forms.count_stale(scenarios()[scenario], reason, age, now)
     assert total.n == len(page.rows)
     return [line.asset for line in page.rows]
 
@@ -55,11 +55,11 @@ def test_a_silent_agent_tells_when_it_last_reported(world: World) -> None:
     world.report("a", "clear", "waf-2")
     world.later(70_000)  # the first has fallen silent
     world.write()
-    line = forms.page(scenarios()["attack"], "silent", 0, world.bus._clock()).rows[0]
+    line = forms.stale_page(scenarios()["attack"], "silent", 0, world.bus._clock()).rows[0]
     assert (line.agents, line.reported_at) == (1, line.record.votes[1].time)
     world.later(60_000)
     world.write()
-    line = forms.page(scenarios()["attack"], "voteless", HOUR, world.bus._clock()).rows[0]
+    line = forms.stale_page(scenarios()["attack"], "voteless", HOUR, world.bus._clock()).rows[0]
     first, second = line.record.votes
     assert None not in (first.silent, second.silent)
     assert (line.agents, line.reported_at, line.last_known) == (0, None, second.time)
@@ -131,9 +131,9 @@ def test_it_is_read_by_an_index(world: World) -> None:
     if connection.vendor != "sqlite":
         pytest.skip("SQLite's plan")
     for reason in ("silent", "voteless"):
-        for each in forms.ranges(scenarios()["attack"], reason, HOUR, now_ms()):
+        for each in forms.stale_ranges(scenarios()["attack"], reason, HOUR, now_ms()):
             index = "voteless" if each.order.column == "voteless_in" else "last_reports"
             assert index in each.rows.order_by(each.order.column, "pk")[:100].explain()
             assert index in each.rows.order_by().values("pk")[:9].explain()
-    (pinned,) = forms.ranges(scenarios()["attack"], "pinned", HOUR, now_ms())
+    (pinned,) = forms.stale_ranges(scenarios()["attack"], "pinned", HOUR, now_ms())
     assert "overrides" in pinned.rows.explain()

@@ -27,11 +27,11 @@ class Command(BaseCommand):
             raise CommandError(f"The demo's users could not be set up: {error}") from error
 
     def _make(self, data_dir: Path) -> None:
-        logins = users.ensure(data_dir)
-        self.stdout.write(f"Users {', '.join(logins)}: passwords in {data_dir / users.FILE}")
+        logins = users.ensure_demo_users(data_dir)
+        self.stdout.write(f"Users {', '.join(logins)}: passwords in {data_dir / users.DEMO_LOGINS}")
 
     def _retire(self, data_dir: Path) -> None:
-        gone = users.retire(data_dir, timezone.now())
+        gone = users.retire_demo_users(data_dir, timezone.now())
         if gone:
             self.stdout.write(f"The demo is off: deactivated {', '.join(gone)}")
         if not list(whom_to_ask()):
