@@ -111,7 +111,7 @@ def test_offsets_and_letters_are_written_together(job, monkeypatch):
     tell(job, 5)
     job.run()
     monkeypatch.setattr(
-        "dashboard.serve.materialiser.writer.advance",
+        "dashboard.serve.materialiser.writer.advance_offsets",
         lambda _: (_ for _ in ()).throw(ZeroDivisionError),
     )
     worker = Materialiser(job.bus, job.topics, SCENARIOS, lambda: NOW)

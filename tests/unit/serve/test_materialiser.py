@@ -257,7 +257,7 @@ def test_offsets_are_written_with_what_they_stand_for(job, monkeypatch):
     report(job, "order-1", "received")
     job.run()
     monkeypatch.setattr(
-        "dashboard.serve.materialiser.writer.advance",
+        "dashboard.serve.materialiser.writer.advance_offsets",
         lambda _: (_ for _ in ()).throw(ZeroDivisionError),
     )
     worker = materialiser(job)

@@ -95,7 +95,7 @@ def test_what_is_read_is_counted_with_it_and_by_another_process_on(job, worker, 
     job.put("orders", Report("order-1", "station-1", "shipped"))
     job.run()
     with monkeypatch.context() as patch:
-        patch.setattr("dashboard.serve.materialiser.writer.advance", lambda _: 1 / 0)
+        patch.setattr("dashboard.serve.materialiser.writer.advance_offsets", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             worker.step()
     assert counted("records", topic) == 1

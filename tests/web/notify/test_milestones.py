@@ -92,7 +92,7 @@ def test_after_a_kill_in_mid_batch_it_is_told_once(
 
     log.pass_()
     with monkeypatch.context() as patch:
-        patch.setattr(notices, "advance", broken)
+        patch.setattr(notices, "advance_offsets", broken)
         with pytest.raises(DatabaseError):
             log.read()
     assert subjects() == []
