@@ -49,7 +49,7 @@ def test_many_seeds_and_everything_is_reached():
 
     seen: Counter[str] = Counter()
     wanted = (PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="a"))
-    for seed in range(300):
+    for seed in range(450):
         dice = random.Random(seed)
         replays = [(dice.randrange(60), dice.randrange(1, 9)) for _ in range(dice.randrange(4))]
         board = Board(log_of(seeded(seed), replays), wanted[seed % 3])

@@ -497,13 +497,14 @@ def test_a_broker_that_is_not_there_is_named_soon(
     port = free_port()
     given = {"kafka_port": port, "kafka_bootstrap": bootstrap and bootstrap.format(port=port)}
     monkeypatch.setattr(settings, "TALLYBOARD", settings.TALLYBOARD.model_copy(update=given))
+    monkeypatch.setattr(command_reconcile, "ANSWERS_S", 1.0)
     begun = time.monotonic()
     with pytest.raises(
         CommandError, match=f"does not answer at 127.0.0.1:{port} .*{advice}"
     ) as error:
         call_command("reconcile")
     assert error.value.returncode == 2
-    assert time.monotonic() - begun < 3 * command_reconcile.ANSWERS_S
+    assert time.monotonic() - begun < 4
 
 
 # ---- changes ------------------------------------------------------------------------------------
