@@ -70,12 +70,12 @@ WHOLE = ("-m", "not long", "--hypothesis-profile=full")
 EACH_CORE = ("-n", "auto", "--dist", "worksteal")
 """A worker for each core, which tests of the same file mostly share."""
 
-TWO = ("-n", "2", "--dist", "worksteal")
-"""Two workers, each with processes of its own: while one waits for a start or an end, the other
-works."""
+THREE = ("-n", "3", "--dist", "worksteal")
+FOUR = ("-n", "4", "--dist", "worksteal")
+"""Workers, each with processes of its own: while one waits for a start or an end, others work."""
 
-FILES = ("-n", "2", "--dist", "loadfile")
-"""Two workers as well, each with files of its own; what they look at, they share."""
+GROUPS = ("-n", "3", "--dist", "loadgroup")
+"""Three workers as well, each with files of its own; what they look at, they share."""
 
 NO_BROWSER = ("-p", "no:playwright")
 """This plugin takes seconds to load, in every worker, and empties a directory for its pictures."""
@@ -92,12 +92,16 @@ SLOWEST = ("--durations=10", "--durations-min=1")
 BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
 STAGES = (
-    TestStage("unit", "functions and classes, without a process", 45, 110, (*EACH_CORE, *UNLOADED)),
+    TestStage("unit", "functions and classes, without a process", 45, 110, (*THREE, *UNLOADED)),
     TestStage("web", "pages, calls and socket messages", 150, 300, (*EACH_CORE, *NO_BROWSER)),
-    TestStage("integration/kafka", "a broker, and what lives with it", 130, 430, (*TWO, *UNLOADED)),
-    TestStage("integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)),
-    TestStage("e2e/browser", "the product in Chromium", 130, 900, (*FILES, *PICTURES), BROWSING),
-    TestStage("e2e/faults", "the product is killed and started", 45, 280, (*TWO, *UNLOADED)),
+    TestStage(
+        "integration/kafka", "a broker, and what lives with it", 130, 430, (*FOUR, *UNLOADED)
+    ),
+    TestStage(
+        "integration/spark", "job and kernel against the fold", 210, 900, (*THREE, *UNLOADED)
+    ),
+    TestStage("e2e/browser", "the product in Chromium", 130, 900, (*GROUPS, *PICTURES), BROWSING),
+    TestStage("e2e/faults", "the product is killed and started", 45, 280, (*THREE, *UNLOADED)),
 )
 TRIALS = TestStage(
     "trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True
