@@ -1,9 +1,6 @@
 """The fold's own state as bytes: for Spark's state store and for the daily snapshots.
 
-The first byte is the codec's version, so that a later one can still read what this one wrote:
-version 6 has doubts; version 5 has tasks; version 4 has silent votes, order and age of votes,
-waits, and who was answered; version 3 has the mutes of a bucket and the mark of a muted vote;
-version 2 keeps a vote's detail as its text, version 1 kept it as a map.
+The first byte is the codec's version, so that a later one can tell what this one wrote.
 """
 
 from __future__ import annotations
@@ -15,19 +12,14 @@ import msgspec
 
 from domain.asset import AnsweredCommand, Asset, next_timer
 from domain.fold import Bucket
-from domain.records import REFUSED, Doubt, Flap, Mute, Muted, Override, Task, Vote
+from domain.records import Doubt, Flap, Mute, Muted, Override, Task, Vote
 from domain.scenario import Scenario
 from domain.scenario_parser import scenario_from_plain
 from domain.timer_index import TimerHeap
-from wire.source import detail_text
 
 T = TypeVar("T")
 
 CODEC = 6
-READABLE = (1, 2, 3, 4, 5, CODEC)
-_BEFORE_FOLD_2 = (1, 2, 3)
-_WITHOUT_TASKS = 4
-_WITHOUT_DOUBTS = 5
 
 
 class UnreadableAsset(ValueError):
@@ -61,14 +53,13 @@ def dump_bucket(bucket: Bucket) -> bytes:
 
 def load_bucket(data: bytes, epoch: int) -> Bucket:
     """Read what `dump_bucket` wrote, to go on in `epoch`. Raises UnreadableAsset."""
-    return _read(lambda fields, version: _bucket(fields, version, epoch), data)
+    return _read(lambda fields: _bucket(fields, epoch), data)
 
 
-def _bucket(fields: list[Any], version: int, epoch: int) -> Bucket:
-    plain, partition, clock, offset, live, entries, *later = fields
-    mutes = [Mute(*mute) for mute in later[0]] if later else []
+def _bucket(fields: list[Any], epoch: int) -> Bucket:
+    plain, partition, clock, offset, live, entries, mutes = fields
     scenario = scenario_from_plain(plain)
-    assets = {name: _asset(asset, version) for name, asset in entries}
+    assets = {name: _asset(asset) for name, asset in entries}
     return Bucket(
         scenario,
         partition,
@@ -78,7 +69,7 @@ def _bucket(fields: list[Any], version: int, epoch: int) -> Bucket:
         clock=clock,
         offset=offset,
         live=live,
-        mutes=mutes,
+        mutes=[Mute(*mute) for mute in mutes],
     )
 
 
@@ -91,12 +82,11 @@ def _dump(data: Any) -> bytes:
     return bytes([CODEC]) + msgspec.msgpack.encode(data)
 
 
-def _read(make: Callable[[Any, int], T], data: bytes) -> T:
-    if not data or data[0] not in READABLE:
-        expected = " or ".join(map(str, READABLE))
-        raise UnreadableAsset(f"state: expected codec version {expected}, got {data[:1]!r}")
+def _read(make: Callable[[Any], T], data: bytes) -> T:
+    if not data or data[0] != CODEC:
+        raise UnreadableAsset(f"state: expected codec version {CODEC}, got {data[:1]!r}")
     try:
-        return make(msgspec.msgpack.decode(memoryview(data)[1:]), data[0])
+        return make(msgspec.msgpack.decode(memoryview(data)[1:]))
     except (msgspec.DecodeError, IndexError, TypeError, ValueError) as error:
         raise UnreadableAsset(f"state: {error}") from None
 
@@ -194,17 +184,10 @@ def _override_fields(override: Override) -> list[Any]:
     ]
 
 
-def _vote(fields: list[Any], version: int) -> Vote:
-    if isinstance(fields[-1], dict):  # the detail, as version 1 wrote it
-        fields[-1] = detail_text(fields[-1])
-    if len(fields) > 8 and fields[8] is not None:
-        fields[8] = Muted(*fields[8])
-    if version in _BEFORE_FOLD_2:
-        reported_at, time = fields[2:4]
-        fields += [None] * (10 - len(fields)) + [min(reported_at, time), max(0, time - reported_at)]
-    if version > _WITHOUT_DOUBTS and fields[-1] is not None:
-        fields[-1] = Flap(*fields[-1])
-    return Vote(*fields)
+def _vote(fields: list[Any]) -> Vote:
+    *plain, muted, silent, order, age, doubt, detail_fault, flap = fields
+    later = (silent, order, age, doubt, detail_fault, flap and Flap(*flap))
+    return Vote(*[*plain, muted and Muted(*muted), *later])
 
 
 def _doubt(fields: list[Any]) -> Doubt:
@@ -212,13 +195,7 @@ def _doubt(fields: list[Any]) -> Doubt:
     return Doubt(*[*fields[:-1], muted and Muted(*muted)])
 
 
-def _asset(fields: list[Any], version: int) -> Asset:
-    if version in _BEFORE_FOLD_2:
-        fields = _from_fold_1(fields)
-    if version <= _WITHOUT_TASKS:
-        fields = [*fields, []]
-    if version <= _WITHOUT_DOUBTS:
-        fields = [*fields, [], None]
+def _asset(fields: list[Any]) -> Asset:
     state, shown, previous, since, unconfirmed, disputed, votes, waits, override, *rest = fields
     offset, step, changed, reminded, emitted_at, answers, forget_at, purged_at, *later = rest
     tasks, doubts, settled = later
@@ -229,7 +206,7 @@ def _asset(fields: list[Any], version: int) -> Asset:
         since=since,
         unconfirmed=unconfirmed,
         disputed=disputed,
-        votes={vote[0]: _vote(vote, version) for vote in votes},
+        votes={vote[0]: _vote(vote) for vote in votes},
         waits=dict(waits),
         override=Override(*override) if override else None,
         offset=offset,
@@ -244,23 +221,3 @@ def _asset(fields: list[Any], version: int) -> Asset:
         doubts={doubt[0]: _doubt(doubt) for doubt in doubts},
         settled=settled,
     )
-
-
-# Why an asset is unconfirmed that an earlier release said to be, which kept no reason.
-OLD_MARK = "not known: it was tallied by an earlier release"
-
-
-def _from_fold_1(fields: list[Any]) -> list[Any]:
-    """Return an asset's fields as version 3 and earlier wrote them, in today's form."""
-    state, shown, previous, since, unconfirmed, votes, pending, override, *rest = fields
-    *places, answers, forget_at = rest
-    reason = OLD_MARK if unconfirmed else None
-    waits = [pending[:2]] if pending else []
-    answered = [[command, outcome, _old_cause(outcome), ""] for command, outcome in answers]
-    before = [state, shown, previous, since, reason, None, votes, waits, override]
-    return [*before, *places, answered, forget_at, None]
-
-
-def _old_cause(outcome: str) -> str:
-    """Return the cause for answering a command again, where an earlier release kept none."""
-    return "refused" if outcome.startswith(REFUSED) else "set"

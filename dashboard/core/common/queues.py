@@ -114,7 +114,7 @@ class FolderChannel(filesystem.Channel):
             return None
         try:
             return loads(bytes_to_str(taken.read_bytes()))
-        except ValueError:  # as a disk that was full left it under an earlier release
+        except ValueError:  # as a disk that was full left it
             log.exception("a message to the worker cannot be read", kept=f"{name}.unreadable")
             taken.rename(self.folder / f"{name}.unreadable")
             return None

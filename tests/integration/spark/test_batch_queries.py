@@ -198,12 +198,22 @@ def test_the_state_reader_reads_what_the_fold_has(job: Job) -> None:
         lambda: set(descendants(process.pid)) <= set(before), 10, "a batch query stays behind"
     )
 
+    assert "not carried" in ended(job, ask(job, "read-state", {"scenario": "orders"})).why
+    assert process.poll() is None
+
+
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_batch_queries.py::"
+    "test_the_state_reader_reads_what_the_fold_has"
+)
+def test_the_state_reader_reads_what_the_python_engine_has(job: Job) -> None:
+    load = Load(job, 31)
+    load.send(400)
+    load.finish()
+    wait_until(lambda: committed(job, "python"), 90, f"no batch was committed, see {job.log}")
     id_ = ask(job, "read-state", {"scenario": "orders", "partition": 1}, "python")
     assert ended(job, id_).outcome == "done"
     assert check_stored(job, "orders", brought(job, id_)) > 3
-
-    assert "not carried" in ended(job, ask(job, "read-state", {"scenario": "orders"})).why
-    assert process.poll() is None
 
 
 # ---- what if ------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode
 from collections import defaultdict
 from dataclasses import replace
 from itertools import zip_longest
@@ -23,25 +22,21 @@ from streaming.fold.rules import dump_rule, load_rule
 from streaming.state.buckets import BucketId
 from streaming.state.restore import write_initial_state
 from support.histories.sharedlog import PARTITIONS, SCENARIOS, shared_log
-from support.spark.kernel_replay import Log, Replay, SinkRecord, State
-from wire.asset import load_bucket
+from support.spark.kernel_replay import Log, Replay, SinkRecord
 from wire.sink import MAX_DEAD_VALUE, encode_headers, encode_state
 from wire.snapshot import Emitted
 from wire.source import decode_placed
 from wire.topics import Topics
 
-KERNEL = Path(__file__).resolve().parents[2] / "kernel"
 DEAD = "dead-letters"
 CUTS = ((1, 1), (1, 7), (7, 3), (5000, 1))
 """Records of a batch, and batches until the bucket is read from its state."""
 
 
-def folded(
-    plan: Plan, bucket: BucketId, log: list[ConsumerRecord], fold: Bucket | None = None
-) -> list[SinkRecord]:
-    """Return what the plain fold emits for a bucket's log. fold: as it is before that log."""
+def folded(plan: Plan, bucket: BucketId, log: list[ConsumerRecord]) -> list[SinkRecord]:
+    """Return what the plain fold emits for a bucket's log."""
     topics = Topics(plan.prefix)
-    fold = fold or Bucket(load_rule(plan.rules[bucket]), bucket.partition, plan.epoch)
+    fold = Bucket(load_rule(plan.rules[bucket]), bucket.partition, plan.epoch)
     partitions = plan.partitions[bucket.scenario]
     out = []
     for m in log:
@@ -145,71 +140,6 @@ def stood(
     return fold, last
 
 
-class Kept:
-    """A state that an earlier release's kernel wrote, its rule, and records that came after it."""
-
-    def __init__(self, name: str) -> None:
-        kept = json.loads((KERNEL / name).read_text())
-        self.bucket = BucketId.parse(kept["bucket"])
-        self.plan = Plan("", 3, PARTITIONS, {self.bucket: kept["rule"]})
-        self.entries = {name: b64decode(data) for name, data in kept["entries"].items()}
-        topic = Topics().reports(self.bucket.scenario)
-        self.records = [
-            ConsumerRecord(topic, 1, offset, time, read(key), b64decode(value), ())
-            for key, value, offset, time in kept["records"]
-        ]
-        self.log = Log(kept["bucket"], self.records, 5, 2, State(read(kept["meta"]), self.entries))
-        self.fold = load_bucket(b64decode(kept["fold"]), 3) if "fold" in kept else None
-        self.emitted = kept.get("emitted", [])
-
-
-def test_a_state_of_version_1_of_the_codec_is_read(replay: Replay) -> None:
-    """The file was written by the first kernel: a state, records, and what it made of them.
-
-    It is of a life cycle, of which the meaning has stayed; why one is unconfirmed was not told.
-    """
-    kept = Kept("state-1.json")
-    assert {data[0] for data in kept.entries.values()} == {1}
-    [played] = replay.run(kept.plan, [kept.log])
-    emitted = [
-        [r.key, without_reason(r.value), r.headers]
-        for r in played.records
-        if r.topic == "gate.states" and b'"state":"unknown"' not in (r.value or b"")
-    ]
-    expected = [
-        [read(key), read(value), tuple((name, read(data)) for name, data in headers)]
-        for key, value, headers in kept.emitted
-    ]
-    # A pin on an asset that nobody had reported ended: it showed what had been pinned, then.
-    ended = [record for record in expected if record[0] == b"site-455"][-1:]
-    assert sorted(emitted) == sorted(record for record in expected if record not in ended)
-    assert {data[0] for data in played.state.entries.values()} == {6}
-
-
-def without_reason(value: bytes | None) -> bytes | None:
-    """A state record as it was before it said why it is unconfirmed."""
-    return value and re.sub(rb',"unconfirmed_reason":"[^"]*"', b"", value)
-
-
-@pytest.mark.parametrize(
-    ("file", "versions"),
-    [("state-3.json", {2, 3}), ("state-4.json", {4}), ("state-5.json", {5})],
-)
-def test_a_state_of_an_earlier_codec_is_read_as_the_fold_reads_its_own(
-    replay: Replay, file: str, versions: set[int]
-) -> None:
-    """The file was written by an earlier release: one bucket's state as each engine kept it."""
-    kept = Kept(file)
-    assert {data[0] for data in kept.entries.values()} == versions
-    assert kept.fold is not None
-    assert kept.fold.mutes
-    assert any(asset.waits for asset in kept.fold.assets.values())
-    wanted = by_asset(folded(kept.plan, kept.bucket, kept.records, kept.fold))
-    [played] = replay.run(kept.plan, [kept.log])
-    assert by_asset(played.records) == wanted
-    assert len(wanted) > 5
-
-
 def test_a_rule_for_a_later_fold_stops_the_kernel(replay: Replay, tmp_path: Path) -> None:
     """As it stops the plain fold; one under another scenario's name is a dead letter for both."""
     file = tmp_path / "scenarios.toml"
@@ -230,8 +160,3 @@ def test_a_rule_for_a_later_fold_stops_the_kernel(replay: Replay, tmp_path: Path
         folded(plan, bucket, [own])
     with pytest.raises(AssertionError, match=re.escape(str(raised.value))):
         replay.run(plan, [Log(str(bucket), [own])])
-
-
-def read(text: str | None) -> bytes | None:
-    """Bytes out of the kept file."""
-    return None if text is None else b64decode(text)

@@ -37,7 +37,6 @@ from domain import (
 )
 from streaming.fold import processor
 from streaming.kernel import sources, state_codec
-from wire import asset as wire_asset
 from wire import signature, sink, source
 
 JAVA = {path.stem: path.read_text() for path in sources()}
@@ -70,7 +69,6 @@ SHARED: Mapping[str, Any] = {
     "Codec.HAS_DOUBT": state_codec.HAS_DOUBT,
     "Codec.HAS_DETAIL_FAULT": state_codec.HAS_DETAIL_FAULT,
     "Codec.HAS_FLAP": state_codec.HAS_FLAP,
-    "Codec.OLD_MARK": wire_asset.OLD_MARK,
     "Commands.APPLIED": records.APPLIED,
     "Commands.NO_CHANGE": records.NO_CHANGE,
     "Commands.REFUSED": records.REFUSED,
@@ -137,7 +135,7 @@ KERNEL_ALONE = {
     "Gateway.MODULE_OPTIONS", "Gateway.SESSION",
     "JsonBytes.DIGITS", "NameSet.LEAST", "SinkBlock.FULL", "Texts.BITS", "Texts.LONGEST",
     "Texts.OWN", "TimerLog.CHUNK", "TimerLog.HEAD", "TimerLog.LEAST",
-    "Codec.MUTED", "Codec.WAITS", "Codec.TASKS", "Json.MAX_DIGITS", "Kernel.HEADER",
+    "Json.MAX_DIGITS", "Kernel.HEADER",
     "Lateness.AGE", "Lateness.AHEAD",
     "Kernel.KEPT", "Kernel.SINK", "LocalCheckpoint.BUFFER", "LocalCheckpoint.SETTING",
     "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
@@ -219,7 +217,7 @@ def test_every_constant_of_the_kernel_is_known_here() -> None:
 
 def test_every_constant_of_the_fold_is_known_here() -> None:
     shared = {name.partition(".")[2] for name in SHARED}
-    renamed = {"USER_PREFIX", "MAX_MIN_VOTERS", "COMMAND_KINDS", "CODEC", "READABLE"}
+    renamed = {"USER_PREFIX", "MAX_MIN_VOTERS", "COMMAND_KINDS", "CODEC"}
     modules = [*MIRRORED.values(), records, scenario, source]
     assert {
         name

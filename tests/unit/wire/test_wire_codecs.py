@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode
 from dataclasses import replace
 from typing import Any
 
@@ -393,133 +392,11 @@ def test_the_first_byte_is_the_codecs_version():
     assert dump_asset(Asset())[0] == dump_bucket(seeded(1).bucket())[0] == CODEC
 
 
-@pytest.mark.parametrize("version", [0, CODEC + 1, 255])
+@pytest.mark.parametrize("version", [0, CODEC - 1, CODEC + 1, 255])
 def test_an_unknown_codec_version_is_refused(version):
     data = bytes([version]) + dump_asset(Asset())[1:]
-    with pytest.raises(
-        UnreadableAsset, match="expected codec version 1 or 2 or 3 or 4 or 5 or 6, got"
-    ):
+    with pytest.raises(UnreadableAsset, match=f"expected codec version {CODEC}, got"):
         load_asset(data)
-
-
-FIRST_ASSET = (
-    b"\x9f\xa2up\xa2up\xc0\n\xc2\x93\x98\xa2w1\xa2up\x05\n\x00\xc0\x01\x82\xa1n\x94\xc0\xcb?\xf8\x00\x00"
-    b'\x00\x00\x00\x00\xcf\xff\xff\xff\xff\xff\xff\xff\xff\xfd\xa2\xc3\xa9\x81\xa1x\xa7a\x00"\xf0\x9f\x99\x82'
-    b"\x98\xa2w2\xa2up\x06\x0b\x01\xc0\x01\xc0\x98\xa2w3\xa2up\x07\x0c\x02\xc0\x01\x80\xc0\xc0\x02\x00\x92\x00"
-    b"\x00\n\x0c\x90\xc0"
-)
-FIRST_BUCKET = (
-    b"\x96\x8f\xa4name\xa1n\xa5title\xa1N\xa4noun\xa5asset\xaapartitions\x04\xaavocabulary\xa6closed"
-    b"\xa6states\x91\x84\xa4name\xa2up\xa5label\xa2up\xa6colour\xa4grey\xa4icon\xa4ring\xa4rule\x81\xa4kind"
-    b"\xa6latest\xaamin_voters\x01\xadvote_lifetime\xc0\xaemax_report_age\xc0\xaaelectorate\xc0\xa5holds"
-    b"\x80\xa9reminders\x80\xabpurge_after\x80\xa7weights\x80\x00\x0c\x02\x01\x91\x92\xa1a"
-    + FIRST_ASSET
-)
-"""What version 1 of the codec wrote, which kept a detail as a map."""
-
-
-@pytest.mark.parametrize(
-    "asset",
-    [
-        load_asset(b"\x01" + FIRST_ASSET),
-        load_bucket(b"\x01" + FIRST_BUCKET, 1).assets["a"],
-    ],
-)
-def test_what_version_1_wrote_is_still_read(asset):
-    text = '{"n":[null,1.5,18446744073709551615,-3],"é":{"x":"a\\u0000\\"🙂"}}'
-    assert {agent: vote.detail for agent, vote in asset.votes.items()} == {
-        "w1": text,
-        "w2": None,
-        "w3": "{}",
-    }
-    assert asset.votes["w1"] == Vote("w1", "up", 5, 10, 0, None, 1, text, order=5, age=5)
-    assert (asset.state, asset.offset, asset.emitted_at) == ("up", 2, 12)
-    assert load_asset(dump_asset(asset)) == asset
-
-
-THIRD_BUCKET = b64decode(
-    "A5ePpG5hbWWhbqV0aXRsZaFOpG5vdW6lYXNzZXSqcGFydGl0aW9ucwSqdm9jYWJ1bGFyeaZjbG9zZWSmc3RhdGVzkoSk"
-    "bmFtZaRkb3dupWxhYmVspGRvd26mY29sb3VypGdyZXmkaWNvbqRyaW5nhKRuYW1lonVwpWxhYmVsonVwpmNvbG91cqRn"
-    "cmV5pGljb26kcmluZ6RydWxlgaRraW5kpmxhdGVzdKptaW5fdm90ZXJzAq12b3RlX2xpZmV0aW1lzSMorm1heF9yZXBv"
-    "cnRfYWdlwKplbGVjdG9yYXRlwKVob2xkc4GidXDNA+ipcmVtaW5kZXJzgKtwdXJnZV9hZnRlcoCnd2VpZ2h0c4ADEwkB"
-    "kpKhYZ+kZG93bqJ1cKRkb3duEMKUmKJ3MaJ1cA4PBc0jNwHAmKJ3MqRkb3duDAsBzSMzAcCYonczonVwDAwCzSM0AcCZ"
-    "onc0pGRvd24ODgTNIzYAwJLApG9sZ2GTonVwDM0D9JeidXDNE4ikb2xnYaRzZWVu2SQwZjhmYWQ1Yi1kOWNiLTQ2OWYt"
-    "YTE2NS03MDg2NzcyODk1MGUQpGRvd24HAJIGABARkpLZJDBmOGZhZDViLWQ5Y2ItNDY5Zi1hMTY1LTcwODY3NzI4OTUw"
-    "ZadhcHBsaWVkktkkMGY4ZmFkNWItZDljYi00NjlmLWExNjUtNzA4Njc3Mjg5NTBmvnJlZnVzZWQ6IHVzZXI6IGV4cGVj"
-    "dGVkIGEgbmFtZcCSpGdvbmWfwMDAAMKQwMAJAJIJAAAAkZLZJDBmOGZhZDViLWQ5Y2ItNDY5Zi1hMTY1LTcwODY3NzI4"
-    "OTUwZadhcHBsaWVkzgA27pORlaJ3NMCkb2xnYaR3aWxk2SQwZjhmYWQ1Yi1kOWNiLTQ2OWYtYTE2NS03MDg2NzcyODk1"
-    "MGU="
-)
-"""What version 3 of the codec wrote: a pin over a pending state, a mute, an asset that is gone."""
-
-
-def without_mutes(data: bytes) -> bytes:
-    """Return what version 2 would have written of it, which had none."""
-    *fields, _ = msgspec.msgpack.decode(data[1:])
-    for _, asset in fields[5]:
-        asset[5] = [vote[:8] for vote in asset[5]]
-    return b"\x02" + msgspec.msgpack.encode(fields)
-
-
-@pytest.mark.parametrize("data", [THIRD_BUCKET, without_mutes(THIRD_BUCKET)])
-def test_what_versions_2_and_3_wrote_of_a_bucket_is_still_read(data):
-    bucket = load_bucket(data, 1)
-    asset, gone = bucket.assets["a"], bucket.assets["gone"]
-    assert (asset.state, asset.shown, asset.unconfirmed, asset.disputed) == (*OVER, None, None)
-    assert asset.pending(bucket.scenario) == Pending("up", 12, 1012)
-    assert [asset.votes["w1"].order, asset.votes["w1"].age] == [14, 1]
-    assert {vote.silent for vote in asset.votes.values()} == {None}
-    assert [(told.outcome, told.cause) for told in asset.answers] == [
-        ("applied", "set"),
-        ("refused: user: expected a name", "refused"),
-    ]
-    assert (gone.shown, gone.forget_at, gone.purged_at) == (None, 3_600_019, None)
-    assert bucket.scenario.fold == 1
-    again = load_bucket(dump_bucket(bucket), 1)
-    assert again.assets == bucket.assets
-    assert len(again.timer_index) == len(bucket.timer_index) == 2
-
-
-OVER = ("down", "up")
-"""What is tallied in that bucket, and what is pinned over it."""
-
-
-FIFTH_BUCKET = b64decode(
-    "BZfeABSkbmFtZaFupXRpdGxloU6kbm91bqVhc3NldKpwYXJ0aXRpb25zBKp2b2NhYnVsYXJ5pmNsb3NlZKZzdGF0ZXOS"
-    "hKRuYW1lpGRvd26lbGFiZWykZG93bqZjb2xvdXKkZ3JleaRpY29upHJpbmeEpG5hbWWidXClbGFiZWyidXCmY29sb3Vy"
-    "pGdyZXmkaWNvbqRyaW5npHJ1bGWBpGtpbmSmbGF0ZXN0qHNldmVyaXR5pW9yZGVyqm1pbl92b3RlcnMBrXZvdGVfbGlm"
-    "ZXRpbWXNJxCsZm9yZ2V0X2FmdGVywK5tYXhfcmVwb3J0X2FnZcCqZWxlY3RvcmF0ZcClaG9sZHOBonVwzROIqXJlbWlu"
-    "ZGVyc4CrcHVyZ2VfYWZ0ZXKAp3dlaWdodHOAqGNvbW1hbmRzpnNpZ25lZKV0YXNrc5CkZm9sZAQDzS7jBgGSkqFh3AAS"
-    "pGRvd26kZG93bsAMwMCSnKJ3MaJ1cM0u4M0u4APNVfABwMDAzS7gAJyidzKkZG93bgsNAs0nGwHAwM0nGwsCkZKidXDN"
-    "LuDABACSAwAMzS7hkZTZJDBmOGZhZDViLWQ5Y2ItNDY5Zi1hMTY1LTcwODY3NzI4OTUwZadhcHBsaWVkqXNjaGVkdWxl"
-    "ZKRvbGdhwMCRntkkMGY4ZmFkNWItZDljYi00NjlmLWExNjUtNzA4Njc3Mjg5NTBlpGVtaXSkb2xnYaDOAAEZQcDAwMDA"
-    "wMDAwJKkZ29uZdwAEsDAwADAwJCQwAYAkgYAAACRlNkkMGY4ZmFkNWItZDljYi00NjlmLWExNjUtNzA4Njc3Mjg5NTBl"
-    "qW5vLWNoYW5nZaVwdXJnZaRvbGdhzgA3HWPAkJGVonczwKRvbGdhpHdpbGTZJDBmOGZhZDViLWQ5Y2ItNDY5Zi1hMTY1"
-    "LTcwODY3NzI4OTUwZQ=="
-)
-"""What version 5 of the codec wrote: a live and a silent vote, a wait, a task, a mute, a purge."""
-
-
-def test_what_version_5_wrote_of_a_bucket_is_still_read():
-    bucket = load_bucket(FIFTH_BUCKET, 1)
-    asset, gone = bucket.assets["a"], bucket.assets["gone"]
-    assert (asset.state, asset.waits, asset.doubts, asset.settled) == (*WAITING, {}, None)
-    assert asset.votes == {
-        "w1": Vote("w1", "up", 12_000, 12_000, 3, 22_000, 1, order=12_000),
-        "w2": Vote("w2", "down", 11, 13, 2, 10_011, 1, silent=10_011, order=11, age=2),
-    }
-    assert [(task.id, task.due) for task in asset.tasks] == [(ID_OF_FIFTH, 72_001)]
-    assert [mute.agent for mute in bucket.mutes.values()] == ["w3"]
-    assert (gone.shown, gone.doubts, gone.settled) == (None, {}, None)
-    assert (bucket.scenario.fold, bucket.scenario.doubting) == (4, False)
-    again = load_bucket(dump_bucket(bucket), 1)
-    assert again.assets == bucket.assets
-    assert len(again.timer_index) == len(bucket.timer_index) == 2
-
-
-WAITING = ("down", {"up": 12_000})
-"""What is tallied in that bucket, and since when a milder state is waited for."""
-ID_OF_FIFTH = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
 def test_an_asset_keeps_its_doubts_and_those_of_its_votes():

@@ -6,35 +6,25 @@ import java.util.Arrays;
 import java.util.UUID;
 
 /**
- * An asset as bytes for the state store. The first byte is the codec's version: 6 is written, 1 to 5
- * are read too. Integers are variable-length (zigzag, 7 bits a byte, the least first); texts are
- * UTF-8 after their length plus one, zero for null. Version 2 holds offsets as differences from the
- * asset's own, and a command's id as 16 bytes; version 3 with each vote who muted it; version 4 with
- * each vote bits of what it has beyond a plain one, waits, marks, and how a command was answered;
- * version 5 with tasks; version 6 with doubts, and since when the asset is settled.
+ * An asset as bytes for the state store. The first byte is the codec's version. Integers are
+ * variable-length (zigzag, 7 bits a byte, the least first); texts are UTF-8 after their length plus
+ * one, zero for null; offsets are differences from the asset's own; a command's id has 16 bytes.
  */
 final class Codec {
-  private static final byte MUTED = 3;
-  private static final byte WAITS = 4;
-  private static final byte TASKS = 5;
   private static final byte CURRENT = 6;
   /** What a vote has beyond a plain one: these bits, and after them the fields in this order. */
   private static final int HAS_MUTE = 1, HAS_SILENCE = 2, HAS_ORDER = 4, HAS_AGE = 8,
       HAS_DOUBT = 16, HAS_DETAIL_FAULT = 32, HAS_FLAP = 64;
-  /** Why an asset is unconfirmed that an earlier version said to be, which kept no reason. */
-  private static final String OLD_MARK = "not known: it was tallied by an earlier release";
 
-  private final int version;
   private final Texts texts = Texts.own();
   private byte[] data;
   private int at = 1;
 
   private Codec(byte[] data) {
     this.data = data;
-    version = data[0];
-    if (version < 1 || version > CURRENT) {
-      throw new IllegalStateException("UnreadableAsset: state of codec version " + version
-          + ", expected at most " + CURRENT);
+    if (data[0] != CURRENT) {
+      throw new IllegalStateException("UnreadableAsset: state of codec version " + data[0]
+          + ", expected " + CURRENT);
     }
   }
 
@@ -47,7 +37,7 @@ final class Codec {
     return Arrays.copyOf(out.data, out.at);
   }
 
-  /** Raises IllegalStateException for a version that is not known. */
+  /** Raises IllegalStateException for another version. */
   static Asset read(byte[] data) {
     Codec in = new Codec(data);
     long noted = in.signed();
@@ -106,32 +96,27 @@ final class Codec {
     asset.shown = text();
     asset.previous = text();
     asset.since = signed();
-    if (version >= WAITS) {
-      asset.unconfirmed = text();
-      asset.disputed = text();
-    } else if (signed() == 1) {
-      asset.unconfirmed = OLD_MARK;
-    }
-    if (version > 1) asset.offset = signed();
+    asset.unconfirmed = text();
+    asset.disputed = text();
+    asset.offset = signed();
     asset.votes = new Asset.Vote[(int) signed()];
     for (int i = 0; i < asset.votes.length; i++) asset.votes[i] = vote(asset);
-    asset.waits = version >= WAITS ? waits() : pending();
+    asset.waits = waits();
     asset.override = override();
-    if (version == 1) asset.offset = signed();
     asset.step = signed();
-    asset.changedOffset = signed() + base(asset);
+    asset.changedOffset = signed() + asset.offset;
     asset.changedStep = signed();
     asset.reminded = asset.since + signed();
     asset.emittedAt = asset.since + signed();
     asset.answers = new Asset.Answer[(int) signed()];
-    for (int i = 0; i < asset.answers.length; i++) asset.answers[i] = answer();
-    asset.forgetAt = signed();
-    if (version >= WAITS) asset.purgedAt = signed();
-    if (version >= TASKS) asset.tasks = tasks();
-    if (version == CURRENT) {
-      asset.doubts = doubts(asset);
-      asset.settled = signed();
+    for (int i = 0; i < asset.answers.length; i++) {
+      asset.answers[i] = new Asset.Answer(id(), text(), text(), text());
     }
+    asset.forgetAt = signed();
+    asset.purgedAt = signed();
+    asset.tasks = tasks();
+    asset.doubts = doubts(asset);
+    asset.settled = signed();
     return asset;
   }
 
@@ -200,28 +185,6 @@ final class Codec {
     return waits;
   }
 
-  /** Returns the one wait that earlier versions knew, with its end. */
-  private Asset.Wait[] pending() {
-    String state = text();
-    if (state == null) return Asset.NO_WAITS;
-    Asset.Wait[] waits = {new Asset.Wait(state, signed())};
-    signed();
-    return waits;
-  }
-
-  private Asset.Answer answer() {
-    String command = id();
-    String outcome = text();
-    if (version >= WAITS) return new Asset.Answer(command, outcome, text(), text());
-    return new Asset.Answer(command, outcome, outcome.startsWith("refused: ") ? "refused" : "set",
-        "");
-  }
-
-  /** Returns what the offsets of an asset are counted from. */
-  private long base(Asset asset) {
-    return version == 1 ? 0 : asset.offset;
-  }
-
   private void vote(Asset.Vote vote, Asset asset) {
     text(vote.agent());
     text(vote.state());
@@ -264,12 +227,12 @@ final class Codec {
     String state = text();
     long time = asset.since + signed();
     long reportedAt = time + signed();
-    long offset = signed() + base(asset);
+    long offset = signed() + asset.offset;
     long life = signed();
     long expires = life == 0 ? Asset.NONE : life > 0 ? time + life - 1 : time + life;
     long weight = signed();
     String detail = text();
-    long has = version >= WAITS ? signed() : version == MUTED ? HAS_MUTE : 0;
+    long has = signed();
     Asset.Muted muted = (has & HAS_MUTE) == 0 ? null : muted();
     long silent = (has & HAS_SILENCE) == 0 ? Asset.NONE : time + signed();
     long order = Math.min(reportedAt, time);
@@ -329,7 +292,6 @@ final class Codec {
   }
 
   private String id() {
-    if (version == 1) return text();
     ByteBuffer in = ByteBuffer.wrap(data, at, 16);
     at += 16;
     return new UUID(in.getLong(), in.getLong()).toString();
