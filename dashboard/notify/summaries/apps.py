@@ -12,7 +12,7 @@ class SummariesConfig(AppConfig):
 
     def ready(self) -> None:
         """Have sums follow the changes of maintenance windows."""
-        from dashboard.watch.incidents.maintenance import windows_changed
+        from dashboard.watch.incidents.models import windows_changed
 
         windows_changed.connect(sum_up_again, dispatch_uid="summaries")
 

@@ -24,7 +24,7 @@ from dashboard.notify.summaries.rollups import OF_ASSET
 from dashboard.notify.summaries.times import CLASSES, reaches
 from dashboard.watch.annotations.acknowledgements import StateChange as StateMove
 from dashboard.watch.incidents.ingestion import follow as follow_incidents
-from dashboard.watch.incidents.models import real
+from dashboard.watch.incidents.models import Incident
 from domain.history.periods import Hour, Span, begin_of, hours
 from domain.history.runs import Run, Step, Track
 from domain.history.sums import AssetSum, BadSpan, HourSum, Sources
@@ -211,7 +211,9 @@ class _History:
             until = min(_end(high, end), self.first.get(asset, end))
             if low < until:
                 self.troubles.append(BadSpan(asset, low, until, unconfirmed))
-        incidents = real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
+        incidents = Incident.objects.real().filter(
+            scenario=scenario, began_at__gte=begin, began_at__lt=end
+        )
         for asset, at in incidents.values_list("asset", "began_at"):
             if at < self.first.get(asset, end):
                 self.incidents.append(at)
@@ -294,7 +296,7 @@ def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
     today's rule. Of an asset is compared what began with its first change that is kept, or later.
     """
     kinds = (
-        CheckedKind("incident", real(), INCIDENT),
+        CheckedKind("incident", Incident.objects.real(), INCIDENT),
         CheckedKind("time on the board", Presence.objects.all(), RUN),
         CheckedKind("time of trouble", TroubleSpan.objects.all(), (*RUN, "state", "unconfirmed")),
     )

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Index, Q, UniqueConstraint
 
 from dashboard.core.common.models import AgentRow, AuthoredRow, ScenarioRow
+from dashboard.core.common.navigation import agent_path
 from dashboard.core.common.retention import Retention
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -195,6 +196,11 @@ class AgentFinding(AgentRow):
             ),
         )
         indexes = (Index(fields=["ended_at"], name="findings_by_end"),)
+
+    @property
+    def agent_url(self) -> str:
+        """Return the address of the agent's page."""
+        return agent_path(self.scenario, self.agent)
 
 
 class Walk(models.Model):

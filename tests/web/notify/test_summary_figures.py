@@ -36,8 +36,13 @@ from dashboard.notify.summaries.models import (
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.serve.materialiser.batch import sort_out
 from dashboard.serve.materialiser.writer import write
-from dashboard.watch.incidents.maintenance import Excluded, windows_changed
-from dashboard.watch.incidents.models import Incident, Window
+from dashboard.watch.incidents.models import (
+    Excluded,
+    Incident,
+    Window,
+    WindowQuerySet,
+    windows_changed,
+)
 from domain.history.periods import Period, between, containing
 from domain.scenario import Scenario
 from support.run.selection import examples
@@ -104,7 +109,7 @@ CHANGED_AT = at("2026-03-18T12:00")
 def maintained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of maintenance on some assets."""
 
-    def windows(scenario: str, begin: int, end: int) -> Excluded:
+    def windows(_: WindowQuerySet, scenario: str, begin: int, end: int) -> Excluded:
         low, high = EVERYWHERE
         everywhere = [(max(low, begin), min(high, end))] if low < end and high > begin else []
         by_asset = {
@@ -114,7 +119,7 @@ def maintained(monkeypatch: pytest.MonkeyPatch) -> None:
         }
         return Excluded(everywhere, by_asset)
 
-    monkeypatch.setattr(raw_history, "excluded_between", windows)
+    monkeypatch.setattr(WindowQuerySet, "excluded", windows)
 
 
 @pytest.fixture
