@@ -131,7 +131,7 @@ class DeadLetter(models.Model):
         return f"{self.topic}/{self.partition}/{self.offset}"
 
     @property
-    def fate_text(self) -> str:
+    def outcome_text(self) -> str:
         """Return what became of it, in words."""
         return OUTCOMES.get(self.fate, self.fate)
 
