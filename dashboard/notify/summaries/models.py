@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from django.conf import settings
-from django.db import models
-from django.db.models import Index, Q, UniqueConstraint
+from django.contrib.auth.models import User
+from django.db import models, transaction
+from django.db.models import Index, Q, QuerySet, UniqueConstraint
+from django.db.models.functions import Coalesce, Greatest, Least
+from django.urls import reverse
+from django.utils.crypto import constant_time_compare
+from django.utils.http import urlencode
 
 from dashboard.core.common.models import AssetRow, ScenarioRow, length_class, length_index
 from dashboard.core.common.retention import Retention, Thinning, delete_in_portions
-from dashboard.core.common.times import DAY_MS, utc_datetime
+from dashboard.core.common.times import DAY_MS, duration, now_ms, utc_datetime
+from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.models import HISTORY_KEPT_MS, PLACE
 from dashboard.notify.notifications.models import new_token
 from domain.history.periods import DAY, WEEK
@@ -34,6 +43,22 @@ class SpanRow(AssetRow):
     class Meta:
         abstract = True
 
+    @property
+    def lasted(self) -> str:
+        """Return how long it lasted, or has lasted until now, in words."""
+        return duration(max(0, (now_ms() if self.end is None else self.end) - self.begin))
+
+    @property
+    def asset_url(self) -> str:
+        """Return the address of the asset's page."""
+        return asset_path(self.scenario, self.asset)
+
+    @property
+    def events_url(self) -> str:
+        """Return the address of the changes of the asset."""
+        query = {"scenario": self.scenario, "q": f'"{self.asset}"'}
+        return f"{reverse('board:events')}?{urlencode(query)}"
+
 
 class Presence(SpanRow):
     """A time from an asset's first state to its purge."""
@@ -49,6 +74,20 @@ class Presence(SpanRow):
         )
 
 
+class SpanQuerySet(models.QuerySet["TroubleSpan"]):
+    """Times that were bad or unconfirmed."""
+
+    def during(self, begin: int, end: int | None) -> SpanQuerySet:
+        """Return those of which a part lies between two times (Unix ms), or up to now, with how
+        much of each does (`within`, ms)."""
+        now = now_ms()
+        rows = self.filter(Q(end=None) | Q(end__gt=begin))
+        if end is not None:
+            rows = rows.filter(begin__lt=end)
+        until = Least(Coalesce("end", now), now if end is None else end)
+        return rows.annotate(within=Greatest(0, until - Greatest("begin", begin)))
+
+
 class TroubleSpan(SpanRow):
     """A time in one state that is not good, or that is unconfirmed, whichever it is.
 
@@ -58,6 +97,8 @@ class TroubleSpan(SpanRow):
     state = models.CharField(max_length=MAX_STATE)
     unconfirmed = models.BooleanField()
     length_class = length_class("begin", "end")
+
+    objects = SpanQuerySet.as_manager()
 
     class Meta:
         constraints = (
@@ -70,6 +111,11 @@ class TroubleSpan(SpanRow):
             Index(fields=["scenario", "end"], name="trouble_end"),
             Index(fields=["scenario", "asset"], condition=Q(end=None), name="trouble_open"),
         )
+
+
+FALSE, TRUE, PENDING = "false", "true", "pending"
+OUTCOMES = {FALSE: "came to nothing", TRUE: "came true", PENDING: "still pending"}
+"""What may come of an alarm."""
 
 
 class Alarm(SpanRow):
@@ -88,6 +134,18 @@ class Alarm(SpanRow):
             Index(fields=["begin", "id"], name="alarm_newest"),
             Index(fields=["scenario", "asset"], condition=Q(end=None), name="alarm_open"),
         )
+
+    @property
+    def outcome(self) -> str:
+        """Return what came of it, of OUTCOMES."""
+        if self.end is None:
+            return PENDING
+        return TRUE if self.came_true else FALSE
+
+    @property
+    def outcome_text(self) -> str:
+        """Return what came of it, in words."""
+        return OUTCOMES[self.outcome]
 
 
 class Gap(ScenarioRow):
@@ -250,6 +308,41 @@ EVERY = {DAY: "every day", WEEK: "every week"}
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
+# A subscription's number and its token. Older mails have a signature instead, which ends none.
+_LINK = re.compile(r"([0-9]{1,18})\.([A-Za-z0-9_-]+)")
+
+
+class SubscriptionQuerySet(models.QuerySet["Subscription"]):
+    """Subscriptions to digests."""
+
+    @transaction.atomic
+    def subscribe(self, user: User, scenario: str, plan: dict[str, Any], now: int) -> Subscription:
+        """Subscribe a user to a scenario's digest, or change when it comes. Returns the
+        subscription.
+
+        A change from days to weeks, or back, begins anew: nothing that was due before comes.
+        """
+        known = self.filter(user=user, scenario=scenario).first()
+        since = known.since if known and known.every == plan["every"] else now
+        row, _ = self.update_or_create(
+            user=user, scenario=scenario, defaults={**plan, "since": since}
+        )
+        return row
+
+    def unsubscribe(self, user: User, scenario: str) -> bool:
+        """End a user's subscription to a scenario. Returns whether there was one."""
+        return bool(self.filter(user=user, scenario=scenario).delete()[0])
+
+    def of_link(self, token: str) -> Subscription | None:
+        """Return the subscription of a link's token; None where no subscription has it, or not any
+        more."""
+        link = _LINK.fullmatch(token)
+        if link is None:
+            return None
+        row = self.filter(pk=int(link[1])).select_related("user").first()
+        return row if row and constant_time_compare(row.token, link[2]) else None
+
+
 class Subscription(ScenarioRow):
     """A user's subscription to the digest of a scenario.
 
@@ -264,10 +357,45 @@ class Subscription(ScenarioRow):
     since = models.BigIntegerField()
     token = models.CharField(max_length=32, default=new_token)
 
+    objects = SubscriptionQuerySet.as_manager()
+
     class Meta:
         constraints = (
             UniqueConstraint(fields=["user", "scenario"], name="one_digest_per_scenario"),
         )
+
+    @property
+    def current_issues(self) -> QuerySet[Issue]:
+        """Return the digests of its present rhythm that were sent."""
+        return self.issues.filter(every=self.every)
+
+    @property
+    def newest_issue(self) -> Issue | None:
+        """Return the digest that was sent last."""
+        return self.issues.order_by("-at").first()
+
+    # ---- links that end it without a login ----
+    # Who has the mail may end it, and do nothing else. RFC 8058: a mail program ends it by a POST
+    # that no form of ours has sent.
+
+    @property
+    def link_token(self) -> str:
+        """Return its name that nobody guesses."""
+        return f"{self.pk}.{self.token}"
+
+    @property
+    def unsubscribe_url(self) -> str:
+        """Return the address at which it ends."""
+        path = reverse("digests:unsubscribe", args=[self.link_token])
+        return f"{settings.TALLYBOARD.own_url}{path}"
+
+    @property
+    def mail_headers(self) -> dict[str, str]:
+        """Return the headers by which a mail program offers to end it."""
+        return {
+            "List-Unsubscribe": f"<{self.unsubscribe_url}>",
+            "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+        }
 
 
 class Issue(models.Model):

@@ -28,7 +28,7 @@ from dashboard.notify.summaries.figures import (
     WorstAsset,
 )
 from dashboard.notify.summaries.forms import address, scenario_parts
-from dashboard.notify.summaries.lists import FALSE
+from dashboard.notify.summaries.models import FALSE
 from dashboard.notify.summaries.phrases import FigureTrend, changed, count, length, percent
 from dashboard.watch.incidents.models import BEGINNING, ENDING
 from domain.history.periods import Period, Span

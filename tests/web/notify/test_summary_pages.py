@@ -168,7 +168,7 @@ def alarms(history: None) -> None:
 
 def listed(client: Client, link: str, **more: str) -> list[tuple[str, str, str]]:
     rows = client.get(link, more or None).context["found"].rows
-    return [(each.row.asset, each.outcome, each.lasted) for each in rows]
+    return [(each.asset, each.outcome_text, each.lasted) for each in rows]
 
 
 def test_the_figure_of_false_alarms_is_the_number_of_its_list(alarms: None, client: Client):
