@@ -16,9 +16,16 @@ from dashboard.core.common.sql import STATEMENT
 from dashboard.core.states.models import CHANGE, CONFIRMED, Transition
 from dashboard.core.states.models import UNCONFIRMED as MARK_UNCONFIRMED
 from dashboard.core.states.queries import listed
-from dashboard.notify.summaries.figures import reporting_zone, service_slots, targets
 from dashboard.notify.summaries.ingestion import KINDS, Condition, Move, came_true, follow
-from dashboard.notify.summaries.models import Alarm, AssetDay, HourRow, Presence, TroubleSpan
+from dashboard.notify.summaries.models import (
+    Alarm,
+    AssetDay,
+    HourRow,
+    Presence,
+    ReportingZone,
+    Target,
+    TroubleSpan,
+)
 from dashboard.notify.summaries.raw_history import by_hour, observed_sums, sources_between
 from dashboard.notify.summaries.rollups import OF_ASSET
 from dashboard.notify.summaries.times import CLASSES, reaches
@@ -72,7 +79,7 @@ def differences(scenario: str, begin: int, end: int) -> Iterator[SumDifference]:
     what the changes of states say, by today's rule. Hours begin before changes that are kept are
     not to be asked for; neither is an `end` after which hours are to be summed up again.
     """
-    these = list(hours(begin, end, reporting_zone()))
+    these = list(hours(begin, end, ReportingZone.objects.current()))
     if not these:
         return
     known = scenarios()[scenario]
@@ -82,7 +89,7 @@ def differences(scenario: str, begin: int, end: int) -> Iterator[SumDifference]:
     def sources_of(*part: int) -> Sources:
         return (told if part == whole else from_transitions(known, *part)).sources
 
-    slots = service_slots(targets().get(scenario))
+    slots = Target.objects.slots(scenario)
     by_hours, by_assets = observed_sums(scenario, these, slots, sources_of)
     yield from _of_hours(scenario, by_hours, told)
     yield from _of_days(scenario, these, by_assets)
@@ -109,7 +116,7 @@ def _of_days(
     scenario: str, these: Sequence[Hour], sums: Iterable[AssetSum]
 ) -> Iterator[SumDifference]:
     """Yield the differences of the days of which no hour is missing, and none is too much."""
-    zone = reporting_zone()
+    zone = ReportingZone.objects.current()
     days = {day.toordinal(): begin_of(day, zone) for day in _whole_days(scenario, these, zone)}
     rows = AssetDay.objects.filter(scenario=scenario, day__in=listed(days))
     kept = {(day, asset): own for day, asset, *own in rows.values_list("day", "asset", *OF_ASSET)}

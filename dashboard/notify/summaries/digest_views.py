@@ -16,9 +16,8 @@ from dashboard.core.common.access import form_of, role_required, user_of
 from dashboard.core.common.scenarios import scenario_or_404, scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.notify.notifications.outbox import targets_of_user
-from dashboard.notify.summaries.figures import reporting_zone
 from dashboard.notify.summaries.forms import SubscriptionForm
-from dashboard.notify.summaries.models import Subscription
+from dashboard.notify.summaries.models import ReportingZone, Subscription
 
 # ---- digests -------------------------------------------------------------------------------------
 # The page of one's own digests, and the one that ends a subscription without a login.
@@ -95,7 +94,7 @@ def _page(
     context = {
         "now": now_ms(),
         "lines": lines,
-        "zone": reporting_zone().key,
+        "zone": ReportingZone.objects.current().key,
         "reached": bool(targets_of_user(user, ["mail"])),
         "address": user.email,
     }

@@ -25,9 +25,8 @@ from dashboard.notify.summaries.figures import (
     PeriodSummary,
     Question,
     WorstAsset,
-    reporting_zone,
 )
-from dashboard.notify.summaries.models import EVERY, Issue, Subscription
+from dashboard.notify.summaries.models import EVERY, Issue, ReportingZone, Subscription
 from dashboard.notify.summaries.phrases import (
     NOT_OBSERVED,
     bad_states_of,
@@ -292,7 +291,7 @@ def send_newest(subscription: Subscription, now: int) -> bool:
     """Put the newest digest that is due into the outbox, unless it is there, or was due before the
     subscription. Returns whether it did."""
     plan = plan_of(subscription)
-    zone = reporting_zone()
+    zone = ReportingZone.objects.current()
     period = newest_due(plan, zone, now)
     due = due_at(period, plan, zone)
     if (

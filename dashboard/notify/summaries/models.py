@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -16,6 +18,7 @@ from django.utils.http import urlencode
 
 from dashboard.core.common.models import AssetRow, ScenarioRow, length_class, length_index
 from dashboard.core.common.retention import Retention, Thinning, delete_in_portions
+from dashboard.core.common.sql import execute_many
 from dashboard.core.common.times import DAY_MS, duration, now_ms, utc_datetime
 from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.models import HISTORY_KEPT_MS, PLACE
@@ -163,6 +166,26 @@ class Gap(ScenarioRow):
 # ---- sums ---------------------------------------------------------------------------------------
 
 
+MARK = """\
+INSERT INTO summaries_progress (scenario, dirty_since, turn) VALUES (%s, %s, 0)
+ON CONFLICT (scenario) DO UPDATE SET dirty_since =
+CASE WHEN summaries_progress.dirty_since < excluded.dirty_since
+THEN summaries_progress.dirty_since ELSE excluded.dirty_since END"""
+
+
+class ProgressQuerySet(models.QuerySet["Progress"]):
+    """How far scenarios are summed up."""
+
+    def mark(self, dirty: Mapping[str, int]) -> None:
+        """Have scenarios summed up again from a time (Unix ms) on. Within the transaction that
+        changed what is summed up, and last: other writers of a scenario wait from here on."""
+        execute_many(MARK, sorted(dirty.items()))
+
+    def mark_all(self, since: int) -> None:
+        """Have these, those that are summed up at all, summed up again from a time (Unix ms) on."""
+        self.mark(dict.fromkeys(self.values_list("scenario", flat=True), since))
+
+
 class Progress(ScenarioRow):
     """How far a scenario's history is summed up.
 
@@ -177,6 +200,8 @@ class Progress(ScenarioRow):
     taken_since = models.BigIntegerField(null=True)
     turn = models.BigIntegerField(default=0)
     answered_to = models.BigIntegerField(null=True)
+
+    objects = ProgressQuerySet.as_manager()
 
     class Meta:
         constraints = (UniqueConstraint(fields=["scenario"], name="one_progress_per_scenario"),)
@@ -226,6 +251,14 @@ class AssetDay(AssetRow):
         )
 
 
+class KeptSumQuerySet(models.QuerySet["KeptSum"]):
+    """Kept sums."""
+
+    def forget(self, scenario: str, since: int) -> None:
+        """Delete those of a scenario in which anything from a time (Unix ms) on is."""
+        self.filter(scenarios__contains=f",{scenario},", end__gt=since).delete()
+
+
 class KeptSum(models.Model):
     """A sum of whole hours that takes long, kept until something in it changes.
 
@@ -239,6 +272,8 @@ class KeptSum(models.Model):
     computed_at = models.BigIntegerField()
     data = models.TextField()
 
+    objects = KeptSumQuerySet.as_manager()
+
     class Meta:
         indexes = (Index(fields=["computed_at"], name="kept_sum_age"),)
 
@@ -249,6 +284,42 @@ class KeptSum(models.Model):
 # ---- what is measured by ------------------------------------------------------------------------
 
 
+UTC = "UTC"
+SINCE_EVER = 0
+HOURS = range(24)
+ALL_SLOTS = frozenset(range(7 * 24))
+"""The hours of a week: 24 times the weekday, Monday 0, plus the hour."""
+
+
+class TargetQuerySet(models.QuerySet["Target"]):
+    """Targets."""
+
+    def by_scenario(self) -> dict[str, Target]:
+        """Return them by scenario."""
+        return {row.scenario: row for row in self}
+
+    def slots(self, scenario: str) -> frozenset[int]:
+        """Return the slots of the week that are service hours of a scenario."""
+        target = self.filter(scenario=scenario).first()
+        return target.slots if target else ALL_SLOTS
+
+    @transaction.atomic
+    def choose(
+        self, scenario: str, percent: float | None, hours: Collection[Collection[int]] = ()
+    ) -> None:
+        """Measure a scenario by an availability in percent (None: by none), and by service hours:
+        for each weekday, Monday first, the hours from 0 to 23; () for all. Raises ValueError."""
+        if percent is not None and not 0 < percent <= 100:
+            raise ValueError(f"expected more than 0 and at most 100 percent, got {percent}")
+        if hours and (len(hours) != 7 or any(hour not in HOURS for day in hours for hour in day)):
+            raise ValueError("expected the hours (0 to 23) of seven weekdays, or none at all")
+        plain = [sorted(set(day)) for day in hours]
+        before = self.filter(scenario=scenario).first()
+        self.update_or_create(scenario=scenario, defaults={"percent": percent, "hours": plain})
+        if plain != (before.hours if before else []):
+            Progress.objects.mark({scenario: SINCE_EVER})
+
+
 class Target(ScenarioRow):
     """What a scenario's availability should be. percent: empty for none; hours: for each weekday,
     Monday first, the hours (0 to 23 of the reporting zone) in which it matters; [] for all."""
@@ -256,8 +327,37 @@ class Target(ScenarioRow):
     percent = models.FloatField(null=True)
     hours = models.JSONField(default=list)
 
+    objects = TargetQuerySet.as_manager()
+
     class Meta:
         constraints = (UniqueConstraint(fields=["scenario"], name="one_target_per_scenario"),)
+
+    @property
+    def slots(self) -> frozenset[int]:
+        """Return the slots of the week that are service hours; all of them without a choice."""
+        if not self.hours:
+            return ALL_SLOTS
+        return frozenset(24 * n + hour for n, day in enumerate(self.hours) for hour in day)
+
+
+class ReportingZoneQuerySet(models.QuerySet["ReportingZone"]):
+    """The reporting zone."""
+
+    def current(self) -> ZoneInfo:
+        """Return the zone whose days and hours are counted."""
+        row = self.first()
+        return ZoneInfo(row.name if row else UTC)
+
+    @transaction.atomic
+    def choose(self, name: str) -> None:
+        """Count the days and hours of another zone, of the IANA database. Raises KeyError for none.
+
+        What raw history still tells is summed up again; older sums keep the days that they were of.
+        """
+        ZoneInfo(name)
+        self.all().delete()
+        self.create(name=name)
+        Progress.objects.mark_all(SINCE_EVER)
 
 
 class ReportingZone(models.Model):
@@ -266,6 +366,8 @@ class ReportingZone(models.Model):
     name: of the IANA database."""
 
     name = models.CharField(max_length=64)
+
+    objects = ReportingZoneQuerySet.as_manager()
 
     def __str__(self) -> str:
         return self.name

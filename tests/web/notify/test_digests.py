@@ -28,9 +28,8 @@ from dashboard.notify.summaries.figures import (
     Question,
     Times,
     WorstAsset,
-    set_reporting_zone,
 )
-from dashboard.notify.summaries.models import Issue, Subscription
+from dashboard.notify.summaries.models import Issue, ReportingZone, Subscription
 from domain.history.periods import DAY, WEEK, Span
 from support.web.receivers import MailServer, mail_server
 from support.web.web_fixtures import error_of
@@ -160,7 +159,7 @@ def test_a_change_to_weeks_begins_anew_and_of_the_hour_does_not(reader: User, po
 
 
 def test_hours_are_those_of_the_reporting_zone(reader: User, post: MailServer):
-    set_reporting_zone("America/New_York")
+    ReportingZone.objects.choose("America/New_York")
     assert sent(post, DUE) == []
     assert len(sent(post, DUE + 5 * HOUR_MS)) == 1
 
