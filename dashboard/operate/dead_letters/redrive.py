@@ -11,16 +11,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import structlog
 from django.db import transaction
 from django.http import HttpRequest
 
-from bus.base import Bus, BusError, Delivered, Headers, Unavailable, no_answer
+from bus.base import Bus, BusError, Delivered, Headers, no_answer
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.kafka import REACH_S, Outgoing, deliver_all, gateway
+from dashboard.core.common.kafka import REACH_S, Delivery, Outgoing, deliver_all, gateway
 from dashboard.core.common.sql import chunks
 from dashboard.core.common.times import Clock
 from dashboard.operate.dead_letters.models import SENDING, DeadLetter
@@ -53,8 +52,7 @@ class Sending(NamedTuple):
     edited: bool = False
 
 
-@dataclass(slots=True)
-class RedriveOutcome:
+class RedriveOutcome(NamedTuple):
     """What became of one letter. became: redriven; taken: somebody dealt with it before; unsent:
     it is open as before; unknown: Kafka has not confirmed it. place: of the new record."""
 
@@ -130,15 +128,15 @@ def _redrive_batch(
 ) -> list[RedriveOutcome]:
     with transaction.atomic():
         claimed = [_claim(each, ends, user, clock()) for each in records]
-    outcomes = [
-        RedriveOutcome(each, "unknown" if ours else "taken", "" if ours else TAKEN)
-        for each, ours in zip(records, claimed, strict=True)
-    ]
-    _send([outcome for outcome in outcomes if outcome.became != "taken"])
+    ours = (each for each, is_ours in zip(records, claimed, strict=True) if is_ours)
+    deliveries = iter(deliver_all(map(_outgoing, ours)))
     with transaction.atomic():
-        for outcome in outcomes:
-            _record(outcome)
-    return outcomes
+        return [
+            _record(each, Delivery.of(next(deliveries)))
+            if is_ours
+            else RedriveOutcome(each, "taken", TAKEN)
+            for each, is_ours in zip(records, claimed, strict=True)
+        ]
 
 
 TAKEN = "Somebody has handled it already."
@@ -149,16 +147,6 @@ def _claim(each: Sending, ends: dict[tuple[str, int], int], user: str, now: int)
     letter = each.letter
     sent_from = ends.get((letter.topic, each.partition), 0)
     return letter.claim(user, now, each.partition, sent_from, edited=each.edited)
-
-
-def _send(outcomes: Sequence[RedriveOutcome]) -> None:
-    """Send what was claimed, and keep each record's place or refusal."""
-    results = deliver_all(_outgoing(outcome.sending) for outcome in outcomes)
-    for outcome, result in zip(outcomes, results, strict=True):
-        if isinstance(result, Delivered):
-            outcome.became, outcome.place = "redriven", result
-        elif result is not None and not isinstance(result, Unavailable):
-            outcome.became, outcome.text = "unsent", str(result)
 
 
 def _outgoing(each: Sending) -> Outgoing:
@@ -172,15 +160,15 @@ def redrive_headers(letter: DeadLetter) -> Headers:
     return (*kept, (REDRIVE_OF, letter.place.encode()))
 
 
-def _record(outcome: RedriveOutcome) -> None:
-    """Note what became of a letter that was claimed."""
-    letter = outcome.sending.letter
-    if outcome.place is not None:
-        letter.mark_redriven(outcome.place.partition, outcome.place.offset)
-    elif outcome.became == "unsent":
-        letter.reopen()
-    elif outcome.became == "unknown":
-        outcome.text = UNKNOWN
+def _record(each: Sending, delivery: Delivery) -> RedriveOutcome:
+    """Store what became of a letter that was claimed. Returns it."""
+    if delivery.place is not None:
+        each.letter.mark_redriven(delivery.place.partition, delivery.place.offset)
+        return RedriveOutcome(each, "redriven", place=delivery.place)
+    if delivery.status == "unsent":
+        each.letter.reopen()
+        return RedriveOutcome(each, "unsent", delivery.text)
+    return RedriveOutcome(each, "unknown", UNKNOWN)
 
 
 def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
