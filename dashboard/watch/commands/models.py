@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+import msgspec
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Index, Q, UniqueConstraint
@@ -90,6 +91,14 @@ class Command(AssetRow):
             lost = bool(self.outcome) or now - self.created_at > SLOW_MS
             return "unknown" if lost else "sending"
         return "sent" if self.status == "sent" else "unsent"
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """Return what its form held besides; empty for a command that no form sent."""
+        try:
+            return msgspec.json.decode(self.form, type=dict[str, str]) if self.form else {}
+        except msgspec.MsgspecError:
+            return {}
 
     @property
     def record_url(self) -> str:
