@@ -31,7 +31,6 @@ from dashboard.watch.incidents.models import (
 )
 from dashboard.watch.incidents.queries import IncidentList
 from dashboard.watch.incidents.report import timeline
-from dashboard.watch.incidents.views import log_window
 from dashboard.watch.incidents.windows import WindowForm, WindowList
 from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
@@ -217,7 +216,7 @@ def plan_maintenance(request: ApiRequest, given: WindowIn) -> Any:
     saved = form.save(request.auth) if form.is_valid() else None
     if saved is None:
         raise _refusal(form)
-    log_window(Actor.of(request), "maintenance.planned", saved)
+    saved.log(Actor.of(request), "maintenance.planned")
     return WindowList().plain(saved)
 
 
@@ -265,7 +264,7 @@ def _do(
         change(row, request.auth, now_ms())
     except WindowRefused as error:
         raise Problem(409, "not-now", str(error)) from error
-    log_window(Actor.of(request), action, row)
+    row.log(Actor.of(request), action)
     return WindowList().plain(row)
 
 

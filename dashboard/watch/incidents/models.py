@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce, Greatest
 from django.dispatch import Signal
 from django.urls import reverse
 
+from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import Limit
 from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.models import AssetRow, AuthoredRow, length_class, length_index
@@ -203,14 +204,10 @@ class Incident(AssetRow):
         return duration(self.lasted_ms)
 
     @property
-    def unanswered_ms(self) -> int | None:
-        """Return how long nobody had acknowledged it, ms; None while nobody has."""
-        return None if self.acknowledged_at is None else self.acknowledged_at - self.began_at
-
-    @property
     def unanswered(self) -> str:
         """Return how long nobody had acknowledged it, in words; empty while nobody has."""
-        return "" if self.unanswered_ms is None else duration(self.unanswered_ms)
+        at = self.acknowledged_at
+        return "" if at is None else duration(at - self.began_at)
 
     @property
     def asset_url(self) -> str:
@@ -657,6 +654,12 @@ class Window(AuthoredRow):
             raise WindowRefused("It is cancelled already.")
         self.announce(self.begin, self.end)
         self.refresh_from_db()
+
+    def log(self, actor: Actor, action: str) -> None:
+        """Note in the audit what somebody did to it."""
+        facts = ("covers", "filter", "begin", "end", "excluded", "held", "why")
+        named = {name: getattr(self, name) for name in facts}
+        record(actor, action, scenario=self.scenario, target=self.name, id=self.pk, **named)
 
     def announce(self, begin: int, end: int) -> None:
         """Say of each of its scenarios that something changes between two times (Unix ms)."""

@@ -142,6 +142,12 @@ MOST_SHOWN = 100
 """Most groups of a page, those that began last."""
 
 
+GROUP_FIELDS = (
+    "scenario", "label", "value", "began_at", "ended_at", "duration_ms", "assets", "incidents",
+    "worst", "acknowledged_at", "acknowledged_by",
+)  # fmt: skip
+
+
 @dataclass
 class IncidentGroup:
     """The incidents of an unbroken time in which at least one asset of a label is in trouble.
@@ -194,6 +200,17 @@ class IncidentGroup:
     def report_url(self) -> str:
         """The address of its report."""
         return reverse("incidents:group-report", args=[self.incidents[0].pk, self.key])
+
+    def plain(self) -> dict[str, Any]:
+        """Return the group as a line of a file."""
+        first = self.acknowledged
+        ms = None if self.ended_at is None else self.ended_at - self.began_at
+        values = (
+            self.scenario.name, self.key, self.value, self.began_at, self.ended_at, ms,
+            self.assets, len(self.incidents), self.worst,
+            first.acknowledged_at if first else None, first.acknowledged_by if first else "",
+        )  # fmt: skip
+        return dict(zip(GROUP_FIELDS, values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -283,24 +300,6 @@ def _around(members: IncidentQuerySet, row: Incident) -> list[Incident]:
         begin = min(each.began_at for each in around)
         for each in around:
             end = _later(end, each.ended_at)
-
-
-GROUP_FIELDS = (
-    "scenario", "label", "value", "began_at", "ended_at", "duration_ms", "assets", "incidents",
-    "worst", "acknowledged_at", "acknowledged_by",
-)  # fmt: skip
-
-
-def plain_group(group: IncidentGroup) -> dict[str, Any]:
-    """Return a group as a line of a file."""
-    first = group.acknowledged
-    ms = None if group.ended_at is None else group.ended_at - group.began_at
-    values = (
-        group.scenario.name, group.key, group.value, group.began_at, group.ended_at, ms,
-        group.assets, len(group.incidents), group.worst,
-        first.acknowledged_at if first else None, first.acknowledged_by if first else "",
-    )  # fmt: skip
-    return dict(zip(GROUP_FIELDS, values, strict=True))
 
 
 GROUP_TABLE = Table(

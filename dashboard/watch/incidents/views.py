@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard.core.audit.log import Actor, record
+from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import TooMany, form_of, may, role_of, role_required, user_of
 from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
 from dashboard.core.common.lists import ListPage
@@ -43,7 +43,6 @@ from dashboard.watch.incidents.queries import (
     IncidentGroup,
     find_groups,
     group_of,
-    plain_group,
 )
 from dashboard.watch.incidents.report import as_markdown, group_as_markdown, timeline, timeline_of
 from dashboard.watch.incidents.windows import (
@@ -164,7 +163,7 @@ class GroupList(ListPage):
 
     def plain(self, row: IncidentGroup) -> dict[str, Any]:
         """Return a group as an object of NDJSON, or a line of CSV."""
-        return plain_group(row)
+        return row.plain()
 
 
 @require_safe
@@ -288,7 +287,7 @@ def _do(
     except (WindowRefused, TooMany) as error:
         messages.error(request, str(error))
         return redirect("maintenance:window", number)
-    log_window(Actor.of(request), action, row)
+    row.log(Actor.of(request), action)
     messages.success(request, words)
     return redirect("maintenance:window", number)
 
@@ -302,7 +301,7 @@ def _save(request: HttpRequest, form: WindowForm, row: Window | None) -> HttpRes
         saved = None
     if saved is None:
         return _form(request, form, row, 422)
-    log_window(Actor.of(request), f"maintenance.{'changed' if row else 'planned'}", saved)
+    saved.log(Actor.of(request), f"maintenance.{'changed' if row else 'planned'}")
     messages.success(request, "Saved.")
     return redirect("maintenance:window", saved.pk)
 
@@ -323,13 +322,6 @@ def _suggested(request: HttpRequest) -> dict[str, str]:
     if given["q"]:
         return suggested | {"covers": FILTER, "filter": given["q"]}
     return suggested
-
-
-def log_window(actor: Actor, action: str, row: Window) -> None:
-    """Note in the audit what somebody did to a window."""
-    facts = ("covers", "filter", "begin", "end", "excluded", "held", "why")
-    named = {name: getattr(row, name) for name in facts}
-    record(actor, action, scenario=row.scenario, target=row.name, id=row.pk, **named)
 
 
 def _window(number: int) -> Window:

@@ -15,8 +15,8 @@ from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import DAY_MS, HOUR_MS, unix_ms, utc_datetime
-from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, board_url
+from dashboard.core.states.models import AssetState
 from dashboard.watch.annotations.models import MAX_WORK
 from dashboard.watch.incidents.models import (
     ALL,
@@ -35,7 +35,6 @@ from dashboard.watch.incidents.models import (
     read_filter,
 )
 from domain.names import MAX_NAME, name_ok
-from domain.scenario import Scenario
 
 # ---- maintenance ---------------------------------------------------------------------------------
 # What a window covers, as its page shows it, and its tables.
@@ -45,38 +44,24 @@ SHOWN = 100
 
 
 @dataclass(frozen=True)
-class Covered:
-    """An asset that a window covers."""
-
-    scenario: Scenario
-    asset: str
-    state: str
-
-    @property
-    def url(self) -> str:
-        """The address of its page."""
-        return asset_path(self.scenario.name, self.asset)
-
-
-@dataclass(frozen=True)
 class Coverage:
     """What a window covers. rows: the first of them; total: all; address: the board with them."""
 
-    rows: list[Covered]
+    rows: list[AssetState]
     total: int
     address: str
 
 
 def coverage_of(window: Window, now: int) -> Coverage:
     """Return which assets a window covers at `now` (Unix ms), or covered last."""
-    rows: list[Covered] = []
+    rows: list[AssetState] = []
     total = 0
     for scenario in window.configured_scenarios:
         to_come = window.is_filter_to_come
         found = window.matching(scenario, now) if to_come else window.on_board(scenario)
         total += found.count()
-        first = found.order_by("asset").values_list("asset", "state")[: SHOWN - len(rows)]
-        rows += [Covered(scenario, asset, state) for asset, state in first]
+        first = found.order_by("asset").only("scenario", "asset", "state")
+        rows += first[: SHOWN - len(rows)]
     address = ""
     if window.covers == FILTER and window.scenario:
         address = board_url(window.scenario, window.filter)
