@@ -83,7 +83,7 @@ def _is_summed() -> bool:
 
 
 def _fill(changes: int, assets: int) -> None:
-    from dashboard.notify.summaries.ingestion import mark
+    from dashboard.notify.summaries.models import Progress
 
     each = changes // assets // 2
     history.write(
@@ -95,7 +95,7 @@ def _fill(changes: int, assets: int) -> None:
             "incidents_incident": (history.INCIDENT, history.incidents(assets, each)),
         }
     )
-    mark({SCENARIO: NOW - DAYS * DAY_MS})
+    Progress.objects.mark({SCENARIO: NOW - DAYS * DAY_MS})
 
 
 # ---- figures ------------------------------------------------------------------------------------

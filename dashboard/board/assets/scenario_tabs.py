@@ -29,7 +29,7 @@ from dashboard.core.job.freshness import (
 from dashboard.core.job.pipelines import reporter_of
 from dashboard.core.job.status import job_signs
 from dashboard.core.states.queries import counts_of_all
-from dashboard.watch.agents.reports import never_reported
+from dashboard.watch.agents.models import LastReport
 from domain.scenario import Scenario, StateSpec
 
 # What was counted so long ago at the most is told to another page that asks again.
@@ -101,7 +101,7 @@ def _off(known: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
     """Return the setting that turns on the pipeline of each board that stands apart."""
     reporters = {name: reporter_of(name) for name in scenarios() if not any(known[name].values())}
     off = {name: each.setting for name, each in reporters.items() if each and not each.on}
-    unreported = never_reported(off)
+    unreported = LastReport.objects.missing(off)
     return {name: setting for name, setting in off.items() if name in unreported}
 
 

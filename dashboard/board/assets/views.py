@@ -49,7 +49,7 @@ from dashboard.core.states.stores import record_of
 from dashboard.watch.annotations.acknowledgements import record_presence
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.filters.completion import examples, placeholder
-from dashboard.watch.filters.models import SavedFilter, default_filter_of, filter_menu
+from dashboard.watch.filters.models import SavedFilter
 from dashboard.watch.filters.search import by_name
 from domain.names import name_ok
 from domain.scenario import Scenario, StateSpec
@@ -160,7 +160,7 @@ OTHERS = 20
 def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     """Render the board of one scenario, filtered as the address says."""
     known = scenario_or_404(scenario or request.GET.get("scenario") or next(iter(scenarios())))
-    begins = default_filter_of(user_of(request), known.name)
+    begins = SavedFilter.objects.default_of(user_of(request), known.name)
     if begins is not None and not request.GET.keys() & {"q", "state", "after"}:
         return _beginning(request, begins)
     text = request.GET.get("q", "")[: MAX_TEXT + 1]
@@ -171,7 +171,7 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     context |= {"q": text, "problem": problem, "begins": begins is not None}
     context["doubts"] = _doubts(request, text, found.merged)
     context |= {"examples": examples(known), "placeholder": placeholder(known)}
-    context["saved"] = filter_menu(user_of(request), known.name)
+    context["saved"] = SavedFilter.objects.menu(user_of(request), known.name)
     return render(request, "board/board.html", context)
 
 

@@ -11,8 +11,10 @@ from django.db.models import Case, F, GeneratedField, Index, Q, SmallIntegerFiel
 from django.db.models.expressions import CombinedExpression
 from django.db.models.lookups import GreaterThan, LessThan
 
+from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import HOUR_MS
 from domain.names import MAX_NAME
+from domain.scenario import Scenario
 
 # ---- core ----------------------------------------------------------------------------------------
 # What rows of several tables have in common, as abstract models.
@@ -28,6 +30,11 @@ class ScenarioRow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scenario}: {self.pk}"
+
+    @property
+    def configured_scenario(self) -> Scenario | None:
+        """Return its scenario, where that is still configured."""
+        return scenarios().get(self.scenario)
 
 
 class AssetRow(ScenarioRow):

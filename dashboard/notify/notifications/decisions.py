@@ -27,8 +27,7 @@ from dashboard.notify.notifications.models import (
 from dashboard.notify.notifications.on_call import store_hold, store_send, store_summary
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.annotations.models import Mark
-from dashboard.watch.incidents.maintenance import windows_of
-from dashboard.watch.incidents.models import Incident
+from dashboard.watch.incidents.models import Incident, Window
 from domain.notifications import machine
 from domain.notifications.events import ENDED, MARKED, WITHDRAWN, Ack, Event
 from domain.notifications.group import Group as GroupState
@@ -165,7 +164,7 @@ class Maintenance:
             (scenario, asset): held
             for scenario, names in assets.items()
             if scenario in scenarios()
-            for asset, spans in windows_of(scenario, names, begin, end).items()
+            for asset, spans in Window.objects.covering(scenario, names, begin, end).items()
             if (held := [(span.begin, span.end) for span in spans if span.window.held])
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -20,7 +20,7 @@ from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import ALLOWED, TooMany, refusal, role_of, role_required, user_of
 from dashboard.core.common.forms import ListForm, PeriodForm
 from dashboard.core.common.lists import ListPage
-from dashboard.core.common.navigation import OPERATORS, agent_path, render_page
+from dashboard.core.common.navigation import OPERATORS, render_page
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, ListOrder, Page, Table, page_of
 from dashboard.core.common.times import now_ms
@@ -40,7 +40,6 @@ from dashboard.watch.annotations.acknowledgements import acknowledge, shift_ends
 from dashboard.watch.annotations.forms import AckForm
 from dashboard.watch.commands.models import ScheduledTask
 from dashboard.watch.incidents.models import Incident, Notified
-from dashboard.watch.incidents.queries import IncidentRow, entry_of
 from domain.names import MAX_NAME
 from domain.notifications.group import KINDS, TASK
 
@@ -247,23 +246,23 @@ MOST_LISTED = 500
 def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
     """Return the page of a group; acknowledge those of its incidents that go on."""
     group, user, now = get_object_or_404(Group, token=token), user_of(request), now_ms()
-    entries = incidents_of(group, now)
+    incidents = incidents_of(group)
     data = request.POST if request.method == "POST" else None
     form = AckForm(now, shift_ends(user, now), data)
     if data is not None:
         role = role_of(user)
         if role is None or "command" not in ALLOWED[role]:
             return refusal(request, role, "command")
-        if form.is_valid() and _acknowledged(request, form, entries):
+        if form.is_valid() and _acknowledged(request, form, incidents):
             return redirect("notifications:acknowledge", token)
     context = {
         "now": now,
         "group": group,
         "form": form,
-        "entries": entries,
+        "incidents": incidents,
         "table": MEMBERS,
-        "running": sum(entry.row.ended_at is None for entry in entries),
-        "agents": [] if entries else agents_of(group),
+        "running": sum(incident.ended_at is None for incident in incidents),
+        "agents": [] if incidents else agents_of(group),
         "agents_table": AGENTS,
         "found": page_of_messages(find_messages(group=token), None),
         "messages_table": MESSAGES,
@@ -273,8 +272,8 @@ def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
     return render(request, "notifications/group.html", context, status=status)
 
 
-def incidents_of(group: Group, now: int) -> list[IncidentRow]:
-    """Return the incidents of a group, the newest first, as at a time, Unix ms."""
+def incidents_of(group: Group) -> list[Incident]:
+    """Return the incidents of a group, the newest first."""
     members = group.members.order_by("-pk")[:MOST_LISTED]
     found = []
     for member in members:
@@ -282,36 +281,25 @@ def incidents_of(group: Group, now: int) -> list[IncidentRow]:
             scenario=member.scenario, asset=member.asset, place=member.place
         ).first()
         if row and row.scenario in scenarios():
-            found.append(entry_of(row, now))
+            found.append(row)
     return found
 
 
-class AgentEntry(NamedTuple):
-    """A finding about an agent as the page lists it. title: of its scenario."""
-
-    row: AgentFinding
-    title: str
-    url: str
-
-
-def agents_of(group: Group) -> list[AgentEntry]:
+def agents_of(group: Group) -> QuerySet[AgentFinding]:
     """Return the findings about agents of a group, the newest first."""
     places = group.members.order_by("-pk").values_list("place", flat=True)[:MOST_LISTED]
     numbers = [number for place in places if (number := finding_of_place(place)) is not None]
     rows = AgentFinding.objects.filter(pk__in=listed(numbers), scenario__in=scenarios())
-    return [
-        AgentEntry(row, scenarios()[row.scenario].title, agent_path(row.scenario, row.agent))
-        for row in rows.order_by("-pk")
-    ]
+    return rows.order_by("-pk")
 
 
-def _acknowledged(request: HttpRequest, form: AckForm, entries: list[IncidentRow]) -> bool:
+def _acknowledged(request: HttpRequest, form: AckForm, incidents: list[Incident]) -> bool:
     """Acknowledge what goes on. Returns whether that was possible; else the form says why not."""
     user, data = user_of(request), form.cleaned_data
     assets: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry.row.ended_at is None:
-            assets.setdefault(entry.row.scenario, []).append(entry.row.asset)
+    for incident in incidents:
+        if incident.ended_at is None:
+            assets.setdefault(incident.scenario, []).append(incident.asset)
     taken: list[str] = []
     try:
         for name, of_scenario in assets.items():

@@ -39,7 +39,7 @@ from dashboard.notify.notifications.texts import described, target_names, whom
 from dashboard.watch.agents.models import AgentFinding
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.annotations.models import Acknowledgement
-from dashboard.watch.incidents.models import Incident, real
+from dashboard.watch.incidents.models import Incident
 from domain.notifications.events import BEGUN, CHANGED, ENDED, MARKED, Ack, Event
 from domain.notifications.group import SUMMARY
 from domain.notifications.machine import REASONS, Hold, Send, Summary, World
@@ -113,7 +113,7 @@ def _incidents(rule: RuleValue, since: int, until: int) -> tuple[list[Incident],
     """Return the newest incidents that began between two times, and whether there are more."""
     if not rule.incidents:
         return [], False
-    rows = real().filter(began_at__gte=since, began_at__lt=until, scenario__in=scenarios())
+    rows = Incident.objects.shown().filter(began_at__gte=since, began_at__lt=until)
     if rule.scenarios:
         rows = rows.filter(scenario__in=rule.scenarios)
     newest = list(rows.order_by("-began_at", "-pk")[: MOST_INCIDENTS + 1])

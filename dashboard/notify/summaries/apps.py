@@ -12,15 +12,14 @@ class SummariesConfig(AppConfig):
 
     def ready(self) -> None:
         """Have sums follow the changes of maintenance windows."""
-        from dashboard.watch.incidents.maintenance import windows_changed
+        from dashboard.watch.incidents.models import windows_changed
 
         windows_changed.connect(sum_up_again, dispatch_uid="summaries")
 
 
 def sum_up_again(scenario: str, begin: int, **_: Any) -> None:
     """Sum up a scenario again from a time on, Unix ms; "": all of them."""
-    from dashboard.notify.summaries.ingestion import mark
     from dashboard.notify.summaries.models import Progress
 
-    names = Progress.objects.values_list("scenario", flat=True)
-    mark({name: begin for name in names if scenario in ("", name)})
+    known = Progress.objects.filter(scenario=scenario) if scenario else Progress.objects.all()
+    known.mark_all(begin)

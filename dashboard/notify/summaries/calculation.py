@@ -27,13 +27,10 @@ from dashboard.notify.summaries.figures import (
     Question,
     Times,
     WorstAsset,
-    reporting_zone,
-    service_slots,
     slot_of,
-    targets,
 )
 from dashboard.notify.summaries.incident_figures import IncidentFigures, incident_figures
-from dashboard.notify.summaries.models import HourRow, Target, raw_edge
+from dashboard.notify.summaries.models import ALL_SLOTS, HourRow, ReportingZone, Target, raw_edge
 from dashboard.notify.summaries.raw_history import (
     Gaps,
     first_record,
@@ -47,7 +44,6 @@ from dashboard.notify.summaries.raw_history import (
     unobserved,
 )
 from dashboard.notify.summaries.times import (
-    ALL_SLOTS,
     Labels,
     Reach,
     Scope,
@@ -205,7 +201,7 @@ class Calculation:
     @cached_property
     def zone(self) -> ZoneInfo:
         """The reporting zone."""
-        return reporting_zone()
+        return ReportingZone.objects.current()
 
     @cached_property
     def spans(self) -> PeriodComparison:
@@ -215,7 +211,7 @@ class Calculation:
     @cached_property
     def targets(self) -> Mapping[str, Target]:
         """The targets of scenarios."""
-        return targets()
+        return Target.objects.by_scenario()
 
     @cached_property
     def reaches(self) -> Mapping[str, Reach]:
@@ -229,7 +225,8 @@ class Calculation:
         }
 
     def _slots(self, name: str) -> frozenset[int]:
-        return service_slots(self.targets.get(name)) if self.question.service else ALL_SLOTS
+        target = self.targets.get(name)
+        return target.slots if target and self.question.service else ALL_SLOTS
 
     def _scope(self, name: str, span: Span) -> Scope:
         edge, reach = raw_edge(self.now), self.reaches.get(name)

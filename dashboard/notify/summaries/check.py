@@ -16,15 +16,22 @@ from dashboard.core.common.sql import STATEMENT
 from dashboard.core.states.models import CHANGE, CONFIRMED, Transition
 from dashboard.core.states.models import UNCONFIRMED as MARK_UNCONFIRMED
 from dashboard.core.states.queries import listed
-from dashboard.notify.summaries.figures import reporting_zone, service_slots, targets
 from dashboard.notify.summaries.ingestion import KINDS, Condition, Move, came_true, follow
-from dashboard.notify.summaries.models import Alarm, AssetDay, HourRow, Presence, TroubleSpan
+from dashboard.notify.summaries.models import (
+    Alarm,
+    AssetDay,
+    HourRow,
+    Presence,
+    ReportingZone,
+    Target,
+    TroubleSpan,
+)
 from dashboard.notify.summaries.raw_history import by_hour, observed_sums, sources_between
 from dashboard.notify.summaries.rollups import OF_ASSET
 from dashboard.notify.summaries.times import CLASSES, reaches
 from dashboard.watch.annotations.acknowledgements import StateChange as StateMove
 from dashboard.watch.incidents.ingestion import follow as follow_incidents
-from dashboard.watch.incidents.models import real
+from dashboard.watch.incidents.models import Incident
 from domain.history.periods import Hour, Span, begin_of, hours
 from domain.history.runs import Run, Step, Track
 from domain.history.sums import AssetSum, BadSpan, HourSum, Sources
@@ -72,7 +79,7 @@ def differences(scenario: str, begin: int, end: int) -> Iterator[SumDifference]:
     what the changes of states say, by today's rule. Hours begin before changes that are kept are
     not to be asked for; neither is an `end` after which hours are to be summed up again.
     """
-    these = list(hours(begin, end, reporting_zone()))
+    these = list(hours(begin, end, ReportingZone.objects.current()))
     if not these:
         return
     known = scenarios()[scenario]
@@ -82,7 +89,7 @@ def differences(scenario: str, begin: int, end: int) -> Iterator[SumDifference]:
     def sources_of(*part: int) -> Sources:
         return (told if part == whole else from_transitions(known, *part)).sources
 
-    slots = service_slots(targets().get(scenario))
+    slots = Target.objects.slots(scenario)
     by_hours, by_assets = observed_sums(scenario, these, slots, sources_of)
     yield from _of_hours(scenario, by_hours, told)
     yield from _of_days(scenario, these, by_assets)
@@ -109,7 +116,7 @@ def _of_days(
     scenario: str, these: Sequence[Hour], sums: Iterable[AssetSum]
 ) -> Iterator[SumDifference]:
     """Yield the differences of the days of which no hour is missing, and none is too much."""
-    zone = reporting_zone()
+    zone = ReportingZone.objects.current()
     days = {day.toordinal(): begin_of(day, zone) for day in _whole_days(scenario, these, zone)}
     rows = AssetDay.objects.filter(scenario=scenario, day__in=listed(days))
     kept = {(day, asset): own for day, asset, *own in rows.values_list("day", "asset", *OF_ASSET)}
@@ -211,7 +218,9 @@ class _History:
             until = min(_end(high, end), self.first.get(asset, end))
             if low < until:
                 self.troubles.append(BadSpan(asset, low, until, unconfirmed))
-        incidents = real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
+        incidents = Incident.objects.real().filter(
+            scenario=scenario, began_at__gte=begin, began_at__lt=end
+        )
         for asset, at in incidents.values_list("asset", "began_at"):
             if at < self.first.get(asset, end):
                 self.incidents.append(at)
@@ -294,7 +303,7 @@ def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
     today's rule. Of an asset is compared what began with its first change that is kept, or later.
     """
     kinds = (
-        CheckedKind("incident", real(), INCIDENT),
+        CheckedKind("incident", Incident.objects.real(), INCIDENT),
         CheckedKind("time on the board", Presence.objects.all(), RUN),
         CheckedKind("time of trouble", TroubleSpan.objects.all(), (*RUN, "state", "unconfirmed")),
     )

@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -21,15 +20,13 @@ from dashboard.core.common.times import HOUR_MS, duration, utc_minute
 from dashboard.core.states.board_rows import asset_path
 from dashboard.notify.notifications.outbox import MessageDraft, put, targets_of_user
 from dashboard.notify.summaries.calculation import summary
-from dashboard.notify.summaries.digest_views import headers_of, url_of
 from dashboard.notify.summaries.figures import (
     Figures,
     PeriodSummary,
     Question,
     WorstAsset,
-    reporting_zone,
 )
-from dashboard.notify.summaries.models import EVERY, Issue, Subscription
+from dashboard.notify.summaries.models import EVERY, Issue, ReportingZone, Subscription
 from dashboard.notify.summaries.phrases import (
     NOT_OBSERVED,
     bad_states_of,
@@ -294,10 +291,13 @@ def send_newest(subscription: Subscription, now: int) -> bool:
     """Put the newest digest that is due into the outbox, unless it is there, or was due before the
     subscription. Returns whether it did."""
     plan = plan_of(subscription)
-    zone = reporting_zone()
+    zone = ReportingZone.objects.current()
     period = newest_due(plan, zone, now)
     due = due_at(period, plan, zone)
-    if due < subscription.since or _issues(subscription).filter(first__gte=period.first).exists():
+    if (
+        due < subscription.since
+        or subscription.current_issues.filter(first__gte=period.first).exists()
+    ):
         return False
     user = subscription.user
     targets = targets_of_user(user, ["mail"])
@@ -311,7 +311,7 @@ def send_newest(subscription: Subscription, now: int) -> bool:
         content.text(),
         subscription.scenario,
         content.html(),
-        headers_of(subscription),
+        subscription.mail_headers,
         why=f"digest, {EVERY[plan.every]}",
     )
     with transaction.atomic():
@@ -332,17 +332,13 @@ def plan_of(subscription: Subscription) -> DigestPlan:
     return DigestPlan(subscription.every, subscription.weekday, subscription.hour)
 
 
-def _issues(subscription: Subscription) -> QuerySet[Issue]:
-    return subscription.issues.filter(every=subscription.every)
-
-
 def _lateness(
     subscription: Subscription, period: Period, due: int, late: int
 ) -> DigestDelay | None:
     """Return why a digest comes late; None for one in time."""
     if late < LATE_MS:
         return None
-    last = _issues(subscription).order_by("-first").first()
+    last = subscription.current_issues.order_by("-first").first()
     before = containing(subscription.every, last.first) if last else None
     return DigestDelay(due, between(period, before))
 
@@ -351,4 +347,4 @@ def _content(subscription: Subscription, period: Period, late: DigestDelay | Non
     found = summary(Question((subscription.scenario,), period))
     title = scenarios()[subscription.scenario].title
     every = EVERY[subscription.every]
-    return content_of(found, title, every, url_of(subscription), late)
+    return content_of(found, title, every, subscription.unsubscribe_url, late)

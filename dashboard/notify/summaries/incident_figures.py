@@ -13,7 +13,7 @@ from django.db.models import Count
 from dashboard.core.common.models import ongoing, overlap
 from dashboard.core.common.times import DAY_MS
 from dashboard.notify.summaries.figures import MOST_INCIDENTS, Delays
-from dashboard.watch.incidents.models import FLAP_MS, Incident, real
+from dashboard.watch.incidents.models import FLAP_MS, Incident
 from domain.history.delays import mean, p95
 from domain.history.periods import Span
 
@@ -145,7 +145,12 @@ def spells(scenarios: Sequence[str], span: Span) -> Iterator[Spell]:
 def _begun(scenarios: Sequence[str], begin: int, end: int) -> Iterator[tuple[Any, ...]]:
     """Yield the incidents that began between two times, in order: by the day, as a database sorts
     many small portions faster than a large one."""
-    rows = real().filter(scenario__in=scenarios).order_by("began_at", "pk").values_list(*COLUMNS)
+    rows = (
+        Incident.objects.real()
+        .filter(scenario__in=scenarios)
+        .order_by("began_at", "pk")
+        .values_list(*COLUMNS)
+    )
     for since in range(begin, end, DAY_MS):
         yield from rows.filter(began_at__gte=since, began_at__lt=min(since + DAY_MS, end))
 
@@ -196,7 +201,7 @@ def _plain(tallies: Mapping[str, IncidentTally]) -> dict[str, IncidentTotals]:
 def numbers_of(scenario: str, assets: Sequence[str], span: Span) -> dict[str, int]:
     """Return how many incidents of each asset overlap a span, of those that have any."""
     in_span = overlap(*span, "began_at", "ended_at")
-    rows = real().filter(in_span, scenario=scenario, asset__in=assets).order_by()
+    rows = Incident.objects.real().filter(in_span, scenario=scenario, asset__in=assets).order_by()
     return dict(rows.values_list("asset").annotate(n=Count("pk")))
 
 

@@ -21,12 +21,6 @@ from domain.history.runs import Run, Step, Track
 from domain.scenario import Scenario
 from wire.sink import PendingValue, StateValue
 
-MARK = """\
-INSERT INTO summaries_progress (scenario, dirty_since, turn) VALUES (%s, %s, 0)
-ON CONFLICT (scenario) DO UPDATE SET dirty_since =
-CASE WHEN summaries_progress.dirty_since < excluded.dirty_since
-THEN summaries_progress.dirty_since ELSE excluded.dirty_since END"""
-
 
 class Condition(NamedTuple):
     """What summaries look at in a record. state: "" where there is no such asset; unconfirmed: its
@@ -103,12 +97,6 @@ def record(batch: Mapping[str, ByAsset], scenarios: Mapping[str, Scenario]) -> d
             if since is not None:
                 dirty[name] = min(since, dirty.get(name, since))
     return dirty
-
-
-def mark(dirty: Mapping[str, int]) -> None:
-    """Have scenarios summed up again from a time (Unix ms) on. Within the transaction that changed
-    what is summed up, and last: other writers of a scenario wait from here on."""
-    execute_many(MARK, sorted(dirty.items()))
 
 
 def _record(scenario: Scenario, of_assets: ByAsset) -> int | None:

@@ -2,54 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.db.models import Q, QuerySet
-from django.urls import reverse
-from django.utils.http import urlencode
 
 from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, ListOrder, Table
-from dashboard.core.common.times import duration, unix_ms
-from dashboard.core.states.board_rows import asset_path
-from dashboard.notify.summaries.models import Alarm, TroubleSpan
+from dashboard.core.common.times import unix_ms
+from dashboard.notify.summaries.models import (
+    FALSE,
+    OUTCOMES,
+    PENDING,
+    TRUE,
+    Alarm,
+    SpanQuerySet,
+    TroubleSpan,
+)
 from dashboard.notify.summaries.phrases import gap_note
 from domain.names import MAX_NAME
-from domain.scenario import Scenario
-
-# ---- asset links ---------------------------------------------------------------------------------
-# The addresses that a line about an asset's time has.
-
-if TYPE_CHECKING:
-    from dashboard.notify.summaries.models import SpanRow
-
-
-class AssetLinks:
-    """What lines of lists have in common: the addresses of the asset of their row."""
-
-    row: SpanRow
-
-    @property
-    def url(self) -> str:
-        """The address of the asset's page."""
-        return asset_path(self.row.scenario, self.row.asset)
-
-    @property
-    def events(self) -> str:
-        """The address of the changes of the asset."""
-        query = {"scenario": self.row.scenario, "q": f'"{self.row.asset}"'}
-        return f"{reverse('board:events')}?{urlencode(query)}"
-
 
 # ---- alarms --------------------------------------------------------------------------------------
 # Alarms, the times in which a worse state was pending: their filter, their list, their file.
-
-FALSE, TRUE, PENDING = "false", "true", "pending"
-OUTCOMES = {FALSE: "came to nothing", TRUE: "came true", PENDING: "still pending"}
 
 
 class AlarmFilterForm(ListForm, PeriodForm):
@@ -88,33 +64,6 @@ class AlarmFilterForm(ListForm, PeriodForm):
         return rows.filter(asset=data["asset"]) if data["asset"] else rows
 
 
-@dataclass(frozen=True)
-class AlarmRow(AssetLinks):
-    """An alarm as the page shows it. ms: how long the state was pending, so far where it still
-    is."""
-
-    row: Alarm
-    scenario: Scenario
-    ms: int
-
-    @property
-    def lasted(self) -> str:
-        """How long it lasted, in words."""
-        return duration(self.ms)
-
-    @property
-    def outcome(self) -> str:
-        """What came of it, in words."""
-        return OUTCOMES[outcome_of(self.row)]
-
-
-def outcome_of(row: Alarm) -> str:
-    """Return what came of an alarm: FALSE, TRUE or PENDING."""
-    if row.end is None:
-        return PENDING
-    return TRUE if row.came_true else FALSE
-
-
 ALARM_TABLE = Table(
     "",
     "Asset",
@@ -140,11 +89,6 @@ class AlarmList(ListPage):
     fields = ("scenario", "asset", "state", "began_at", "ended_at", "duration_ms", "outcome")
     at_most = 100_000
 
-    def entry(self, row: Alarm) -> AlarmRow:
-        """Return an alarm as the page shows it."""
-        until = self.now if row.end is None else row.end
-        return AlarmRow(row, scenarios()[row.scenario], max(0, until - row.begin))
-
     def plain(self, row: Alarm) -> dict[str, Any]:
         """Return an alarm as an object of NDJSON, or a line of CSV."""
         return {
@@ -154,7 +98,7 @@ class AlarmList(ListPage):
             "began_at": row.begin,
             "ended_at": row.end,
             "duration_ms": None if row.end is None else row.end - row.begin,
-            "outcome": outcome_of(row),
+            "outcome": row.outcome,
         }
 
     def context(self) -> dict[str, Any]:
@@ -198,39 +142,17 @@ class SpanFilterForm(ListForm, PeriodForm):
         """Which spans are listed, of a valid form."""
         return self.cleaned_data["kind"] or BAD
 
-    def span(self) -> tuple[int, int | None]:
-        """Return the time of a valid form, Unix ms; no end where none is given."""
-        return unix_ms(self.cleaned_data["start"]) or 0, unix_ms(self.cleaned_data["end"])
-
-    def rows(self) -> QuerySet[TroubleSpan]:
+    def rows(self) -> SpanQuerySet:
         """Return the times that were bad, or unconfirmed, of a valid form."""
-        begin, end = self.span()
-        rows = TroubleSpan.objects.filter(
-            self._of_assets(),
-            Q(end=None) | Q(end__gt=begin),
-            unconfirmed=self.chosen_kind == UNCONFIRMED,
-        )
-        return rows if end is None else rows.filter(begin__lt=end)
+        begin, end = unix_ms(self.cleaned_data["start"]) or 0, unix_ms(self.cleaned_data["end"])
+        unconfirmed = self.chosen_kind == UNCONFIRMED
+        rows = TroubleSpan.objects.filter(self._of_assets(), unconfirmed=unconfirmed)
+        return rows.during(begin, end)
 
     def _of_assets(self) -> Q:
         data = self.cleaned_data
         condition = Q(scenario__in=data["scenario"] or list(scenarios()))
         return condition & Q(asset=data["asset"]) if data["asset"] else condition
-
-
-@dataclass(frozen=True)
-class ListedSpan(AssetLinks):
-    """A span as the page shows it. within: how much of it lies in the filter's time, ms."""
-
-    row: TroubleSpan
-    scenario: Scenario
-    state: str
-    within: int
-
-    @property
-    def lasted(self) -> str:
-        """How long it lasted within the time, in words."""
-        return duration(self.within)
 
 
 TABLE = Table(
@@ -253,13 +175,6 @@ class SpanList(ListPage):
     table = TABLE
     order = ListOrder("begin")
     renews = False
-
-    def entry(self, row: TroubleSpan) -> ListedSpan:
-        """Return a span as the page shows it."""
-        begin, end = self.form.span()
-        until = min(self.now if row.end is None else row.end, self.now if end is None else end)
-        within = max(0, until - max(begin, row.begin))
-        return ListedSpan(row, scenarios()[row.scenario], row.state, within)
 
     def context(self) -> dict[str, Any]:
         """Return what the spans are, and how much of the time was not observed, in words."""

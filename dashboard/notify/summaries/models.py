@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+from zoneinfo import ZoneInfo
+
 from django.conf import settings
-from django.db import models
-from django.db.models import Index, Q, UniqueConstraint
+from django.contrib.auth.models import User
+from django.db import models, transaction
+from django.db.models import Index, Q, QuerySet, UniqueConstraint
+from django.db.models.functions import Coalesce, Greatest, Least
+from django.urls import reverse
+from django.utils.crypto import constant_time_compare
+from django.utils.http import urlencode
 
 from dashboard.core.common.models import AssetRow, ScenarioRow, length_class, length_index
 from dashboard.core.common.retention import Retention, Thinning, delete_in_portions
-from dashboard.core.common.times import DAY_MS, utc_datetime
+from dashboard.core.common.sql import execute_many
+from dashboard.core.common.times import DAY_MS, duration, now_ms, utc_datetime
+from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.models import HISTORY_KEPT_MS, PLACE
 from dashboard.notify.notifications.models import new_token
 from domain.history.periods import DAY, WEEK
@@ -34,6 +46,22 @@ class SpanRow(AssetRow):
     class Meta:
         abstract = True
 
+    @property
+    def lasted(self) -> str:
+        """Return how long it lasted, or has lasted until now, in words."""
+        return duration(max(0, (now_ms() if self.end is None else self.end) - self.begin))
+
+    @property
+    def asset_url(self) -> str:
+        """Return the address of the asset's page."""
+        return asset_path(self.scenario, self.asset)
+
+    @property
+    def events_url(self) -> str:
+        """Return the address of the changes of the asset."""
+        query = {"scenario": self.scenario, "q": f'"{self.asset}"'}
+        return f"{reverse('board:events')}?{urlencode(query)}"
+
 
 class Presence(SpanRow):
     """A time from an asset's first state to its purge."""
@@ -49,6 +77,20 @@ class Presence(SpanRow):
         )
 
 
+class SpanQuerySet(models.QuerySet["TroubleSpan"]):
+    """Times that were bad or unconfirmed."""
+
+    def during(self, begin: int, end: int | None) -> SpanQuerySet:
+        """Return those of which a part lies between two times (Unix ms), or up to now, with how
+        much of each does (`within`, ms)."""
+        now = now_ms()
+        rows = self.filter(Q(end=None) | Q(end__gt=begin))
+        if end is not None:
+            rows = rows.filter(begin__lt=end)
+        until = Least(Coalesce("end", now), now if end is None else end)
+        return rows.annotate(within=Greatest(0, until - Greatest("begin", begin)))
+
+
 class TroubleSpan(SpanRow):
     """A time in one state that is not good, or that is unconfirmed, whichever it is.
 
@@ -58,6 +100,8 @@ class TroubleSpan(SpanRow):
     state = models.CharField(max_length=MAX_STATE)
     unconfirmed = models.BooleanField()
     length_class = length_class("begin", "end")
+
+    objects = SpanQuerySet.as_manager()
 
     class Meta:
         constraints = (
@@ -70,6 +114,11 @@ class TroubleSpan(SpanRow):
             Index(fields=["scenario", "end"], name="trouble_end"),
             Index(fields=["scenario", "asset"], condition=Q(end=None), name="trouble_open"),
         )
+
+
+FALSE, TRUE, PENDING = "false", "true", "pending"
+OUTCOMES = {FALSE: "came to nothing", TRUE: "came true", PENDING: "still pending"}
+"""What may come of an alarm."""
 
 
 class Alarm(SpanRow):
@@ -89,6 +138,18 @@ class Alarm(SpanRow):
             Index(fields=["scenario", "asset"], condition=Q(end=None), name="alarm_open"),
         )
 
+    @property
+    def outcome(self) -> str:
+        """Return what came of it, of OUTCOMES."""
+        if self.end is None:
+            return PENDING
+        return TRUE if self.came_true else FALSE
+
+    @property
+    def outcome_text(self) -> str:
+        """Return what came of it, in words."""
+        return OUTCOMES[self.outcome]
+
 
 class Gap(ScenarioRow):
     """A time in which the database heard nothing of the job about a scenario: from the last
@@ -105,6 +166,26 @@ class Gap(ScenarioRow):
 # ---- sums ---------------------------------------------------------------------------------------
 
 
+MARK = """\
+INSERT INTO summaries_progress (scenario, dirty_since, turn) VALUES (%s, %s, 0)
+ON CONFLICT (scenario) DO UPDATE SET dirty_since =
+CASE WHEN summaries_progress.dirty_since < excluded.dirty_since
+THEN summaries_progress.dirty_since ELSE excluded.dirty_since END"""
+
+
+class ProgressQuerySet(models.QuerySet["Progress"]):
+    """How far scenarios are summed up."""
+
+    def mark(self, dirty: Mapping[str, int]) -> None:
+        """Have scenarios summed up again from a time (Unix ms) on. Within the transaction that
+        changed what is summed up, and last: other writers of a scenario wait from here on."""
+        execute_many(MARK, sorted(dirty.items()))
+
+    def mark_all(self, since: int) -> None:
+        """Have these, those that are summed up at all, summed up again from a time (Unix ms) on."""
+        self.mark(dict.fromkeys(self.values_list("scenario", flat=True), since))
+
+
 class Progress(ScenarioRow):
     """How far a scenario's history is summed up.
 
@@ -119,6 +200,8 @@ class Progress(ScenarioRow):
     taken_since = models.BigIntegerField(null=True)
     turn = models.BigIntegerField(default=0)
     answered_to = models.BigIntegerField(null=True)
+
+    objects = ProgressQuerySet.as_manager()
 
     class Meta:
         constraints = (UniqueConstraint(fields=["scenario"], name="one_progress_per_scenario"),)
@@ -168,6 +251,14 @@ class AssetDay(AssetRow):
         )
 
 
+class KeptSumQuerySet(models.QuerySet["KeptSum"]):
+    """Kept sums."""
+
+    def forget(self, scenario: str, since: int) -> None:
+        """Delete those of a scenario in which anything from a time (Unix ms) on is."""
+        self.filter(scenarios__contains=f",{scenario},", end__gt=since).delete()
+
+
 class KeptSum(models.Model):
     """A sum of whole hours that takes long, kept until something in it changes.
 
@@ -181,6 +272,8 @@ class KeptSum(models.Model):
     computed_at = models.BigIntegerField()
     data = models.TextField()
 
+    objects = KeptSumQuerySet.as_manager()
+
     class Meta:
         indexes = (Index(fields=["computed_at"], name="kept_sum_age"),)
 
@@ -191,6 +284,42 @@ class KeptSum(models.Model):
 # ---- what is measured by ------------------------------------------------------------------------
 
 
+UTC = "UTC"
+SINCE_EVER = 0
+HOURS = range(24)
+ALL_SLOTS = frozenset(range(7 * 24))
+"""The hours of a week: 24 times the weekday, Monday 0, plus the hour."""
+
+
+class TargetQuerySet(models.QuerySet["Target"]):
+    """Targets."""
+
+    def by_scenario(self) -> dict[str, Target]:
+        """Return them by scenario."""
+        return {row.scenario: row for row in self}
+
+    def slots(self, scenario: str) -> frozenset[int]:
+        """Return the slots of the week that are service hours of a scenario."""
+        target = self.filter(scenario=scenario).first()
+        return target.slots if target else ALL_SLOTS
+
+    @transaction.atomic
+    def choose(
+        self, scenario: str, percent: float | None, hours: Collection[Collection[int]] = ()
+    ) -> None:
+        """Measure a scenario by an availability in percent (None: by none), and by service hours:
+        for each weekday, Monday first, the hours from 0 to 23; () for all. Raises ValueError."""
+        if percent is not None and not 0 < percent <= 100:
+            raise ValueError(f"expected more than 0 and at most 100 percent, got {percent}")
+        if hours and (len(hours) != 7 or any(hour not in HOURS for day in hours for hour in day)):
+            raise ValueError("expected the hours (0 to 23) of seven weekdays, or none at all")
+        plain = [sorted(set(day)) for day in hours]
+        before = self.filter(scenario=scenario).first()
+        self.update_or_create(scenario=scenario, defaults={"percent": percent, "hours": plain})
+        if plain != (before.hours if before else []):
+            Progress.objects.mark({scenario: SINCE_EVER})
+
+
 class Target(ScenarioRow):
     """What a scenario's availability should be. percent: empty for none; hours: for each weekday,
     Monday first, the hours (0 to 23 of the reporting zone) in which it matters; [] for all."""
@@ -198,8 +327,37 @@ class Target(ScenarioRow):
     percent = models.FloatField(null=True)
     hours = models.JSONField(default=list)
 
+    objects = TargetQuerySet.as_manager()
+
     class Meta:
         constraints = (UniqueConstraint(fields=["scenario"], name="one_target_per_scenario"),)
+
+    @property
+    def slots(self) -> frozenset[int]:
+        """Return the slots of the week that are service hours; all of them without a choice."""
+        if not self.hours:
+            return ALL_SLOTS
+        return frozenset(24 * n + hour for n, day in enumerate(self.hours) for hour in day)
+
+
+class ReportingZoneQuerySet(models.QuerySet["ReportingZone"]):
+    """The reporting zone."""
+
+    def current(self) -> ZoneInfo:
+        """Return the zone whose days and hours are counted."""
+        row = self.first()
+        return ZoneInfo(row.name if row else UTC)
+
+    @transaction.atomic
+    def choose(self, name: str) -> None:
+        """Count the days and hours of another zone, of the IANA database. Raises KeyError for none.
+
+        What raw history still tells is summed up again; older sums keep the days that they were of.
+        """
+        ZoneInfo(name)
+        self.all().delete()
+        self.create(name=name)
+        Progress.objects.mark_all(SINCE_EVER)
 
 
 class ReportingZone(models.Model):
@@ -208,6 +366,8 @@ class ReportingZone(models.Model):
     name: of the IANA database."""
 
     name = models.CharField(max_length=64)
+
+    objects = ReportingZoneQuerySet.as_manager()
 
     def __str__(self) -> str:
         return self.name
@@ -250,6 +410,41 @@ EVERY = {DAY: "every day", WEEK: "every week"}
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
+# A subscription's number and its token. Older mails have a signature instead, which ends none.
+_LINK = re.compile(r"([0-9]{1,18})\.([A-Za-z0-9_-]+)")
+
+
+class SubscriptionQuerySet(models.QuerySet["Subscription"]):
+    """Subscriptions to digests."""
+
+    @transaction.atomic
+    def subscribe(self, user: User, scenario: str, plan: dict[str, Any], now: int) -> Subscription:
+        """Subscribe a user to a scenario's digest, or change when it comes. Returns the
+        subscription.
+
+        A change from days to weeks, or back, begins anew: nothing that was due before comes.
+        """
+        known = self.filter(user=user, scenario=scenario).first()
+        since = known.since if known and known.every == plan["every"] else now
+        row, _ = self.update_or_create(
+            user=user, scenario=scenario, defaults={**plan, "since": since}
+        )
+        return row
+
+    def unsubscribe(self, user: User, scenario: str) -> bool:
+        """End a user's subscription to a scenario. Returns whether there was one."""
+        return bool(self.filter(user=user, scenario=scenario).delete()[0])
+
+    def of_link(self, token: str) -> Subscription | None:
+        """Return the subscription of a link's token; None where no subscription has it, or not any
+        more."""
+        link = _LINK.fullmatch(token)
+        if link is None:
+            return None
+        row = self.filter(pk=int(link[1])).select_related("user").first()
+        return row if row and constant_time_compare(row.token, link[2]) else None
+
+
 class Subscription(ScenarioRow):
     """A user's subscription to the digest of a scenario.
 
@@ -264,10 +459,45 @@ class Subscription(ScenarioRow):
     since = models.BigIntegerField()
     token = models.CharField(max_length=32, default=new_token)
 
+    objects = SubscriptionQuerySet.as_manager()
+
     class Meta:
         constraints = (
             UniqueConstraint(fields=["user", "scenario"], name="one_digest_per_scenario"),
         )
+
+    @property
+    def current_issues(self) -> QuerySet[Issue]:
+        """Return the digests of its present rhythm that were sent."""
+        return self.issues.filter(every=self.every)
+
+    @property
+    def newest_issue(self) -> Issue | None:
+        """Return the digest that was sent last."""
+        return self.issues.order_by("-at").first()
+
+    # ---- links that end it without a login ----
+    # Who has the mail may end it, and do nothing else. RFC 8058: a mail program ends it by a POST
+    # that no form of ours has sent.
+
+    @property
+    def link_token(self) -> str:
+        """Return its name that nobody guesses."""
+        return f"{self.pk}.{self.token}"
+
+    @property
+    def unsubscribe_url(self) -> str:
+        """Return the address at which it ends."""
+        path = reverse("digests:unsubscribe", args=[self.link_token])
+        return f"{settings.TALLYBOARD.own_url}{path}"
+
+    @property
+    def mail_headers(self) -> dict[str, str]:
+        """Return the headers by which a mail program offers to end it."""
+        return {
+            "List-Unsubscribe": f"<{self.unsubscribe_url}>",
+            "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+        }
 
 
 class Issue(models.Model):

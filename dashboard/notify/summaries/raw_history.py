@@ -39,8 +39,7 @@ from dashboard.notify.summaries.models import (
 )
 from dashboard.watch.bulk.models import APPLIED, ENDS_PINS, Item, Run
 from dashboard.watch.commands.models import Command
-from dashboard.watch.incidents.maintenance import excluded_between
-from dashboard.watch.incidents.models import real
+from dashboard.watch.incidents.models import Incident, Window
 from domain.history.periods import Hour, Span
 from domain.history.runs import merged, without
 from domain.history.sums import AssetSum, BadSpan, Classes, HourSum, Sources, Spans, Sums
@@ -406,7 +405,7 @@ def _windows(
 ) -> dict[str, Spans]:
     """Return the times of maintenance by asset: of all that are on the board, where one covers
     them all."""
-    everywhere, by_asset = excluded_between(scenario, begin, end)
+    everywhere, by_asset = Window.objects.excluded(scenario, begin, end)
     windows: dict[str, Spans] = {
         asset: [*everywhere, *times]
         for asset, times in by_asset.items()
@@ -442,7 +441,7 @@ def _on_board(there: QuerySet[Presence], assets: Sequence[str], end: int) -> dic
 
 
 def _begun(scenario: str, begin: int, end: int) -> Iterable[int]:
-    rows = real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
+    rows = Incident.objects.real().filter(scenario=scenario, began_at__gte=begin, began_at__lt=end)
     return rows.values_list("began_at", flat=True)
 
 

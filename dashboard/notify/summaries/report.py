@@ -28,9 +28,9 @@ from dashboard.notify.summaries.figures import (
     WorstAsset,
 )
 from dashboard.notify.summaries.forms import address, scenario_parts
-from dashboard.notify.summaries.lists import FALSE
+from dashboard.notify.summaries.models import FALSE
 from dashboard.notify.summaries.phrases import FigureTrend, changed, count, length, percent
-from dashboard.watch.incidents.queries import BEGAN, ENDED
+from dashboard.watch.incidents.models import BEGINNING, ENDING
 from domain.history.periods import Period, Span
 
 # ---- links ---------------------------------------------------------------------------------------
@@ -53,15 +53,15 @@ class Links:
 
     def acknowledged(self, *, scenario: str = "") -> str:
         """Return the list of the incidents whose delay to the acknowledgement counts."""
-        return self._incidents(scenario, of_time=BEGAN, status="acknowledged")
+        return self._incidents(scenario, of_time=BEGINNING, status="acknowledged")
 
     def cleared(self, *, scenario: str = "") -> str:
         """Return the list of the incidents whose delay to the all-clear counts."""
-        return self._incidents(scenario, of_time=ENDED)
+        return self._incidents(scenario, of_time=ENDING)
 
     def flapping(self, *, scenario: str = "") -> str:
         """Return the list of the incidents that flapped."""
-        return self._incidents(scenario, of_time=BEGAN, flapping="on")
+        return self._incidents(scenario, of_time=BEGINNING, flapping="on")
 
     def of_label(self, value: str) -> str:
         """Return the list of the groups of a label's value; without a value, or of several

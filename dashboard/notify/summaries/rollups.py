@@ -19,8 +19,15 @@ from django.db.models.functions import Coalesce, Least
 
 from dashboard.core.common.sql import chunks, execute_many
 from dashboard.core.states.queries import listed
-from dashboard.notify.summaries.figures import reporting_zone, service_slots, targets
-from dashboard.notify.summaries.models import AssetDay, HourRow, KeptSum, Progress, raw_edge
+from dashboard.notify.summaries.models import (
+    AssetDay,
+    HourRow,
+    KeptSum,
+    Progress,
+    ReportingZone,
+    Target,
+    raw_edge,
+)
 from dashboard.notify.summaries.raw_history import Added, add_up
 from domain.history.periods import begin_of, day_of, hour_begin, hours
 from domain.history.sums import AssetSum
@@ -56,7 +63,7 @@ class Turn(NamedTuple):
 def sum_up_day(scenario: str, now: int) -> bool:
     """Sum up the first day of a scenario that calls for it, as far as hours have ended by `now`
     (Unix ms). Returns whether it did; then there may be more."""
-    zone = reporting_zone()
+    zone = ReportingZone.objects.current()
     ended = hour_begin(now, zone)
     first = first_day(zone, now)
     turn = _begin_turn(scenario, ended, begin_of(first, zone))
@@ -65,7 +72,7 @@ def sum_up_day(scenario: str, now: int) -> bool:
     day = day_of(turn.since, zone)
     begin = begin_of(day, zone)
     end = min(begin_of(day + timedelta(days=1), zone), ended)
-    slots = service_slots(targets().get(scenario))
+    slots = Target.objects.slots(scenario)
     added = add_up(scenario, list(hours(begin, end, zone)), slots)
     try:
         _write(turn, day, added, begin, end, ended)
@@ -146,7 +153,7 @@ def _finish(turn: Turn, added: Added, begin: int, end: int, ended: int) -> None:
         update_fields=[*PLACE, *SUMS],
     )
     # The day is written whole, and is as it was up to where this turn begins.
-    forget_kept(turn.scenario, max(begin, turn.since))
+    KeptSum.objects.forget(turn.scenario, max(begin, turn.since))
     further = end < ended
     _row(turn).update(
         taken_since=end if further else None,
@@ -157,11 +164,6 @@ def _finish(turn: Turn, added: Added, begin: int, end: int, ended: int) -> None:
 def _is_summed(turn: Turn, end: int) -> bool:
     """Return whether hours after `end` are summed up already."""
     return _row(turn).filter(summed_to__gt=end).exists()
-
-
-def forget_kept(scenario: str, since: int) -> None:
-    """Forget the kept sums of a scenario in which anything from a time (Unix ms) on is."""
-    KeptSum.objects.filter(scenarios__contains=f",{scenario},", end__gt=since).delete()
 
 
 def changed_days(

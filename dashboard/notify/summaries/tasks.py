@@ -11,8 +11,8 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.notify.summaries.calculation import keep_answer
 from dashboard.notify.summaries.digests import send_due
-from dashboard.notify.summaries.figures import Question, reporting_zone
-from dashboard.notify.summaries.models import Progress
+from dashboard.notify.summaries.figures import Question
+from dashboard.notify.summaries.models import Progress, ReportingZone
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.labels import states
 from domain.history.periods import UNITS, containing, day_of
@@ -49,7 +49,7 @@ def _unanswered() -> dict[str, int]:
 def keep_answers(now: int) -> None:
     """Ask for the summaries of what goes on at `now` (Unix ms), so that what takes long of them is
     kept before a page asks: of all scenarios together, and by the labels that boards show."""
-    today = day_of(now, reporting_zone())
+    today = day_of(now, ReportingZone.objects.current())
     known = states()
     keys = sorted({key for name in scenarios() if name in known for key in known[name].chips})
     for unit in UNITS:

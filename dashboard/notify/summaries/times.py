@@ -18,7 +18,7 @@ from django.db.models import QuerySet, Sum
 from dashboard.core.common.times import DAY_MS, HOUR_MS
 from dashboard.core.states.queries import listed
 from dashboard.notify.summaries.figures import Times, in_slots, slot_of
-from dashboard.notify.summaries.models import AssetDay, HourRow, Progress
+from dashboard.notify.summaries.models import ALL_SLOTS, AssetDay, HourRow, Progress
 from dashboard.notify.summaries.raw_history import (
     Gaps,
     add_up,
@@ -41,7 +41,6 @@ from domain.history.sums import BAD, MAINTENANCE, UNCONFIRMED, AssetSum, Classes
 # an hour at which a period is cut off, is added up from raw history.
 
 CLASSES = ("good", "bad", "unconfirmed", "maintenance")
-ALL_SLOTS = frozenset(range(7 * 24))
 REDONE_MS = 2 * DAY_MS
 """While more than this is summed up again, pages show the sums as they were."""
 

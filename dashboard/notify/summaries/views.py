@@ -25,14 +25,10 @@ from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.figures import (
     PeriodSummary,
     Question,
-    reporting_zone,
-    set_reporting_zone,
-    set_target,
-    targets,
 )
 from dashboard.notify.summaries.files import FILES, TITLES
 from dashboard.notify.summaries.forms import SummaryForm, address
-from dashboard.notify.summaries.models import Target
+from dashboard.notify.summaries.models import ReportingZone, Target
 from dashboard.notify.summaries.report import SummaryReport
 from domain.history.periods import containing, day_of
 from domain.scenario import Scenario
@@ -91,7 +87,7 @@ def summary_file(request: HttpRequest, table: str, form: str) -> HttpResponseBas
 
 def form_of(data: QueryDict) -> SummaryForm:
     """Return the form of what an address asks."""
-    return SummaryForm(data, day_of(now_ms(), reporting_zone()))
+    return SummaryForm(data, day_of(now_ms(), ReportingZone.objects.current()))
 
 
 def answered(form: SummaryForm) -> PeriodSummary:
@@ -198,8 +194,8 @@ def in_words(hours: list[int]) -> str:
 def settings_page(request: HttpRequest) -> HttpResponse:
     """Return the page of what summaries are measured by; save what its form sends."""
     data = request.POST if request.method == "POST" else None
-    known = targets()
-    zone = ZoneForm(data, initial={"zone": reporting_zone().key})
+    known = Target.objects.by_scenario()
+    zone = ZoneForm(data, initial={"zone": ReportingZone.objects.current().key})
     by_scenario = [TargetForm(each, known.get(each.name), data) for each in scenarios().values()]
     if data is not None and all([form.is_valid() for form in (zone, *by_scenario)]):  # noqa: C419
         _save(request, zone, by_scenario)
@@ -218,13 +214,13 @@ def settings_page(request: HttpRequest) -> HttpResponse:
 def _save(request: HttpRequest, zone: ZoneForm, by_scenario: list[TargetForm]) -> None:
     """Save what has changed, and note it."""
     actor, name = Actor.of(request), zone.cleaned_data["zone"]
-    if name != (before := reporting_zone().key):
-        set_reporting_zone(name)
+    if name != (before := ReportingZone.objects.current().key):
+        ReportingZone.objects.choose(name)
         record(actor, "summary.zone", target=name, before=before)
     for form in by_scenario:
         if form.has_changed():
             percent, hours = form.cleaned_data["percent"], form.hours()
-            set_target(form.scenario.name, percent, hours)
+            Target.objects.choose(form.scenario.name, percent, hours)
             words = "; ".join(in_words(day) or "none" for day in hours) or "all"
             facts = {"percent": percent, "hours": words}
             record(actor, "summary.target", scenario=form.scenario.name, **facts)

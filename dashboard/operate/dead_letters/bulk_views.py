@@ -16,7 +16,7 @@ from dashboard.core.common.access import REPORTS, TooMany, form_of, role_require
 from dashboard.core.common.tables import Table
 from dashboard.core.common.times import now_ms
 from dashboard.operate.dead_letters.diagnosis import RecordFault
-from dashboard.operate.dead_letters.models import OPEN, DeadLetter, key_of, value_of
+from dashboard.operate.dead_letters.models import DeadLetter
 from dashboard.operate.dead_letters.queries import MAX_MANY, LetterFilterForm, ManyForm, WhyForm
 from dashboard.operate.dead_letters.redrive import (
     RedriveOutcome,
@@ -114,7 +114,7 @@ def redrive_many(request: HttpRequest) -> HttpResponse:
     sendings, outcomes = [], []
     for letter in chosen.letters:
         verdict = verdict_of(letter, now)
-        sending = Sending(letter, key_of(letter), value_of(letter), verdict.partition)
+        sending = Sending(letter, letter.record_key, letter.record_value, verdict.partition)
         if verdict.taken:
             sendings.append(sending)
         else:
@@ -157,7 +157,7 @@ def verdict_of(letter: DeadLetter, now: int) -> RecordVerdict:
     if not letter.whole:
         fault = RecordFault("only its beginning was stored: its producer must send it again")
         return RecordVerdict(None, reason="cut off", fault=fault)
-    return judge(letter.topic, key_of(letter), value_of(letter), now)
+    return judge(letter.topic, letter.record_key, letter.record_value, now)
 
 
 def _chosen(data: QueryDict, *, every: bool = False) -> tuple[LetterSelection, str]:
@@ -169,7 +169,7 @@ def _chosen(data: QueryDict, *, every: bool = False) -> tuple[LetterSelection, s
     if not form.is_valid():
         return LetterSelection([]), f"ids: expected at most {MAX_MANY:,} numbers"
     ids = form.cleaned_data["ids"]
-    letters = list(DeadLetter.objects.filter(pk__in=ids, fate=OPEN).order_by("id"))
+    letters = list(DeadLetter.objects.open().filter(pk__in=ids).order_by("id"))
     return LetterSelection(letters, len(ids) - len(letters)), ""
 
 
@@ -178,7 +178,7 @@ def _all_found(data: QueryDict) -> tuple[LetterSelection, str]:
     form = LetterFilterForm(QueryDict(data.get("filter", "")[:4_000]))
     if not form.is_valid():
         return LetterSelection([]), "filter: expected the list's own"
-    rows = form.wanted().rows().filter(fate=OPEN)
+    rows = form.wanted().rows().open()
     letters = list(rows.order_by("appended_at", "id")[:MAX_MANY])
     beyond = rows.count() - len(letters) if len(letters) == MAX_MANY else 0
     return LetterSelection(letters, beyond=beyond), ""

@@ -16,7 +16,7 @@ from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.times import MINUTE_MS, now_ms
 from dashboard.core.states.models import EventCount
 from dashboard.operate.dead_letters.diagnosis import ADVICE, fields_of
-from dashboard.operate.dead_letters.models import DeadLetter, delete_surplus, value_of
+from dashboard.operate.dead_letters.models import DeadLetter, delete_surplus
 from dashboard.watch.commands.models import Command
 from domain.names import MAX_NAME
 from domain.records import LETTER_REASONS
@@ -86,13 +86,13 @@ def _audit(refused: Sequence[DeadLetter]) -> None:
             target=f"{len(others)} more records",
             outcome="refused",
             reasons=dict(Counter(each.reason for each in others)),
-            first=_place(others[0]),
-            last=_place(others[-1]),
+            first=others[0].place,
+            last=others[-1].place,
         )
 
 
 def _log_forgery(letter: DeadLetter) -> None:
-    fields = fields_of(value_of(letter))
+    fields = fields_of(letter.record_value)
     claims = {name: fields[name].value for name in CLAIMED if name in fields}
     record(
         Actor.system("job"),
@@ -100,15 +100,11 @@ def _log_forgery(letter: DeadLetter) -> None:
         scenario=letter.scenario,
         target=letter.asset,
         outcome=letter.reason,
-        place=_place(letter),
+        place=letter.place,
         appended_at=letter.appended_at,
         claims=claims,
         means=ADVICE[letter.reason].means,
     )
-
-
-def _place(letter: DeadLetter) -> str:
-    return f"{letter.topic}/{letter.partition}/{letter.offset}"
 
 
 def settle(letter: DeadLetter) -> None:
@@ -204,9 +200,7 @@ def ingest_letters(letters: Iterable[DeadLetter]) -> None:
 
 def _reported_again(letter: DeadLetter) -> None:
     """Count one more report of the record, unless this very one was counted before."""
-    rows = DeadLetter.objects.filter(
-        topic=letter.topic, partition=letter.partition, offset=letter.offset
-    )
+    rows = DeadLetter.objects.of_record(*_dead_letter_place(letter))
     rows.filter(told_offset__lt=letter.dead_offset).update(
         repeats=F("repeats") + 1, told_offset=letter.dead_offset
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from django.core.cache import caches
 from django.db import models, transaction
 from django.db.models import F, Index, Max, QuerySet, UniqueConstraint
 
@@ -16,6 +17,51 @@ from dashboard.operate.dead_letters.diagnosis import Sample
 OPEN, SENDING, REDRIVEN, DISCARDED = "open", "sending", "redriven", "discarded"
 # What may have become of a letter, and what a page calls it.
 OUTCOMES = {OPEN: "Open", SENDING: "Being sent", REDRIVEN: "Redriven", DISCARDED: "Discarded"}
+
+
+COUNT_KEPT_S = 5
+_COUNT = "dead-letters-open"
+
+_HEADERS = msgspec.json.Decoder(list[tuple[str, bytes]])
+_OPEN_AGAIN = {
+    "fate": OPEN,
+    "fate_at": None,
+    "fate_by": "",
+    "edited": False,
+    "new_topic": "",
+    "new_partition": None,
+    "sent_from": None,
+}
+
+
+class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
+    """Dead letters."""
+
+    def open(self) -> DeadLetterQuerySet:
+        """Return those with which nobody has dealt."""
+        return self.filter(fate=OPEN)
+
+    def of_record(self, topic: str, partition: int, offset: int) -> DeadLetterQuerySet:
+        """Return the letter of the record at a place, if there is one."""
+        return self.filter(topic=topic, partition=partition, offset=offset)
+
+    def discard(self, user: str, why: str, now: int) -> int:
+        """Discard those that are open. Returns how many."""
+        done = self.open().update(fate=DISCARDED, fate_at=now, fate_by=user, why=why)
+        self.forget_count()
+        return done
+
+    def count_open(self) -> int:
+        """Return how many are open, as of a few seconds ago at most."""
+        found = caches["figures"].get(_COUNT)
+        if found is None:
+            found = DeadLetter.objects.open().count()
+            caches["figures"].set(_COUNT, found, COUNT_KEPT_S)
+        return int(found)
+
+    def forget_count(self) -> None:
+        """Drop the count that is kept, so that this process counts again when next asked."""
+        caches["figures"].delete(_COUNT)
 
 
 class DeadLetter(models.Model):
@@ -63,6 +109,8 @@ class DeadLetter(models.Model):
     key = models.BinaryField(null=True)
     value = models.BinaryField(null=True)
 
+    objects = DeadLetterQuerySet.as_manager()
+
     class Meta:
         # The same telling names the same source record, so this holds for the dead letters'
         # own places too.
@@ -77,6 +125,72 @@ class DeadLetter(models.Model):
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}/{self.offset}: {self.reason}, {self.fate}"
 
+    @property
+    def place(self) -> str:
+        """Return where the refused record lay: topic/partition/offset."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+    @property
+    def outcome_text(self) -> str:
+        """Return what became of it, in words."""
+        return OUTCOMES.get(self.fate, self.fate)
+
+    # ---- the refused record, as far as it was kept ----
+
+    @property
+    def record_key(self) -> bytes | None:
+        """Return its key, or None."""
+        return None if self.key is None else bytes(self.key)
+
+    @property
+    def record_value(self) -> bytes | None:
+        """Return its value, or None."""
+        return None if self.value is None else bytes(self.value)
+
+    @property
+    def record_headers(self) -> list[tuple[str, bytes]]:
+        """Return its headers."""
+        return _HEADERS.decode(self.headers)
+
+    @property
+    def sample(self) -> Sample:
+        """Return the record for its diagnosis."""
+        return Sample(self.record_key, self.record_value, self.partition, self.appended_at)
+
+    # ---- what becomes of it ----
+
+    def claim(self, user: str, now: int, partition: int, sent_from: int, *, edited: bool) -> bool:
+        """Claim it, to send it again onto a partition. Returns whether it was still open.
+
+        sent_from: the offset from which it must be looked for there.
+        """
+        claimed = DeadLetter.objects.open().filter(pk=self.pk)
+        return (
+            claimed.update(
+                fate=SENDING,
+                fate_at=now,
+                fate_by=user,
+                edited=edited,
+                new_topic=self.topic,
+                new_partition=partition,
+                new_offset=None,
+                sent_from=sent_from,
+            )
+            == 1
+        )
+
+    def mark_redriven(self, partition: int, offset: int) -> None:
+        """Store where it has arrived, if it is being sent."""
+        self._settle(fate=REDRIVEN, new_partition=partition, new_offset=offset)
+
+    def reopen(self) -> None:
+        """Open it again, if it is being sent."""
+        self._settle(**_OPEN_AGAIN)
+
+    def _settle(self, **fields: object) -> None:
+        DeadLetter.objects.filter(pk=self.pk, fate=SENDING).update(**fields)
+        DeadLetter.objects.forget_count()
+
 
 class LetterCount(models.Model):
     """How many letters something has happened to that leaves no row: `thinned`."""
@@ -86,38 +200,6 @@ class LetterCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.what}: {self.n}"
-
-
-# ---- stored records ------------------------------------------------------------------------------
-# A stored letter's parts, as the bytes that they were.
-
-_HEADERS = msgspec.json.Decoder(list[tuple[str, bytes]])
-
-
-def place_of(letter: DeadLetter) -> str:
-    """Return where the refused record lay: topic/partition/offset."""
-    return f"{letter.topic}/{letter.partition}/{letter.offset}"
-
-
-def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
-    """Return the refused record's headers."""
-    return _HEADERS.decode(letter.headers)
-
-
-def sample_of(letter: DeadLetter) -> Sample:
-    """Return the refused record."""
-    key, value = key_of(letter), value_of(letter)
-    return Sample(key, value, letter.partition, letter.appended_at)
-
-
-def key_of(letter: DeadLetter) -> bytes | None:
-    """Return the key, as far as it was kept, or None."""
-    return None if letter.key is None else bytes(letter.key)
-
-
-def value_of(letter: DeadLetter) -> bytes | None:
-    """Return the value, as far as it was kept, or None."""
-    return None if letter.value is None else bytes(letter.value)
 
 
 # ---- dead letters --------------------------------------------------------------------------------

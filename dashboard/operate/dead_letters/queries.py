@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django import forms
-from django.core.cache import caches
 from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Q, QuerySet
 from django.http import HttpRequest
 
 from dashboard.core.common.forms import PeriodForm, scenario_choices
 from dashboard.core.common.tables import Column, ListOrder, Page, Table, page_after
 from dashboard.core.common.times import HOUR_MS, field_text, unix_ms
-from dashboard.operate.dead_letters.models import OPEN, OUTCOMES, DeadLetter
+from dashboard.operate.dead_letters.models import OPEN, OUTCOMES, DeadLetter, DeadLetterQuerySet
 from domain.records import LETTER_REASONS
 from wire.source import MAX_RECORD
 
@@ -47,8 +46,6 @@ LETTERS = Table(
 ).with_choice("Choose all open letters on this page")
 HOURS = 48
 """Hours that the histogram shows."""
-COUNT_KEPT_S = 5
-_COUNT = "dead-letters-open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class LetterFilter:
     sort: str = "-time"
     after: int | None = None
 
-    def rows(self, without: str = "") -> QuerySet[DeadLetter]:
+    def rows(self, without: str = "") -> DeadLetterQuerySet:
         """Return the letters that pass the filter, or pass it but for one of its parts."""
         parts = {
             "reason": Q(reason=self.reason) if self.reason else Q(),
@@ -146,7 +143,7 @@ def figures(wanted: LetterFilter, now: int) -> LetterCounts:
     newest = wanted.rows().order_by("-id").values_list("id", flat=True).first()
     return LetterCounts(
         total=wanted.rows().count(),
-        open=DeadLetter.objects.filter(fate=OPEN).count(),
+        open=DeadLetter.objects.open().count(),
         newest=newest or 0,
         reasons=_by_number(_counts(wanted.rows("reason"), "reason")),
         sources=_by_number(_counts(wanted.rows("scenario"), "scenario")),
@@ -182,23 +179,9 @@ def _histogram(wanted: LetterFilter, now: int) -> tuple[list[HistogramBar], int]
     return bars, rows.filter(appended_at__lt=first * HOUR_MS).count()
 
 
-def count_open() -> int:
-    """Return how many letters are open, as of a few seconds ago at most."""
-    found = caches["figures"].get(_COUNT)
-    if found is None:
-        found = DeadLetter.objects.filter(fate=OPEN).count()
-        caches["figures"].set(_COUNT, found, COUNT_KEPT_S)
-    return int(found)
-
-
-def forget_count() -> None:
-    """Drop the count that is kept, so that this process counts again when next asked."""
-    caches["figures"].delete(_COUNT)
-
-
 def open_letters(_request: HttpRequest) -> dict[str, Callable[[], int]]:
     """Return `open_letters` for templates; counted only where a page shows it, to admins."""
-    return {"open_letters": count_open}
+    return {"open_letters": DeadLetter.objects.count_open}
 
 
 # ---- dead letters --------------------------------------------------------------------------------

@@ -11,28 +11,18 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import structlog
 from django.db import transaction
 from django.http import HttpRequest
 
-from bus.base import Bus, BusError, Delivered, Headers, Unavailable, no_answer
+from bus.base import Bus, BusError, Delivered, Headers, no_answer
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.kafka import REACH_S, Outgoing, deliver_all, gateway
+from dashboard.core.common.kafka import REACH_S, Delivery, Outgoing, deliver_all, gateway
 from dashboard.core.common.sql import chunks
 from dashboard.core.common.times import Clock
-from dashboard.operate.dead_letters.models import (
-    DISCARDED,
-    OPEN,
-    REDRIVEN,
-    SENDING,
-    DeadLetter,
-    headers_of,
-    place_of,
-)
-from dashboard.operate.dead_letters.queries import forget_count
+from dashboard.operate.dead_letters.models import SENDING, DeadLetter
 
 log = structlog.get_logger(__name__)
 
@@ -62,8 +52,7 @@ class Sending(NamedTuple):
     edited: bool = False
 
 
-@dataclass(slots=True)
-class RedriveOutcome:
+class RedriveOutcome(NamedTuple):
     """What became of one letter. became: redriven; taken: somebody dealt with it before; unsent:
     it is open as before; unknown: Kafka has not confirmed it. place: of the new record."""
 
@@ -84,7 +73,7 @@ def redrive(records: Sequence[Sending], user: str, clock: Clock) -> list[Redrive
     outcomes = []
     for batch in chunks(ordered, BATCH):
         outcomes += _redrive_batch(batch, ends, user, clock)
-    forget_count()
+    DeadLetter.objects.forget_count()
     sent = sum(outcome.became == "redriven" for outcome in outcomes)
     log.info("dead letters redriven", user=user, asked=len(outcomes), redriven=sent)
     return outcomes
@@ -92,10 +81,7 @@ def redrive(records: Sequence[Sending], user: str, clock: Clock) -> list[Redrive
 
 def discard(ids: Iterable[int], user: str, why: str, now: int) -> int:
     """Discard the letters among these that are open. Returns how many."""
-    done = DeadLetter.objects.filter(pk__in=list(ids), fate=OPEN).update(
-        fate=DISCARDED, fate_at=now, fate_by=user, why=why
-    )
-    forget_count()
+    done = DeadLetter.objects.filter(pk__in=list(ids)).discard(user, why, now)
     log.info("dead letters discarded", user=user, discarded=done)
     return done
 
@@ -109,13 +95,13 @@ def find_out(letter: DeadLetter, now: int) -> str:
     except BusError as error:
         return f"{no_answer(error)}. Try again."
     if found is not None:
-        _settle(letter, fate=REDRIVEN, new_offset=found)
+        letter.mark_redriven(letter.new_partition or 0, found)
         return f"It has arrived, at offset {found}."
     if not whole:
         return "It was not found in the part of the log that could be read. Try again."
     if now - letter.fate_at < SETTLED_MS:
         return "It is not in the log yet, but may still be on its way. Try again in half a minute."
-    _settle(letter, **_OPEN_AGAIN)
+    letter.reopen()
     return "It has not arrived: the letter is open again."
 
 
@@ -142,15 +128,15 @@ def _redrive_batch(
 ) -> list[RedriveOutcome]:
     with transaction.atomic():
         claimed = [_claim(each, ends, user, clock()) for each in records]
-    outcomes = [
-        RedriveOutcome(each, "unknown" if ours else "taken", "" if ours else TAKEN)
-        for each, ours in zip(records, claimed, strict=True)
-    ]
-    _send([outcome for outcome in outcomes if outcome.became != "taken"])
+    ours = (each for each, is_ours in zip(records, claimed, strict=True) if is_ours)
+    deliveries = iter(deliver_all(map(_outgoing, ours)))
     with transaction.atomic():
-        for outcome in outcomes:
-            _record(outcome)
-    return outcomes
+        return [
+            _record(each, Delivery.of(next(deliveries)))
+            if is_ours
+            else RedriveOutcome(each, "taken", TAKEN)
+            for each, is_ours in zip(records, claimed, strict=True)
+        ]
 
 
 TAKEN = "Somebody has handled it already."
@@ -159,27 +145,8 @@ UNKNOWN = "No confirmation came in time: it may have arrived. Open it to find ou
 
 def _claim(each: Sending, ends: dict[tuple[str, int], int], user: str, now: int) -> bool:
     letter = each.letter
-    claimed = DeadLetter.objects.filter(pk=letter.pk, fate=OPEN).update(
-        fate=SENDING,
-        fate_at=now,
-        fate_by=user,
-        edited=each.edited,
-        new_topic=letter.topic,
-        new_partition=each.partition,
-        new_offset=None,
-        sent_from=ends.get((letter.topic, each.partition), 0),
-    )
-    return claimed == 1
-
-
-def _send(outcomes: Sequence[RedriveOutcome]) -> None:
-    """Send what was claimed, and keep each record's place or refusal."""
-    results = deliver_all(_outgoing(outcome.sending) for outcome in outcomes)
-    for outcome, result in zip(outcomes, results, strict=True):
-        if isinstance(result, Delivered):
-            outcome.became, outcome.place = "redriven", result
-        elif result is not None and not isinstance(result, Unavailable):
-            outcome.became, outcome.text = "unsent", str(result)
+    sent_from = ends.get((letter.topic, each.partition), 0)
+    return letter.claim(user, now, each.partition, sent_from, edited=each.edited)
 
 
 def _outgoing(each: Sending) -> Outgoing:
@@ -189,36 +156,19 @@ def _outgoing(each: Sending) -> Outgoing:
 
 def redrive_headers(letter: DeadLetter) -> Headers:
     """Return a redriven record's headers: those it had, and what it is the redrive of."""
-    kept = [(name, value) for name, value in headers_of(letter) if name != REDRIVE_OF]
-    return (*kept, (REDRIVE_OF, place_of(letter).encode()))
+    kept = [(name, value) for name, value in letter.record_headers if name != REDRIVE_OF]
+    return (*kept, (REDRIVE_OF, letter.place.encode()))
 
 
-_OPEN_AGAIN = {
-    "fate": OPEN,
-    "fate_at": None,
-    "fate_by": "",
-    "edited": False,
-    "new_topic": "",
-    "new_partition": None,
-    "sent_from": None,
-}
-
-
-def _record(outcome: RedriveOutcome) -> None:
-    """Note what became of a letter that was claimed."""
-    letter = outcome.sending.letter
-    if outcome.place is not None:
-        where = {"new_partition": outcome.place.partition, "new_offset": outcome.place.offset}
-        _settle(letter, fate=REDRIVEN, **where)
-    elif outcome.became == "unsent":
-        _settle(letter, **_OPEN_AGAIN)
-    elif outcome.became == "unknown":
-        outcome.text = UNKNOWN
-
-
-def _settle(letter: DeadLetter, **fields: object) -> None:
-    DeadLetter.objects.filter(pk=letter.pk, fate=SENDING).update(**fields)
-    forget_count()
+def _record(each: Sending, delivery: Delivery) -> RedriveOutcome:
+    """Store what became of a letter that was claimed. Returns it."""
+    if delivery.place is not None:
+        each.letter.mark_redriven(delivery.place.partition, delivery.place.offset)
+        return RedriveOutcome(each, "redriven", place=delivery.place)
+    if delivery.status == "unsent":
+        each.letter.reopen()
+        return RedriveOutcome(each, "unsent", delivery.text)
+    return RedriveOutcome(each, "unknown", UNKNOWN)
 
 
 def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
@@ -229,7 +179,7 @@ def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
     place = (letter.new_topic, letter.new_partition or 0)
     end = bus.offsets([place[0]], REACH_S)[place][1]
     at = letter.sent_from or 0
-    wanted, deadline = place_of(letter).encode(), time.monotonic() + LOOK_S
+    wanted, deadline = letter.place.encode(), time.monotonic() + LOOK_S
     with closing(bus.reader({place: at})) as reader:
         while reader.positions()[place] < end and time.monotonic() < deadline:
             for message in reader.poll(0.5, 10_000):

@@ -50,11 +50,6 @@ from dashboard.operate.dead_letters.models import (
     SENDING,
     DeadLetter,
     deleted_count,
-    headers_of,
-    key_of,
-    place_of,
-    sample_of,
-    value_of,
 )
 from dashboard.operate.dead_letters.queries import (
     LETTERS,
@@ -109,10 +104,10 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
 def _object(letter: DeadLetter) -> dict[str, Any]:
     """Return a letter as an object of NDJSON; bytes that are not UTF-8 as `…_base64`."""
     data = {name: getattr(letter, name) for name in FIELDS}
-    for name, value in (("key", key_of(letter)), ("value", value_of(letter))):
+    for name, value in (("key", letter.record_key), ("value", letter.record_value)):
         data |= _text_or_base64(name, value)
     data["headers"] = [
-        {"name": name, **_text_or_base64("value", v)} for name, v in headers_of(letter)
+        {"name": name, **_text_or_base64("value", v)} for name, v in letter.record_headers
     ]
     return data
 
@@ -127,7 +122,7 @@ def _text_or_base64(name: str, value: bytes | None) -> dict[str, Any]:
 def _cells(letter: DeadLetter) -> dict[str, Any]:
     """Return a letter as a row of CSV."""
     data = {name: getattr(letter, name) for name in FIELDS}
-    for name, value in (("key", key_of(letter)), ("value", value_of(letter))):
+    for name, value in (("key", letter.record_key), ("value", letter.record_value)):
         data[name] = (value or b"").decode(errors="replace")
     return data
 
@@ -166,13 +161,11 @@ def letter_context(
     verdict: RecordVerdict | None = None,
 ) -> dict[str, Any]:
     """Return the page's context. verdict: on what a form held, if that was refused."""
-    sample, scenario = sample_of(letter), scenario_of(letter.topic)
+    sample, scenario = letter.sample, scenario_of(letter.topic)
     fault = fault_of(letter.reason, sample, scenario)
     known = name_ok(letter.asset) and "\ufffd" not in letter.asset
     return {
         "letter": letter,
-        "place": place_of(letter),
-        "fate": OUTCOMES.get(letter.fate, letter.fate),
         "is_open": letter.fate == OPEN,
         "is_sending": letter.fate == SENDING,
         "now": now,
@@ -183,7 +176,7 @@ def letter_context(
         "doubt": scenario and doubt_of(sample, in_force(scenario, letter.partition, letter.offset)),
         **_bytes(sample, fault),
         "fields": _lines(sample, fault),
-        "headers": [(name, runs(value)) for name, value in headers_of(letter)],
+        "headers": [(name, runs(value)) for name, value in letter.record_headers],
         "source_url": scenario and record_url(scenario.name, letter.partition, letter.offset),
         "new_url": scenario
         and letter.new_offset is not None
@@ -261,7 +254,7 @@ def _chain(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _redrive_of(letter: DeadLetter) -> DeadLetter | None:
-    place = dict(headers_of(letter)).get(REDRIVE_OF, b"").decode(errors="replace").split("/")
+    place = dict(letter.record_headers).get(REDRIVE_OF, b"").decode(errors="replace").split("/")
     if len(place) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 19 for p in place[1:]):
         return None
     topic, partition, offset = place
@@ -275,7 +268,7 @@ def _refused_again(letter: DeadLetter) -> DeadLetter | None:
 
 
 def _at(topic: str, partition: int, offset: int) -> DeadLetter | None:
-    rows = DeadLetter.objects.filter(topic=topic, partition=partition, offset=offset)
+    rows = DeadLetter.objects.of_record(topic, partition, offset)
     return rows.only("id", "reason").first()
 
 
@@ -335,7 +328,7 @@ def redrive_one(request: HttpRequest, number: int) -> HttpResponse:
     if not form.is_valid():
         return _letter_page(request, found, form=form, status=422)
     key, value = form.record()
-    edited = (key, value) != (key_of(found), value_of(found))
+    edited = (key, value) != (found.record_key, found.record_value)
     user = user_of(request)
     verdict = judge(found.topic, key, value, now_ms(), user.username if edited else "")
     if not verdict.taken:

@@ -52,6 +52,7 @@ from dashboard.notify.notifications import ingestion as notification_ingestion
 from dashboard.notify.summaries import ingestion as summary_ingestion
 from dashboard.notify.summaries import raw_history
 from dashboard.notify.summaries.ingestion import Condition, condition_of, move_of
+from dashboard.notify.summaries.models import Progress
 from dashboard.operate.console import samples
 from dashboard.operate.dead_letters.ingestion import ingest_letters
 from dashboard.operate.requests import ingestion as request_ingestion
@@ -192,7 +193,7 @@ def write(batch: SinkBatch, scenarios: dict[str, Scenario], now: int) -> None:
         advance_offsets(batch.offsets)
         count(changes.counts)  # last, as a scenario's other writers wait from here on
         count_doubts(changes.doubts)
-        summary_ingestion.mark(dirty)
+        Progress.objects.mark(dirty)
         models.add_counts(batch.counted)
 
 

@@ -19,6 +19,7 @@ from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import OPERATORS
 from dashboard.core.common.times import now_ms
 from dashboard.watch.agents import mutes
+from dashboard.watch.agents.models import MuteIdTaken, MuteRequest
 from dashboard.watch.agents.statistics import AgentFigures, listed
 from domain.names import USER_PREFIX, name_ok
 from domain.records import MAX_MUTED, Mute, Unmute
@@ -199,12 +200,11 @@ def _send(request: ApiRequest, scenario: Scenario, record: Mute | Unmute, now: i
     if not name_ok(record.agent) or record.agent.startswith(USER_PREFIX):
         raise invalid("agent", "an agent's name: 1 to 255 characters, not beginning with user:")
     try:
-        ask = mutes.write_down(scenario, record, request.auth, now)
-    except mutes.MuteIdTaken as error:
+        ask = MuteRequest.objects.keep(scenario.name, record, request.auth, now)
+    except MuteIdTaken as error:
         raise Problem(409, "id-taken", str(error)) from error
     mutes.send(scenario, ask, Actor.of(request))
-    progress = mutes.progress_of(scenario, ask)
-    if not progress.sent:
+    if not ask.sent:
         raise Problem(503, "unsent", ask.fault)
     answer = {"id": ask.pk, "agent": ask.agent, "kind": ask.kind}
-    return Status(202, answer | {"sent": progress.sent, "taken": progress.taken, "of": progress.of})
+    return Status(202, answer | {"sent": ask.sent, "taken": ask.taken, "of": ask.partitions})

@@ -4,12 +4,12 @@ board, counted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from dashboard.core.common.times import DAY_MS, MINUTE_MS
 from dashboard.core.states.models import AssetState
-from dashboard.watch.agents.models import VoteFault
+from dashboard.watch.agents.models import LEAST_GAP_MS, SILENT_GAPS, VoteFault
 from dashboard.watch.agents.reports import Lately, cause_of_lateness, clock_now, lately_ms
 from domain.names import USER_PREFIX, name_ok
 from domain.records import (
@@ -137,19 +137,6 @@ def _is_other(found: FaultCount, row: VoteFault) -> bool:
     )
 
 
-def counted_faults(
-    scenario: str, agents: Iterable[str] | None = None
-) -> dict[str, dict[str, VoteFault]]:
-    """Return what was counted last of a scenario, by agent and kind; agents: of these alone."""
-    rows = VoteFault.objects.filter(scenario=scenario)
-    if agents is not None:
-        rows = rows.filter(agent__in=list(agents))
-    found: dict[str, dict[str, VoteFault]] = {}
-    for row in rows:
-        found.setdefault(row.agent, {})[row.kind] = row
-    return found
-
-
 # ---- faults --------------------------------------------------------------------------------------
 # What is wrong with an agent, by what is known of it. Pure: no clock, no database. Times in ms.
 
@@ -168,10 +155,6 @@ unseen: not seen for three times its usual gap.
 """
 
 REFUSALS = ("unknown-state", "bad-time", "bad-field")
-SILENT_GAPS = 3
-"""An agent is silent when it was not seen for so many times its usual gap."""
-LEAST_GAP_MS = 30_000
-"""A report that changes nothing is told once in so long, so nobody is silent sooner."""
 QUIET_MS = MINUTE_MS
 EXPECTED_MS = DAY_MS
 """An agent that was not seen for longer is not expected any more."""
@@ -225,7 +208,7 @@ def faults_of(scenario: Scenario, known: AgentFacts, now: int) -> list[Fault]:
     found = list(_faults(scenario, known, now))
     kinds = {fault.kind for fault in found}
     found = [fault for fault in found if kinds.isdisjoint(EXPLAINED_BY.get(fault.kind, ()))]
-    if not found and is_unseen(known.agent, now):
+    if not found and known.agent.is_unseen(now):
         found.append(Fault("unseen", since=known.agent.last_seen, ms=known.agent.gap))
     return found
 
@@ -292,12 +275,6 @@ def _ahead(known: AgentFacts) -> Iterator[Fault]:
 # ---- silence ------------------------------------------------------------------------------------
 
 
-def is_unseen(agent: Agent, now: int) -> bool:
-    """Return whether an agent was not seen for SILENT_GAPS of its usual gaps, and has not left."""
-    quiet = SILENT_GAPS * max(agent.gap, LEAST_GAP_MS)
-    return agent.gap > 0 and agent.left_at < agent.last_seen and now - agent.last_seen > quiet
-
-
 def quiet_ms(scenario: Scenario, gap: int) -> int:
     """Return after how long without a report no vote of an agent is live, and it is missed."""
     return LEAST_GAP_MS + max(scenario.lifetime or 0, QUIET_MS, SILENT_GAPS * gap)
@@ -309,7 +286,7 @@ def _silent(scenario: Scenario, known: AgentFacts, now: int) -> Iterator[Fault]:
     quiet = quiet_ms(scenario, agent.gap)
     missed = quiet < now - known.heard_at and now - agent.last_seen < EXPECTED_MS
     alone = known.others_at >= agent.last_seen + quiet
-    if scenario.forget_delay is not None and missed and alone and is_unseen(agent, now):
+    if scenario.forget_delay is not None and missed and alone and agent.is_unseen(now):
         yield Fault("silent", agent.last_seen, agent.silent, agent.silent + agent.votes)
 
 

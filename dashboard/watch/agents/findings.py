@@ -15,14 +15,12 @@ from dashboard.core.job.agent_findings import AgentNews, Finding, Kind, LastSeen
 from dashboard.core.job.models import BucketStatus
 from dashboard.core.job.pipelines import reporter_of
 from dashboard.core.job.status import clocks_behind
-from dashboard.core.states.queries import listed
 from dashboard.watch.agents.fault_words import line, said
 from dashboard.watch.agents.faults import (
     EXPECTED_MS,
     AgentFacts,
     Fault,
     count_doubts,
-    counted_faults,
     faults_of,
 )
 from dashboard.watch.agents.models import MAX_WORDS, Agent, AgentFinding, LastReport, VoteFault
@@ -73,20 +71,12 @@ class Evidence(NamedTuple):
 
 def evidence(scenario: Scenario, now: int, agents: Collection[str] | None = None) -> Evidence:
     """Return what is known of a scenario's agents at `now` (Unix ms); agents: of these alone."""
-    rows = Agent.objects.filter(scenario=scenario.name).order_by("-last_seen", "agent")
+    rows = Agent.objects.newest(scenario.name)
     return Evidence(
-        lately(scenario, agents, now), counted_faults(scenario.name, agents), tuple(rows[:2])
+        lately(scenario, agents, now),
+        VoteFault.objects.by_agent(scenario.name, agents),
+        tuple(rows[:2]),
     )
-
-
-def agents_named(scenario: Scenario, names: Collection[str]) -> list[Agent]:
-    """Return the agents of these names; one that no state record names as well."""
-    rows = Agent.objects.filter(scenario=scenario.name, agent__in=listed(sorted(names)))
-    there = {row.agent: row for row in rows}
-    return [
-        there.get(name) or Agent(scenario=scenario.name, agent=name, first_seen=0, last_seen=0)
-        for name in sorted(names)
-    ]
 
 
 # ---- what is told -------------------------------------------------------------------------------
@@ -133,10 +123,11 @@ def reported_findings(scenario: Scenario, now: int) -> list[ReportedFinding]:
 
 def _looked_at(scenario: Scenario, known: Evidence, now: int) -> list[Agent]:
     """Return the agents of which something may be told."""
-    recent = Agent.objects.filter(scenario=scenario.name, last_seen__gt=now - EXPECTED_MS)
-    rows = list(recent.order_by("-last_seen", "agent")[:MOST_AGENTS])
+    recent = Agent.objects.newest(scenario.name).filter(last_seen__gt=now - EXPECTED_MS)
+    rows = list(recent[:MOST_AGENTS])
     there = {row.agent for row in rows}
-    return rows + agents_named(scenario, (known.lately.keys() | known.on_board.keys()) - there)
+    others = (known.lately.keys() | known.on_board.keys()) - there
+    return rows + Agent.objects.named(scenario.name, others)
 
 
 def _excused(scenario: Scenario) -> set[str]:

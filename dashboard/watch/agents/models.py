@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from uuid import uuid4
+
+import msgspec
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Index, Q, UniqueConstraint
+from django.utils.functional import cached_property
 
+from dashboard.core.common.access import COMMANDS
 from dashboard.core.common.models import AgentRow, AuthoredRow, ScenarioRow
+from dashboard.core.common.navigation import agent_path
 from dashboard.core.common.retention import Retention
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.states.board_rows import asset_path
+from dashboard.core.states.queries import listed
+from domain.records import Mute, Unmute
 
 MAX_WORDS = 500
 """Longest text of a finding, characters."""
+
+
+SILENT_GAPS = 3
+"""An agent is silent when it was not seen for so many times its usual gap."""
+LEAST_GAP_MS = 30_000
+"""A report that changes nothing is told once in so long, so nobody is silent sooner."""
+NEW_MS = 5 * MINUTE_MS
+"""The votes of an agent that was seen so lately may not be counted yet."""
+
+
+class AgentQuerySet(models.QuerySet["Agent"]):
+    """Agents."""
+
+    def newest(self, scenario: str) -> AgentQuerySet:
+        """Return those of a scenario, that which was seen last first."""
+        return self.filter(scenario=scenario).order_by("-last_seen", "agent")
+
+    def named(self, scenario: str, names: Collection[str]) -> list[Agent]:
+        """Return the agents of these names, in order; one that no state record names as well, not
+        saved."""
+        rows = self.filter(scenario=scenario, agent__in=listed(sorted(names)))
+        there = {row.agent: row for row in rows}
+        return [
+            there.get(name) or Agent(scenario=scenario, agent=name, first_seen=0, last_seen=0)
+            for name in sorted(names)
+        ]
 
 
 class Agent(AgentRow):
@@ -35,9 +74,35 @@ class Agent(AgentRow):
     left_at = models.BigIntegerField(default=0, db_default=0)
     counted_at = models.BigIntegerField(default=0, db_default=0)
 
+    objects = AgentQuerySet.as_manager()
+
     class Meta:
         constraints = (UniqueConstraint(fields=["scenario", "agent"], name="one_row_per_agent"),)
         indexes = (Index(fields=["scenario", "-last_seen"], name="agents_seen"),)
+
+    def is_unseen(self, now: int) -> bool:
+        """Return whether it was not seen for SILENT_GAPS of its usual gaps, and has not left."""
+        quiet = SILENT_GAPS * max(self.gap, LEAST_GAP_MS)
+        return self.gap > 0 and self.left_at < self.last_seen and now - self.last_seen > quiet
+
+    def condition(self, now: int) -> str:
+        """Return how it fares at `now` (Unix ms), where nothing is wrong with it."""
+        if not self.last_seen:
+            return "not seen"
+        if self.left_at >= self.last_seen:
+            return "left"
+        return "well" if self.votes or now - self.last_seen < NEW_MS else "no live vote"
+
+
+class LastReportQuerySet(models.QuerySet["LastReport"]):
+    """Last reports."""
+
+    def missing(self, scenarios: Collection[str]) -> set[str]:
+        """Return those of these scenarios on which nobody has ever reported."""
+        if not scenarios:
+            return set()
+        rows = self.filter(scenario__in=scenarios)
+        return set(scenarios) - set(rows.values_list("scenario", flat=True))
 
 
 class LastReport(models.Model):
@@ -45,6 +110,8 @@ class LastReport(models.Model):
 
     scenario = models.CharField(max_length=40, primary_key=True)
     at = models.BigIntegerField()
+
+    objects = LastReportQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"{self.scenario}: last reported at {self.at}"
@@ -151,6 +218,27 @@ class Dissent(AgentRow):
     class Meta:
         indexes = (Index(fields=["scenario", "agent", "-at"], name="dissents"),)
 
+    @property
+    def asset_url(self) -> str:
+        """Return the address of the asset's page."""
+        return asset_path(self.scenario, self.asset)
+
+
+class VoteFaultQuerySet(models.QuerySet["VoteFault"]):
+    """Faults of agents' votes."""
+
+    def by_agent(
+        self, scenario: str, agents: Iterable[str] | None = None
+    ) -> dict[str, dict[str, VoteFault]]:
+        """Return those of a scenario, by agent and kind; agents: of these alone."""
+        rows = self.filter(scenario=scenario)
+        if agents is not None:
+            rows = rows.filter(agent__in=list(agents))
+        found: dict[str, dict[str, VoteFault]] = {}
+        for row in rows:
+            found.setdefault(row.agent, {})[row.kind] = row
+        return found
+
 
 class VoteFault(AgentRow):
     """What was wrong with an agent's votes, or stood against them, when they were last counted.
@@ -166,6 +254,8 @@ class VoteFault(AgentRow):
     last = models.BigIntegerField()
     said = models.CharField(max_length=64, blank=True)
     ms = models.BigIntegerField(default=0, db_default=0)
+
+    objects = VoteFaultQuerySet.as_manager()
 
     class Meta:
         constraints = (
@@ -196,6 +286,11 @@ class AgentFinding(AgentRow):
         )
         indexes = (Index(fields=["ended_at"], name="findings_by_end"),)
 
+    @property
+    def agent_url(self) -> str:
+        """Return the address of the agent's page."""
+        return agent_path(self.scenario, self.agent)
+
 
 class Walk(models.Model):
     """The counting of all live votes, a portion of the board at a time: one row.
@@ -208,6 +303,43 @@ class Walk(models.Model):
 
     def __str__(self) -> str:
         return f"counted up to {self.after}"
+
+
+class MuteIdTaken(ValueError):
+    """The id belongs to another request."""
+
+
+class MuteRequestQuerySet(models.QuerySet["MuteRequest"]):
+    """Requests to mute agents, or to hear them again."""
+
+    def newest_about(self, scenario: str, agent: str) -> MuteRequest | None:
+        """Return the newest request about an agent."""
+        return self.filter(scenario=scenario, agent=agent).order_by("-created_at").first()
+
+    def keep(self, scenario: str, record: Mute | Unmute, user: User, now: int) -> MuteRequest:
+        """Keep a request. Returns its row; a form that is sent twice is one request.
+
+        Raises MuteIdTaken and TooMany.
+        """
+        COMMANDS.take(user.pk, now)
+        kind = "mute" if isinstance(record, Mute) else "unmute"
+        request, _ = self.get_or_create(
+            pk=record.id,
+            defaults={
+                "scenario": scenario,
+                "agent": record.agent,
+                "kind": kind,
+                "until": record.until if isinstance(record, Mute) else None,
+                "reason": record.reason,
+                "user": user,
+                "username": user.get_username(),
+                "created_at": now,
+            },
+        )
+        same = (scenario, record.agent, kind, user.pk)
+        if (request.scenario, request.agent, request.kind, request.user_id) != same:
+            raise MuteIdTaken("This id belongs to another request; use a new one.")
+        return request
 
 
 class MuteRequest(AgentRow, AuthoredRow):
@@ -225,8 +357,63 @@ class MuteRequest(AgentRow, AuthoredRow):
     places = models.TextField(default="{}")
     fault = models.CharField(max_length=300, blank=True)
 
+    objects = MuteRequestQuerySet.as_manager()
+
     class Meta:
         indexes = (Index(fields=["scenario", "agent", "-created_at"], name="mute_asks"),)
+
+    @property
+    def record(self) -> Mute | Unmute:
+        """Return the record that asks the job for it."""
+        if self.kind == "mute":
+            return Mute(self.agent, self.until, self.username, self.reason, str(self.pk))
+        return Unmute(self.agent, self.username, self.reason, str(self.pk))
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """Return the offset that it has in each partition's log."""
+        return msgspec.json.decode(self.places, type=dict[int, int])
+
+    def mutes(self, now: int) -> bool:
+        """Return whether it mutes the agent at `now` (ms), once the job has it."""
+        return self.kind == "mute" and (self.until is None or self.until > now)
+
+    def in_name_of(self, user: User, now: int) -> MuteRequest:
+        """Return the request for this user to send: where it is another's, the same one in the
+        user's own name. Raises TooMany."""
+        if self.user_id == user.pk:
+            return self
+        record = replace(self.record, user=user.get_username(), id=str(uuid4()))
+        return MuteRequest.objects.keep(self.scenario, record, user, now)
+
+    # ---- how far it has come ----
+
+    @property
+    def sent(self) -> int:
+        """Return how many partitions' logs have it."""
+        return len(self.offsets)
+
+    @property
+    def partitions(self) -> int:
+        """Return how many partitions its scenario has; 0 where that is not configured any more."""
+        return self.configured_scenario.partitions if self.configured_scenario else 0
+
+    @cached_property
+    def taken(self) -> int:
+        """Return in how many partitions the job has read it."""
+        beats = BucketStatus.objects.filter(scenario=self.scenario)
+        reached = dict(beats.values_list("partition", "offset"))
+        return sum(reached.get(each, -1) >= offset for each, offset in self.offsets.items())
+
+    @property
+    def is_sent(self) -> bool:
+        """Return whether every partition's log has it."""
+        return self.sent >= self.partitions
+
+    @property
+    def is_taken(self) -> bool:
+        """Return whether the job has read it everywhere."""
+        return self.taken >= self.partitions
 
 
 HOURS_KEPT_MS = 8 * DAY_MS

@@ -5,14 +5,14 @@ counts of each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
 from dashboard.core.common.sql import execute_many
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, span
-from dashboard.watch.agents.models import LastReport, LateHour, LateMark, LateMinute
+from dashboard.watch.agents.models import LateHour, LateMark, LateMinute
 from domain.names import USER_PREFIX, name_ok
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, Heartbeat, LatenessReport
@@ -38,14 +38,6 @@ def keep_last_reports(*newest: Mapping[str, int]) -> None:
         for scenario, at in each.items():
             times[scenario] = max(at, times.get(scenario, 0))
     execute_many(NEWEST, sorted(times.items()))  # in order, so that there is no deadlock
-
-
-def never_reported(scenarios: Collection[str]) -> set[str]:
-    """Return those of these scenarios on which nobody has ever reported."""
-    if not scenarios:
-        return set()
-    rows = LastReport.objects.filter(scenario__in=scenarios)
-    return set(scenarios) - set(rows.values_list("scenario", flat=True))
 
 
 # ---- late reports --------------------------------------------------------------------------------

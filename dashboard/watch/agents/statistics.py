@@ -11,19 +11,19 @@ from urllib.parse import quote
 import msgspec
 import structlog
 from django.db import transaction
-from django.db.models import Case, F, Q, Sum, When
+from django.db.models import Case, F, Q, QuerySet, Sum, When
 from django.db.models.functions import Coalesce
 
 from dashboard.core.common.models import named_fields
 from dashboard.core.common.navigation import agent_path
 from dashboard.core.common.tables import Column, Table
-from dashboard.core.common.times import HOUR_MS, MINUTE_MS, span
+from dashboard.core.common.times import HOUR_MS, span
 from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.models import CHANGE, AssetState, Transition
 from dashboard.watch.agents import faults as agent_faults
 from dashboard.watch.agents.fault_words import KINDS, FaultText, said
-from dashboard.watch.agents.faults import DETAIL, FLAPPING, OF_ALL_VOTES, faults_of, is_unseen
-from dashboard.watch.agents.findings import Evidence, agents_named, evidence
+from dashboard.watch.agents.faults import DETAIL, FLAPPING, OF_ALL_VOTES, faults_of
+from dashboard.watch.agents.findings import Evidence, evidence
 from dashboard.watch.agents.models import Agent, AgentHour, Dissent, Walk
 from dashboard.watch.agents.mutes import ActiveMute, Mutes
 from dashboard.watch.agents.reports import NONE, OFF_MS, Late, of_the_day, reason
@@ -193,8 +193,6 @@ def _row(each: VoteCounts, now: int) -> Agent:
 MOST = 500
 """Most agents that a page lists: the muted, and those seen last."""
 DAY_HOURS = 24
-NEW_MS = 5 * MINUTE_MS
-"""The votes of an agent that was seen so lately may not be counted yet."""
 SEARCHED = 5_000
 """How many of the newest changes of all scenarios are searched for those that an agent caused."""
 MOST_CAUSED = 20
@@ -304,16 +302,6 @@ class Caused(NamedTuple):
     state: str
 
 
-class DifferingAsset(NamedTuple):
-    """A live vote that differs from what all votes make."""
-
-    asset: str
-    url: str
-    at: int
-    said: str
-    made: str
-
-
 def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[AgentFigures], int]:
     """Return the agents that the page lists, and how many there are: the muted first, then those
     with which something is wrong, then those seen last.
@@ -329,7 +317,7 @@ def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[AgentFigures
     names = sorted(
         others - {row.agent for row in agents}, key=lambda name: (name not in held, name)
     )
-    more = agents_named(scenario, names[:MOST])
+    more = Agent.objects.named(scenario.name, names[:MOST])
     unseen = sum(row.pk is None for row in more)
     rows = _rows(scenario, agents + more, late, told, held, now)
     rows.sort(key=lambda row: (row.rank, -row.last_seen, row.agent))
@@ -338,7 +326,7 @@ def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[AgentFigures
 
 def one(scenario: Scenario, agent: str, held: Mutes, now: int) -> AgentFigures | None:
     """Return one agent, or None where nothing is known of it."""
-    [row] = agents_named(scenario, [agent])
+    [row] = Agent.objects.named(scenario.name, [agent])
     late, told = of_the_day(scenario, [agent], now), evidence(scenario, now, [agent])
     if row.pk is None and agent not in {*held, *late, *told.on_board}:
         return None
@@ -360,15 +348,9 @@ def _rows(
     ]
 
 
-def differing(scenario: Scenario, agent: str) -> list[DifferingAsset]:
+def differing(scenario: Scenario, agent: str) -> QuerySet[Dissent]:
     """Return its newest votes that differed when the votes were last counted."""
-    dissents = Dissent.objects.filter(scenario=scenario.name, agent=agent).order_by("-at", "asset")
-    return [
-        DifferingAsset(
-            each.asset, asset_path(scenario.name, each.asset), each.at, each.said, each.made
-        )
-        for each in dissents
-    ]
+    return Dissent.objects.filter(scenario=scenario.name, agent=agent).order_by("-at", "asset")
 
 
 def caused(scenario: Scenario, agent: str) -> list[Caused]:
@@ -448,21 +430,12 @@ def _statistic_row(
         changes=of.changes,
         share=100 * of.changes / every.changes if every.changes else 0.0,
         held=held.get(each.agent),
-        silent=is_unseen(each, now),
+        silent=each.is_unseen(now),
         late=late,
         why=reason(known.lately.sums, known.clock),
         clock=known.clock,
         silent_on=each.silent,
         silent_since=each.silent_since,
-        fares=_condition(each, now),
+        fares=each.condition(now),
         faults=tuple(said(scenario, each.agent, fault) for fault in faults),
     )
-
-
-def _condition(agent: Agent, now: int) -> str:
-    """Return how an agent fares with which nothing is wrong."""
-    if not agent.last_seen:
-        return "not seen"
-    if agent.left_at >= agent.last_seen:
-        return "left"
-    return "well" if agent.votes or now - agent.last_seen < NEW_MS else "no live vote"

@@ -26,6 +26,7 @@ from dashboard.core.common.scenarios import scenario_or_404, scenario_or_first
 from dashboard.core.common.times import now_ms
 from dashboard.watch.agents import mutes
 from dashboard.watch.agents.forms import FORMS, MuteForm, UnmuteForm
+from dashboard.watch.agents.models import MuteIdTaken, MuteRequest
 from dashboard.watch.agents.statistics import (
     AGENTS,
     CAUSED,
@@ -92,12 +93,12 @@ def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
     """Send the newest request to the partitions that have not confirmed it; where it is a
     colleague's, to all of them, in the user's own name."""
     known = scenario_or_404(scenario)
-    newest = mutes.newest_progress(known, agent)
+    newest = MuteRequest.objects.newest_about(known.name, agent)
     if newest is None:
         raise Http404
-    if not newest.all_sent:
+    if not newest.is_sent:
         try:
-            ask = mutes.own(known, newest.request, user_of(request), now_ms())
+            ask = newest.in_name_of(user_of(request), now_ms())
         except TooMany as error:
             messages.error(request, str(error))
             return redirect(agent_path(known.name, agent))
@@ -117,8 +118,8 @@ def _ask(
         return _page(request, scenario, agent, form, 422)
     try:
         record = form.record(agent, user.get_username(), now)
-        ask = mutes.write_down(scenario, record, user, now)  # type: ignore[arg-type]
-    except (TooMany, mutes.MuteIdTaken) as error:
+        ask = MuteRequest.objects.keep(scenario.name, record, user, now)  # type: ignore[arg-type]
+    except (TooMany, MuteIdTaken) as error:
         form.add_error(None, str(error))
         return _page(request, scenario, agent, form, 422)
     mutes.send(scenario, ask, Actor.of(request))
@@ -150,7 +151,7 @@ def _page(
     row = one(scenario, agent, held, now) if name_ok(agent) else None
     if row is None:
         raise Http404
-    progress = mutes.newest_progress(scenario, agent)
+    newest = MuteRequest.objects.newest_about(scenario.name, agent)
     context: dict[str, Any] = {
         "now": now,
         "scenario": scenario,
@@ -159,8 +160,8 @@ def _page(
         "differing_table": DIFFERING,
         "caused": caused(scenario, agent),
         "caused_table": CAUSED,
-        "progress": progress,
-        "muted": row.held or (progress and progress.mutes(now)),
+        "mute_request": newest,
+        "muted": row.held or (newest and newest.mutes(now)),
         "partitions": scenario.partitions,
         "address": row.url,
     }

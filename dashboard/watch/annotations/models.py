@@ -466,11 +466,6 @@ class LabelUpload(ScenarioRow):
         )
 
     @property
-    def configured_scenario(self) -> Scenario | None:
-        """Return its scenario, where that is still configured."""
-        return scenarios().get(self.scenario)
-
-    @property
     def is_open(self) -> bool:
         """Return whether there is something to do."""
         return self.status in OPEN

@@ -40,7 +40,6 @@ from dashboard.core.common.times import DAY_MS, utc
 from dashboard.core.states.models import AssetState
 from dashboard.watch.commands.stale_forms import STATE_MOVED_ON
 from domain import records
-from domain.scenario import Scenario
 
 # ---- bulk ----------------------------------------------------------------------------------------
 # Runs of one command over many assets, and what became of each asset. Times in Unix ms.
@@ -284,11 +283,6 @@ class Run(ScenarioRow):
     def counts(self) -> dict[str, int]:
         """How many of its assets have each outcome."""
         return self.tallies if self.ended_at else self.items.counts()
-
-    @property
-    def configured_scenario(self) -> Scenario | None:
-        """Return the run's scenario, where that is still configured."""
-        return scenarios().get(self.scenario)
 
     @property
     def to_send(self) -> int:

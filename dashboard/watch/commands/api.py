@@ -26,8 +26,8 @@ from dashboard.core.states.models import Answer, AssetState
 from dashboard.core.states.stores import Via
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.commands.models import Command as Row
-from dashboard.watch.commands.models import phase_of_outcome
-from dashboard.watch.commands.schedules import TaskList, find_tasks
+from dashboard.watch.commands.models import ScheduledTask, phase_of_outcome
+from dashboard.watch.commands.schedules import TaskList
 from dashboard.watch.commands.submission import (
     IdTaken,
     InvalidCommand,
@@ -341,7 +341,7 @@ def list_schedules(
     """Scheduled tasks that are not over, or those of a status."""
     if scenario:
         known_scenario(scenario)
-    rows = find_tasks(scenario=scenario, q=q, do=do, owner=owner, status=status)
+    rows = ScheduledTask.objects.find(scenario=scenario, q=q, do=do, owner=owner, status=status)
     return TaskList().answer(rows, limit, before)
 
 

@@ -392,16 +392,8 @@ def asked_again(scenario: Scenario, row: Row, record: StateValue | None, now: in
     """Return the form of a command that was sent here, as typed, about what the asset is now, and
     without the condition for which it was refused."""
     typed = {"state": row.state, "reason": row.reason, "id": str(uuid.uuid4())}
-    data = kept_of(row) | typed | shown(record, now)
+    data = row.kept | typed | shown(record, now)
     return FORMS[row.kind](scenario, data, place="again_")
-
-
-def kept_of(row: Row) -> dict[str, str]:
-    """Return what `CommandForm.kept` wrote; empty for a command that no form sent."""
-    try:
-        return msgspec.json.decode(row.form, type=dict[str, str]) if row.form else {}
-    except msgspec.MsgspecError:
-        return {}
 
 
 def expected_state(scenario: Scenario, got: str) -> str:

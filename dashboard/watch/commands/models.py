@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+import msgspec
 from django.conf import settings
 from django.db import models
-from django.db.models import Index, Q, UniqueConstraint
+from django.db.models import F, Index, Q, UniqueConstraint
 from django.urls import reverse
 
 from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.models import AssetRow
 from dashboard.core.common.retention import Retention
-from dashboard.core.common.times import DAY_MS
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.times import DAY_MS, exact_span
+from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.queries import listed
 from domain.names import MAX_STATE
 from domain.records import APPLIED, NO_CHANGE
@@ -90,6 +93,14 @@ class Command(AssetRow):
         return "sent" if self.status == "sent" else "unsent"
 
     @property
+    def kept(self) -> dict[str, str]:
+        """Return what its form held besides; empty for a command that no form sent."""
+        try:
+            return msgspec.json.decode(self.form, type=dict[str, str]) if self.form else {}
+        except msgspec.MsgspecError:
+            return {}
+
+    @property
     def record_url(self) -> str:
         """Return the address of its record; empty where its place in the log is not known."""
         if self.partition is None or self.offset is None:
@@ -108,6 +119,20 @@ ENDINGS = {
     LEFT: "ended",
 }
 """How a task ends; it is `left` where the asset left the state that it was for."""
+ACTIONS = {
+    "emit": "Write its state to Kafka again",
+    "notify": "Notify",
+    "set": "Set",
+    "release": "Release",
+    "purge": "Purge",
+}
+"""What a task does, as pages name it."""
+WAITING, ASIDE, OVER = "waiting", "aside", "over"
+STATUSES = {
+    WAITING: Q(ended_at=None, aside=""),
+    ASIDE: Q(ended_at=None) & ~Q(aside=""),
+    OVER: Q(ended_at__isnull=False),
+}
 
 
 class ScheduledTaskQuerySet(models.QuerySet["ScheduledTask"]):
@@ -120,6 +145,17 @@ class ScheduledTaskQuerySet(models.QuerySet["ScheduledTask"]):
     def of_assets(self, scenario: str, assets: Iterable[str]) -> ScheduledTaskQuerySet:
         """Return those of these assets."""
         return self.filter(scenario=scenario, asset__in=listed(list(assets)))
+
+    def find(
+        self, *, scenario: str = "", q: str = "", do: str = "", owner: str = "", status: str = ""
+    ) -> ScheduledTaskQuerySet:
+        """Return those that pass a filter, the next run first. q: a part of the asset's name; do:
+        an action; owner: a name; status: of STATUSES, empty for those that are not over."""
+        conditions = {"scenario": scenario, "asset__icontains": q, "do": do, "owner": owner}
+        given = {name: value for name, value in conditions.items() if value}
+        rows = self.filter(STATUSES[status]) if status else self.open()
+        rows = rows.filter(scenario__in=scenarios()).filter(**given)
+        return rows.order_by(F("next_at").asc(nulls_last=True), "-ended_at", "pk")
 
 
 class ScheduledTask(AssetRow):
@@ -162,6 +198,35 @@ class ScheduledTask(AssetRow):
     def end(self, at: int, ending: str) -> None:
         """End the task at a time (Unix ms), without storing that. ending: of ENDINGS."""
         self.ended_at, self.next_at, self.ending = at, None, ending
+
+    @property
+    def action(self) -> str:
+        """Return what it does, in words; the state of a `set` is shown beside it."""
+        return ACTIONS.get(self.do, self.do)
+
+    @property
+    def rhythm(self) -> str:
+        """Return how often it runs, and how often at most from now on, in words."""
+        if self.every is None:
+            return "once"
+        most = "" if self.times is None else f", {self.times:,} more"
+        return f"every {exact_span(self.every)}{most}"
+
+    @property
+    def ending_text(self) -> str:
+        """Return how it ended, in words; empty while it has not."""
+        return ENDINGS.get(self.ending, "")
+
+    @property
+    def asset_url(self) -> str:
+        """Return the address of the asset's page."""
+        return asset_path(self.scenario, self.asset)
+
+    @property
+    def messages_url(self) -> str:
+        """Return the address of the messages about it; empty where it has not notified yet."""
+        notified = self.do == "notify" and self.ran_at is not None
+        return messages_url(self) if notified else ""
 
 
 # ---- schedules -----------------------------------------------------------------------------------

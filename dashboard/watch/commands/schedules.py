@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import urlencode
@@ -18,92 +16,25 @@ from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import OPERATORS, form_of, may, role_of, role_required, user_of
 from dashboard.core.common.forms import ListForm, scenario_choices
 from dashboard.core.common.lists import ListPage
-from dashboard.core.common.scenarios import scenario_or_404, scenarios
+from dashboard.core.common.scenarios import scenario_or_404
 from dashboard.core.common.tables import Column, Pager, Table
-from dashboard.core.common.times import exact_span
-from dashboard.core.states.board_rows import asset_path
-from dashboard.watch.commands.models import ENDINGS, ScheduledTask, messages_url
+from dashboard.watch.commands.models import (
+    ACTIONS,
+    ASIDE,
+    OVER,
+    WAITING,
+    ScheduledTask,
+    ScheduledTaskQuerySet,
+)
 from dashboard.watch.commands.submission import Submitter, submit
 from dashboard.watch.commands.views import asset_url
 from domain.names import MAX_NAME
 from domain.records import Command
-from domain.scenario import Scenario
 
 # ---- schedules -----------------------------------------------------------------------------------
-# The list of scheduled tasks: filtered, the next run first.
+# The columns of scheduled tasks, on the page and in the API.
 
-ACTIONS = {
-    "emit": "Write its state to Kafka again",
-    "notify": "Notify",
-    "set": "Set",
-    "release": "Release",
-    "purge": "Purge",
-}
-"""What a task does, as pages name it."""
-WAITING, ASIDE, OVER = "waiting", "aside", "over"
-STATUSES = {
-    WAITING: Q(ended_at=None, aside=""),
-    ASIDE: Q(ended_at=None) & ~Q(aside=""),
-    OVER: Q(ended_at__isnull=False),
-}
 STATUS_TITLES = {WAITING: "Waiting", ASIDE: "Set aside", OVER: "Over"}
-
-
-def find_tasks(
-    *, scenario: str = "", q: str = "", do: str = "", owner: str = "", status: str = ""
-) -> QuerySet[ScheduledTask]:
-    """Return the tasks that pass a filter, the next run first. q: a part of the asset's name; do:
-    an action; owner: a name; status: of STATUSES, empty for those that are not over."""
-    conditions = {"scenario": scenario, "asset__icontains": q, "do": do, "owner": owner}
-    given = {name: value for name, value in conditions.items() if value}
-    rows = ScheduledTask.objects.filter(scenario__in=scenarios()).filter(**given)
-    rows = rows.filter(STATUSES[status] if status else Q(ended_at=None))
-    return rows.order_by(F("next_at").asc(nulls_last=True), "-ended_at", "pk")
-
-
-def set_aside() -> int:
-    """Return how many tasks of all scenarios are set aside."""
-    return find_tasks(status=ASIDE).count()
-
-
-@dataclass(frozen=True)
-class TaskRow:
-    """A task as pages show it."""
-
-    row: ScheduledTask
-    scenario: Scenario
-
-    @property
-    def action(self) -> str:
-        """What it does, in words; the state of a `set` is shown beside it."""
-        return ACTIONS.get(self.row.do, self.row.do)
-
-    @property
-    def rhythm(self) -> str:
-        """How often it runs, and how often at most from now on, in words."""
-        row = self.row
-        if row.every is None:
-            return "once"
-        most = "" if row.times is None else f", {row.times:,} more"
-        return f"every {exact_span(row.every)}{most}"
-
-    @property
-    def ended(self) -> str:
-        """How it ended, in words; empty while it has not."""
-        return ENDINGS.get(self.row.ending, "")
-
-    @property
-    def asset_url(self) -> str:
-        """The address of the asset's page."""
-        return asset_path(self.row.scenario, self.row.asset)
-
-    @property
-    def messages_url(self) -> str:
-        """The address of the messages about it; empty where it has not notified yet."""
-        notified = self.row.do == "notify" and self.row.ran_at is not None
-        return messages_url(self.row) if notified else ""
-
-
 FIELDS = (
     "scenario", "asset", "do", "state", "every", "until", "times", "owner", "reason", "outcome",
     "ran_at", "aside", "ended_at",
@@ -147,9 +78,9 @@ class ScheduleFilterForm(ListForm):
         self.offer("status", [("", "not over"), *STATUS_TITLES.items()])
         self.offer("do", [("", "anything"), *ACTIONS.items()])
 
-    def rows(self) -> QuerySet[ScheduledTask]:
+    def rows(self) -> ScheduledTaskQuerySet:
         """Return the tasks that pass, the next run first."""
-        return find_tasks(**self.wanted())
+        return ScheduledTask.objects.find(**self.wanted())
 
 
 class CancelForm(forms.Form):
@@ -179,7 +110,7 @@ class TaskList(ListPage):
         shown = Paginator(rows, self.page_size).get_page(number)
         return {
             "valid": valid,
-            "entries": [(self.entry(row), uuid.uuid4()) for row in shown],
+            "entries": [(task, uuid.uuid4()) for task in shown],
             "narrowed": bool(query),
             "pager": Pager.numbered(shown, lambda page: f"?{_with_page(query, page)}"),
         }
@@ -187,14 +118,10 @@ class TaskList(ListPage):
     def context(self) -> dict[str, Any]:
         """Return how many tasks are set aside, and what the user may do and see."""
         return {
-            "aside": set_aside(),
+            "aside": ScheduledTask.objects.find(status=ASIDE).count(),
             "may_command": may(self.request.user, "command"),
             "may_see_messages": role_of(self.request.user) in OPERATORS,
         }
-
-    def entry(self, row: ScheduledTask) -> TaskRow:
-        """Return a task as pages show it."""
-        return TaskRow(row, scenarios()[row.scenario])
 
     def plain(self, row: ScheduledTask) -> dict[str, Any]:
         """Return a task as the API gives it."""

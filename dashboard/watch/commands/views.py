@@ -34,7 +34,6 @@ from dashboard.watch.commands.forms import (
     PurgeForm,
     ScheduleForm,
     asked_again,
-    kept_of,
     shown,
 )
 from dashboard.watch.commands.models import Command as Row
@@ -115,7 +114,7 @@ class Panel:
 
     def _since(self, row: Row, now: int) -> tuple[SafeString, ...]:
         seen = Version.parse(row.if_version) if row.if_version else None
-        sight = read_sight(kept_of(row).get("sight", ""))
+        sight = read_sight(row.kept.get("sight", ""))
         return tuple(changes(self.scenario, self.asset, seen, sight, self.record, now))
 
     def _offer(self, kind: str, now: int) -> FormOffer:

@@ -11,6 +11,6 @@ class FiltersConfig(AppConfig):
     def ready(self) -> None:
         """Offer a filter's query to maintenance windows, which are below."""
         from dashboard.watch.filters.query import rows
-        from dashboard.watch.incidents.maintenance import filter_rows
+        from dashboard.watch.incidents.models import filter_rows
 
         filter_rows.register(rows)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models, transaction
-from django.db.models import Index, Q, QuerySet, UniqueConstraint
+from django.db.models import Index, Q, UniqueConstraint
 
 from dashboard.core.common.models import ScenarioRow
 from dashboard.core.common.scenarios import scenarios
@@ -22,41 +22,10 @@ from domain.scenario import Scenario
 
 MAX_TITLE = 60
 """Longest name of a filter, characters."""
-
-
-class SavedFilter(ScenarioRow):
-    """A filter under a name, of one user and one scenario.
-
-    text: in the filter language, the states of the board's buttons included; shared: everybody
-    sees it, with its owner's name; default: its owner's board begins with it.
-    """
-
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="filters")
-    title = models.CharField(max_length=MAX_TITLE)
-    text = models.CharField(max_length=MAX_TEXT)
-    shared = models.BooleanField(default=False)
-    default = models.BooleanField(default=False)
-    at = models.BigIntegerField()
-
-    class Meta:
-        constraints = (
-            UniqueConstraint(fields=["user", "scenario", "title"], name="one_filter_per_title"),
-            UniqueConstraint(
-                fields=["user", "scenario"], condition=Q(default=True), name="one_default_filter"
-            ),
-        )
-        indexes = (
-            Index(fields=["scenario", "title"], condition=Q(shared=True), name="shared_filters"),
-        )
-
-
-# ---- saved filters -------------------------------------------------------------------------------
-# Filters that are kept: saved under a name, shared, made the one that one's board begins with.
-
-# Most filters of one user.
 MOST_OWN = 50
-# Most of others' filters that a board's menu lists, by their names.
+"""Most filters of one user."""
 MOST_SHARED = 50
+"""Most of others' filters that a board's menu lists, by their names."""
 
 
 class FilterRefused(Exception):
@@ -74,8 +43,98 @@ class Menu(NamedTuple):
     shared: list[SavedFilter]
 
 
+class SavedFilterQuerySet(models.QuerySet["SavedFilter"]):
+    """Saved filters."""
+
+    def visible_to(self, user: User) -> SavedFilterQuerySet:
+        """Return the user's own and those that others share, of existing scenarios; by name."""
+        seen = self.filter(Q(user=user) | Q(shared=True), scenario__in=list(scenarios()))
+        return seen.select_related("user").order_by("scenario", "title", "pk")
+
+    def menu(self, user: User, scenario: str) -> Menu:
+        """Return what a board's menu lists."""
+        every = self.visible_to(user).filter(scenario=scenario)
+        return Menu(list(every.filter(user=user)), list(every.exclude(user=user)[:MOST_SHARED]))
+
+    def default_of(self, user: User, scenario: str) -> SavedFilter | None:
+        """Return the filter that the user's board begins with, or None."""
+        return self.filter(user=user, scenario=scenario, default=True).first()
+
+    def keep(
+        self, user: User, scenario: Scenario, title: str, text: str, now: int
+    ) -> tuple[SavedFilter, str]:
+        """Keep a filter; one of the same name is replaced, and its text returned with it.
+
+        text: in the language. Raises FilterRefused.
+        """
+        title = _title(title)
+        with transaction.atomic():
+            own = self.filter(user=user)
+            known = own.filter(scenario=scenario.name, title=title).first()
+            if known is None and own.count() >= MOST_OWN:
+                raise FilterRefused("name", f"you have {MOST_OWN} filters, the maximum; delete one")
+            saved = known or SavedFilter(user=user, scenario=scenario.name, title=title)
+            before, saved.text, saved.at = saved.text, text, now
+            saved.save()
+        return saved, before
+
+
+class SavedFilter(ScenarioRow):
+    """A filter under a name, of one user and one scenario.
+
+    text: in the filter language, the states of the board's buttons included; shared: everybody
+    sees it, with its owner's name; default: its owner's board begins with it.
+    """
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="filters")
+    title = models.CharField(max_length=MAX_TITLE)
+    text = models.CharField(max_length=MAX_TEXT)
+    shared = models.BooleanField(default=False)
+    default = models.BooleanField(default=False)
+    at = models.BigIntegerField()
+
+    objects = SavedFilterQuerySet.as_manager()
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(fields=["user", "scenario", "title"], name="one_filter_per_title"),
+            UniqueConstraint(
+                fields=["user", "scenario"], condition=Q(default=True), name="one_default_filter"
+            ),
+        )
+        indexes = (
+            Index(fields=["scenario", "title"], condition=Q(shared=True), name="shared_filters"),
+        )
+
+    def rename(self, title: str) -> None:
+        """Give it another name. Raises FilterRefused."""
+        title = _title(title)
+        others = SavedFilter.objects.filter(user=self.user, scenario=self.scenario, title=title)
+        if others.exclude(pk=self.pk).exists():
+            raise FilterRefused("name", f"you have another filter of the name {title}")
+        self.title = title
+        self.save(update_fields=["title"])
+
+    def share(self, *, on: bool) -> None:
+        """Let everybody see it, or only its owner again."""
+        self.shared = on
+        self.save(update_fields=["shared"])
+
+    def make_default(self, *, on: bool) -> None:
+        """Have its owner's board of the scenario begin with it, or with everything again."""
+        with transaction.atomic():
+            SavedFilter.objects.filter(user=self.user, scenario=self.scenario).update(default=False)
+            self.default = on
+            self.save(update_fields=["default"])
+
+    def get_absolute_url(self) -> str:
+        """Return the address of the board with the filter."""
+        return board_url(self.scenario, self.text)
+
+
 def whole_filter(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str:
-    """Return as one filter what a board shows by its buttons and its filter. Raises Refused."""
+    """Return as one filter what a board shows by its buttons and its filter. Raises
+    FilterRefused."""
     chosen = tuple(Text(name) for name in dict.fromkeys(states))
     try:
         wanted = parse(text, scenario, now)
@@ -88,71 +147,6 @@ def whole_filter(scenario: Scenario, states: Iterable[str], text: str, now: int)
     if len(made) > MAX_TEXT:
         raise FilterRefused("filter", f"expected at most {MAX_TEXT} characters")
     return made
-
-
-def save_filter(
-    user: User, scenario: Scenario, title: str, text: str, now: int
-) -> tuple[SavedFilter, str]:
-    """Keep a filter; one of the same name is replaced, and its text returned with it.
-
-    text: in the language. Raises Refused.
-    """
-    title = _title(title)
-    with transaction.atomic():
-        own = SavedFilter.objects.filter(user=user)
-        known = own.filter(scenario=scenario.name, title=title).first()
-        if known is None and own.count() >= MOST_OWN:
-            raise FilterRefused("name", f"you have {MOST_OWN} filters, the maximum; delete one")
-        saved = known or SavedFilter(user=user, scenario=scenario.name, title=title)
-        before, saved.text, saved.at = saved.text, text, now
-        saved.save()
-    return saved, before
-
-
-def rename_filter(saved: SavedFilter, title: str) -> None:
-    """Give it another name. Raises Refused."""
-    title = _title(title)
-    others = SavedFilter.objects.filter(user=saved.user, scenario=saved.scenario, title=title)
-    if others.exclude(pk=saved.pk).exists():
-        raise FilterRefused("name", f"you have another filter of the name {title}")
-    saved.title = title
-    saved.save(update_fields=["title"])
-
-
-def share_filter(saved: SavedFilter, *, on: bool) -> None:
-    """Let everybody see it, or only its owner again."""
-    saved.shared = on
-    saved.save(update_fields=["shared"])
-
-
-def make_default_filter(saved: SavedFilter, *, on: bool) -> None:
-    """Have its owner's board of the scenario begin with it, or with everything again."""
-    with transaction.atomic():
-        SavedFilter.objects.filter(user=saved.user, scenario=saved.scenario).update(default=False)
-        saved.default = on
-        saved.save(update_fields=["default"])
-
-
-def visible_filters(user: User) -> QuerySet[SavedFilter]:
-    """Return the user's own filters and those that others share, of existing scenarios; by name."""
-    seen = SavedFilter.objects.filter(Q(user=user) | Q(shared=True), scenario__in=list(scenarios()))
-    return seen.select_related("user").order_by("scenario", "title", "pk")
-
-
-def filter_menu(user: User, scenario: str) -> Menu:
-    """Return what a board's menu lists."""
-    every = visible_filters(user).filter(scenario=scenario)
-    return Menu(list(every.filter(user=user)), list(every.exclude(user=user)[:MOST_SHARED]))
-
-
-def default_filter_of(user: User, scenario: str) -> SavedFilter | None:
-    """Return the filter that the user's board begins with, or None."""
-    return SavedFilter.objects.filter(user=user, scenario=scenario, default=True).first()
-
-
-def filter_address(saved: SavedFilter) -> str:
-    """Return the address of the board with the filter."""
-    return board_url(saved.scenario, saved.text)
 
 
 def _title(title: str) -> str:

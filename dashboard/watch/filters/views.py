@@ -18,9 +18,14 @@ from dashboard.core.common.scenarios import scenario_or_404, scenarios
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.filter_parser import MAX_TEXT, board_url
-from dashboard.watch.filters import models
 from dashboard.watch.filters.completion import offers
-from dashboard.watch.filters.models import MAX_TITLE, SavedFilter
+from dashboard.watch.filters.models import (
+    MAX_TITLE,
+    MOST_OWN,
+    FilterRefused,
+    SavedFilter,
+    whole_filter,
+)
 from domain.scenario import Scenario
 
 # ---- filters -------------------------------------------------------------------------------------
@@ -84,17 +89,14 @@ def complete(request: HttpRequest) -> HttpResponse:
 @role_required("read")
 def kept(request: HttpRequest) -> HttpResponse:
     """Return the page of the user's own filters, and those that others share."""
-    every = [
-        {"is": each, "scenario": scenarios()[each.scenario], "own": each.user_id == request.user.pk}
-        for each in models.visible_filters(user_of(request))
-    ]
-    own = [row for row in every if row["own"]]
+    user = user_of(request)
+    visible = SavedFilter.objects.visible_to(user)
     context = {
-        "own": own,
+        "own": visible.filter(user=user),
         "own_table": OWN,
         "shared_table": SHARED,
-        "shared": [row for row in every if not row["own"]],
-        "most": models.MOST_OWN,
+        "shared": visible.exclude(user=user),
+        "most": MOST_OWN,
     }
     return render(request, "filters/filters.html", context)
 
@@ -104,8 +106,8 @@ def kept(request: HttpRequest) -> HttpResponse:
 @role_required("read")
 def use(request: HttpRequest, number: int) -> HttpResponse:
     """Redirect to the board with a filter that the user may see. Raises Http404."""
-    found = get_object_or_404(models.visible_filters(user_of(request)), pk=number)
-    return redirect(models.filter_address(found))
+    found = get_object_or_404(SavedFilter.objects.visible_to(user_of(request)), pk=number)
+    return redirect(found)
 
 
 @form_of("filters:kept")
@@ -116,18 +118,18 @@ def save(request: HttpRequest) -> HttpResponse:
     scenario, now = scenario_or_404(given.get("scenario", "")), now_ms()
     states, text = given.getlist("state")[:MAX_STATES], given.get("q", "")
     try:
-        made = models.whole_filter(scenario, states, text, now)
-        found, before = models.save_filter(
+        made = whole_filter(scenario, states, text, now)
+        found, before = SavedFilter.objects.keep(
             user_of(request), scenario, given.get("title", ""), made, now
         )
-    except models.FilterRefused as error:
+    except FilterRefused as error:
         return _not_saved(request, scenario, states, error)
     if "shared" in given:
         _share(request, found, on=True)
     if "default" in given:
-        models.make_default_filter(found, on=True)
+        found.make_default(on=True)
     messages.success(request, f"Saved as “{found.title}”{_instead(found, before)}.")
-    return redirect(models.filter_address(found))
+    return redirect(found)
 
 
 def _instead(found: SavedFilter, before: str) -> str:
@@ -142,7 +144,7 @@ def _instead(found: SavedFilter, before: str) -> str:
 
 
 def _not_saved(
-    request: HttpRequest, scenario: Scenario, states: list[str], error: models.FilterRefused
+    request: HttpRequest, scenario: Scenario, states: list[str], error: FilterRefused
 ) -> HttpResponse:
     """Return the form (422) with what was typed, and with what is wrong about it."""
     field = "title" if error.field == "name" else "q"
@@ -165,25 +167,25 @@ def change(request: HttpRequest, number: int) -> HttpResponse:
         raise Http404
     try:
         messages.success(request, what(request, found))
-    except models.FilterRefused as error:
+    except FilterRefused as error:
         messages.error(request, f"Nothing was changed. {error}.")
     return redirect("filters:kept")
 
 
 def _rename(request: HttpRequest, found: SavedFilter) -> str:
-    models.rename_filter(found, request.POST.get("title", ""))
+    found.rename(request.POST.get("title", ""))
     return f"It is called “{found.title}” now."
 
 
 def _share(request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
-    models.share_filter(found, on=on)
+    found.share(on=on)
     record(Actor.of(request), "filter.shared" if on else "filter.unshared",
          scenario=found.scenario, target=found.title, filter=found.text)  # fmt: skip
     return f"“{found.title}” is {'everybody’s to see' if on else 'yours alone'} now."
 
 
 def _default(_request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
-    models.make_default_filter(found, on=on)
+    found.make_default(on=on)
     return f"Your board begins with {f'“{found.title}”' if on else 'everything'} now."
 
 

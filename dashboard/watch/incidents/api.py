@@ -15,22 +15,23 @@ from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
 from dashboard.core.api.schemas import NO_NUL, StrictSchema
 from dashboard.core.audit.log import Actor
-from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms, utc_datetime
 from dashboard.core.states.filter_parser import MAX_TEXT
 from dashboard.watch.annotations.models import MAX_WORK
-from dashboard.watch.incidents.maintenance import (
+from dashboard.watch.incidents.models import (
+    ALL,
+    FILTER,
+    LISTED,
     LONGEST_MS,
+    MAX_WHY,
     MOST_ASSETS,
+    Incident,
+    Window,
     WindowRefused,
-    cancel_window,
-    end_window,
 )
-from dashboard.watch.incidents.models import ALL, FILTER, LISTED, MAX_WHY, Window, real
-from dashboard.watch.incidents.queries import IncidentList, entry_of, find_incidents
+from dashboard.watch.incidents.queries import IncidentList
 from dashboard.watch.incidents.report import timeline
-from dashboard.watch.incidents.views import log_window
-from dashboard.watch.incidents.windows import WindowForm, WindowList, find_windows, plain_window
+from dashboard.watch.incidents.windows import WindowForm, WindowList
 from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
 
@@ -104,17 +105,19 @@ def list_incidents(
     if scenario:
         known_scenario(scenario)
     chosen = (scenario,) if scenario else ()
-    rows = find_incidents(scenario=chosen, q=q, worst=worst, status=status, start=start, end=end)
+    rows = Incident.objects.find(
+        scenario=chosen, q=q, worst=worst, status=status, start=start, end=end
+    )
     return IncidentList().answer(rows, limit, before)
 
 
 @router.operation("GET incidents/{number}", TimelineOut, "read", *READ)
 def get_incident(request: ApiRequest, number: int) -> Any:
     """One incident, with its timeline."""
-    row = real().filter(scenario__in=scenarios(), pk=number).first() if _fits(number) else None
+    row = Incident.objects.shown().filter(pk=number).first() if _fits(number) else None
     if row is None:
         raise Problem(404, "unknown-incident", f"There is no incident {number}.")
-    moments = [moment._asdict() for moment in timeline(entry_of(row))]
+    moments = [moment._asdict() for moment in timeline(row)]
     return IncidentList().plain(row) | {"timeline": moments}
 
 
@@ -194,14 +197,14 @@ def list_maintenance(
     """Maintenance windows, the newest entries first; those over all scenarios are among each."""
     if scenario:
         known_scenario(scenario)
-    rows = find_windows(scenario=scenario, q=q, status=status)
+    rows = Window.objects.find(scenario=scenario, q=q, status=status)
     return WindowList().answer(rows, limit, before)
 
 
 @router.operation("GET maintenance/{number}", WindowOut, "read", *READ)
 def get_maintenance(request: ApiRequest, number: int) -> Any:
     """One maintenance window."""
-    return plain_window(_known(number))
+    return WindowList().plain(_known(number))
 
 
 @router.operation("POST maintenance", WindowOut, "command", 409, *WRITE)
@@ -213,20 +216,20 @@ def plan_maintenance(request: ApiRequest, given: WindowIn) -> Any:
     saved = form.save(request.auth) if form.is_valid() else None
     if saved is None:
         raise _refusal(form)
-    log_window(Actor.of(request), "maintenance.planned", saved)
-    return plain_window(saved)
+    saved.log(Actor.of(request), "maintenance.planned")
+    return WindowList().plain(saved)
 
 
 @router.operation("POST maintenance/{number}/end", WindowOut, "command", 409, *READ)
 def end_maintenance(request: ApiRequest, number: int) -> Any:
     """End a window that runs, now."""
-    return _do(request, number, end_window, "maintenance.ended")
+    return _do(request, number, Window.end_early, "maintenance.ended")
 
 
 @router.operation("DELETE maintenance/{number}", WindowOut, "command", 409, *READ)
 def cancel_maintenance(request: ApiRequest, number: int) -> Any:
     """Cancel a window: it counts as if it had never been."""
-    return _do(request, number, cancel_window, "maintenance.cancelled")
+    return _do(request, number, Window.cancel, "maintenance.cancelled")
 
 
 def _typed(given: WindowIn) -> dict[str, Any]:
@@ -261,14 +264,13 @@ def _do(
         change(row, request.auth, now_ms())
     except WindowRefused as error:
         raise Problem(409, "not-now", str(error)) from error
-    log_window(Actor.of(request), action, row)
-    return plain_window(row)
+    row.log(Actor.of(request), action)
+    return WindowList().plain(row)
 
 
 def _known(number: int) -> Window:
     """Return a window. Raises Problem 404."""
-    rows = Window.objects.filter(scenario__in=["", *scenarios()])
-    row = rows.filter(pk=number).first() if 0 <= number <= MAX_NUMBER else None
+    row = Window.objects.shown().filter(pk=number).first() if _fits(number) else None
     if row is None:
         raise Problem(404, "unknown-window", f"There is no maintenance window {number}.")
     return row

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from django.db.models import F, Value
-from django.db.models.functions import Greatest
-
 from dashboard.core.common.sql import LONG, chunks, insert_many, on_conflict
 from dashboard.core.states.queries import fetched
 from dashboard.watch.annotations.acknowledgements import StateChange, by_asset
@@ -87,11 +84,8 @@ def record_acknowledgements(scenario: str, marks: Iterable[RowMark], **_: Any) -
     """Note on open incidents who acknowledged them first."""
     for mark in marks:
         if mark.ack is not None:
-            # The web process and the broker may differ about what time it is.
-            at = Greatest(Value(mark.ack.since), F("began_at"))
-            Incident.objects.filter(
-                scenario=scenario, asset=mark.asset, ended_at=None, acknowledged_at=None
-            ).update(acknowledged_at=at, acknowledged_by=mark.ack.by)
+            of_asset = Incident.objects.filter(scenario=scenario, asset=mark.asset)
+            of_asset.acknowledge(mark.ack.by, mark.ack.since)
 
 
 def _record(scenario: Scenario, of_assets: dict[str, list[StateChange]]) -> list[IncidentChange]:

@@ -2,26 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
-from django.db import models
-from django.db.models import F, Index, Q, QuerySet, UniqueConstraint
+from django.contrib.auth.models import User
+from django.db import models, transaction
+from django.db.models import Exists, F, Index, OuterRef, Q, QuerySet, UniqueConstraint, Value
+from django.db.models.functions import Coalesce, Greatest
+from django.dispatch import Signal
+from django.urls import reverse
 
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.access import Limit
 from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.models import AssetRow, AuthoredRow, length_class, length_index
 from dashboard.core.common.retention import Retention, delete_in_portions, delete_rows
-from dashboard.core.common.times import DAY_MS, MINUTE_MS
-from dashboard.core.states.filter_parser import MAX_TEXT
-from dashboard.core.states.models import PLACE
-from dashboard.watch.annotations.models import MAX_WORK
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.sql import STATEMENT, chunks
+from dashboard.core.common.times import DAY_MS, MINUTE_MS, duration, now_ms
+from dashboard.core.states.board_rows import asset_path
+from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, parse
+from dashboard.core.states.filter_terms import WORD, Filter
+from dashboard.core.states.models import PLACE, AssetState
+from dashboard.core.states.queries import listed
+from dashboard.watch.annotations.models import MAX_WORK, Label
+from domain.history.runs import merged
 from domain.names import MAX_STATE
+from domain.scenario import Scenario
 
 # ---- incidents -----------------------------------------------------------------------------------
 # Incidents as the database has them. Times in Unix ms of the broker's clock.
 
 FLAP_MS = 15 * MINUTE_MS
 """An incident that begins sooner than this after the one before it of its asset is flapping."""
+
+INCIDENT_STATUSES = {
+    "open": Q(ended_at=None),
+    "unacknowledged": Q(ended_at=None, acknowledged_at=None),
+    "acknowledged": Q(acknowledged_at__isnull=False),
+    "ended": Q(ended_at__isnull=False),
+}
+ANY_PART, BEGINNING, ENDING = "", "began", "ended"
+"""What of an incident lies in the time of a filter: any part of it, its beginning, its end."""
+
+
+class IncidentCount(NamedTuple):
+    """How many incidents there are, and of how many assets these are."""
+
+    incidents: int
+    assets: int
+
+
+class IncidentQuerySet(models.QuerySet["Incident"]):
+    """Incidents."""
+
+    def real(self) -> IncidentQuerySet:
+        """Return those that lasted; those that a rebuild did not find again have no length."""
+        return self.exclude(ended_at=F("began_at"))
+
+    def shown(self) -> IncidentQuerySet:
+        """Return those that pages show: the real ones of configured scenarios."""
+        return self.real().filter(scenario__in=scenarios())
+
+    def open(self) -> IncidentQuerySet:
+        """Return those that go on."""
+        return self.filter(ended_at=None)
+
+    def within(
+        self, start: int | None, end: int | None, of_time: str = ANY_PART
+    ) -> IncidentQuerySet:
+        """Return those of which a part, the beginning or the end, as `of_time` says, lies between
+        two times (Unix ms)."""
+        edge = "ended_at" if of_time == ENDING else "began_at"
+        rows = self if end is None else self.filter(**{f"{edge}__lt": end})
+        if start is None:
+            return rows
+        if of_time == ANY_PART:
+            return rows.filter(Q(ended_at=None) | Q(ended_at__gt=start))
+        return rows.filter(**{f"{edge}__gte": start})
+
+    def labelled(self, key: str, value: str) -> IncidentQuerySet:
+        """Return those of assets with a label; with no value, of assets that have none of this
+        key."""
+        labels = Label.objects.filter(
+            scenario=OuterRef("scenario"), asset=OuterRef("asset"), key=key, shown=True
+        )
+        return self.filter(Exists(labels.filter(value=value)) if value else ~Exists(labels))
+
+    def flapping(self) -> IncidentQuerySet:
+        """Return those that began soon after one of their asset had ended."""
+        ended_before = Incident.objects.real().filter(
+            scenario=OuterRef("scenario"),
+            asset=OuterRef("asset"),
+            began_at__lt=OuterRef("began_at"),
+            ended_at__lte=OuterRef("began_at"),
+            ended_at__gt=OuterRef("began_at") - FLAP_MS,
+        )
+        return self.filter(Exists(ended_before))
+
+    def find(
+        self,
+        *,
+        scenario: Collection[str] = (),
+        q: str = "",
+        worst: str = "",
+        status: str = "",
+        start: int | None = None,
+        end: int | None = None,
+        of_time: str = ANY_PART,
+        asset: str = "",
+        label: tuple[str, str] | None = None,
+        flapping: bool = False,
+    ) -> IncidentQuerySet:
+        """Return those that pass a filter. scenario: all by default; q: a part of the asset's name;
+        worst: a state; status: of INCIDENT_STATUSES; start, end: Unix ms; of_time: what of an
+        incident lies between these; asset: a whole name; label: a key and a value, which is "" for
+        assets without the key; flapping: only those that are."""
+        conditions = {
+            "scenario__in": scenario,
+            "asset__icontains": q,
+            "asset": asset,
+            "worst": worst,
+        }
+        rows = self.shown().within(start, end, of_time)
+        rows = rows.filter(**{name: value for name, value in conditions.items() if value})
+        if label is not None:
+            rows = rows.labelled(*label)
+        if flapping:
+            rows = rows.flapping()
+        return rows.filter(INCIDENT_STATUSES[status]) if status else rows
+
+    def counts(self) -> IncidentCount:
+        """Return how many these are, and of how many assets."""
+        return IncidentCount(self.count(), self.values("scenario", "asset").distinct().count())
+
+    def acknowledge(self, by: str, at: int) -> int:
+        """Note on those that go on who acknowledged them first, and when. Returns on how many."""
+        # The web process and the broker may differ about what time it is.
+        since = Greatest(Value(at), F("began_at"))
+        first = self.open().filter(acknowledged_at=None)
+        return first.update(acknowledged_at=since, acknowledged_by=by)
 
 
 class Incident(AssetRow):
@@ -43,6 +163,8 @@ class Incident(AssetRow):
     acknowledged_by = models.CharField(max_length=150, blank=True)
     length_class = length_class("began_at", "ended_at")
 
+    objects = IncidentQuerySet.as_manager()
+
     class Meta:
         constraints = (
             models.UniqueConstraint(
@@ -63,13 +185,38 @@ class Incident(AssetRow):
 
     @property
     def duration_ms(self) -> int | None:
-        """How long it lasted, ms; None while it goes on."""
+        """Return how long it lasted, ms; None while it goes on."""
         return None if self.ended_at is None else self.ended_at - self.began_at
 
+    @property
+    def until(self) -> int:
+        """Return when it ended; while it goes on, what time it is."""
+        return now_ms() if self.ended_at is None else self.ended_at
 
-def real() -> QuerySet[Incident]:
-    """Return the incidents that lasted; those that a rebuild did not find again have no length."""
-    return Incident.objects.exclude(ended_at=F("began_at"))
+    @property
+    def lasted_ms(self) -> int:
+        """Return how long it lasted, or has lasted until now, ms."""
+        return self.until - self.began_at
+
+    @property
+    def lasted(self) -> str:
+        """Return how long it lasted, or has lasted until now, in words."""
+        return duration(self.lasted_ms)
+
+    @property
+    def unanswered(self) -> str:
+        """Return how long nobody had acknowledged it, in words; empty while nobody has."""
+        at = self.acknowledged_at
+        return "" if at is None else duration(at - self.began_at)
+
+    @property
+    def asset_url(self) -> str:
+        """Return the address of the asset's page."""
+        return asset_path(self.scenario, self.asset)
+
+    def get_absolute_url(self) -> str:
+        """Return the address of its page."""
+        return reverse("incidents:incident", args=[self.pk])
 
 
 # ---- incidents -----------------------------------------------------------------------------------
@@ -112,7 +259,8 @@ messages_about = Provider(_nothing)
 
 
 # ---- maintenance ---------------------------------------------------------------------------------
-# Maintenance windows as the database has them. Times in Unix ms.
+# Maintenance windows as the database has them: planned, changed, ended and cancelled by people.
+# Times in Unix ms. The worker does what follows from it: `maintenance.py`.
 
 MAX_WHY = 500
 """Longest reason, characters."""
@@ -123,6 +271,188 @@ COVERS = {ALL: "all assets", FILTER: "the assets of a filter", LISTED: "these as
 
 PLANNED, RUNNING, ENDED, CANCELLED = "planned", "running", "ended", "cancelled"
 STATUSES = (RUNNING, PLANNED, ENDED, CANCELLED)
+
+
+MOST_ASSETS = 900
+"""Most assets that a window lists."""
+MOST_OPEN = 500
+"""Most windows that are planned or run at a time."""
+LONGEST_MS = 31 * DAY_MS
+"""Longest window."""
+FURTHEST_MS = 366 * DAY_MS
+"""How far ahead a window may begin."""
+BACK_MS = 31 * DAY_MS
+"""How long ago a window may have begun that nobody had planned."""
+LIMIT = Limit("maintenance", 60)
+FARTHEST = 2**62
+"""Later than any time."""
+
+
+windows_changed = Signal()
+"""Sent with `scenario`, `begin` and `end` (Unix ms) in the transaction in which windows, or what
+they cover, change between these times; also when a window begins, and when it ends."""
+
+Times = tuple[int, int]
+Covered = tuple[int, int | None]
+"""From when to when a window covers an asset, as `WindowAsset` has it."""
+
+
+class WindowRefused(ValueError):
+    """A change that is refused; says why."""
+
+
+class WindowPlan(NamedTuple):
+    """A window as somebody wants it; the fields as those of `Window`. assets: those listed."""
+
+    scenario: str
+    name: str
+    why: str
+    covers: str
+    filter: str
+    assets: tuple[str, ...]
+    begin: int
+    end: int
+    excluded: bool
+    held: bool
+
+    def columns(self) -> dict[str, Any]:
+        """Return the values of a window's columns."""
+        named = self._asdict()
+        del named["assets"]
+        return named | {"planned_end": self.end}
+
+
+class WindowSpan(NamedTuple):
+    """A time in which a window covers an asset. begin, end: Unix ms."""
+
+    begin: int
+    end: int
+    window: Window
+
+
+class Excluded(NamedTuple):
+    """Times that availability leaves out, begin and end (Unix ms), in order: of every asset of a
+    scenario, and by asset those of single assets besides."""
+
+    everywhere: list[Times]
+    by_asset: dict[str, list[Times]]
+
+
+# What a window's filter finds: assets by names and labels, never by what state they are in.
+
+
+def _no_rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:  # noqa: ARG001 - as those who register have it
+    return AssetState.objects.none()
+
+
+filter_rows = Provider(_no_rows)
+"""Returns the visible assets of a scenario that a filter finds at a time (Unix ms)."""
+
+
+def read_filter(text: str, scenario: Scenario, now: int) -> Filter:
+    """Return a window's filter. now: Unix ms. Raises FilterError."""
+    wanted = parse(text, scenario, now)
+    if not wanted.terms:
+        raise FilterError("expected a name or a label, such as site:berlin", 0, 0)
+    for term in wanted.terms:
+        if term.own and term.key not in (WORD, "name"):
+            at = text.lower().find(f"{term.key}:")
+            message = f"a window covers assets by name and label; {term.key}: is neither"
+            raise FilterError(message, max(at, 0), max(at, 0) + len(term.key))
+    return wanted
+
+
+class WindowQuerySet(models.QuerySet["Window"]):
+    """Maintenance windows."""
+
+    def shown(self) -> WindowQuerySet:
+        """Return those that pages show: of configured scenarios, or of all."""
+        return self.filter(scenario__in=["", *scenarios()])
+
+    def of_status(self, status: str, now: int) -> WindowQuerySet:
+        """Return those that have a status at `now` (Unix ms)."""
+        if status == CANCELLED:
+            return self.filter(cancelled_at__isnull=False)
+        times = {
+            PLANNED: Q(begin__gt=now),
+            RUNNING: Q(begin__lte=now, end__gt=now),
+            ENDED: Q(end__lte=now),
+        }
+        return self.filter(times[status], cancelled_at=None)
+
+    def find(self, *, scenario: str = "", q: str = "", status: str = "") -> WindowQuerySet:
+        """Return those that pass a filter. q: a part of the name; status: of STATUSES."""
+        rows = self.shown()
+        if scenario:
+            rows = rows.filter(scenario__in=["", scenario])
+        if q:
+            rows = rows.filter(name__icontains=q)
+        return rows.of_status(status, now_ms()) if status else rows
+
+    def between(self, scenario: str, begin: int, end: int) -> WindowQuerySet:
+        """Return those of a scenario that have a part between two times (Unix ms), in order,
+        without the cancelled ones."""
+        rows = self.filter(scenario__in=("", scenario), cancelled_at=None)
+        return rows.filter(begin__lt=end, end__gt=begin).order_by("begin", "pk")
+
+    def covering(
+        self, scenario: str, assets: Collection[str], begin: int, end: int
+    ) -> dict[str, list[WindowSpan]]:
+        """Return when which windows cover these assets between two times (Unix ms), cut off there.
+
+        Assets that none covers are left out; each list is in order of `begin`. A window that has
+        not begun covers what its filter finds now.
+        """
+        windows = list(self.between(scenario, begin, end)) if assets else []
+        spans: dict[str, list[WindowSpan]] = {}
+        for names in chunks(assets, STATEMENT) if windows else ():
+            for window in windows:
+                _add(spans, window.covered(scenario, names), window, begin, end)
+        for each in spans.values():
+            each.sort(key=lambda span: (span.begin, span.end))
+        return spans
+
+    def excluded(self, scenario: str, begin: int, end: int) -> Excluded:
+        """Return the times that availability leaves out between two times (Unix ms), cut off
+        there."""
+        windows = self.between(scenario, begin, end).filter(excluded=True)
+        everywhere = [each.cut((0, None), begin, end) for each in windows if each.covers == ALL]
+        spans: dict[str, list[WindowSpan]] = {}
+        for window in windows:
+            if window.covers != ALL:
+                _add(spans, window.covered(scenario), window, begin, end)
+        by_asset = {asset: merged((s.begin, s.end) for s in of) for asset, of in spans.items()}
+        return Excluded(merged((s.begin, s.end) for s in everywhere), by_asset)
+
+    @transaction.atomic
+    def plan(self, plan: WindowPlan, user: User, now: int) -> Window:
+        """Store a new window. Returns it. Raises WindowRefused where there are too many,
+        TooMany."""
+        LIMIT.take(user.pk, now)
+        if self.filter(end__gt=now, cancelled_at=None).count() >= MOST_OPEN:
+            raise WindowRefused(
+                f"{MOST_OPEN} windows are planned or run already: cancel some first."
+            )
+        window = self.create(
+            **plan.columns(), user=user, username=user.get_username(), created_at=now
+        )
+        window.keep_list(plan)
+        window.announce(plan.begin, plan.end)
+        return window
+
+
+def _add(
+    spans: dict[str, list[WindowSpan]],
+    assets: Iterable[tuple[str, Covered]],
+    window: Window,
+    begin: int,
+    end: int,
+) -> None:
+    """Add when a window covers assets between two times."""
+    for asset, covered in assets:
+        span = window.cut(covered, begin, end)
+        if span.begin < span.end:
+            spans.setdefault(asset, []).append(span)
 
 
 class Window(AuthoredRow):
@@ -155,6 +485,8 @@ class Window(AuthoredRow):
     closed_at = models.BigIntegerField(null=True)
     revision = models.IntegerField(default=1)
 
+    objects = WindowQuerySet.as_manager()
+
     class Meta:
         constraints = (
             models.CheckConstraint(condition=Q(begin__lt=F("end")), name="window_has_a_length"),
@@ -171,13 +503,181 @@ class Window(AuthoredRow):
     def __str__(self) -> str:
         return f"{self.name}: {self.begin} to {self.end}"
 
-    def status(self, now: int) -> str:
-        """Return which of STATUSES it has at `now` (Unix ms)."""
+    @property
+    def status(self) -> str:
+        """Return which of STATUSES it has now."""
         if self.cancelled_at is not None:
             return CANCELLED
+        now = now_ms()
         if now < self.begin:
             return PLANNED
         return RUNNING if now < self.end else ENDED
+
+    @property
+    def configured_scenarios(self) -> list[Scenario]:
+        """Return the scenarios that it is about, those that are still configured."""
+        return [each for name, each in scenarios().items() if self.scenario in ("", name)]
+
+    @property
+    def scenario_title(self) -> str:
+        """Return the title of its scenario."""
+        known = scenarios().get(self.scenario)
+        return known.title if known else self.scenario or "all scenarios"
+
+    @property
+    def covers_text(self) -> str:
+        """Return what it covers, in words."""
+        if self.covers == FILTER:
+            return self.filter
+        return "all assets" if self.covers == ALL else "assets of a list"
+
+    @property
+    def lasts(self) -> str:
+        """Return how long it lasts, in words."""
+        return duration(self.end - self.begin)
+
+    @property
+    def written_down_late(self) -> bool:
+        """Return whether it had begun when it was written down."""
+        return self.created_at > self.begin
+
+    @property
+    def listed_assets(self) -> list[str]:
+        """Return the assets that it lists, in order; none where it covers others."""
+        names = self.assets.order_by("asset").values_list("asset", flat=True)
+        return list(names) if self.covers == LISTED else []
+
+    def get_absolute_url(self) -> str:
+        """Return the address of its page."""
+        return reverse("maintenance:window", args=[self.pk])
+
+    # ---- what it covers ----
+
+    @property
+    def is_filter_to_come(self) -> bool:
+        """Return whether it covers what its filter finds now: nothing of it is stored yet."""
+        return self.covers == FILTER and self.begun_at is None
+
+    def matching(self, scenario: Scenario, now: int) -> QuerySet[AssetState]:
+        """Return the visible assets of a scenario that its filter finds at `now` (Unix ms)."""
+        try:
+            wanted = read_filter(self.filter, scenario, now)
+        except FilterError:  # it was written for another file of scenarios
+            return AssetState.objects.none()
+        return filter_rows(wanted, scenario, now)
+
+    def on_board(self, scenario: Scenario) -> QuerySet[AssetState]:
+        """Return the visible assets of a scenario that it covers, by what is stored of it."""
+        rows = AssetState.objects.filter(scenario=scenario.name, purged=False).order_by()
+        if self.covers == ALL:
+            return rows
+        stored = self.assets.filter(scenario=scenario.name, end=None)
+        return rows.filter(Exists(stored.filter(asset=OuterRef("asset"))))
+
+    def covered(
+        self, scenario: str, assets: Collection[str] | None = None
+    ) -> Iterable[tuple[str, Covered]]:
+        """Return the assets of a scenario that it covers, and from when to when, as `WindowAsset`
+        has it. assets: of these alone; they must be given where it covers all."""
+        if self.covers == ALL:
+            return ((asset, (0, None)) for asset in assets or ())
+        if self.is_filter_to_come:
+            found = self.matching(scenarios()[scenario], now_ms()).values_list("asset", flat=True)
+            return ((asset, (0, None)) for asset in _rows_of(assets, found))
+        stored = _rows_of(assets, self.assets.filter(scenario=scenario))
+        return ((row.asset, (row.begin, row.end)) for row in stored)
+
+    def cut(self, covered: Covered, begin: int, end: int) -> WindowSpan:
+        """Return when it covers an asset between two times (Unix ms)."""
+        first, last = covered
+        last = self.end if last is None else min(last, self.end)
+        return WindowSpan(max(first, self.begin, begin), min(last, end), self)
+
+    def incidents(self, now: int) -> IncidentQuerySet:
+        """Return the incidents that its assets had while it covered them, until `now` (Unix ms),
+        the newest first."""
+        if now < self.begin:
+            return Incident.objects.none()
+        rows = Incident.objects.shown().within(self.begin, min(self.end, now))
+        if self.scenario:
+            rows = rows.filter(scenario=self.scenario)
+        if self.covers != ALL:
+            rows = rows.filter(Exists(self._stored_during()))
+        return rows.order_by("-began_at")
+
+    def _stored_during(self) -> QuerySet[WindowAsset]:
+        """Return its stored assets, of the outer query's incident, while covered."""
+        rows = self.assets.filter(scenario=OuterRef("scenario"), asset=OuterRef("asset"))
+        over = Q(begin__gte=Coalesce(OuterRef("ended_at"), FARTHEST))
+        return rows.exclude(over).filter(Q(end=None) | Q(end__gt=OuterRef("began_at")))
+
+    # ---- changes ----
+    # Each is about the window as it was seen: none is made where it is not so any more.
+
+    @transaction.atomic
+    def change(self, plan: WindowPlan, user: User, now: int) -> None:
+        """Store the planned window anew. Raises WindowRefused where it is not as it was seen,
+        TooMany."""
+        LIMIT.take(user.pk, now)
+        same = Window.objects.of_status(PLANNED, now).filter(
+            pk=self.pk, revision=self.revision, begun_at=None
+        )
+        if not same.update(**plan.columns(), revision=F("revision") + 1):
+            raise WindowRefused(
+                "It has begun, or somebody has changed it meanwhile. Look at it again."
+            )
+        self.assets.all().delete()
+        begin, end = min(self.begin, plan.begin), max(self.end, plan.end)
+        self.announce(begin, end)
+        self.refresh_from_db()
+        self.keep_list(plan)
+        self.announce(begin, end)
+
+    @transaction.atomic
+    def end_early(self, user: User, now: int) -> None:
+        """End the running window now. Raises WindowRefused where it does not run, TooMany."""
+        LIMIT.take(user.pk, now)
+        runs = Window.objects.filter(pk=self.pk, begin__lt=now, end__gt=now, cancelled_at=None)
+        if not runs.update(end=now, ended_by=user.get_username(), revision=F("revision") + 1):
+            raise WindowRefused("It does not run.")
+        self.announce(now, self.end)
+        self.refresh_from_db()
+
+    @transaction.atomic
+    def cancel(self, user: User, now: int) -> None:
+        """Cancel it: it counts as if it had never been. Raises WindowRefused where it is,
+        TooMany."""
+        LIMIT.take(user.pk, now)
+        known = Window.objects.filter(pk=self.pk, cancelled_at=None)
+        name = user.get_username()
+        if not known.update(cancelled_at=now, cancelled_by=name, revision=F("revision") + 1):
+            raise WindowRefused("It is cancelled already.")
+        self.announce(self.begin, self.end)
+        self.refresh_from_db()
+
+    def log(self, actor: Actor, action: str) -> None:
+        """Note in the audit what somebody did to it."""
+        facts = ("covers", "filter", "begin", "end", "excluded", "held", "why")
+        named = {name: getattr(self, name) for name in facts}
+        record(actor, action, scenario=self.scenario, target=self.name, id=self.pk, **named)
+
+    def announce(self, begin: int, end: int) -> None:
+        """Say of each of its scenarios that something changes between two times (Unix ms)."""
+        for scenario in [self.scenario] if self.scenario else scenarios():
+            windows_changed.send(None, scenario=scenario, begin=begin, end=end)
+
+    def keep_list(self, plan: WindowPlan) -> None:
+        """Store the assets that a plan lists."""
+        if plan.covers == LISTED:
+            WindowAsset.objects.bulk_create(
+                WindowAsset(window=self, scenario=plan.scenario, asset=asset)
+                for asset in plan.assets
+            )
+
+
+def _rows_of(assets: Collection[str] | None, rows: QuerySet[Any]) -> Iterable[Any]:
+    """Return the rows of these assets; of all, as these may be many, a portion at a time."""
+    return rows.iterator() if assets is None else rows.filter(asset__in=listed(list(assets)))
 
 
 class WindowAsset(AssetRow):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from django import forms
-from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
 from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
@@ -16,149 +15,21 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT, chunks
 from dashboard.core.common.tables import Column, ListOrder, Table
 from dashboard.core.common.times import duration, now_ms
-from dashboard.core.states.board_rows import asset_path
 from dashboard.watch.annotations.labels import labels_of
-from dashboard.watch.annotations.models import MAX_KEY, MAX_VALUE, Label
-from dashboard.watch.incidents.models import FLAP_MS, Incident, real
+from dashboard.watch.annotations.models import MAX_KEY, MAX_VALUE
+from dashboard.watch.incidents.models import (
+    ANY_PART,
+    BEGINNING,
+    ENDING,
+    INCIDENT_STATUSES,
+    Incident,
+    IncidentQuerySet,
+)
 from domain.names import MAX_NAME
 from domain.scenario import Scenario
 
 # ---- incidents -----------------------------------------------------------------------------------
-# The list of incidents: filtered, newest first, page by page, and as a file.
-
-STATUSES = {
-    "open": Q(ended_at=None),
-    "unacknowledged": Q(ended_at=None, acknowledged_at=None),
-    "acknowledged": Q(acknowledged_at__isnull=False),
-    "ended": Q(ended_at__isnull=False),
-}
-ANY_TIME, BEGAN, ENDED = "", "began", "ended"
-"""What of an incident lies in the time of a filter: any part of it, its beginning, its end."""
-
-
-def find_incidents(
-    *,
-    scenario: Collection[str] = (),
-    q: str = "",
-    worst: str = "",
-    status: str = "",
-    start: int | None = None,
-    end: int | None = None,
-    of_time: str = ANY_TIME,
-    asset: str = "",
-    label: tuple[str, str] | None = None,
-    flapping: bool = False,
-) -> QuerySet[Incident]:
-    """Return the incidents that pass a filter. scenario: all by default; q: a part of the asset's
-    name; worst: a state; status: of STATUSES; start, end: Unix ms; of_time: what of an incident
-    lies between these; asset: a whole name; label: a key and a value, which is "" for assets
-    without the key; flapping: only those that are."""
-    conditions = {
-        "scenario__in": scenario,
-        "asset__icontains": q,
-        "asset": asset,
-        "worst": worst,
-    }
-    rows = real().filter(in_time(start, end, of_time), scenario__in=scenarios())
-    rows = rows.filter(**{name: value for name, value in conditions.items() if value})
-    if label is not None:
-        rows = rows.filter(labelled(*label))
-    if flapping:
-        rows = rows.filter(_flapping())
-    return rows.filter(STATUSES[status]) if status else rows
-
-
-def in_time(start: int | None, end: int | None, of_time: str = ANY_TIME) -> Q:
-    """Return the condition that the times of an incident have to meet."""
-    edge = "ended_at" if of_time == ENDED else "began_at"
-    condition = Q() if end is None else Q(**{f"{edge}__lt": end})
-    if start is None:
-        return condition
-    if of_time == ANY_TIME:
-        return condition & (Q(ended_at=None) | Q(ended_at__gt=start))
-    return condition & Q(**{f"{edge}__gte": start})
-
-
-def labelled(key: str, value: str) -> Q:
-    """Return the condition that an incident's asset has a label; with no value, that it has none of
-    this key."""
-    labels = Label.objects.filter(
-        scenario=OuterRef("scenario"), asset=OuterRef("asset"), key=key, shown=True
-    )
-    return Q(Exists(labels.filter(value=value))) if value else ~Q(Exists(labels))
-
-
-def _flapping() -> Q:
-    """Return the condition that an incident began soon after one of its asset had ended."""
-    ended_before = real().filter(
-        scenario=OuterRef("scenario"),
-        asset=OuterRef("asset"),
-        began_at__lt=OuterRef("began_at"),
-        ended_at__lte=OuterRef("began_at"),
-        ended_at__gt=OuterRef("began_at") - FLAP_MS,
-    )
-    return Q(Exists(ended_before))
-
-
-@dataclass(frozen=True)
-class IncidentCount:
-    """How many incidents pass a filter, and of how many assets these are."""
-
-    incidents: int
-    assets: int
-
-
-def count(rows: QuerySet[Incident]) -> IncidentCount:
-    """Return how many incidents these are, and of how many assets."""
-    return IncidentCount(rows.count(), rows.values("scenario", "asset").distinct().count())
-
-
-@dataclass(frozen=True)
-class IncidentRow:
-    """An incident as pages show it."""
-
-    row: Incident
-    scenario: Scenario
-    until: int
-
-    @property
-    def ms(self) -> int:
-        """How long it lasted, or has lasted until now, ms."""
-        return self.until - self.row.began_at
-
-    @property
-    def lasted(self) -> str:
-        """How long it lasted, in words."""
-        return duration(self.ms)
-
-    @property
-    def answered(self) -> str:
-        """How long nobody had acknowledged it, in words; empty while nobody has."""
-        after = self.acknowledged_after
-        return "" if after is None else duration(after)
-
-    @property
-    def url(self) -> str:
-        """The address of its page."""
-        return reverse("incidents:incident", args=[self.row.pk])
-
-    @property
-    def acknowledged_after(self) -> int | None:
-        """How long nobody had acknowledged it, ms; None while nobody has."""
-        at = self.row.acknowledged_at
-        return None if at is None else at - self.row.began_at
-
-    @property
-    def asset_url(self) -> str:
-        """The address of the asset's page."""
-        return asset_path(self.row.scenario, self.row.asset)
-
-
-def entry_of(row: Incident, now: int | None = None) -> IncidentRow:
-    """Return an incident as pages show it at a time, Unix ms; by default now."""
-    until = row.ended_at if row.ended_at is not None else now or now_ms()
-    return IncidentRow(row, scenarios()[row.scenario], until)
-
+# The columns of incidents, on the page and in the file.
 
 FIELDS = (
     "scenario", "asset", "worst", "state", "began_at", "ended_at", "duration_ms", "changes",
@@ -180,7 +51,7 @@ INCIDENT_TABLE = Table(
 # ---- incidents -----------------------------------------------------------------------------------
 # The filter of incidents, and their list.
 
-OF_TIMES = {ANY_TIME: "some part of them", BEGAN: "they began", ENDED: "they ended"}
+OF_TIMES = {ANY_PART: "some part of them", BEGINNING: "they began", ENDING: "they ended"}
 """What of incidents lies in the time of the filter, in words."""
 
 
@@ -227,22 +98,25 @@ class IncidentFilterForm(ListForm, PeriodForm):
         super().__init__(data)
         self.offer("scenario", scenario_choices())
         self.offer("of_time", list(OF_TIMES.items()))
-        self.offer("status", [("", "all"), *((name, name.capitalize()) for name in STATUSES)])
+        self.offer(
+            "status", [("", "all"), *((name, name.capitalize()) for name in INCIDENT_STATUSES)]
+        )
         states = [
             (each.title, [(s.name, s.label) for s in each.states if not each.is_good(s.name)])
             for each in scenarios().values()
         ]
         self.offer("worst", [("", "all"), *states])
 
-    def rows(self) -> QuerySet[Incident]:
+    def rows(self) -> IncidentQuerySet:
         """Return the incidents that pass."""
-        return find_incidents(**self.wanted())
+        return Incident.objects.find(**self.wanted())
 
 
 class IncidentList(ListPage):
     """The list of incidents, newest first."""
 
     name = "incidents"
+    form: IncidentFilterForm
     form_class = IncidentFilterForm
     template = "incidents/incidents"
     table = INCIDENT_TABLE
@@ -250,14 +124,10 @@ class IncidentList(ListPage):
     fields = (*FIELDS, "id")
     at_most = 100_000
 
-    def entry(self, row: Incident) -> IncidentRow:
-        """Return an incident as pages show it."""
-        return entry_of(row)
-
     def context(self) -> dict[str, Any]:
         """Return how many incidents a filter with a beginning finds."""
         dated = self.form.is_valid() and self.form.cleaned_data["start"]
-        return {"count": count(self.form.rows()) if dated else None}
+        return {"count": self.form.rows().counts() if dated else None}
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -270,6 +140,12 @@ MOST_LOOKED_AT = 20_000
 """Most incidents that are grouped, those that began last."""
 MOST_SHOWN = 100
 """Most groups of a page, those that began last."""
+
+
+GROUP_FIELDS = (
+    "scenario", "label", "value", "began_at", "ended_at", "duration_ms", "assets", "incidents",
+    "worst", "acknowledged_at", "acknowledged_by",
+)  # fmt: skip
 
 
 @dataclass
@@ -304,7 +180,7 @@ class IncidentGroup:
         return min(known, key=lambda each: each.acknowledged_at or 0) if known else None
 
     @property
-    def answered(self) -> str:
+    def unanswered(self) -> str:
         """How long nobody had acknowledged any of them, in words; empty while nobody has."""
         first = self.acknowledged
         if first is None or first.acknowledged_at is None:
@@ -316,15 +192,25 @@ class IncidentGroup:
         """How long it lasted, or has lasted until now, in words."""
         return duration((now_ms() if self.ended_at is None else self.ended_at) - self.began_at)
 
-    @property
-    def url(self) -> str:
-        """The address of its page."""
+    def get_absolute_url(self) -> str:
+        """Return the address of its page."""
         return reverse("incidents:group", args=[self.incidents[0].pk, self.key])
 
     @property
     def report_url(self) -> str:
         """The address of its report."""
         return reverse("incidents:group-report", args=[self.incidents[0].pk, self.key])
+
+    def plain(self) -> dict[str, Any]:
+        """Return the group as a line of a file."""
+        first = self.acknowledged
+        ms = None if self.ended_at is None else self.ended_at - self.began_at
+        values = (
+            self.scenario.name, self.key, self.value, self.began_at, self.ended_at, ms,
+            self.assets, len(self.incidents), self.worst,
+            first.acknowledged_at if first else None, first.acknowledged_by if first else "",
+        )  # fmt: skip
+        return dict(zip(GROUP_FIELDS, values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -341,7 +227,7 @@ class GroupResult:
         return self.groups[:MOST_SHOWN]
 
 
-def find_groups(rows: QuerySet[Incident], scenario: Scenario, key: str) -> GroupResult:
+def find_groups(rows: IncidentQuerySet, scenario: Scenario, key: str) -> GroupResult:
     """Return the groups that some of a scenario's incidents make by a label.
 
     Incidents of assets without the label are in none.
@@ -364,7 +250,7 @@ def group_of(row: Incident, scenario: Scenario, key: str) -> IncidentGroup | Non
     value = labels_of(scenario.name, [row.asset]).get(row.asset, {}).get(key)
     if value is None:
         return None
-    members = real().filter(labelled(key, value), scenario=scenario.name)
+    members = Incident.objects.real().filter(scenario=scenario.name).labelled(key, value)
     around = _around(members, row)
     return next(each for each in merge(scenario, key, value, around) if row in each.incidents)
 
@@ -386,12 +272,6 @@ def merge(
         yield group
 
 
-def entries(group: IncidentGroup) -> list[IncidentRow]:
-    """Return the incidents of a group as pages show them."""
-    now = now_ms()
-    return [entry_of(each, now) for each in group.incidents]
-
-
 def _later(one: int | None, two: int | None) -> int | None:
     return None if one is None or two is None else max(one, two)
 
@@ -408,11 +288,11 @@ def _by_value(scenario: Scenario, key: str, rows: list[Incident]) -> dict[str, l
     return by_value
 
 
-def _around(members: QuerySet[Incident], row: Incident) -> list[Incident]:
+def _around(members: IncidentQuerySet, row: Incident) -> list[Incident]:
     """Return the incidents that an unbroken time joins to one of them, at most MOST_LOOKED_AT."""
     begin, end, known = row.began_at, row.ended_at, 0
     while True:
-        joined = members.filter(in_time(begin - 1, end and end + 1))
+        joined = members.within(begin - 1, end and end + 1)
         around = list(joined.order_by("began_at")[:MOST_LOOKED_AT])
         if len(around) <= known or len(around) == MOST_LOOKED_AT:
             return around if row in around else [row]
@@ -420,24 +300,6 @@ def _around(members: QuerySet[Incident], row: Incident) -> list[Incident]:
         begin = min(each.began_at for each in around)
         for each in around:
             end = _later(end, each.ended_at)
-
-
-GROUP_FIELDS = (
-    "scenario", "label", "value", "began_at", "ended_at", "duration_ms", "assets", "incidents",
-    "worst", "acknowledged_at", "acknowledged_by",
-)  # fmt: skip
-
-
-def plain_group(group: IncidentGroup) -> dict[str, Any]:
-    """Return a group as a line of a file."""
-    first = group.acknowledged
-    ms = None if group.ended_at is None else group.ended_at - group.began_at
-    values = (
-        group.scenario.name, group.key, group.value, group.began_at, group.ended_at, ms,
-        group.assets, len(group.incidents), group.worst,
-        first.acknowledged_at if first else None, first.acknowledged_by if first else "",
-    )  # fmt: skip
-    return dict(zip(GROUP_FIELDS, values, strict=True))
 
 
 GROUP_TABLE = Table(

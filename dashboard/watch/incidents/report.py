@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from django.db.models import Q
 
+from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import plain
-from dashboard.core.common.times import duration, utc
+from dashboard.core.common.times import utc
 from dashboard.core.states.board_rows import cause_text
 from dashboard.core.states.models import CHANGE, Transition
 from dashboard.watch.annotations.models import Acknowledgement, Note
 from dashboard.watch.incidents.models import Incident
-from dashboard.watch.incidents.queries import IncidentGroup, IncidentRow, entries
+from dashboard.watch.incidents.queries import IncidentGroup
 from domain.scenario import Scenario
 from wire.sink import cause_value
 
@@ -37,20 +38,20 @@ class Moment(NamedTuple):
 class OfAsset(NamedTuple):
     """Something of one of several incidents."""
 
-    entry: IncidentRow
+    incident: Incident
     moment: Moment
 
 
-def timeline_of(entries: Iterable[IncidentRow]) -> list[OfAsset]:
+def timeline_of(incidents: Iterable[Incident]) -> list[OfAsset]:
     """Return what happened during several incidents, the first MOST of it, in order."""
-    moments = (OfAsset(entry, moment) for entry in entries for moment in timeline(entry))
-    return sorted(moments, key=lambda each: (each.moment.at, each.entry.row.asset))[:MOST]
+    moments = (OfAsset(each, moment) for each in incidents for moment in timeline(each))
+    return sorted(moments, key=lambda each: (each.moment.at, each.incident.asset))[:MOST]
 
 
-def timeline(entry: IncidentRow) -> list[Moment]:
+def timeline(incident: Incident) -> list[Moment]:
     """Return what happened during an incident, its end included."""
-    row = entry.row
-    moments = [*_changes(row, entry.until), *_acks(row, entry.until), *_notes(row, entry.until)]
+    until = incident.until
+    moments = [*_changes(incident, until), *_acks(incident, until), *_notes(incident, until)]
     return sorted(moments, key=lambda moment: moment.at)
 
 
@@ -101,30 +102,30 @@ TO_WRITE = {
 }
 
 
-def as_markdown(entry: IncidentRow) -> str:
+def as_markdown(incident: Incident) -> str:
     """Return the report: facts and timeline, and the parts that people write."""
-    return "\n".join(_lines(entry)) + "\n"
+    return "\n".join(_lines(incident)) + "\n"
 
 
 def group_as_markdown(group: IncidentGroup, at_most: int) -> str:
     """Return the report on a group: facts, its incidents and their timeline, and the parts that
     people write. at_most: so many incidents of it, those that began first."""
-    return "\n".join(_group_lines(group, entries(group)[:at_most])) + "\n"
+    return "\n".join(_group_lines(group, group.incidents[:at_most])) + "\n"
 
 
-def _group_lines(group: IncidentGroup, members: list[IncidentRow]) -> Iterator[str]:
+def _group_lines(group: IncidentGroup, members: list[Incident]) -> Iterator[str]:
     scenario = group.scenario
     worst = plain(scenario.spec(group.worst).label)
     yield f"# {plain(group.key)} {plain(group.value)}: {worst}, {utc(group.began_at)}"
     yield from _table(_group_facts(group))
     yield from ("", "## Incidents", "", "| asset | began | lasted | worst |", "|---|---|---|---|")
     for each in members:
-        state = plain(scenario.spec(each.row.worst).label)
-        began = utc(each.row.began_at)
-        yield f"| {plain(each.row.asset)} | {began} | {duration(each.ms)} | {state} |"
+        state = plain(scenario.spec(each.worst).label)
+        began = utc(each.began_at)
+        yield f"| {plain(each.asset)} | {began} | {each.lasted} | {state} |"
     yield from ("", "## Timeline", "")
-    for entry, moment in timeline_of(members):
-        yield f"- {utc(moment.at)}: {plain(entry.row.asset)}, {_moment(scenario, moment)}"
+    for each, moment in timeline_of(members):
+        yield f"- {utc(moment.at)}: {plain(each.asset)}, {_moment(scenario, moment)}"
     yield from _to_write()
 
 
@@ -139,16 +140,16 @@ def _group_facts(group: IncidentGroup) -> Iterator[tuple[str, str]]:
     if first is None:
         yield "Acknowledged", "not acknowledged"
     else:
-        yield "Acknowledged", f"by {plain(first.acknowledged_by)}, after {group.answered}"
+        yield "Acknowledged", f"by {plain(first.acknowledged_by)}, after {group.unanswered}"
 
 
-def _lines(entry: IncidentRow) -> Iterator[str]:
-    row, scenario = entry.row, entry.scenario
+def _lines(row: Incident) -> Iterator[str]:
+    scenario = scenarios()[row.scenario]
     worst = plain(scenario.spec(row.worst).label)
     yield f"# {plain(row.asset)}: {worst}, {utc(row.began_at)}"
-    yield from _table(_facts(entry))
+    yield from _table(_facts(row, scenario))
     yield from ("", "## Timeline", "")
-    yield from (f"- {utc(each.at)}: {_moment(scenario, each)}" for each in timeline(entry))
+    yield from (f"- {utc(each.at)}: {_moment(scenario, each)}" for each in timeline(row))
     yield from _to_write()
 
 
@@ -163,17 +164,15 @@ def _to_write() -> Iterator[str]:
         yield from ("", f"## {title}", "", hint)
 
 
-def _facts(entry: IncidentRow) -> Iterator[tuple[str, str]]:
-    row = entry.row
-    yield "Scenario", plain(entry.scenario.title)
+def _facts(row: Incident, scenario: Scenario) -> Iterator[tuple[str, str]]:
+    yield "Scenario", plain(scenario.title)
     yield "Began", utc(row.began_at)
     yield "Ended", utc(row.ended_at) if row.ended_at is not None else "ongoing"
-    yield "Lasted", duration(entry.ms)
-    if entry.acknowledged_after is None:
+    yield "Lasted", row.lasted
+    if row.acknowledged_at is None:
         yield "Acknowledged", "no"
     else:
-        who = plain(row.acknowledged_by)
-        yield "Acknowledged", f"by {who}, after {duration(entry.acknowledged_after)}"
+        yield "Acknowledged", f"by {plain(row.acknowledged_by)}, after {row.unanswered}"
 
 
 def _moment(scenario: Scenario, moment: Moment) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -16,7 +15,7 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard.core.audit.log import Actor, record
+from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import TooMany, form_of, may, role_of, role_required, user_of
 from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
 from dashboard.core.common.lists import ListPage
@@ -25,26 +24,25 @@ from dashboard.core.common.scenarios import scenario_or_first, scenarios
 from dashboard.core.common.times import FIELD_SECOND, field_text, now_ms
 from dashboard.watch.annotations.labels import keys
 from dashboard.watch.annotations.models import MAX_VALUE
-from dashboard.watch.incidents import queries
-from dashboard.watch.incidents.maintenance import WindowRefused, cancel_window, end_window
 from dashboard.watch.incidents.models import (
     FILTER,
     LISTED,
     PLANNED,
     RUNNING,
     Incident,
+    IncidentQuerySet,
     Window,
+    WindowRefused,
     messages_about,
-    real,
 )
 from dashboard.watch.incidents.queries import (
+    GROUP_FIELDS,
     GROUP_TABLE,
     MEMBER_TABLE,
     GroupResult,
     IncidentGroup,
-    entry_of,
     find_groups,
-    find_incidents,
+    group_of,
 )
 from dashboard.watch.incidents.report import as_markdown, group_as_markdown, timeline, timeline_of
 from dashboard.watch.incidents.windows import (
@@ -52,9 +50,7 @@ from dashboard.watch.incidents.windows import (
     SHOWN,
     WINDOW_INCIDENT_TABLE,
     WindowForm,
-    WindowRow,
     coverage_of,
-    incidents_of,
 )
 
 # ---- incidents -----------------------------------------------------------------------------------
@@ -66,15 +62,15 @@ from dashboard.watch.incidents.windows import (
 @role_required("read")
 def incident(request: HttpRequest, number: int) -> HttpResponse:
     """Return the page of one incident; to a script, the part that renews itself."""
-    now = now_ms()
-    entry = entry_of(_incident(number), now)
-    begun = entry.row.began_at + 999  # a form's times are to the second: then it had begun
-    as_of = {"scenario": entry.row.scenario, "at": field_text(begun, FIELD_SECOND)}
+    row = _incident(number)
+    begun = row.began_at + 999  # a form's times are to the second: then it had begun
+    as_of = {"scenario": row.scenario, "at": field_text(begun, FIELD_SECOND)}
     context = {
-        "now": now,
-        "entry": entry,
-        "moments": timeline(entry),
-        "notified": messages_about(entry.row) if role_of(request.user) in OPERATORS else (),
+        "now": now_ms(),
+        "incident": row,
+        "scenario": scenarios()[row.scenario],
+        "moments": timeline(row),
+        "notified": messages_about(row) if role_of(request.user) in OPERATORS else (),
         "address": request.get_full_path(),
         "as_of": f"{reverse('board:as-of')}?{urlencode(as_of)}",
     }
@@ -86,7 +82,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
 @role_required("read")
 def incident_report(_request: HttpRequest, number: int) -> HttpResponse:
     """Return the report on one incident as a Markdown file."""
-    text = as_markdown(entry_of(_incident(number)))
+    text = as_markdown(_incident(number))
     response = HttpResponse(text, content_type="text/markdown; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="incident-{number}.md"'
     return response
@@ -94,7 +90,7 @@ def incident_report(_request: HttpRequest, number: int) -> HttpResponse:
 
 def _incident(number: int) -> Incident:
     """Return an incident. Raises Http404."""
-    return get_object_or_404(real().filter(scenario__in=scenarios()), pk=number)
+    return get_object_or_404(Incident.objects.shown(), pk=number)
 
 
 # ---- group views ---------------------------------------------------------------------------------
@@ -126,11 +122,11 @@ class GroupFilterForm(ListForm, PeriodForm):
         """The label of a valid form, by default the first that the scenario has; "" of none."""
         return self.cleaned_data["label"] or next(iter(self.keys), "")
 
-    def rows(self) -> QuerySet[Incident]:
+    def rows(self) -> IncidentQuerySet:
         """Return the incidents that are grouped."""
         data = self.wanted()
         of_value = (self.key, data["value"]) if data["value"] else None
-        return find_incidents(start=data["start"], end=data["end"], label=of_value)
+        return Incident.objects.find(start=data["start"], end=data["end"], label=of_value)
 
     def groups(self) -> GroupResult | None:
         """Return the groups; None where the filter has faults, or the scenario has no labels."""
@@ -148,7 +144,7 @@ class GroupList(ListPage):
     template = "incidents/groups"
     table = GROUP_TABLE
     renews = False
-    fields = queries.GROUP_FIELDS
+    fields = GROUP_FIELDS
     exported_as = "incidents"
 
     def list_context(self) -> dict[str, Any]:
@@ -167,7 +163,7 @@ class GroupList(ListPage):
 
     def plain(self, row: IncidentGroup) -> dict[str, Any]:
         """Return a group as an object of NDJSON, or a line of CSV."""
-        return queries.plain_group(row)
+        return row.plain()
 
 
 @require_safe
@@ -176,13 +172,13 @@ class GroupList(ListPage):
 def group(request: HttpRequest, number: int, key: str) -> HttpResponse:
     """Return the page of the group that an incident belongs to by a label."""
     known = _group(number, key)
-    members = queries.entries(known)
+    members = known.incidents[:MOST_MEMBERS]
     context = {
         "now": now_ms(),
         "group": known,
         "scenario": known.scenario,
-        "members": members[:MOST_MEMBERS],
-        "moments": timeline_of(members[:MOST_MEMBERS]),
+        "members": members,
+        "moments": timeline_of(members),
         "table": MEMBER_TABLE,
     }
     return render(request, "incidents/group.html", context)
@@ -201,8 +197,8 @@ def group_report(_request: HttpRequest, number: int, key: str) -> HttpResponse:
 
 def _group(number: int, key: str) -> IncidentGroup:
     """Return the group of an incident. Raises Http404."""
-    row = get_object_or_404(real().filter(scenario__in=scenarios()), pk=number)
-    found = queries.group_of(row, scenarios()[row.scenario], key)
+    row = _incident(number)
+    found = group_of(row, scenarios()[row.scenario], key)
     if found is None:
         raise Http404
     return found
@@ -218,19 +214,18 @@ def _group(number: int, key: str) -> IncidentGroup:
 def window(request: HttpRequest, number: int) -> HttpResponse:
     """Return the page of one window; to a script, the part that renews itself."""
     row, now = _window(number), now_ms()
-    entry = WindowRow(row, now)
     context = {
         "now": now,
-        "entry": entry,
+        "window": row,
         "covered": coverage_of(row, now),
-        "incidents": incidents_of(row, now) if row.begin <= now else [],
+        "incidents": row.incidents(now)[:SHOWN],
         "covered_table": COVERED_TABLE,
         "incident_table": WINDOW_INCIDENT_TABLE,
         "most": SHOWN,
         "address": request.get_full_path(),
         "may_command": may(request.user, "command"),
-        "planned": entry.status == PLANNED,
-        "running": entry.status == RUNNING,
+        "planned": row.status == PLANNED,
+        "running": row.status == RUNNING,
     }
     return render_page(request, "maintenance/window", context)
 
@@ -255,7 +250,7 @@ def new_window(request: HttpRequest) -> HttpResponseBase:
 def edit_window(request: HttpRequest, number: int) -> HttpResponseBase:
     """Return the form of a planned window, or change it by what the form sends."""
     row, now = _window(number), now_ms()
-    if row.status(now) != PLANNED:
+    if row.status != PLANNED:
         messages.error(request, "It is not planned any more, so it cannot be changed.")
         return redirect("maintenance:window", number)
     if request.method == "POST":
@@ -269,14 +264,14 @@ def edit_window(request: HttpRequest, number: int) -> HttpResponseBase:
 @role_required("command")
 def end(request: HttpRequest, number: int) -> HttpResponseBase:
     """End a running window now."""
-    return _do(request, number, end_window, "maintenance.ended", "It has ended.")
+    return _do(request, number, Window.end_early, "maintenance.ended", "It has ended.")
 
 
 @form_of("maintenance:window", "number")
 @role_required("command")
 def cancel(request: HttpRequest, number: int) -> HttpResponseBase:
     """Cancel a window: it counts as if it had never been."""
-    return _do(request, number, cancel_window, "maintenance.cancelled", "It is cancelled.")
+    return _do(request, number, Window.cancel, "maintenance.cancelled", "It is cancelled.")
 
 
 def _do(
@@ -292,7 +287,7 @@ def _do(
     except (WindowRefused, TooMany) as error:
         messages.error(request, str(error))
         return redirect("maintenance:window", number)
-    log_window(Actor.of(request), action, row)
+    row.log(Actor.of(request), action)
     messages.success(request, words)
     return redirect("maintenance:window", number)
 
@@ -306,7 +301,7 @@ def _save(request: HttpRequest, form: WindowForm, row: Window | None) -> HttpRes
         saved = None
     if saved is None:
         return _form(request, form, row, 422)
-    log_window(Actor.of(request), f"maintenance.{'changed' if row else 'planned'}", saved)
+    saved.log(Actor.of(request), f"maintenance.{'changed' if row else 'planned'}")
     messages.success(request, "Saved.")
     return redirect("maintenance:window", saved.pk)
 
@@ -329,13 +324,6 @@ def _suggested(request: HttpRequest) -> dict[str, str]:
     return suggested
 
 
-def log_window(actor: Actor, action: str, row: Window) -> None:
-    """Note in the audit what somebody did to a window."""
-    facts = ("covers", "filter", "begin", "end", "excluded", "held", "why")
-    named = {name: getattr(row, name) for name in facts}
-    record(actor, action, scenario=row.scenario, target=row.name, id=row.pk, **named)
-
-
 def _window(number: int) -> Window:
     """Return a window. Raises Http404."""
-    return get_object_or_404(Window, pk=number, scenario__in=["", *scenarios()])
+    return get_object_or_404(Window.objects.shown(), pk=number)

@@ -11,7 +11,7 @@ from typing import Any
 
 from bus.base import ConsumerRecord
 from dashboard.core.common.scenarios import topics
-from dashboard.notify.summaries import figures
+from dashboard.notify.summaries.models import ReportingZone, Target
 from dashboard.watch.annotations.models import Label
 from support.web.independent_summary import History, read
 
@@ -116,8 +116,8 @@ def history(messages: list[ConsumerRecord], changed_at: int | None = None) -> Hi
 
 def set_up() -> None:
     """A zone whose clock changes, a target, service hours, and a label of most assets."""
-    figures.set_reporting_zone(ZONE)
-    figures.set_target("attack", 99.5, SERVICE)
+    ReportingZone.objects.choose(ZONE)
+    Target.objects.choose("attack", 99.5, SERVICE)
     Label.objects.bulk_create(
         Label(scenario="attack", asset=asset, key="tier", value=tier, source="person", at=1)
         for asset, tier in TIERS.items()

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS
-from dashboard.notify.summaries.figures import UTC, Observed
+from dashboard.notify.summaries.figures import Observed
+from dashboard.notify.summaries.models import ALL_SLOTS, UTC
 from dashboard.notify.summaries.phrases import bad_states, days_in_words, observed, period_title
 from dashboard.notify.summaries.raw_history import ms_within, observed_runs, pieces, rest
-from dashboard.notify.summaries.times import ALL_SLOTS, measure
+from dashboard.notify.summaries.times import measure
 from domain.history.periods import DAY, Span, between, containing, hours_within
 from domain.history.runs import merged
 

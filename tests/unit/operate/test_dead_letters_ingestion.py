@@ -16,7 +16,7 @@ from dashboard.core.states.models import SinkOffset
 from dashboard.operate.administration import tasks
 from dashboard.operate.dead_letters import ingestion, models
 from dashboard.operate.dead_letters.ingestion import UnreadableLetter, read_letter
-from dashboard.operate.dead_letters.models import OPEN, DeadLetter, LetterCount, key_of, value_of
+from dashboard.operate.dead_letters.models import OPEN, DeadLetter, LetterCount
 from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import DEAD_LETTER_REASONS, Report
 from domain.scenario_parser import load_scenarios
@@ -68,7 +68,7 @@ def test_what_the_job_refuses_is_kept_as_it_came(job):
     letter = DeadLetter.objects.get()
     assert (letter.reason, letter.scenario, letter.fate) == ("unknown-state", "attack", OPEN)
     assert (letter.asset, letter.agent, letter.whole) == ("shop", "waf-1", True)
-    assert (key_of(letter), letter.size) == (b"shop", len(value_of(letter) or b""))
+    assert (letter.record_key, letter.size) == (b"shop", len(letter.record_value or b""))
     assert letter.topic == job.topics.reports("attack")
     assert letter.headers == '[["trace","/w=="]]'
 

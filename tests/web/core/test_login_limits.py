@@ -16,7 +16,7 @@ from dashboard.core.accounts import login
 from dashboard.core.accounts.models import FirstPassword, KnownAddress
 from dashboard.core.common.access import Limit, TooMany
 from dashboard.core.common.times import now_ms
-from dashboard.operate.dead_letters.queries import count_open
+from dashboard.operate.dead_letters.models import DeadLetter
 from support.web.web_fixtures import bearer, make_user
 
 pytestmark = pytest.mark.django_db
@@ -161,7 +161,7 @@ def test_forms_from_many_addresses_make_no_limit_forget(admin: User):
         log_in("wrong", somewhere(n))
     per_user = Limit("tries", 1)
     per_user.take(admin.pk, now := now_ms())
-    figure = count_open()
+    figure = DeadLetter.objects.count_open()
     for n in range(320):
         log_in("", somewhere(1_000 + n), name="")
     assert log_in(PASSWORD, ELSEWHERE).status_code == 200

@@ -69,7 +69,7 @@ def spans() -> None:
 
 
 def names_of(rows: list[Any]) -> list[str]:
-    return [row.asset if hasattr(row, "asset") else row.row.asset for row in rows]
+    return [row.asset for row in rows]
 
 
 def paged(client: Client, path: str) -> Iterator[list[str]]:

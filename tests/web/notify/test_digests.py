@@ -18,7 +18,6 @@ from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import Message
 from dashboard.notify.summaries import digests
-from dashboard.notify.summaries.digest_views import subscribe, token_of, url_of
 from dashboard.notify.summaries.digests import send_due
 from dashboard.notify.summaries.figures import (
     Delays,
@@ -29,9 +28,8 @@ from dashboard.notify.summaries.figures import (
     Question,
     Times,
     WorstAsset,
-    set_reporting_zone,
 )
-from dashboard.notify.summaries.models import Issue, Subscription
+from dashboard.notify.summaries.models import Issue, ReportingZone, Subscription
 from domain.history.periods import DAY, WEEK, Span
 from support.web.receivers import MailServer, mail_server
 from support.web.web_fixtures import error_of
@@ -84,7 +82,7 @@ def reader(user: User) -> User:
     """A user with a mail address who subscribed on the day before."""
     user.email = "olga@example.org"
     user.save()
-    subscribe(user, "attack", DAILY, MONDAY - HOUR_MS)
+    Subscription.objects.subscribe(user, "attack", DAILY, MONDAY - HOUR_MS)
     return user
 
 
@@ -146,22 +144,22 @@ def test_a_missed_one_is_sent_once_late_and_says_so(reader: User, post: MailServ
 def test_nothing_is_sent_of_before_the_subscription(user: User, post: MailServer):
     user.email = "olga@example.org"
     user.save()
-    subscribe(user, "attack", DAILY, DUE + 1)
+    Subscription.objects.subscribe(user, "attack", DAILY, DUE + 1)
     assert sent(post, DUE + HOUR_MS) == []
     assert len(sent(post, DUE + DAY_MS)) == 1
 
 
 def test_a_change_to_weeks_begins_anew_and_of_the_hour_does_not(reader: User, post: MailServer):
-    subscribe(reader, "attack", DAILY | {"hour": 6}, DUE - 30 * MINUTE_MS)
+    Subscription.objects.subscribe(reader, "attack", DAILY | {"hour": 6}, DUE - 30 * MINUTE_MS)
     assert len(sent(post, DUE - 20 * MINUTE_MS)) == 1
-    subscribe(reader, "attack", {"every": WEEK, "weekday": 0, "hour": 6}, DUE)
+    Subscription.objects.subscribe(reader, "attack", {"every": WEEK, "weekday": 0, "hour": 6}, DUE)
     assert sent(post, DUE + HOUR_MS) == []
     [mail] = sent(post, DUE + 7 * DAY_MS)
     assert "every week" in part(mail, "plain")
 
 
 def test_hours_are_those_of_the_reporting_zone(reader: User, post: MailServer):
-    set_reporting_zone("America/New_York")
+    ReportingZone.objects.choose("America/New_York")
     assert sent(post, DUE) == []
     assert len(sent(post, DUE + 5 * HOUR_MS)) == 1
 
@@ -197,7 +195,7 @@ def test_two_workers_at_once_send_one(
 def test_one_that_fails_hinders_no_other(
     reader: User, post: MailServer, monkeypatch: pytest.MonkeyPatch
 ):
-    subscribe(reader, "connectivity", DAILY, MONDAY)
+    Subscription.objects.subscribe(reader, "connectivity", DAILY, MONDAY)
     real = digests.summary
 
     def fail(question: Question) -> PeriodSummary:
@@ -218,7 +216,7 @@ def test_a_mail_program_ends_it_by_the_headers(reader: User, post: MailServer):
     [mail] = sent(post, DUE)
     assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
     url = mail["List-Unsubscribe"].strip(" <>")
-    assert url == url_of(Subscription.objects.get())
+    assert url == Subscription.objects.get().unsubscribe_url
     assert url in part(mail, "plain")
     path = url.removeprefix("https://board.example")
     browser = Client(enforce_csrf_checks=True)
@@ -233,7 +231,7 @@ def test_a_mail_program_ends_it_by_the_headers(reader: User, post: MailServer):
 
 
 def test_a_link_changes_nothing_before_it_is_confirmed(reader: User):
-    path = f"/digests/unsubscribe/{token_of(Subscription.objects.get())}/"
+    path = f"/digests/unsubscribe/{Subscription.objects.get().link_token}/"
     page = Client().get(path)
     assert page.status_code == 200
     assert "<form" in page.content.decode()
@@ -251,7 +249,7 @@ def test_a_link_counts_whatever_key_a_process_signs_with(
 
 
 def test_no_other_link_ends_it(reader: User):
-    other = subscribe(reader, "connectivity", DAILY, MONDAY)
+    other = Subscription.objects.subscribe(reader, "connectivity", DAILY, MONDAY)
     row = Subscription.objects.get(scenario="attack")
     tokens = (
         str(row.pk), f"{row.pk}.", f"{row.pk}.guessed", f"{row.pk}.{row.token}x", row.token,
@@ -267,9 +265,9 @@ def test_no_other_link_ends_it(reader: User):
 
 
 def test_a_subscription_keeps_its_link_when_its_plan_changes(reader: User):
-    before = token_of(Subscription.objects.get())
-    subscribe(reader, "attack", {"every": WEEK, "weekday": 2, "hour": 9}, DUE)
-    assert token_of(Subscription.objects.get()) == before
+    before = Subscription.objects.get().link_token
+    Subscription.objects.subscribe(reader, "attack", {"every": WEEK, "weekday": 2, "hour": 9}, DUE)
+    assert Subscription.objects.get().link_token == before
 
 
 # ---- the page ---------------------------------------------------------------------------------

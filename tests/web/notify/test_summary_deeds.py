@@ -14,8 +14,7 @@ from dashboard.core.common.times import DAY_MS, HOUR_MS
 from dashboard.notify.summaries import raw_history
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.figures import BulkRun, OverrideSpan, Question
-from dashboard.notify.summaries.ingestion import mark
-from dashboard.notify.summaries.models import Presence
+from dashboard.notify.summaries.models import Presence, Progress
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.bulk.models import Item, Run
 from dashboard.watch.commands.models import Command
@@ -185,7 +184,7 @@ def test_runs_are_of_the_scenarios_that_are_asked_for(monkeypatch: pytest.Monkey
 def test_a_summary_and_its_page_have_them(client: Client):
     for name in scenarios():
         Presence.objects.create(scenario=name, asset="shop", place="p", begin=MONDAY)
-        mark({name: MONDAY})
+        Progress.objects.mark({name: MONDAY})
         while sum_up_day(name, WEEK.end):
             pass
     pinned(reason="a <b>test</b>", state="under-attack", until=MONDAY + 2 * DAY_MS)

@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 from bus.base import ConsumerRecord
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.notify.summaries import calculation, raw_history, tasks
-from dashboard.notify.summaries import figures as summary_figures
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.figures import Delays, Figures, PeriodSummary, Question
-from dashboard.notify.summaries.ingestion import mark
 from dashboard.notify.summaries.management.commands import check_summaries
 from dashboard.notify.summaries.models import (
     Alarm,
@@ -31,13 +29,20 @@ from dashboard.notify.summaries.models import (
     KeptSum,
     Presence,
     Progress,
+    ReportingZone,
+    Target,
     TroubleSpan,
 )
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.serve.materialiser.batch import sort_out
 from dashboard.serve.materialiser.writer import write
-from dashboard.watch.incidents.maintenance import Excluded, windows_changed
-from dashboard.watch.incidents.models import Incident, Window
+from dashboard.watch.incidents.models import (
+    Excluded,
+    Incident,
+    Window,
+    WindowQuerySet,
+    windows_changed,
+)
 from domain.history.periods import Period, between, containing
 from domain.scenario import Scenario
 from support.run.selection import examples
@@ -104,7 +109,7 @@ CHANGED_AT = at("2026-03-18T12:00")
 def maintained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of maintenance on some assets."""
 
-    def windows(scenario: str, begin: int, end: int) -> Excluded:
+    def windows(_: WindowQuerySet, scenario: str, begin: int, end: int) -> Excluded:
         low, high = EVERYWHERE
         everywhere = [(max(low, begin), min(high, end))] if low < end and high > begin else []
         by_asset = {
@@ -114,7 +119,7 @@ def maintained(monkeypatch: pytest.MonkeyPatch) -> None:
         }
         return Excluded(everywhere, by_asset)
 
-    monkeypatch.setattr(raw_history, "excluded_between", windows)
+    monkeypatch.setattr(WindowQuerySet, "excluded", windows)
 
 
 @pytest.fixture
@@ -290,7 +295,7 @@ def test_what_was_not_observed_counts_in_no_figure_of_time(month: Topic, name: s
     first.save()
     sum_up(at("2026-03-31T09:10"))
     Gap.objects.bulk_create(late)  # as heartbeats tell of them once the job is back
-    mark({"attack": late[0].begin})
+    Progress.objects.mark({"attack": late[0].begin})
     sum_up(NOW)
     check(summary(question, NOW), past, NOW, GAPS)
     for model in (HourRow, AssetDay, Progress, KeptSum):
@@ -367,8 +372,8 @@ def test_any_history_is_counted_alike_at_any_time(
 ):
     now = BEGUN + hour * HOUR + minute * MINUTE
     with transactional_scope():
-        summary_figures.set_reporting_zone(ZONE)
-        summary_figures.set_target("attack", 99.5, SERVICE)
+        ReportingZone.objects.choose(ZONE)
+        Target.objects.choose("attack", 99.5, SERVICE)
         topic = Topic()
         lived(topic, BEGUN, now, seed)
         materialise(topic.messages)
@@ -516,7 +521,7 @@ def test_what_was_not_observed_is_checked_as_such(summed: None):
     low, high = at("2026-03-19T22:17"), at("2026-03-21T04:40")
     Gap.objects.create(scenario="attack", begin=low, end=high)
     assert checked("--scenario", "attack")[0] == 1
-    mark({"attack": low})
+    Progress.objects.mark({"attack": low})
     sum_up(NOW)
     assert checked("--scenario", "attack") == (0, NOTHING)
 
@@ -533,7 +538,7 @@ def test_an_alarm_is_judged_by_the_state_after_it(summed: None):
     recent = Alarm.objects.filter(end__gte=at("2026-03-12T00:00"))
     false = recent.filter(came_true=False, end__lt=at("2026-04-01T00:00")).earliest("end")
     recent.filter(pk=false.pk).update(came_true=True)
-    mark({"attack": at("2026-01-10T00:00")})
+    Progress.objects.mark({"attack": at("2026-01-10T00:00")})
     sum_up(NOW)
     assert [line.split(":")[0] for line in differing()] == ["false_alarms"]
 
@@ -560,7 +565,7 @@ def test_the_day_that_goes_on_is_checked_as_far_as_it_is_summed_up(summed: None)
     assert today
     AssetDay.objects.filter(pk=today.pk).update(bad=today.bad + 1)
     assert differing() == [f"{today.asset} bad: kept {today.bad + 1}, counted {today.bad}"]
-    mark({"attack": at("2026-04-01T06:00")})
+    Progress.objects.mark({"attack": at("2026-04-01T06:00")})
     assert checked("--scenario", "attack") == (0, NOTHING)
 
 
@@ -590,7 +595,7 @@ def test_a_window_that_is_planned_afterwards_is_cut_out(world_zone: None):
 
 @pytest.fixture
 def world_zone() -> None:
-    summary_figures.set_reporting_zone(ZONE)
+    ReportingZone.objects.choose(ZONE)
 
 
 def test_the_worker_sums_up_and_keeps_what_takes_long(

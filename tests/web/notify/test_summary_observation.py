@@ -19,7 +19,6 @@ from dashboard.core.job.models import FIGURES, BucketStatus
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.digests import content_of
 from dashboard.notify.summaries.figures import Question
-from dashboard.notify.summaries.ingestion import mark
 from dashboard.notify.summaries.models import Gap, Presence, Progress, Target, TroubleSpan
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.serve.materialiser.batch import SinkBatch
@@ -46,7 +45,7 @@ def noon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def present(begin: int, scenario: str = "attack", asset: str = "shop") -> None:
     Presence.objects.create(scenario=scenario, asset=asset, place=f"p{begin}", begin=begin)
-    mark({scenario: begin})
+    Progress.objects.mark({scenario: begin})
 
 
 def bad(

@@ -18,8 +18,14 @@ from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, iso
 from dashboard.notify.summaries import phrases
-from dashboard.notify.summaries.ingestion import mark
-from dashboard.notify.summaries.models import Alarm, Presence, ReportingZone, Target, TroubleSpan
+from dashboard.notify.summaries.models import (
+    Alarm,
+    Presence,
+    Progress,
+    ReportingZone,
+    Target,
+    TroubleSpan,
+)
 from dashboard.notify.summaries.report import SummaryReport
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.models import Label
@@ -77,7 +83,7 @@ def history() -> None:
         end=MONDAY + 25 * HOUR_MS, end_place="b", state="under-attack", came_true=False,
     )  # fmt: skip
     Target.objects.create(scenario="attack", percent=99.0)
-    mark({"attack": MONDAY - 20 * DAY_MS})
+    Progress.objects.mark({"attack": MONDAY - 20 * DAY_MS})
     while sum_up_day("attack", MONDAY + 30 * DAY_MS):
         pass
 
@@ -161,14 +167,14 @@ def alarms(history: None) -> None:
     alarm("shop", -HOUR_MS, 0, state="suspicious")
     alarm("bank", 6 * DAY_MS, 7 * DAY_MS)
     alarm("press", 2 * DAY_MS, None)
-    mark({"attack": MONDAY - DAY_MS})
+    Progress.objects.mark({"attack": MONDAY - DAY_MS})
     while sum_up_day("attack", MONDAY + 30 * DAY_MS):
         pass
 
 
 def listed(client: Client, link: str, **more: str) -> list[tuple[str, str, str]]:
     rows = client.get(link, more or None).context["found"].rows
-    return [(each.row.asset, each.outcome, each.lasted) for each in rows]
+    return [(each.asset, each.outcome_text, each.lasted) for each in rows]
 
 
 def test_the_figure_of_false_alarms_is_the_number_of_its_list(alarms: None, client: Client):

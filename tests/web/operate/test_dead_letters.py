@@ -28,7 +28,6 @@ from dashboard.operate.dead_letters.models import (
     REDRIVEN,
     SENDING,
     DeadLetter,
-    value_of,
 )
 from dashboard.operate.dead_letters.validation import RecordVerdict, judge
 from domain.records import MAX_VOTERS
@@ -576,7 +575,7 @@ def test_many_keep_the_order_of_their_log(world):
         put(world, b"shop", f'{{"n":{n}'.encode())
     world.write()
     found = list(DeadLetter.objects.order_by("-id"))
-    sendings = [redrive.Sending(one, b"shop", value_of(one), 0) for one in found]
+    sendings = [redrive.Sending(one, b"shop", one.record_value, 0) for one in found]
     redrive.redrive(sendings, "admin", now_ms)
     assert [message.value for message in log_of(world)] == [f'{{"n":{n}'.encode() for n in range(5)]
 

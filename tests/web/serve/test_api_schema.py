@@ -20,7 +20,7 @@ from dashboard.core.api import router
 from dashboard.core.common import access, times
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.job.models import BucketStatus, JobProgress
-from dashboard.watch.agents import mutes
+from dashboard.watch.agents import models as agents_models
 from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
 from support.run.selection import examples
@@ -48,7 +48,7 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """An operator's token, with limits out of the way and something on the board."""
     cache.clear()
     monkeypatch.setattr(submission, "COMMANDS", access.Limit("commands", 1_000_000))
-    monkeypatch.setattr(mutes, "COMMANDS", access.Limit("commands", 1_000_000))
+    monkeypatch.setattr(agents_models, "COMMANDS", access.Limit("commands", 1_000_000))
     monkeypatch.setattr(router, "REQUESTS", access.Limit("requests", 1_000_000))
     show("attack", "shop", "suspicious")
     Row.objects.create(

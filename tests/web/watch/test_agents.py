@@ -20,7 +20,6 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.models import AssetState, Transition
 from dashboard.watch.agents import views
-from dashboard.watch.agents.faults import is_unseen
 from dashboard.watch.agents.models import Agent, AgentHour, Dissent, MuteRequest, Walk
 from dashboard.watch.agents.mutes import mutes
 from dashboard.watch.agents.statistics import walk
@@ -95,12 +94,12 @@ def test_the_usual_gap_is_learnt_and_three_of_them_are_silence(world: World) -> 
     found = Agent.objects.get(agent="waf-1")
     assert 55_000 < found.gap < 65_000
     late = found.last_seen + 3 * found.gap + 1
-    assert not is_unseen(found, late - found.gap)
-    assert is_unseen(found, late)
+    assert not found.is_unseen(late - found.gap)
+    assert found.is_unseen(late)
     found.left_at = found.last_seen
-    assert not is_unseen(found, late), "an agent that has left is not missed"
+    assert not found.is_unseen(late), "an agent that has left is not missed"
     found.left_at = found.gap = 0
-    assert not is_unseen(found, found.last_seen + 10**9)
+    assert not found.is_unseen(found.last_seen + 10**9)
 
 
 def test_live_votes_and_those_that_differ_are_counted_in_portions(world: World) -> None:

@@ -13,7 +13,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import MINUTE_MS, now_ms
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Label
-from dashboard.watch.incidents.models import Incident, real
+from dashboard.watch.incidents.models import Incident
 from support.web.web_fixtures import make_user
 from support.web.world import World
 
@@ -45,11 +45,11 @@ def states(client: Client, query: str = "") -> list[str]:
     """The assets of the list's rows, newest first."""
     page = client.get(f"/incidents/{query}")
     assert page.status_code == 200
-    return [entry.row.asset for entry in page.context["found"].rows]
+    return [each.asset for each in page.context["found"].rows]
 
 
 def test_an_incident_lasts_from_the_first_bad_state_to_the_next_good_one(attacked: World):
-    past, shop = real().order_by("began_at")
+    past, shop = Incident.objects.real().order_by("began_at")
     assert (past.asset, past.worst, past.changes) == ("past", "under-attack", past.changes)
     assert past.ended_at is not None
     assert past.ended_at > past.began_at
@@ -103,7 +103,7 @@ def test_a_file_has_them_all(attacked: World, client: Client):
     answer: Any = client.get("/incidents/incidents.csv")
     lines = b"".join(answer.streaming_content).decode().splitlines()
     assert lines[0].startswith("scenario,asset,worst,state,began_at")
-    assert len(lines) == 1 + real().count()
+    assert len(lines) == 1 + Incident.objects.real().count()
 
 
 def test_its_page_and_its_report_have_the_timeline(attacked: World, client: Client, user: User):
@@ -231,7 +231,7 @@ def test_every_member_leads_to_the_same_group(customers: Any, client: Client, me
     page = client.get(f"/incidents/{customers[member].pk}/by/customer/")
     group = page.context["group"]
     assert [row.pk for row in group.incidents] == [row.pk for row in customers[:3]]
-    assert (group.worst, group.answered) == ("under-attack", "4 m 00 s")
+    assert (group.worst, group.unanswered) == ("under-attack", "4 m 00 s")
     assert f"/incidents/{customers[0].pk}/by/customer/report.md" in page.content.decode()
 
 

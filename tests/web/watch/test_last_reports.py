@@ -103,5 +103,5 @@ def test_it_outlives_every_agent(world: World) -> None:
 
 def test_of_several_boards_those_are_found_on_which_nobody_reported(world: World) -> None:
     reports.keep_last_reports({"clients": 5_000})
-    assert reports.never_reported({"clients", "customers"}) == {"customers"}
-    assert reports.never_reported([]) == set()
+    assert LastReport.objects.missing({"clients", "customers"}) == {"customers"}
+    assert LastReport.objects.missing([]) == set()

@@ -16,21 +16,17 @@ from dashboard.core.states.filter_parser import parse
 from dashboard.watch.annotations.models import Label, Mark
 from dashboard.watch.annotations.row_marks import Work, marks_of
 from dashboard.watch.filters import search
-from dashboard.watch.incidents.maintenance import (
-    FOLLOWED_MS,
+from dashboard.watch.incidents.maintenance import FOLLOWED_MS, keep
+from dashboard.watch.incidents.models import (
+    ALL,
+    FILTER,
+    LISTED,
+    Window,
+    WindowAsset,
     WindowPlan,
     WindowRefused,
-    cancel_window,
-    change_window,
-    end_window,
-    excluded_between,
-    keep,
-    plan_window,
-    running,
     windows_changed,
-    windows_of,
 )
-from dashboard.watch.incidents.models import ALL, FILTER, LISTED, Window, WindowAsset
 from support.web.web_fixtures import error_of, make_user
 from support.web.world import World
 
@@ -59,7 +55,7 @@ def sites(world: World) -> World:
 
 def names(begin: int = NOW, end: int = NOW + HOUR_MS) -> list[str]:
     """The assets that are covered."""
-    return sorted(windows_of("attack", ["shop", "api", "mail"], begin, end))
+    return sorted(Window.objects.covering("attack", ["shop", "api", "mail"], begin, end))
 
 
 def test_a_window_covers_all_a_filter_or_a_list(sites: World):
@@ -75,11 +71,11 @@ def test_a_window_covers_all_a_filter_or_a_list(sites: World):
 
 def test_times_are_cut_off_where_it_is_asked_and_cancelled_ones_are_none(sites: World):
     window(begin=NOW - HOUR_MS)
-    [span] = windows_of("attack", ["shop"], NOW - 5, NOW + 5)["shop"]
+    [span] = Window.objects.covering("attack", ["shop"], NOW - 5, NOW + 5)["shop"]
     assert (span.begin, span.end) == (NOW - 5, NOW + 5)
-    assert running("attack", "shop", NOW)
-    assert not running("attack", "shop", NOW + HOUR_MS)
-    assert windows_of("order", ["shop"], NOW, NOW + 5) == {}
+    assert Window.objects.covering("attack", ["shop"], NOW, NOW + 1)
+    assert not Window.objects.covering("attack", ["shop"], NOW + HOUR_MS, NOW + HOUR_MS + 1)
+    assert Window.objects.covering("order", ["shop"], NOW, NOW + 5) == {}
     Window.objects.update(cancelled_at=NOW)
     assert names() == []
 
@@ -89,7 +85,7 @@ def test_labels_that_change_later_change_no_history(sites: World):
     WindowAsset.objects.create(window=begun, scenario="attack", asset="mail", end=NOW - 50)
     Label.objects.update(value="berlin")
     assert names(NOW - HOUR_MS, NOW) == ["mail"]
-    [span] = windows_of("attack", ["mail"], 0, NOW)["mail"]
+    [span] = Window.objects.covering("attack", ["mail"], 0, NOW)["mail"]
     assert (span.begin, span.end) == (NOW - HOUR_MS, NOW - 50)
 
 
@@ -97,7 +93,7 @@ def test_what_availability_leaves_out_is_one_time_where_windows_overlap(sites: W
     window(end=NOW + 20)
     window(begin=NOW + 10, end=NOW + 30)
     window(begin=NOW + 5, end=NOW + 90, excluded=False)
-    assert excluded_between("attack", NOW, NOW + 100).everywhere == [(NOW, NOW + 30)]
+    assert Window.objects.excluded("attack", NOW, NOW + 100).everywhere == [(NOW, NOW + 30)]
 
 
 def found(text: str) -> list[str]:
@@ -113,7 +109,7 @@ def test_what_is_left_out_is_told_of_all_assets_together(sites: World):
     window(LISTED, excluded=False)
     listed = window(LISTED, end=NOW + 5)
     WindowAsset.objects.create(window=listed, scenario="attack", asset="shop", begin=NOW + 2)
-    told = excluded_between("attack", NOW + 1, NOW + 100)
+    told = Window.objects.excluded("attack", NOW + 1, NOW + 100)
     assert told.everywhere == [(NOW + 1, NOW + 20)]
     assert told.by_asset == {
         "shop": [(NOW + 2, NOW + 5), (NOW + 10, NOW + 30)],
@@ -152,7 +148,7 @@ def test_it_follows_labels_that_change_and_keeps_what_was(sites: World):
     later = NOW + FOLLOWED_MS
     keep(later)
     assert marked(later) == ["api", "mail"]
-    spans = windows_of("attack", ["shop", "api", "mail"], NOW, NOW + HOUR_MS)
+    spans = Window.objects.covering("attack", ["shop", "api", "mail"], NOW, NOW + HOUR_MS)
     assert {asset: [(s.begin - NOW, s.end - NOW) for s in of] for asset, of in spans.items()} == {
         "shop": [(0, FOLLOWED_MS)],
         "api": [(0, HOUR_MS)],
@@ -182,7 +178,7 @@ def test_of_two_windows_a_row_shows_the_one_that_ends_last(sites: World):
     short, long = window(end=NOW + 5, name="short"), window(name="long")
     keep(NOW)
     assert {mark.work for mark in marks_of("attack", ["shop"])} == {Work("long", long.end, long.pk)}
-    cancel_window(long, make_user("admin"), NOW + 1)
+    long.cancel(make_user("admin"), NOW + 1)
     keep(NOW + 1)
     assert {mark.work for mark in marks_of("attack", ["shop"])} == {
         Work("short", short.end, short.pk)
@@ -218,34 +214,34 @@ def announced() -> Iterator[list[tuple[str, int, int]]]:
 def test_each_change_is_announced_for_the_time_that_it_concerns(
     user: User, announced: list[tuple[str, int, int]]
 ):
-    made = plan_window(plan(begin=NOW + 10, end=NOW + 20), user, NOW)
-    change_window(made, plan(begin=NOW + 5, end=NOW + 15), user, NOW)
+    made = Window.objects.plan(plan(begin=NOW + 10, end=NOW + 20), user, NOW)
+    made.change(plan(begin=NOW + 5, end=NOW + 15), user, NOW)
     assert set(announced) == {("attack", 10, 20), ("attack", 5, 20)}
     announced.clear()
-    end_window(made, user, NOW + 7)
-    cancel_window(made, user, NOW + 8)
+    made.end_early(user, NOW + 7)
+    made.cancel(user, NOW + 8)
     assert announced == [("attack", 7, 15), ("attack", 5, 7)]
 
 
 def test_a_window_that_has_begun_or_was_changed_meanwhile_is_not_changed(user: User):
-    made = plan_window(plan(), user, NOW)
+    made = Window.objects.plan(plan(), user, NOW)
     stale = Window.objects.get(pk=made.pk)
-    change_window(made, plan(name="other"), user, NOW)
+    made.change(plan(name="other"), user, NOW)
     with pytest.raises(WindowRefused):
-        change_window(stale, plan(name="lost"), user, NOW)
+        stale.change(plan(name="lost"), user, NOW)
     with pytest.raises(WindowRefused):
-        change_window(made, plan(name="late"), user, made.begin)
+        made.change(plan(name="late"), user, made.begin)
     with pytest.raises(WindowRefused):
-        end_window(made, user, NOW)
-    cancel_window(made, user, NOW)
+        made.end_early(user, NOW)
+    made.cancel(user, NOW)
     with pytest.raises(WindowRefused):
-        cancel_window(made, user, NOW)
+        made.cancel(user, NOW)
     assert Window.objects.get().name == "other"
 
 
 def test_the_assets_that_a_window_lists_change_with_it(user: User):
-    made = plan_window(plan(covers=LISTED, assets=("shop", "api")), user, NOW)
-    change_window(made, plan(covers=LISTED, assets=("mail",)), user, NOW)
+    made = Window.objects.plan(plan(covers=LISTED, assets=("shop", "api")), user, NOW)
+    made.change(plan(covers=LISTED, assets=("mail",)), user, NOW)
     assert names(made.begin, made.end) == ["mail"]
 
 
@@ -338,7 +334,7 @@ def test_its_page_lists_the_incidents_of_its_assets(sites: World, client: Client
         sites.report(asset, "under-attack")
     sites.write()
     page = client.get(f"/maintenance/{made.pk}/")
-    assert [entry.row.asset for entry in page.context["incidents"]] == ["shop"]
+    assert [each.asset for each in page.context["incidents"]] == ["shop"]
 
 
 def test_the_list_is_filtered(client: Client):
@@ -349,7 +345,7 @@ def test_the_list_is_filtered(client: Client):
         "?scenario=connectivity": ["two"], "?q=on": ["one"], "?status=ended": [],
     }.items():  # fmt: skip
         rows = client.get(f"/maintenance/{query}").context["found"].rows
-        assert [entry.row.name for entry in rows] == expected, query
+        assert [each.name for each in rows] == expected, query
     assert client.get("/maintenance/?status=lost").status_code == 422
 
 

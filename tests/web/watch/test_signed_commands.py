@@ -21,6 +21,7 @@ from dashboard.core.rules.log_replay import PartitionReplay
 from dashboard.operate.dead_letters.ingestion import ingest_letters
 from dashboard.operate.dead_letters.models import REDRIVEN, DeadLetter
 from dashboard.watch.agents import mutes
+from dashboard.watch.agents.models import MuteRequest
 from dashboard.watch.commands import submission
 from domain.records import Command, Mute
 from domain.scenario_parser import scenario_from_plain
@@ -60,7 +61,7 @@ def test_commands_mutes_and_asks_are_signed(world: World) -> None:
     by = submission.Submitter(user, actor, "form")
     submission.submit(rule, replace(pin(), user="admin"), by)
     mute = Mute("waf-7", None, "admin", "wild", str(uuid.uuid4()))
-    mutes.send(rule, mutes.write_down(rule, mute, user, now), Actor.system("test"))
+    mutes.send(rule, MuteRequest.objects.keep(rule.name, mute, user, now), Actor.system("test"))
     requests.send("kernel", "stop", user, now, reason="a drill")
     found = log_of(world, TOPIC, (b"set", b"mute"))
     found += log_of(world, world.gateway.topics.control, (b"ask",))

@@ -10,7 +10,6 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dashboard.operate.dead_letters.diagnosis import ADVICE, TextRun
-from dashboard.operate.dead_letters.models import OUTCOMES
 from dashboard.operate.dead_letters.queries import HOUR_MS, HistogramBar, LetterFilter, moment_text
 
 register = template.Library()
@@ -79,12 +78,6 @@ def bars(found: list[HistogramBar]) -> SafeString:
 def chart_box(found: list[HistogramBar]) -> str:
     """Return the histogram's viewBox."""
     return f"0 0 {len(found) * BAR_WIDTH} {CHART_HEIGHT}"
-
-
-@register.filter
-def fate_word(fate: str) -> str:
-    """Return what a page calls a fate."""
-    return OUTCOMES.get(fate, fate)
 
 
 def _height(bar: HistogramBar) -> int:

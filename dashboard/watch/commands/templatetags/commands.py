@@ -10,8 +10,8 @@ from django import template
 from dashboard.core.common.access import may
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import exact_span, now_ms
+from dashboard.watch.commands.models import ACTIONS
 from dashboard.watch.commands.models import Command as Row
-from dashboard.watch.commands.schedules import ACTIONS
 from dashboard.watch.commands.views import Begun, Panel
 from dashboard.watch.commands.warnings import may_hide
 from domain.scenario import Scenario

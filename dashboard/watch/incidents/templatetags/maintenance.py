@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django import template
@@ -10,9 +11,7 @@ from django.utils.http import urlencode
 
 from dashboard.core.common.access import may
 from dashboard.core.common.times import DAY_MS
-from dashboard.watch.incidents.maintenance import between, windows_of
 from dashboard.watch.incidents.models import Window
-from dashboard.watch.incidents.windows import WindowRow
 from domain.scenario import Scenario
 
 register = template.Library()
@@ -29,7 +28,7 @@ MOST = 5
 def asset_maintenance(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
     """Return the context of the windows that cover an asset now, or will."""
     now, user = context["now"], context["request"].user
-    covering = windows_of(scenario.name, [asset], now, now + AHEAD_MS).get(asset, [])
+    covering = Window.objects.covering(scenario.name, [asset], now, now + AHEAD_MS).get(asset, [])
     windows = list(dict.fromkeys(span.window for span in covering))
     query = urlencode({"scenario": scenario.name, "asset": asset})
     plan = f"{reverse('maintenance:new')}?{query}" if may(user, "command") else ""
@@ -39,9 +38,11 @@ def asset_maintenance(context: Any, scenario: Scenario, asset: str) -> dict[str,
 @register.inclusion_tag("maintenance/_strip.html")
 def board_maintenance(scenario: Scenario, now: int) -> dict[str, Any]:
     """Return the context of the windows of a board that run, or begin within a day."""
-    return _context(between(scenario.name, now, now + SOON_MS), now) | {"scenario": scenario}
+    return _context(Window.objects.between(scenario.name, now, now + SOON_MS), now) | {
+        "scenario": scenario
+    }
 
 
-def _context(windows: list[Window], now: int) -> dict[str, Any]:
-    entries = [WindowRow(window, now) for window in windows[:MOST]]
-    return {"entries": entries, "more": len(windows) - len(entries), "now": now}
+def _context(windows: Collection[Window], now: int) -> dict[str, Any]:
+    shown = list(windows)[:MOST]
+    return {"windows": shown, "more": len(windows) - len(shown), "now": now}

@@ -13,7 +13,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, now_ms, utc
 from dashboard.core.states.queries import consistent
 from dashboard.notify.summaries.check import SumDifference, differences, row_differences
-from dashboard.notify.summaries.figures import reporting_zone
+from dashboard.notify.summaries.models import ReportingZone
 from dashboard.notify.summaries.raw_history import recounting
 from dashboard.notify.summaries.rollups import first_day
 from dashboard.notify.summaries.tasks import keep_answers
@@ -54,7 +54,7 @@ class Command(BaseCommand):
 
     def _check(self, scenario: str, first: date | None, last: date | None) -> int:
         """List a scenario's differences. Returns how many."""
-        zone, now = reporting_zone(), now_ms()
+        zone, now = ReportingZone.objects.current(), now_ms()
         oldest = first_day(zone, now)
         begin = begin_of(max(first or oldest, oldest), zone)
         end = (
