@@ -23,7 +23,14 @@ from dashboard.watch.agents.faults import (
     count_doubts,
     faults_of,
 )
-from dashboard.watch.agents.models import MAX_WORDS, Agent, AgentFinding, LastReport, VoteFault
+from dashboard.watch.agents.models import (
+    MAX_WORDS,
+    Agent,
+    AgentFinding,
+    LastReport,
+    LateMinute,
+    VoteFault,
+)
 from dashboard.watch.agents.mutes import mutes
 from dashboard.watch.agents.reports import Lately, lately
 from domain.scenario import Scenario
@@ -91,11 +98,7 @@ class ReportedFinding(NamedTuple):
 
 def news(now: int) -> AgentNews:
     """Return what there is to say of all agents at `now` (Unix ms)."""
-    found = [
-        told.finding
-        for scenario in scenarios().values()
-        for told in reported_findings(scenario, now)
-    ]
+    found = [each.finding for each in all_reported_findings(now)]
     begun = {
         (row.scenario, row.agent, row.kind): row.since
         for row in AgentFinding.objects.filter(ended_at=None)
@@ -104,6 +107,28 @@ def news(now: int) -> AgentNews:
         each._replace(since=min(each.since, begun.get(each[:3], each.since))) for each in found
     ]
     return AgentNews(findings, _last_seen())
+
+
+def all_reported_findings(now: int) -> list[ReportedFinding]:
+    """Return what is told of the agents of every scenario at `now` (Unix ms)."""
+    known = _scenarios_with_agents()
+    return [
+        each
+        for scenario in scenarios().values()
+        if scenario.name in known
+        for each in reported_findings(scenario, now)
+    ]
+
+
+def _scenarios_with_agents() -> set[str]:
+    """Return the scenarios of whose agents anything is known; for the others nobody asks more."""
+    late, faults = LateMinute.objects.order_by(), VoteFault.objects.order_by()
+    names = Agent.objects.order_by().values_list("scenario", flat=True)
+    return set(
+        names.union(
+            late.values_list("scenario", flat=True), faults.values_list("scenario", flat=True)
+        )
+    )
 
 
 def reported_findings(scenario: Scenario, now: int) -> list[ReportedFinding]:
@@ -197,9 +222,7 @@ def watch(now: int) -> None:
     """Look what is wrong with agents at `now` (Unix ms), and note what has begun or ended."""
     count_doubts()
     told: dict[FindingKey, ReportedFinding] = {
-        each.finding[:3]: each
-        for scenario in scenarios().values()
-        for each in reported_findings(scenario, now)
+        each.finding[:3]: each for each in all_reported_findings(now)
     }
     with transaction.atomic():
         lock_until_commit("agents", "findings")
