@@ -48,7 +48,7 @@ push_urls = [
 ]
 
 mail_catcher_urls = [
-    path("console/mail/", mails.mail_list, name="mails"),
+    *mails.MailList.addresses("console/mail/", "mails"),
     path("console/mail/<int:number>/", mails.mail, name="mail"),
     path("console/mail/<int:number>/html/", mails.mail_html, name="html"),
 ]

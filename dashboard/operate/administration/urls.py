@@ -6,7 +6,7 @@ from dashboard.operate.administration import retention, users
 from dashboard.operate.administration.audit import AuditList
 
 users_urls = [
-    path("users/", users.users, name="users"),
+    *users.UserList.addresses("users/", "users"),
     path("users/new/", users.new_user, name="new-user"),
     path("users/roles/", users.roles, name="roles"),
     path("users/<int:number>/", users.user, name="user"),

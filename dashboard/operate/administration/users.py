@@ -30,8 +30,9 @@ from dashboard.core.accounts.tokens import SCOPES, TOKENS
 from dashboard.core.accounts.users import UserChangeRefused, strongest
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import ADMINS, ALLOWED, Role, form_of, role_required, user_of
-from dashboard.core.common.forms import FilterForm, FormPage
-from dashboard.core.common.navigation import GROUPS, render_page
+from dashboard.core.common.forms import FormPage
+from dashboard.core.common.lists import ListPage, NoFilter
+from dashboard.core.common.navigation import GROUPS
 from dashboard.core.common.tables import (
     Column,
     ListOrder,
@@ -41,7 +42,7 @@ from dashboard.core.common.tables import (
     number_of,
     page_after,
 )
-from dashboard.core.common.times import now_ms, unix_ms
+from dashboard.core.common.times import unix_ms
 
 # ---- user forms ----------------------------------------------------------------------------------
 # Forms with which admins make and change users.
@@ -86,7 +87,7 @@ class RoleForm(forms.Form):
         return None if name == NONE else Role(name)
 
 
-class SearchForm(FilterForm):
+class SearchForm(NoFilter):
     """A form that filters a list of users."""
 
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
@@ -195,25 +196,21 @@ def rights() -> dict[str, list[Right]]:
 # The pages of users: their list, a user's own page, and what each role may do.
 
 
-@require_safe
-@never_cache
-@role_required("read", ADMINS)
-def users(request: HttpRequest) -> HttpResponse:
-    """Return the page of every user, or of those whose name has a text."""
-    form = SearchForm(request.GET)
-    valid = form.is_valid()
-    q, after = form.cleaned_data.get("q", ""), number_of(request.GET.get("after", ""))
-    found = people(q, timezone.now(), after) if valid else None
-    query = urlencode({"q": q}) if q else ""
-    context = {
-        "now": now_ms(),
-        "form": form,
-        "table": USERS,
-        "found": found,
-        "pager": Pager.by_key(query, "after", after, found.following if found else None),
-        "address": request.get_full_path(),
-    }
-    return render_page(request, "accounts/users", context, status=200 if valid else 422)
+class UserList(ListPage):
+    """The list of every user, or of those whose name has a text."""
+
+    form_class = SearchForm
+    template = "accounts/users"
+    table = USERS
+    roles = ADMINS
+
+    def list_context(self) -> dict[str, Any]:
+        """Return the users of the page, None where the filter has faults, and its pager."""
+        valid, after = self.form.is_valid(), number_of(self.request.GET.get("after", ""))
+        q = self.form.cleaned_data.get("q", "")
+        found = people(q, timezone.now(), after) if valid else None
+        query, following = urlencode({"q": q}) if q else "", found and found.following
+        return {"found": found, "pager": Pager.by_key(query, "after", after, following)}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
