@@ -13,14 +13,14 @@ from ninja import Query, Schema
 
 from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.api.router import ApiRequest, OperationRouter, check_asset, known_scenario
-from dashboard.core.api.schemas import NO_NUL
+from dashboard.core.api.schemas import NO_NUL, fields_of
 from dashboard.core.api.store_answers import VIA, AnswerOut, AnswersOut, unavailable
 from dashboard.core.common.access import OPERATORS
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.stores import Via, owner_store, store
 from dashboard.retail import invoices as retail_invoices
 from domain.names import MAX_NAME
-from stores.base import SCENARIO, AssetStore, NotRun, StoreProblem
+from stores.base import SCENARIO, AssetStore, NotRun, Order, StoreProblem
 from stores.envelopes import answer_many, answer_one
 from stores.owner_store import LocalStore, ServerHealth
 from stores.transformation import ORDERS
@@ -36,17 +36,10 @@ MAX_PAGE = 1000
 router = OperationRouter()
 
 
+@fields_of(Order)
 class OrderOut(Schema):
     """An order and where it is. station: the agent of its latest vote; location: what that vote's
     detail says; active: it is neither delivered nor purged. Times in Unix ms."""
-
-    order: str
-    state: str
-    station: str | None
-    location: str | None
-    active: bool
-    version: str
-    changed_at: int
 
 
 class OrderAnswerOut(AnswerOut):
@@ -62,21 +55,11 @@ class OrdersAnswerOut(AnswersOut):
     items: list[OrderOut]
 
 
+@fields_of(ServerHealth)
 class StoreOut(Schema):
     """A store server's share of a scenario. partitions: those that it answers for; standby: those
     that it keeps warm for others; records: active assets of its partitions; lag: records that it
     has not read of them; refused: requests at its address, by reason."""
-
-    scenario: str
-    instance: str
-    address: str
-    partitions: list[int]
-    standby: list[int]
-    ready: bool
-    records: int
-    lag: int | None
-    keeps: str
-    refused: dict[str, int]
 
 
 ORDER_OUT = {200: OrderAnswerOut, 307: None}
@@ -161,17 +144,10 @@ def _redirection(url: str) -> HttpResponse:
 # The operation takes the request.
 
 
+@fields_of(retail_invoices.Sales)
 class SalesOut(Schema):
     """Sums of invoices. prime, delivered, returns: how many are of PRIME customers, are delivered,
     and take goods back; revenue: in cents, less what is given back; returned: that, in cents."""
-
-    invoices: int
-    lines: int
-    revenue: int
-    prime: int
-    delivered: int
-    returns: int
-    returned: int
 
 
 class StoreSalesOut(SalesOut):
@@ -212,7 +188,7 @@ def invoices_today(request: ApiRequest) -> Any:
     return {
         "begin": today.begin,
         "at": today.at,
-        "total": asdict(today.total),
+        "total": today.total,
         "points": today.points,
         "stores": [{"store": each.store, **asdict(each.sales)} for each in today.stores],
         "products": products,

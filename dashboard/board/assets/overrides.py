@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
-from dashboard.core.common.access import role_required
 from dashboard.core.common.forms import Choice
-from dashboard.core.common.navigation import render_page
+from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import (
     Column,
@@ -24,7 +20,7 @@ from dashboard.core.common.tables import (
     Table,
     page_of_parts,
 )
-from dashboard.core.common.times import HOUR_MS, MINUTE_MS, now_ms
+from dashboard.core.common.times import HOUR_MS, MINUTE_MS
 from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.models import AssetState
 from domain.scenario import Scenario
@@ -146,30 +142,28 @@ def _override(scenario: Scenario, text: str) -> PinnedAsset:
 # The page of all overrides.
 
 
-@require_safe
-@never_cache
-@role_required("read")
-def override_list(request: HttpRequest) -> HttpResponse:
-    """List every override in force; for a script, the part of the page that refreshes itself."""
-    now, mine = now_ms(), request.GET.get("whose") == "mine"
-    scenario = request.GET.get("scenario", "")
-    scenario = scenario if scenario in scenarios() else ""
-    viewer = request.user.get_username()
-    after = PagePosition.parse(request.GET.get("after", "")[:60])
-    found = overrides(scenarios(), now, viewer, scenario=scenario, mine=mine, after=after)
-    chosen = {"scenario": scenario, "whose": "mine" if mine else ""}
-    query = urlencode({name: value for name, value in chosen.items() if value})
-    context = {
-        "now": now,
-        "found": found,
-        "table": OVERRIDES,
-        "rows": [_row(each, now) for each in found.listed],
-        "pager": Pager.by_key(query, "after", after, found.following),
-        "address": request.get_full_path(),
-        "choices": _choices(scenario, mine, found.mine),
-        "narrowed": bool(scenario) or mine,
-    }
-    return render_page(request, "board/overrides", context)
+class OverrideList(ListPage):
+    """The list of every override in force, those that end first on top."""
+
+    template = "board/overrides"
+    table = OVERRIDES
+
+    def list_context(self) -> dict[str, Any]:
+        """Return the overrides of the page, and the links that narrow the list."""
+        given, viewer = self.request.GET, self.request.user.get_username()
+        scenario, mine = given.get("scenario", ""), given.get("whose") == "mine"
+        scenario = scenario if scenario in scenarios() else ""
+        after = PagePosition.parse(given.get("after", "")[:60])
+        found = overrides(scenarios(), self.now, viewer, scenario=scenario, mine=mine, after=after)
+        chosen = {"scenario": scenario, "whose": "mine" if mine else ""}
+        query = urlencode({name: value for name, value in chosen.items() if value})
+        return {
+            "found": found,
+            "rows": [_row(each, self.now) for each in found.listed],
+            "pager": Pager.by_key(query, "after", after, found.following),
+            "choices": _choices(scenario, mine, found.mine),
+            "narrowed": bool(query),
+        }
 
 
 def _row(override: PinnedAsset, now: int) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from django.urls import path
 
 from dashboard.board.assets import (
     log_records,
-    overrides,
     palette,
     past_board_views,
     scenario_tabs,
     views,
 )
 from dashboard.board.assets.events import EventList
+from dashboard.board.assets.overrides import OverrideList
 
 app_name = "board"
 
@@ -22,7 +22,7 @@ urlpatterns = [
     path("as-of/as-of.<str:form>", past_board_views.as_of_file, name="as-of-file"),
     path("tabs/", scenario_tabs.worst, name="tabs"),
     path("palette/", palette.palette, name="palette"),
-    path("overrides/", overrides.override_list, name="overrides"),
+    *OverrideList.addresses("overrides/", "overrides"),
     path("s/<str:scenario>/", views.board, name="scenario"),
     path("s/<str:scenario>/a/<asset:asset>/", views.asset, name="asset"),
     path(

@@ -5,14 +5,15 @@ queries.
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, get_type_hints
 
 import msgspec
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Schema
 from ninja.parser import Parser
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, create_model
 
 from dashboard.core.api.problems import Problem
 from dashboard.core.common.times import now_ms
@@ -20,6 +21,7 @@ from dashboard.core.job.liveness import Sign, Trend
 from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.job.status import restarts
 from domain.names import MAX_STATE
+from domain.scenario import StateSpec
 from wire.job import Status
 from wire.source import MAX_REASON, MAX_TIME
 
@@ -79,13 +81,25 @@ class StrictSchema(Schema):
     model_config = ConfigDict(extra="forbid")
 
 
+S = TypeVar("S", bound=Schema)
+
+
+def fields_of(record: type) -> Callable[[type[S]], type[S]]:
+    """Return a decorator that gives a schema the fields of a record, each of them required.
+
+    record: a dataclass, a NamedTuple or a Struct; the schema reads its instances.
+    """
+    fields: Any = {name: (hint, ...) for name, hint in get_type_hints(record).items()}
+
+    def decorate(schema: type[S]) -> type[S]:
+        return create_model(schema.__name__, __base__=schema, __doc__=schema.__doc__, **fields)
+
+    return decorate
+
+
+@fields_of(StateSpec)
 class StateOut(Schema):
     """One state of a scenario, as it is shown."""
-
-    name: str
-    label: str
-    colour: str
-    icon: str
 
 
 class DoubtsOut(Schema):

@@ -1,19 +1,28 @@
-"""Fields, widgets, typed times and filters that forms of several pages have."""
+"""Fields, widgets, typed times and filters that forms of several pages have, and pages with forms
+as generic views.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django import forms
+from django.contrib import messages
 from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+from django.views.generic import FormView
 
+from dashboard.core.common.access import EVERY_ROLE, Action, Role, form_of, role_required
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.times import FIELD_MINUTE, FIELD_SECOND, unix_ms
+from dashboard.core.common.times import FIELD_MINUTE, FIELD_SECOND, now_ms, unix_ms
 from domain.config_values import PlainError, duration, duration_text
 from domain.scenario import Scenario
 
@@ -185,3 +194,76 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name) if name else timezone.get_current_timezone()
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return UTC
+
+
+# ---- form pages ----------------------------------------------------------------------------------
+# Pages that add, change and end rows.
+
+require_form = require_http_methods(["GET", "HEAD", "POST"])
+
+
+class FormPage(FormView):
+    """A page with a form, or the address to which a page sends one of its forms.
+
+    A subclass says what Django's `FormView` is told. Its `form_valid` returns `done`, or
+    `form_invalid`, which shows what was typed and what is wrong with it (422). While a request is
+    answered, `now` (Unix ms) is set, and `row` where the address has its `number`.
+    """
+
+    permission: Action = "read"
+    roles: Collection[Role] = EVERY_ROLE
+    queryset: QuerySet[Any]
+    form_class: Any = None
+    """`forms.Form` where buttons alone are sent; without one the page is only read."""
+    form_takes: tuple[str, ...] = ()
+    """Attributes of the page that its form is made with, besides what was sent."""
+    form_name = "form"
+    """The form's name in the template."""
+    page = ""
+    """The name of the address of the page that has the form, where this one only receives it."""
+    page_parts: tuple[str, ...] = ("number",)
+    """Which parts of this address that one has too."""
+
+    now: int
+    row: Any = None
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
+        """Return the view, which only those may reach whom it is for, and nobody caches."""
+        guard = role_required(cls.permission, cls.roles)
+        view = never_cache(guard(super().as_view(**initkwargs)))
+        if cls.page:
+            return form_of(cls.page, *cls.page_parts)(view)
+        return (require_safe if cls.form_class is None else require_form)(view)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Return the response, once the row is found. Raises Http404."""
+        self.now = now_ms()
+        if "number" in kwargs:
+            self.row = get_object_or_404(self.get_queryset(), pk=kwargs["number"])
+        return super().dispatch(request, *args, **kwargs)
+
+    def get_queryset(self) -> QuerySet[Any]:
+        """Return the rows that have pages."""
+        return self.queryset.all()
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        """Return what the form is made with: what was sent, None where nothing was."""
+        data = self.request.POST if self.request.method == "POST" else None
+        return {"data": data} | {name: getattr(self, name) for name in self.form_takes}
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return what the template needs: the form, the row, the time, and what is given."""
+        if self.form_class is None:
+            context.setdefault("form", None)
+        return super().get_context_data(now=self.now, row=self.row, **context)
+
+    def form_invalid(self, form: Any, status: int = 422) -> HttpResponse:
+        """Return the page with the form as it was typed."""
+        context = self.get_context_data(**{self.form_name: form})
+        return self.render_to_response(context, status=status)
+
+    def done(self, words: str, to: str, *parts: Any) -> HttpResponse:
+        """Redirect to a page that says in these words what was done."""
+        messages.success(self.request, words)
+        return redirect(to, *parts)

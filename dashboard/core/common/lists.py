@@ -41,6 +41,12 @@ note_export: Provider[[HttpRequest, str, str, str], None] = Provider(_nobody_not
 """Notes that a list leaves as a file, whose filter is this query; the audit does."""
 
 
+class NoFilter(ListForm):
+    """The form of a list that is whole, or reads its address itself."""
+
+    before = None
+
+
 class ListPage(View):
     """A list of rows: its page, which scripts renew, and the same as a file.
 
@@ -50,7 +56,7 @@ class ListPage(View):
 
     name: str
     """Of the file."""
-    form_class: type[ListForm]
+    form_class: type[ListForm] = NoFilter
     template: str
     """Such as `board/events`."""
     table: Table

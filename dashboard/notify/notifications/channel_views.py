@@ -8,13 +8,14 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.functional import cached_property
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from dashboard.core.accounts.encryption import seal
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import ADMINS, Limit, TooMany, form_of, role_required, user_of
-from dashboard.core.common.forms import SpanField
+from dashboard.core.common.forms import FormPage, SpanField
 from dashboard.core.common.tables import Table
 from dashboard.core.common.times import now_ms
 from dashboard.notify.notifications.channels import CHANNELS, ChannelKind
@@ -134,41 +135,47 @@ def channels(request: HttpRequest) -> HttpResponse:
     return render(request, "notifications/channels.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@role_required("command", among=ADMINS)
-def new_channel(request: HttpRequest, kind: str) -> HttpResponse:
-    """Return the form of a new channel; store it, and show its secret once if we make it."""
-    if kind not in dict(kind_choices()):
-        raise Http404
-    form = ChannelForm(CHANNELS[kind], request.POST if request.method == "POST" else None)
-    if request.method != "POST" or not form.is_valid():
-        return _form_page(request, form, None)
-    user = user_of(request)
-    row = Channel(user=user, username=user.get_username(), kind=kind)
-    secret = form.kind.new_secret()
-    _store(request, form, row, secret, "notify.channel.created")
-    if secret:
-        return _shown_once(request, row, secret)
-    messages.success(request, f"The channel {row.name} is stored.")
-    return redirect("notifications:channels")
+class ChannelPage(FormPage):
+    """The form of a new channel or of one in use, which stores it; a secret that we make is shown
+    once."""
 
+    queryset = Channel.objects.in_use()
+    template_name = "notifications/channel_form.html"
+    form_class = ChannelForm
+    permission = "command"
+    roles = ADMINS
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@role_required("command", among=ADMINS)
-def edit_channel(request: HttpRequest, number: int) -> HttpResponse:
-    """Return the form of a channel, and store its change."""
-    row = _channel(number)
-    if row.kind not in CHANNELS:
-        raise Http404
-    data = request.POST if request.method == "POST" else None
-    form = ChannelForm(CHANNELS[row.kind], data, row)
-    if data is None or not form.is_valid():
-        return _form_page(request, form, row)
-    _store(request, form, row, "", "notify.channel.changed")
-    messages.success(request, f"The channel {row.name} is stored.")
-    return redirect("notifications:channels")
+    form_takes = ("kind", "row")
+
+    @cached_property
+    def kind(self) -> ChannelKind:
+        """The channel's kind. Raises Http404 for one that there is not."""
+        name = self.row.kind if self.row else self.kwargs["kind"]
+        if name not in (CHANNELS if self.row else dict(kind_choices())):
+            raise Http404
+        return CHANNELS[name]
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the form, and what its kind has to say."""
+        shown = {
+            "kind": self.kind,
+            "signs": bool(self.kind.new_secret()),
+            "refusal": _kind_of(self.row)[1] if self.row else "",
+            "services": self.kind.services(),
+            "service_table": SERVICE_TABLE,
+        }
+        return super().get_context_data(**shown | context)
+
+    def form_valid(self, form: ChannelForm) -> HttpResponse:
+        """Store the channel, with a secret of ours where it is new and its kind signs."""
+        user, row, secret, action = user_of(self.request), self.row, "", "changed"
+        if row is None:
+            row = Channel(user=user, username=user.get_username(), kind=self.kind.name)
+            secret, action = self.kind.new_secret(), "created"
+        _store(self.request, form, row, secret, f"notify.channel.{action}")
+        if secret:
+            return _shown_once(self.request, row, secret)
+        return self.done(f"The channel {row.name} is stored.", "notifications:channels")
 
 
 @never_cache
@@ -176,7 +183,8 @@ def edit_channel(request: HttpRequest, number: int) -> HttpResponse:
 @role_required("command", among=ADMINS)
 def act_on_channel(request: HttpRequest, number: int) -> HttpResponse:
     """Try a channel, give it a new secret, or retire it."""
-    row, do = _channel(number), request.POST.get("do", "")
+    row = get_object_or_404(Channel.objects.in_use(), pk=number)
+    do = request.POST.get("do", "")
     if do == "test":
         return _tried(request, row)
     if do == "secret" and row.kind in CHANNELS and (secret := CHANNELS[row.kind].new_secret()):
@@ -221,28 +229,7 @@ def _shown_once(request: HttpRequest, row: Channel, secret: str) -> HttpResponse
     return render(request, "notifications/channel_secret.html", {"row": row, "secret": secret})
 
 
-def _form_page(request: HttpRequest, form: ChannelForm, row: Channel | None) -> HttpResponse:
-    signs = bool(form.kind.new_secret())
-    context = {
-        "form": form,
-        "kind": form.kind,
-        "row": row,
-        "signs": signs,
-        "refusal": _kind_of(row)[1] if row else "",
-        "services": form.kind.services(),
-        "service_table": SERVICE_TABLE,
-    }
-    return render(
-        request, "notifications/channel_form.html", context, status=422 if form.errors else 200
-    )
-
-
 def _kind_of(row: Channel) -> tuple[ChannelKind | None, str]:
     """Return a channel's kind, and why nothing is sent by the channel; empty if it is."""
     kind = CHANNELS.get(row.kind)
     return kind, kind.refusal(row) if kind else ""
-
-
-def _channel(number: int) -> Channel:
-    """Return a channel in use. Raises Http404."""
-    return get_object_or_404(Channel.objects.in_use(), pk=number)

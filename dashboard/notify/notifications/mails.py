@@ -17,12 +17,14 @@ from csp.decorators import csp
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from config.mailbox import Mailbox, arrived_at
 from dashboard.core.common.access import View, role_required
-from dashboard.core.common.navigation import OPERATORS, render_page
+from dashboard.core.common.lists import ListPage
+from dashboard.core.common.navigation import OPERATORS
 from dashboard.core.common.tables import Column, Page, Pager, Table, number_of
 from dashboard.core.common.times import now_ms
 
@@ -195,24 +197,20 @@ def where_mail_is_caught(view: View) -> View:
     return guarded
 
 
-@require_safe
-@never_cache
-@role_required("read", among=OPERATORS)
-@where_mail_is_caught
-def mail_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of mails, the newest first; to a script, the part that renews itself."""
-    before = number_of(request.GET.get("before", "")) or None
-    found = page_of_mails(before)
-    pager = Pager.by_key("", "before", before, found.following, ("The newest", "Older"))
-    context = {
-        "now": now_ms(),
-        "found": found,
-        "first": not before,
-        "table": MAIL_TABLE,
-        "pager": pager,
-        "address": request.get_full_path(),
-    }
-    return render_page(request, "mail_catcher/mails", context)
+@method_decorator(where_mail_is_caught, name="get")
+class MailList(ListPage):
+    """The list of mails, the newest first."""
+
+    template = "mail_catcher/mails"
+    table = MAIL_TABLE
+    roles = OPERATORS
+
+    def list_context(self) -> dict[str, Any]:
+        """Return the mails of the page, and its pager."""
+        before = number_of(self.request.GET.get("before", "")) or None
+        found = page_of_mails(before)
+        pager = Pager.by_key("", "before", before, found.following, ("The newest", "Older"))
+        return {"found": found, "first": not before, "pager": pager}
 
 
 @require_safe

@@ -8,16 +8,15 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import form_of, role_required, user_of
-from dashboard.core.common.forms import UtcTimeField
+from dashboard.core.common.forms import FormPage, UtcTimeField
 from dashboard.core.common.navigation import OPERATORS
 from dashboard.core.common.tables import Column, Table, number_of
-from dashboard.core.common.times import DAY_MS, now_ms, unix_ms
+from dashboard.core.common.times import DAY_MS, unix_ms
 from dashboard.notify.notifications.channels import CHANNELS
 from dashboard.notify.notifications.models import MAX_TITLE, Rota, RotaShift
 
@@ -89,83 +88,97 @@ ROTAS = Table("rotas", "Rota", "On call now", Column.time("Until"), "Reached by"
 SHIFTS = Table("", "Who", "From", "Until", "Kind", "Written by", Column.unseen("Remove"))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@role_required("read", among=OPERATORS)
-def rotas(request: HttpRequest) -> HttpResponse:
-    """Return the page of rotas; store a new one."""
-    form = RotaForm(request.POST if request.method == "POST" else None)
-    if request.method == "POST" and form.is_valid():
-        return _created(request, form)
-    now = now_ms()
-    rows = [(row, row.shift_at(now)) for row in Rota.objects.in_use()]
-    context = {"now": now, "rows": rows, "table": ROTAS, "form": form}
-    status = 422 if form.errors else 200
-    return render(request, "notifications/rotas.html", context, status=status)
+class RotaList(FormPage):
+    """The page of rotas, which makes a new one."""
+
+    template_name = "notifications/rotas.html"
+    form_class = RotaForm
+    roles = OPERATORS
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the rotas, and who is on call now."""
+        rows = [(row, row.shift_at(self.now)) for row in Rota.objects.in_use()]
+        return super().get_context_data(rows=rows, table=ROTAS, **context)
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Make the rota."""
+        user = user_of(self.request)
+        row = Rota.objects.create(
+            user=user, username=user.get_username(), changed_at=self.now, **form.cleaned_data
+        )
+        record(Actor.of(self.request), "notify.rota.created", target=row.name, kinds=row.kinds)
+        words = f"The rota {row.name} is made: add its shifts."
+        return self.done(words, "notifications:rota", row.pk)
 
 
-def _created(request: HttpRequest, form: RotaForm) -> HttpResponse:
-    user = user_of(request)
-    row = Rota.objects.create(
-        user=user, username=user.get_username(), changed_at=now_ms(), **form.cleaned_data
-    )
-    record(Actor.of(request), "notify.rota.created", target=row.name, kinds=row.kinds)
-    messages.success(request, f"The rota {row.name} is made: add its shifts.")
-    return redirect("notifications:rota", row.pk)
+class RotaPage(FormPage):
+    """The page of one rota."""
+
+    queryset = Rota.objects.in_use()
+    template_name = "notifications/rota.html"
+    roles = OPERATORS
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the rota, its shifts, and the forms that change them."""
+        shown = {
+            "form": RotaForm(row=self.row),
+            "shift_form": ShiftForm(),
+            "table": SHIFTS,
+            "current": self.row.shift_at(self.now),
+            "shifts": self.row.shifts_from(self.now)[:MOST_SHIFTS],
+        }
+        return super().get_context_data(**shown | context)
 
 
-@require_safe
-@never_cache
-@role_required("read", among=OPERATORS)
-def rota(request: HttpRequest, number: int) -> HttpResponse:
-    """Return the page of one rota."""
-    row = _rota(number)
-    return _page(request, row, RotaForm(row=row), ShiftForm())
+class RotaChange(RotaPage):
+    """Changes a rota, or retires it."""
+
+    permission = "command"
+    page = "notifications:rota"
+    form_class = RotaForm
+    form_takes = ("row",)
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Retire the rota, or change it by the form."""
+        if request.POST.get("do") != "retire":
+            return super().post(request, *args, **kwargs)
+        self.row.retire(self.now)
+        record(Actor.of(request), "notify.rota.retired", target=self.row.name)
+        return self.done(f"The rota {self.row.name} is retired.", "notifications:rotas")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Change the rota."""
+        row, data = self.row, form.cleaned_data
+        Rota.objects.filter(pk=row.pk).update(**data, changed_at=self.now)
+        record(Actor.of(self.request), "notify.rota.changed", target=row.name, **data)
+        return self.done("The rota is changed.", self.page, row.pk)
 
 
-@never_cache
-@form_of("notifications:rota", "number")
-@role_required("command")
-def change_rota(request: HttpRequest, number: int) -> HttpResponse:
-    """Change a rota, or retire it."""
-    row = _rota(number)
-    if request.POST.get("do") == "retire":
-        row.retire(now_ms())
-        record(Actor.of(request), "notify.rota.retired", target=row.name)
-        messages.success(request, f"The rota {row.name} is retired.")
-        return redirect("notifications:rotas")
-    form = RotaForm(request.POST, row)
-    if not form.is_valid():
-        return _page(request, row, form, ShiftForm())
-    Rota.objects.filter(pk=row.pk).update(**form.cleaned_data, changed_at=now_ms())
-    record(Actor.of(request), "notify.rota.changed", target=row.name, **form.cleaned_data)
-    messages.success(request, "The rota is changed.")
-    return redirect("notifications:rota", number)
+class ShiftAddition(RotaPage):
+    """Adds a shift to a rota."""
 
+    permission = "command"
+    page = "notifications:rota"
+    form_class = ShiftForm
+    form_name = "shift_form"
 
-@never_cache
-@form_of("notifications:rota", "number")
-@role_required("command")
-def add_shift(request: HttpRequest, number: int) -> HttpResponse:
-    """Add a shift to a rota."""
-    row, form, now = _rota(number), ShiftForm(request.POST), now_ms()
-    if form.is_valid() and row.shifts_from(now).count() >= MOST_SHIFTS:
-        form.add_error(None, f"Expected at most {MOST_SHIFTS:,} shifts to come: remove some.")
-    if not form.is_valid():
-        return _page(request, row, RotaForm(row=row), form)
-    data = form.cleaned_data
-    shift = RotaShift.objects.create(
-        rota=row,
-        user=data["who"],
-        begins_at=unix_ms(data["begins"]),
-        ends_at=unix_ms(data["ends"]),
-        override=data["override"],
-        written_by=user_of(request).get_username(),
-        written_at=now,
-    )
-    _log_shift(request, "notify.shift.added", shift)
-    messages.success(request, f"{data['who']} is on call then.")
-    return redirect("notifications:rota", number)
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Add the shift, unless there are too many to come."""
+        row, data = self.row, form.cleaned_data
+        if row.shifts_from(self.now).count() >= MOST_SHIFTS:
+            form.add_error(None, f"Expected at most {MOST_SHIFTS:,} shifts to come: remove some.")
+            return self.form_invalid(form)
+        shift = RotaShift.objects.create(
+            rota=row,
+            user=data["who"],
+            begins_at=unix_ms(data["begins"]),
+            ends_at=unix_ms(data["ends"]),
+            override=data["override"],
+            written_by=user_of(self.request).get_username(),
+            written_at=self.now,
+        )
+        _log_shift(self.request, "notify.shift.added", shift)
+        return self.done(f"{data['who']} is on call then.", self.page, row.pk)
 
 
 @never_cache
@@ -173,7 +186,8 @@ def add_shift(request: HttpRequest, number: int) -> HttpResponse:
 @role_required("command")
 def remove_shift(request: HttpRequest, number: int) -> HttpResponse:
     """Remove a shift of a rota."""
-    row, chosen = _rota(number), number_of(request.POST.get("shift", "")) or 0
+    row = get_object_or_404(Rota.objects.in_use(), pk=number)
+    chosen = number_of(request.POST.get("shift", "")) or 0
     shift = row.shifts.filter(pk=chosen).select_related("user", "rota").first()
     if shift is not None:
         _log_shift(request, "notify.shift.removed", shift)
@@ -187,23 +201,3 @@ def _log_shift(request: HttpRequest, action: str, shift: RotaShift) -> None:
         Actor.of(request), action, target=shift.rota.name, who=shift.user.get_username(),
         begins_at=shift.begins_at, ends_at=shift.ends_at, override=shift.override,
     )  # fmt: skip
-
-
-def _page(request: HttpRequest, row: Rota, form: RotaForm, shift_form: ShiftForm) -> HttpResponse:
-    now = now_ms()
-    context = {
-        "now": now,
-        "row": row,
-        "form": form,
-        "shift_form": shift_form,
-        "table": SHIFTS,
-        "current": row.shift_at(now),
-        "shifts": row.shifts_from(now)[:MOST_SHIFTS],
-    }
-    status = 422 if form.errors or shift_form.errors else 200
-    return render(request, "notifications/rota.html", context, status=status)
-
-
-def _rota(number: int) -> Rota:
-    """Return a rota in use. Raises Http404."""
-    return get_object_or_404(Rota.objects.in_use(), pk=number)

@@ -117,8 +117,8 @@ class RuleForm(forms.Form):
     HOURS = ("hours_begin", "hours_end", "hours_zone", "hours_days")
     QUIET = ("quiet_begin", "quiet_end", "quiet_zone", "quiet_exempt", "quiet_days")
 
-    def __init__(self, data: Any = None, rule: Rule | None = None) -> None:
-        super().__init__(data, initial=_initial(rule) if rule else None)
+    def __init__(self, data: Any = None, row: Rule | None = None) -> None:
+        super().__init__(data, initial=_initial(row) if row else None)
         self._offer("scenarios", scenario_choices())
         self._offer("states", state_choices())
         for name in ("at_least", "quiet_exempt"):

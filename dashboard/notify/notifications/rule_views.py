@@ -10,11 +10,13 @@ from django.db.models import Q
 from django.forms import BaseFormSet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.functional import cached_property
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import TooMany, form_of, role_required, user_of
+from dashboard.core.common.forms import FormPage
 from dashboard.core.common.navigation import OPERATORS
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT, chunks
@@ -303,96 +305,61 @@ def rule(request: HttpRequest, number: int) -> HttpResponse:
     return render(request, "notifications/rule.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@role_required("command")
-def new_rule(request: HttpRequest) -> HttpResponse:
-    """Return the form of a new rule; store it, or show what it would have sent."""
-    return _edited(request, None)
+class RuleFormPage(FormPage):
+    """The form of a new rule or of one in use, which stores it, or shows what it would have
+    sent."""
 
+    queryset = RuleRow.objects.in_use()
+    template_name = "notifications/rule_form.html"
+    permission = "command"
+    form_class = RuleForm
+    form_takes = ("row",)
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@role_required("command")
-def edit_rule(request: HttpRequest, number: int) -> HttpResponse:
-    """Return the form of a rule; store it, or show what it would have sent."""
-    return _edited(request, _rule(number))
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the form and those of its stages."""
+        return super().get_context_data(stages=self.stages, **context)
 
+    @cached_property
+    def stages(self) -> BaseFormSet[StageForm]:
+        """The forms of the stages."""
+        return stage_forms(self.get_form_kwargs()["data"], self.row)
 
-def _edited(request: HttpRequest, row: RuleRow | None) -> HttpResponse:
-    data = request.POST if request.method == "POST" else None
-    form, stages = RuleForm(data, row), stage_forms(data, row)
-    definition = _definition(form, stages) if data is not None else None
-    if definition is None:
-        return _form_page(request, form, stages, row, 200 if data is None else 422)
-    if "preview" in request.POST:
-        return _previewed(request, form, stages, row, definition)
-    stored = _store(request, form, row, definition)
-    if stored is None:
-        return _form_page(request, form, stages, row, 422)
-    messages.success(request, f"The rule {stored.name} is stored.")
-    return redirect("notifications:rule", stored.pk)
+    def post(self, request: HttpRequest, *_args: Any, **_kwargs: Any) -> HttpResponse:
+        """Store the rule of the forms, or show what it would have sent; what is wrong (422)."""
+        form = self.get_form()
+        try:
+            if form.is_valid() and self.stages.is_valid():
+                definition = checked(form.plain(plain_stages(self.stages)))
+                if "preview" in request.POST:
+                    return self.previewed(form, definition)
+                return self.stored(form, definition)
+        except RuleError as error:
+            form.refuse(error)
+        except ChangedMeanwhile:
+            form.add_error(None, "Somebody has changed the rule meanwhile: load the page again.")
+        return self.form_invalid(form)
 
+    def previewed(self, form: RuleForm, definition: Definition) -> HttpResponse:
+        """Return the page with what the rule would have sent."""
+        shown = preview(definition, self.now - PREVIEWED_MS, self.now)
+        rows = sorted((*shown.messages, *shown.held), key=lambda each: -each.at)[:MOST_PREVIEWED]
+        context = {"preview": shown, "preview_rows": rows, "preview_table": PREVIEW}
+        return self.render_to_response(self.get_context_data(form=form, **context))
 
-def _definition(form: RuleForm, stages: BaseFormSet[StageForm]) -> Definition | None:
-    """Return the rule of the forms; None where something is wrong, which they show."""
-    if not form.is_valid() or not stages.is_valid():
-        return None
-    try:
-        return checked(form.plain(plain_stages(stages)))
-    except RuleError as error:
-        form.refuse(error)
-        return None
-
-
-def _store(
-    request: HttpRequest, form: RuleForm, row: RuleRow | None, definition: Definition
-) -> RuleRow | None:
-    """Store a rule. Returns None where that cannot be, which the form says."""
-    data, user, now = form.cleaned_data, user_of(request), now_ms()
-    try:
+    def stored(self, form: RuleForm, definition: Definition) -> HttpResponse:
+        """Store the rule. Raises RuleError and ChangedMeanwhile."""
+        data, row, now = form.cleaned_data, self.row, self.now
         if row is None:
-            stored = rule_forms.create_rule(user, data["name"], definition, data["enabled"], now)
+            row = rule_forms.create_rule(
+                user_of(self.request), data["name"], definition, data["enabled"], now
+            )
         else:
-            stored = row
             rule_forms.change_rule(
                 row, data["name"], definition, data["enabled"], now, data["revision"]
             )
-    except RuleError as error:
-        form.refuse(error)
-        return None
-    except ChangedMeanwhile:
-        form.add_error(None, "Somebody has changed the rule meanwhile: load the page again.")
-        return None
-    action = "notify.rule.changed" if row else "notify.rule.created"
-    record(Actor.of(request), action, target=stored.name, definition=stored.definition)
-    return stored
-
-
-def _previewed(
-    request: HttpRequest,
-    form: RuleForm,
-    stages: BaseFormSet[StageForm],
-    row: RuleRow | None,
-    definition: Definition,
-) -> HttpResponse:
-    now = now_ms()
-    shown = preview(definition, now - PREVIEWED_MS, now)
-    rows = sorted((*shown.messages, *shown.held), key=lambda each: -each.at)[:MOST_PREVIEWED]
-    more = {"preview": shown, "preview_rows": rows, "preview_table": PREVIEW}
-    return _form_page(request, form, stages, row, 200, **more)
-
-
-def _form_page(
-    request: HttpRequest,
-    form: RuleForm,
-    stages: BaseFormSet[StageForm],
-    row: RuleRow | None,
-    status: int,
-    **more: Any,
-) -> HttpResponse:
-    context = {"form": form, "stages": stages, "row": row, "now": now_ms(), **more}
-    return render(request, "notifications/rule_form.html", context, status=status)
+        action = "notify.rule.changed" if self.row else "notify.rule.created"
+        record(Actor.of(self.request), action, target=row.name, definition=row.definition)
+        return self.done(f"The rule {row.name} is stored.", "notifications:rule", row.pk)
 
 
 @never_cache

@@ -10,26 +10,29 @@ from dashboard.notify.notifications import (
     rota_views,
     rule_views,
 )
+from dashboard.notify.notifications.channel_views import ChannelPage
 from dashboard.notify.notifications.message_views import MessageList
+from dashboard.notify.notifications.rota_views import RotaChange, RotaList, RotaPage, ShiftAddition
+from dashboard.notify.notifications.rule_views import RuleFormPage
 
 notifications_urls = [
     path("notifications/rules/", rule_views.rules, name="rules"),
-    path("notifications/rules/new/", rule_views.new_rule, name="new-rule"),
+    path("notifications/rules/new/", RuleFormPage.as_view(), name="new-rule"),
     path("notifications/rules/<int:number>/", rule_views.rule, name="rule"),
-    path("notifications/rules/<int:number>/edit/", rule_views.edit_rule, name="edit-rule"),
+    path("notifications/rules/<int:number>/edit/", RuleFormPage.as_view(), name="edit-rule"),
     path("notifications/rules/<int:number>/act/", rule_views.act_on_rule, name="act-on-rule"),
     path("notifications/channels/", channel_views.channels, name="channels"),
-    path("notifications/channels/new/<slug:kind>/", channel_views.new_channel, name="new-channel"),
-    path("notifications/channels/<int:number>/", channel_views.edit_channel, name="edit-channel"),
+    path("notifications/channels/new/<slug:kind>/", ChannelPage.as_view(), name="new-channel"),
+    path("notifications/channels/<int:number>/", ChannelPage.as_view(), name="edit-channel"),
     path(
         "notifications/channels/<int:number>/act/",
         channel_views.act_on_channel,
         name="act-on-channel",
     ),
-    path("notifications/rotas/", rota_views.rotas, name="rotas"),
-    path("notifications/rotas/<int:number>/", rota_views.rota, name="rota"),
-    path("notifications/rotas/<int:number>/change/", rota_views.change_rota, name="change-rota"),
-    path("notifications/rotas/<int:number>/add/", rota_views.add_shift, name="add-shift"),
+    path("notifications/rotas/", RotaList.as_view(), name="rotas"),
+    path("notifications/rotas/<int:number>/", RotaPage.as_view(), name="rota"),
+    path("notifications/rotas/<int:number>/change/", RotaChange.as_view(), name="change-rota"),
+    path("notifications/rotas/<int:number>/add/", ShiftAddition.as_view(), name="add-shift"),
     path("notifications/rotas/<int:number>/remove/", rota_views.remove_shift, name="remove-shift"),
     *MessageList.addresses("notifications/messages/", "messages", "file"),
     path("notifications/messages/<uuid:number>/", message_views.message, name="message"),
@@ -45,7 +48,7 @@ push_urls = [
 ]
 
 mail_catcher_urls = [
-    path("console/mail/", mails.mail_list, name="mails"),
+    *mails.MailList.addresses("console/mail/", "mails"),
     path("console/mail/<int:number>/", mails.mail, name="mail"),
     path("console/mail/<int:number>/html/", mails.mail_html, name="html"),
 ]

@@ -12,12 +12,20 @@ from pydantic import Field
 
 from dashboard.core.api.problems import invalid
 from dashboard.core.api.router import READ, ApiRequest, OperationRouter, known_scenario
-from dashboard.core.api.schemas import NO_NUL
+from dashboard.core.api.schemas import NO_NUL, fields_of
 from dashboard.notify.summaries import files
-from dashboard.notify.summaries.figures import FigureGroup, PeriodSummary
+from dashboard.notify.summaries.figures import (
+    BulkRun,
+    FigureGroup,
+    LongIncident,
+    OverrideSpan,
+    PeriodSummary,
+    WorstAsset,
+)
 from dashboard.notify.summaries.phrases import sentence
 from dashboard.notify.summaries.views import answered, form_of
 from dashboard.watch.annotations.models import MAX_KEY
+from domain.history.periods import Span
 
 router = OperationRouter()
 
@@ -69,11 +77,9 @@ class PeriodOut(Schema):
     last: str
 
 
+@fields_of(Span)
 class SpanOut(Schema):
     """The time that is counted, Unix ms."""
-
-    begin: int
-    end: int
 
 
 class DayOut(Schema):
@@ -84,58 +90,25 @@ class DayOut(Schema):
     observed: Literal["wholly", "partly", "not observed"]
 
 
+@fields_of(WorstAsset)
 class WorstOut(Schema):
     """An asset with much time in bad states, ms; before: in the period before."""
 
-    scenario: str
-    asset: str
-    bad: int
-    unconfirmed: int
-    incidents: int
-    before: int
 
-
+@fields_of(LongIncident)
 class AttackOut(Schema):
     """An incident. Times in Unix ms; within: how much of it lies in the period, ms."""
 
-    id: int
-    scenario: str
-    asset: str
-    label: str
-    worst: str
-    began_at: int
-    ended_at: int | None
-    acknowledged_at: int | None
-    acknowledged_by: str
-    within: int
 
-
+@fields_of(OverrideSpan)
 class OverrideOut(Schema):
     """A state that somebody pinned. Times in Unix ms; until: as it was given; ended: when another
     command ended it before that."""
 
-    at: int
-    scenario: str
-    asset: str
-    state: str
-    username: str
-    reason: str
-    until: int | None
-    ended: int | None
 
-
+@fields_of(BulkRun)
 class RunOut(Schema):
     """A command for many assets."""
-
-    id: str
-    at: int
-    scenario: str
-    kind: str
-    state: str
-    username: str
-    reason: str
-    matched: int
-    applied: int
 
 
 class SummaryOut(Schema):
@@ -203,21 +176,21 @@ def get_summary(
 
 def plain(found: PeriodSummary) -> dict[str, Any]:
     """Return a summary as JSON has it."""
-    period, span, before = found.question.period, found.span, found.before
+    period = found.question.period
     return {
         "period": {"unit": period.unit, "first": str(period.first), "last": str(period.last)},
         "zone": found.zone,
         "service": found.question.service,
         "label": found.question.label,
-        "span": {"begin": span.begin, "end": span.end},
-        "span_before": {"begin": before.begin, "end": before.end},
+        "span": found.span,
+        "span_before": found.before,
         "running": found.running,
         "empty": found.empty,
         "computed_at": found.computed_at,
         "raw_since": found.raw_since,
         "first_at": found.first_at,
         "counting": found.counting,
-        "unobserved": [each._asdict() for each in found.unobserved],
+        "unobserved": found.unobserved,
         "summed_to": found.summed_to,
         "sentence": sentence(found),
         "now": files.figures(found.whole.now),
@@ -227,12 +200,12 @@ def plain(found: PeriodSummary) -> dict[str, Any]:
         "labels_total": found.labels_total,
         "days": list(files.days(found)),
         "week": found.week,
-        "worst": [each._asdict() for each in found.worst],
-        "incidents": [each._asdict() for each in found.incidents],
+        "worst": found.worst,
+        "incidents": found.incidents,
         "incidents_total": found.incidents_total,
-        "overrides": [each._asdict() for each in found.overrides],
+        "overrides": found.overrides,
         "overrides_total": found.overrides_total,
-        "runs": [each._asdict() for each in found.runs],
+        "runs": found.runs,
         "runs_total": found.runs_total,
     }
 

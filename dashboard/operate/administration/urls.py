@@ -6,15 +6,15 @@ from dashboard.operate.administration import retention, users
 from dashboard.operate.administration.audit import AuditList
 
 users_urls = [
-    path("users/", users.users, name="users"),
+    *users.UserList.addresses("users/", "users"),
     path("users/new/", users.new_user, name="new-user"),
     path("users/roles/", users.roles, name="roles"),
     path("users/<int:number>/", users.user, name="user"),
-    path("users/<int:number>/role/", users.change_role, name="change-role"),
-    path("users/<int:number>/deactivate/", users.deactivate, name="deactivate"),
-    path("users/<int:number>/reactivate/", users.reactivate, name="reactivate"),
-    path("users/<int:number>/password/", users.reset_password, name="reset-password"),
-    path("users/<int:number>/factor/", users.remove_factor, name="remove-factor"),
+    path("users/<int:number>/role/", users.RoleChange.as_view(), name="change-role"),
+    path("users/<int:number>/deactivate/", users.Deactivation.as_view(), name="deactivate"),
+    path("users/<int:number>/reactivate/", users.Reactivation.as_view(), name="reactivate"),
+    path("users/<int:number>/password/", users.PasswordReset.as_view(), name="reset-password"),
+    path("users/<int:number>/factor/", users.FactorRemoval.as_view(), name="remove-factor"),
     path("users/<int:number>/sessions/", users.end_sessions, name="end-sessions"),
     path("users/<int:number>/tokens/", users.revoke_token, name="revoke-token"),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
@@ -29,8 +30,9 @@ from dashboard.core.accounts.tokens import SCOPES, TOKENS
 from dashboard.core.accounts.users import UserChangeRefused, strongest
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import ADMINS, ALLOWED, Role, form_of, role_required, user_of
-from dashboard.core.common.forms import FilterForm
-from dashboard.core.common.navigation import GROUPS, render_page
+from dashboard.core.common.forms import FormPage
+from dashboard.core.common.lists import ListPage, NoFilter
+from dashboard.core.common.navigation import GROUPS
 from dashboard.core.common.tables import (
     Column,
     ListOrder,
@@ -40,7 +42,7 @@ from dashboard.core.common.tables import (
     number_of,
     page_after,
 )
-from dashboard.core.common.times import now_ms, unix_ms
+from dashboard.core.common.times import unix_ms
 
 # ---- user forms ----------------------------------------------------------------------------------
 # Forms with which admins make and change users.
@@ -85,7 +87,7 @@ class RoleForm(forms.Form):
         return None if name == NONE else Role(name)
 
 
-class SearchForm(FilterForm):
+class SearchForm(NoFilter):
     """A form that filters a list of users."""
 
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
@@ -194,25 +196,21 @@ def rights() -> dict[str, list[Right]]:
 # The pages of users: their list, a user's own page, and what each role may do.
 
 
-@require_safe
-@never_cache
-@role_required("read", ADMINS)
-def users(request: HttpRequest) -> HttpResponse:
-    """Return the page of every user, or of those whose name has a text."""
-    form = SearchForm(request.GET)
-    valid = form.is_valid()
-    q, after = form.cleaned_data.get("q", ""), number_of(request.GET.get("after", ""))
-    found = people(q, timezone.now(), after) if valid else None
-    query = urlencode({"q": q}) if q else ""
-    context = {
-        "now": now_ms(),
-        "form": form,
-        "table": USERS,
-        "found": found,
-        "pager": Pager.by_key(query, "after", after, found.following if found else None),
-        "address": request.get_full_path(),
-    }
-    return render_page(request, "accounts/users", context, status=200 if valid else 422)
+class UserList(ListPage):
+    """The list of every user, or of those whose name has a text."""
+
+    form_class = SearchForm
+    template = "accounts/users"
+    table = USERS
+    roles = ADMINS
+
+    def list_context(self) -> dict[str, Any]:
+        """Return the users of the page, None where the filter has faults, and its pager."""
+        valid, after = self.form.is_valid(), number_of(self.request.GET.get("after", ""))
+        q = self.form.cleaned_data.get("q", "")
+        found = people(q, timezone.now(), after) if valid else None
+        query, following = urlencode({"q": q}) if q else "", found and found.following
+        return {"found": found, "pager": Pager.by_key(query, "after", after, following)}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -286,85 +284,108 @@ def roles(request: HttpRequest) -> HttpResponse:
 # Actions of an admin on a user, from the user's page.
 
 
-@form_of("users:user", "number")
-@role_required("read", ADMINS)
-@reauthentication_required
-def change_role(request: HttpRequest, number: int) -> HttpResponse:
-    """Give a user another role."""
-    user, form = get_object_or_404(User, pk=number), RoleForm(request.POST)
-    if not form.is_valid():
-        return user_page(request, user, form=form, status=422)
-    role = form.role_of()
-    try:
-        before = account_users.set_role(user_of(request), user, role)
-    except UserChangeRefused as refused:
-        facts = {"to": str(role or "none")}
-        return _refused(request, user, "user.role", refused, form=form, **facts)
-    roles = {"before": str(before or "none"), "to": str(role or "none")}
-    record(Actor.of(request), "user.role", target=user.username, **roles)
-    messages.success(request, f"{user.username} has {roles['to']} as role now." if role else
-                     f"{user.username} has no role now.")  # fmt: skip
-    return redirect("users:user", user.pk)
+Done = tuple[str, Mapping[str, Any]]
+"""What was done, in words and for the audit."""
 
 
-@form_of("users:user", "number")
-@role_required("read", ADMINS)
-@reauthentication_required
-def deactivate(request: HttpRequest, number: int) -> HttpResponse:
-    """Deactivate a user."""
+@method_decorator(reauthentication_required, name="dispatch")
+class UserAction(FormPage):
+    """What an admin does to a user, once the password has been given again."""
 
-    def do(user: User) -> str:
-        ended = account_users.deactivate_user(user_of(request), user, timezone.now())
-        record(Actor.of(request), "user.deactivated", target=user.username, **ended._asdict())
-        return (
-            f"{user.username} is deactivated; sessions that ended: {ended.sessions}, tokens "
-            f"revoked: {ended.tokens}."
-        )
+    queryset = User.objects.all()
+    roles = ADMINS
+    form_class: Any = forms.Form
+    page = "users:user"
+    action = ""
+    """In the audit."""
 
-    return _do(request, number, "user.deactivated", do)
+    def act(self, form: Any) -> Done:
+        """Do it. Raises UserChangeRefused."""
+        raise NotImplementedError
 
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Do it and note it, or show the user's page with why it is refused (409)."""
+        refused = ""
+        try:
+            words, facts = self.act(form)
+        except UserChangeRefused as error:
+            refused = str(error)
+            facts = {"outcome": f"refused: {refused}", "to": form.cleaned_data.get("role")}
+        record(Actor.of(self.request), self.action, target=self.row.username, **facts)
+        if not refused:
+            return self.done(words, self.page, self.row.pk)
+        self.row.refresh_from_db()
+        return self.form_invalid(form, 409, refused=refused)
 
-@form_of("users:user", "number")
-@role_required("read", ADMINS)
-@reauthentication_required
-def reactivate(request: HttpRequest, number: int) -> HttpResponse:
-    """Reactivate a user."""
-
-    def do(user: User) -> str:
-        account_users.reactivate_user(user)
-        record(Actor.of(request), "user.reactivated", target=user.username)
-        return f"{user.username} is active again."
-
-    return _do(request, number, "user.reactivated", do)
-
-
-@form_of("users:user", "number")
-@never_cache
-@role_required("read", ADMINS)
-@reauthentication_required
-def reset_password(request: HttpRequest, number: int) -> HttpResponse:
-    """Give a user a password for one login, shown this once."""
-    user = get_object_or_404(User, pk=number)
-    try:
-        password, ended = account_users.reset_password(user_of(request), user, timezone.now())
-    except UserChangeRefused as refused:
-        return _refused(request, user, "user.password-reset", refused)
-    record(Actor.of(request), "user.password-reset", target=user.username, **ended._asdict())
-    return user_page(request, user, password=password)
+    def form_invalid(self, form: Any, status: int = 422, **context: Any) -> HttpResponse:
+        """Return the user's page with the form as it was sent."""
+        role_form = form if self.form_class is RoleForm else None
+        return user_page(self.request, self.row, form=role_form, status=status, **context)
 
 
-@form_of("users:user", "number")
-@role_required("read", ADMINS)
-@reauthentication_required
-def remove_factor(request: HttpRequest, number: int) -> HttpResponse:
-    """Take a user's second factor away, as when the phone is lost."""
+class RoleChange(UserAction):
+    """Gives a user another role."""
 
-    def do(user: User) -> str:
-        account_users.remove_factor(user)
-        record(Actor.of(request), "factor.removed", target=user.username, by="an admin")
-        return f"{user.username} logs in with the password alone now."
+    form_class = RoleForm
+    action = "user.role"
 
-    return _do(request, number, "factor.removed", do)
+    def act(self, form: RoleForm) -> Done:
+        """Give the role. Raises UserChangeRefused."""
+        name, role = self.row.username, form.role_of()
+        before = account_users.set_role(user_of(self.request), self.row, role)
+        words = f"{name} has {role} as role now." if role else f"{name} has no role now."
+        return words, {"before": str(before or "none"), "to": str(role or "none")}
+
+
+class PasswordReset(UserAction):
+    """Gives a user a password for one login, shown this once."""
+
+    action = "user.password-reset"
+
+    def act(self, _form: forms.Form) -> Done:
+        """Return the password. Raises UserChangeRefused."""
+        admin = user_of(self.request)
+        password, ended = account_users.reset_password(admin, self.row, timezone.now())
+        return password, ended._asdict()
+
+    def done(self, words: str, *_to: Any) -> HttpResponse:
+        """Return the user's page with the password."""
+        return user_page(self.request, self.row, password=words)
+
+
+class Deactivation(UserAction):
+    """Deactivates a user."""
+
+    action = "user.deactivated"
+
+    def act(self, _form: forms.Form) -> Done:
+        """Deactivate the user. Raises UserChangeRefused."""
+        ended = account_users.deactivate_user(user_of(self.request), self.row, timezone.now())
+        words = f"sessions that ended: {ended.sessions}, tokens revoked: {ended.tokens}."
+        return f"{self.row.username} is deactivated; {words}", ended._asdict()
+
+
+class Reactivation(UserAction):
+    """Reactivates a user."""
+
+    action = "user.reactivated"
+
+    def act(self, _form: forms.Form) -> Done:
+        """Reactivate the user. Raises UserChangeRefused."""
+        account_users.reactivate_user(self.row)
+        return f"{self.row.username} is active again.", {}
+
+
+class FactorRemoval(UserAction):
+    """Takes a user's second factor away, as when the phone is lost."""
+
+    action = "factor.removed"
+
+    def act(self, _form: forms.Form) -> Done:
+        """Take it away. Raises UserChangeRefused."""
+        account_users.remove_factor(self.row)
+        words = f"{self.row.username} logs in with the password alone now."
+        return words, {"by": "an admin"}
 
 
 @form_of("users:user", "number")
@@ -391,27 +412,3 @@ def revoke_token(request: HttpRequest, number: int) -> HttpResponse:
     if request.POST.get("back") == "tokens":
         return redirect("accounts:all-tokens")
     return redirect("users:user", user.pk)
-
-
-def _do(request: HttpRequest, number: int, action: str, do: Callable[[User], str]) -> HttpResponse:
-    """Carry out an action and report it, or show the page with why it was refused."""
-    user = get_object_or_404(User, pk=number)
-    try:
-        message = do(user)
-    except UserChangeRefused as refused:
-        return _refused(request, user, action, refused)
-    messages.success(request, message)
-    return redirect("users:user", user.pk)
-
-
-def _refused(
-    request: HttpRequest,
-    user: User,
-    action: str,
-    refused: UserChangeRefused,
-    form: RoleForm | None = None,
-    **facts: str,
-) -> HttpResponse:
-    record(Actor.of(request), action, target=user.username, outcome=f"refused: {refused}", **facts)
-    user.refresh_from_db()
-    return user_page(request, user, form=form, refused=str(refused), status=409)

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard.core.common.access import OPERATORS, role_required
 from dashboard.core.common.forms import FilterForm
+from dashboard.core.common.lists import ListPage
 from dashboard.core.common.navigation import render_page
 from dashboard.core.common.tables import Column, Pager, Table
 from dashboard.core.common.times import now_ms
@@ -135,19 +136,16 @@ class ViewRow(NamedTuple):
     row: TopicRow
 
 
-@require_safe
-@never_cache
-@role_required("read", among=OPERATORS)
-def view_list(request: HttpRequest) -> HttpResponse:
-    """Return the page of all views; to a script, the part that renews itself."""
-    entries = [_entry(table) for table in copies().values()]
-    context = {
-        "now": now_ms(),
-        "entries": entries,
-        "table": VIEW_TABLE,
-        "address": request.get_full_path(),
-    }
-    return render_page(request, "topic_views/views", context)
+class ViewList(ListPage):
+    """The list of all views."""
+
+    template = "topic_views/views"
+    table = VIEW_TABLE
+    roles = OPERATORS
+
+    def list_context(self) -> dict[str, Any]:
+        """Return how the copies of the views fare."""
+        return {"entries": [_entry(table) for table in copies().values()]}
 
 
 @require_safe

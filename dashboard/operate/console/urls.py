@@ -14,7 +14,7 @@ console_urls = [
 ]
 
 topic_views_urls = [
-    path("views/", topic_views.view_list, name="views"),
+    *topic_views.ViewList.addresses("views/", "views"),
     path("views/<slug:name>/", topic_views.view, name="view"),
 ]
 

@@ -12,13 +12,24 @@ from uuid import UUID
 import msgspec
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from dashboard.core.common.access import Role, TooMany, form_of, role_required, user_of
-from dashboard.core.common.times import now_ms
+from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.access import (
+    Role,
+    TooMany,
+    form_of,
+    is_fragment,
+    role_of,
+    role_required,
+    user_of,
+)
+from dashboard.core.common.forms import FormPage
+from dashboard.core.common.retention import Retention
+from dashboard.core.common.tables import Table
+from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.core.job.models import SETTLED, BucketStatus, JobRequest
 from dashboard.core.job.requests import RequestProgress, send
 from dashboard.core.rules.log_replay import fits, terms_of
@@ -73,21 +84,6 @@ def submit(
     detail.query, detail.username, detail.asked_at = query, user.get_username(), now
     plain = msgspec.to_builtins(parameters)
     send(query, action, user, now, reason=reason, id_=detail.pk, parameters=plain, detail=detail)
-
-
-def submit_form(
-    form: Form, action: Action, parameters: msgspec.Struct, detail: Any, user: User, now: int
-) -> int:
-    """Request the batch query of a valid form, with its reason where it has one.
-
-    Return the HTTP status: 302, or 409 and 429 with an error of the form where nothing was sent.
-    """
-    try:
-        submit(action, parameters, detail, user, now, form.cleaned_data.get("reason", ""))
-    except (NoQuery, TooMany) as error:
-        form.add_error(None, str(error))
-        return 409 if isinstance(error, NoQuery) else 429
-    return 302
 
 
 def query_of(scenario: str) -> str | None:
@@ -177,8 +173,73 @@ def progress_of_all(rows: Iterable[Any], now: int) -> list[QueryProgress]:
     return [QueryProgress(requests.get(row.pk), now, row.pk, row.complete) for row in rows]
 
 
-# ---- batch queries -------------------------------------------------------------------------------
-# Cancelling a batch query, whichever page requested it.
+# ---- pages ---------------------------------------------------------------------------------------
+# What the pages of all batch queries have: a form and the queries before, one query, cancelling it.
+
+
+class QueryList(FormPage):
+    """The newest batch queries of an action, and the form that requests another of the job.
+
+    A subclass says of which rows it is, and makes a row of the form.
+    """
+
+    kept: Retention
+    """How long the queries' rows are kept, and how many of them."""
+    table: Table
+    action: Action
+    detail: str
+    """The name of the address of a query's page."""
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the newest queries, each with its progress."""
+        rows = self.kept.model._default_manager.order_by("-asked_at")  # noqa: SLF001 - documented
+        newest = list(rows[: self.kept.at_most])
+        shown = {
+            "table": self.table,
+            "queries": list(zip(newest, progress_of_all(newest, self.now), strict=True)),
+            "kept": self.kept.at_most,
+            "kept_days": (self.kept.kept_ms or 0) // DAY_MS,
+        }
+        return super().get_context_data(**shown | context)
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Request the query, whose page shows how far it has come; say why nothing was sent."""
+        parameters, row, facts = self.query(form)
+        reason, user = form.cleaned_data.get("reason", ""), user_of(self.request)
+        try:
+            submit(self.action, parameters, row, user, self.now, reason)
+        except (NoQuery, TooMany) as error:
+            form.add_error(None, str(error))
+            return self.form_invalid(form, 409 if isinstance(error, NoQuery) else 429)
+        self.kept.apply(self.now)
+        action = f"job.{self.action}"
+        record(Actor.of(self.request), action, scenario=row.scenario, **facts)
+        return redirect(self.detail, row.pk)
+
+    def query(self, form: Any) -> tuple[msgspec.Struct, Any, dict[str, Any]]:
+        """Return the query's parameters, the row of its result, and what the audit says of it."""
+        raise NotImplementedError
+
+
+class QueryDetail(FormPage):
+    """One batch query, its progress and its result; to a script, the part that renews itself."""
+
+    def get_template_names(self) -> list[str]:
+        """Return the template of the page, or of its part."""
+        assert self.template_name
+        folder, _, name = self.template_name.rpartition("/")
+        return [f"{folder}/_{name}" if is_fragment(self.request) else self.template_name]
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the progress, and whether the user may cancel it."""
+        return super().get_context_data(
+            followed=progress_of(self.row, self.now),
+            admin=role_of(self.request.user) is Role.ADMIN,
+            back=self.request.path,
+            address=self.request.get_full_path(),
+            **context,
+        )
+
 
 ACTIONS = ("read-state", "what-if")
 

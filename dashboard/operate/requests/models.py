@@ -72,10 +72,7 @@ class TrialResult(models.Model):
         return msgspec.json.decode(self.record, type=Difference)
 
 
-TRIALS_KEPT_MS = 14 * DAY_MS
-MOST_TRIALS = 30
-
-TRIALS_KEPT = (Retention("trials of a rule", Trial, "asked_at", TRIALS_KEPT_MS, MOST_TRIALS),)
+TRIALS_KEPT = Retention("trials of a rule", Trial, "asked_at", 14 * DAY_MS, at_most=30)
 
 
 # ---- state store ---------------------------------------------------------------------------------
@@ -147,12 +144,7 @@ class StoredRow(models.Model):
         return msgspec.json.decode(self.record, type=StoredAsset) if self.record else None
 
 
-READINGS_KEPT_MS = 3 * DAY_MS
-MOST_READINGS = 5
-
-READINGS_KEPT = (
-    Retention("readings of the state store", Reading, "asked_at", READINGS_KEPT_MS, MOST_READINGS),
-)
+READINGS_KEPT = Retention("readings of the state store", Reading, "asked_at", 3 * DAY_MS, at_most=5)
 
 
 # ---- replays -------------------------------------------------------------------------------------

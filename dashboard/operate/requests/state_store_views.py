@@ -8,28 +8,18 @@ from uuid import UUID, uuid4
 
 import msgspec
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import get_object_or_404
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import ADMINS, role_required, user_of
+from dashboard.core.common.access import ADMINS, role_required
 from dashboard.core.common.exports import attachment, written
-from dashboard.core.common.navigation import render_page
-from dashboard.core.common.retention import apply_all
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, Pager, Table
-from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.core.states.board_rows import asset_path
-from dashboard.operate.requests.batch_queries import progress_of, progress_of_all, submit_form
-from dashboard.operate.requests.models import (
-    MOST_READINGS,
-    READINGS_KEPT,
-    READINGS_KEPT_MS,
-    Reading,
-    StoredRow,
-)
+from dashboard.operate.requests.batch_queries import QueryDetail, QueryList
+from dashboard.operate.requests.models import READINGS_KEPT, Reading, StoredRow
 from dashboard.operate.requests.state_store import (
     PAGE,
     VERDICTS,
@@ -54,91 +44,69 @@ BUCKETS = Table(
 )  # fmt: skip
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@role_required("read", ADMINS)
-def readings(request: HttpRequest) -> HttpResponse:
-    """List what was read, with the form that requests another reading."""
-    if request.method != "POST":
-        chosen = request.GET.get("scenario", "")
-        initial = {"scenario": chosen, "asset": request.GET.get("asset", "")[:255]}
-        return _list(request, ReadForm(initial=initial))
-    form = ReadForm(request.POST)
-    if not form.is_valid():
-        return _list(request, form, 422)
-    wanted = form.wanted()
-    reading, now = _new(wanted), now_ms()
-    status = submit_form(form, "read-state", wanted, reading, user_of(request), now)
-    if form.errors:
-        return _list(request, form, status)
-    apply_all(READINGS_KEPT, now)
-    record(
-        Actor.of(request),
-        "job.read-state",
-        scenario=wanted.scenario,
-        target=wanted.asset or "",
-        partition=wanted.partition,
-    )
-    return redirect("state_store:reading", reading.pk)
+class ReadingList(QueryList):
+    """What was read, and the form that requests another reading."""
+
+    template_name = "state_store/readings.html"
+    roles = ADMINS
+    form_class = ReadForm
+    kept = READINGS_KEPT
+    table = READINGS
+    action = "read-state"
+    detail = "state_store:reading"
+
+    def get_form(self, form_class: Any = None) -> Any:
+        """Return the form as it was sent, or with what the address says."""
+        if self.request.method == "POST":
+            return super().get_form(form_class)
+        chosen = {name: self.request.GET.get(name, "")[:255] for name in ("scenario", "asset")}
+        return ReadForm(initial=chosen)
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return how many assets are read at most."""
+        return super().get_context_data(most=MOST_ROWS, **context)
+
+    def query(self, form: ReadForm) -> tuple[ReadState, Reading, dict[str, Any]]:
+        """Return the reading that the form describes, and what the audit says of it."""
+        wanted = form.wanted()
+        scenario, partition, asset = wanted.scenario, wanted.partition, wanted.asset or ""
+        row = Reading(
+            id=uuid4(), scenario=scenario, partition=partition, asset=asset, after=wanted.after
+        )
+        return wanted, row, {"target": asset, "partition": partition}
 
 
-def _new(wanted: ReadState) -> Reading:
-    return Reading(
-        id=uuid4(),
-        scenario=wanted.scenario,
-        partition=wanted.partition,
-        asset=wanted.asset or "",
-        after=wanted.after,
-    )
+class ReadingDetail(QueryDetail):
+    """One reading and its rows."""
+
+    queryset = Reading.objects.all()
+    template_name = "state_store/reading.html"
+    roles = ADMINS
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the reading, and its rows once it is complete."""
+        reading = self.row
+        context["reading"], context["scenario"] = reading, scenarios().get(reading.scenario)
+        if reading.complete:
+            context |= _rows(reading, ShowForm(self.request.GET))
+        return super().get_context_data(**context)
 
 
-def _list(request: HttpRequest, form: ReadForm, status: int = 200) -> HttpResponse:
-    now = now_ms()
-    newest = list(Reading.objects.order_by("-asked_at")[:MOST_READINGS])
-    context = {
-        "now": now,
+def _rows(reading: Reading, form: ShowForm) -> dict[str, Any]:
+    shown = _shown(form)
+    page = Paginator(rows_of(reading, shown), PAGE).get_page(shown.page)
+    return {
         "form": form,
-        "table": READINGS,
-        "readings": list(zip(newest, progress_of_all(newest, now), strict=True)),
-        "kept": MOST_READINGS,
-        "kept_days": READINGS_KEPT_MS // DAY_MS,
-        "most": MOST_ROWS,
+        "shown": shown,
+        "page": page,
+        "rows": [_row(reading, row) for row in page],
+        "counts": counts(reading, shown),
+        "row_table": shown.table,
+        "exported": shown.query(page=1),
+        "bucket_table": BUCKETS,
+        "buckets": buckets_of(reading),
+        "pager": Pager.numbered(page, lambda at: shown.query(page=at)),
     }
-    return render(request, "state_store/readings.html", context, status=status)
-
-
-@require_safe
-@never_cache
-@role_required("read", ADMINS)
-def reading(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """Return one reading, its progress and its rows; to a script, the part that renews itself."""
-    reading, now = get_object_or_404(Reading, pk=id), now_ms()
-    context: dict[str, Any] = {
-        "now": now,
-        "reading": reading,
-        "scenario": scenarios().get(reading.scenario),
-        "followed": progress_of(reading, now),
-        "admin": True,
-        "back": request.path,
-        "address": request.get_full_path(),
-    }
-    if reading.complete:
-        form = ShowForm(request.GET)
-        shown = _shown(form)
-        page = Paginator(rows_of(reading, shown), PAGE).get_page(shown.page)
-        context |= {
-            "form": form,
-            "shown": shown,
-            "page": page,
-            "rows": [_row(reading, row) for row in page],
-            "counts": counts(reading, shown),
-            "row_table": shown.table,
-            "exported": shown.query(page=1),
-            "bucket_table": BUCKETS,
-            "buckets": buckets_of(reading),
-            "pager": Pager.numbered(page, lambda at: shown.query(page=at)),
-        }
-    return render_page(request, "state_store/reading", context)
 
 
 def _shown(form: ShowForm) -> ReadingPage:

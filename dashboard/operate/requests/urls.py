@@ -2,19 +2,21 @@
 
 from django.urls import include, path
 
-from dashboard.operate.requests import batch_queries, replay_views, state_store_views, what_if_views
+from dashboard.operate.requests import batch_queries, replay_views, state_store_views
+from dashboard.operate.requests.state_store_views import ReadingDetail, ReadingList
+from dashboard.operate.requests.what_if_views import TrialDetail, TrialList, TrialRequest
 
 batch_queries_urls = [path("batch-queries/<uuid:id>/cancel/", batch_queries.cancel, name="cancel")]
 
 what_if_urls = [
-    path("what-if/", what_if_views.trials, name="trials"),
-    path("what-if/run/", what_if_views.run, name="run"),
-    path("what-if/<uuid:id>/", what_if_views.trial, name="trial"),
+    path("what-if/", TrialList.as_view(), name="trials"),
+    path("what-if/run/", TrialRequest.as_view(), name="run"),
+    path("what-if/<uuid:number>/", TrialDetail.as_view(), name="trial"),
 ]
 
 state_store_urls = [
-    path("state-store/", state_store_views.readings, name="readings"),
-    path("state-store/<uuid:id>/", state_store_views.reading, name="reading"),
+    path("state-store/", ReadingList.as_view(), name="readings"),
+    path("state-store/<uuid:number>/", ReadingDetail.as_view(), name="reading"),
     path("state-store/<uuid:id>/rows.ndjson", state_store_views.export, name="export"),
 ]
 

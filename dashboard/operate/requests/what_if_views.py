@@ -4,35 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django import forms
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import HttpRequest
+from django.utils.functional import cached_property
 from django.utils.http import urlencode
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
-from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import (
-    ADMINS,
-    OPERATORS,
-    Role,
-    form_of,
-    role_of,
-    role_required,
-    user_of,
-)
+from dashboard.core.common.access import ADMINS, OPERATORS, Role, role_of
 from dashboard.core.common.forms import UtcTimeField, scenario_links
-from dashboard.core.common.navigation import render_page
-from dashboard.core.common.retention import apply_all
-from dashboard.core.common.scenarios import scenario_or_first, scenarios
+from dashboard.core.common.scenarios import scenario_or_404, scenario_or_first, scenarios
 from dashboard.core.common.tables import Column, Pager, Table
-from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
+from dashboard.core.common.times import HOUR_MS, now_ms
 from dashboard.core.rules.active_rule import as_carried
-from dashboard.operate.requests.batch_queries import progress_of, progress_of_all, submit_form
-from dashboard.operate.requests.models import MOST_TRIALS, TRIALS_KEPT, TRIALS_KEPT_MS, Trial
+from dashboard.operate.requests.batch_queries import QueryDetail, QueryList
+from dashboard.operate.requests.models import TRIALS_KEPT, Trial
 from dashboard.operate.requests.what_if import (
     PAGE,
     STATES,
@@ -209,106 +196,78 @@ TRIALS = Table(
 )  # fmt: skip
 
 
-@require_safe
-@never_cache
-@role_required("read", OPERATORS)
-def trials(request: HttpRequest) -> HttpResponse:
-    """Return what was tried; to admins, the form that tries another rule."""
-    running = _running(request.GET.get("scenario", ""))
-    text = request.GET.get("rule", "")[:MAX_TEXT]
-    initial = {"scenario": running.name, "back": "6", "rule": text}
-    return _list(request, TrialForm(running, now_ms(), initial=initial))
+class TrialList(QueryList):
+    """What was tried; to admins, the form that tries another rule."""
+
+    template_name = "what_if/trials.html"
+    roles = OPERATORS
+    kept = TRIALS_KEPT
+    table = TRIALS
+
+    @cached_property
+    def running(self) -> Scenario:
+        """The chosen scenario, or the first one, with the rule that the job uses."""
+        return as_carried(scenario_or_first(self.request.GET.get("scenario", "")))
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the form and what it is about."""
+        text = self.request.GET.get("rule", "")[:MAX_TEXT]
+        initial = {"scenario": self.running.name, "back": "6", "rule": text}
+        shown = {
+            "form": TrialForm(self.running, self.now, initial=initial),
+            "running": self.running,
+            "choices": scenario_links(self.running),
+            "admin": role_of(self.request.user) is Role.ADMIN,
+            "earlier": earlier(self.running),
+        }
+        return super().get_context_data(**shown | context)
 
 
-@form_of("what_if:trials")
-@role_required("read", ADMINS)
-def run(request: HttpRequest) -> HttpResponse:
-    """Request of the job to try a rule; its page shows how far it has come. Raises Http404."""
-    name = request.POST.get("scenario", "")
-    if name not in scenarios():
-        raise Http404
-    now = now_ms()
-    form = TrialForm(_running(name), now, request.POST)
-    if not form.is_valid():
-        return _list(request, form, 422)
-    data = form.cleaned_data
-    tried = Trial(
-        id=uuid4(),
-        scenario=name,
-        since=data["from"],
-        keys=overlay_text(data["keys"]),
-        reason=data["reason"],
-    )
-    proposed = overlaid(form.running, data["keys"])
-    begin = snapshots(form.running, proposed, tried.since)
-    what_if = WhatIf(name, tried.since, data["keys"], begin)
-    status = submit_form(form, "what-if", what_if, tried, user_of(request), now)
-    if form.errors:
-        return _list(request, form, status)
-    apply_all(TRIALS_KEPT, now)
-    record(
-        Actor.of(request),
-        "job.what-if",
-        scenario=tried.scenario,
-        keys=sorted(data["keys"]),
-        since=tried.since,
-        reason=tried.reason,
-    )
-    return redirect("what_if:trial", tried.pk)
+class TrialRequest(TrialList):
+    """Requests of the job to try a rule."""
+
+    roles = ADMINS
+    page = "what_if:trials"
+    page_parts = ()
+    form_class = TrialForm
+    form_takes = ("running", "now")
+    action = "what-if"
+    detail = "what_if:trial"
+
+    @cached_property
+    def running(self) -> Scenario:
+        """The form's scenario with the rule that the job uses. Raises Http404."""
+        return as_carried(scenario_or_404(self.request.POST.get("scenario", "")))
+
+    def query(self, form: TrialForm) -> tuple[WhatIf, Trial, dict[str, Any]]:
+        """Return the trial that the form describes, and what the audit says of it."""
+        data, since, name = form.cleaned_data, form.cleaned_data["from"], self.running.name
+        keys, reason = data["keys"], data["reason"]
+        row = Trial(id=uuid4(), scenario=name, since=since, keys=overlay_text(keys), reason=reason)
+        begin = snapshots(self.running, overlaid(self.running, keys), since)
+        facts = {"keys": sorted(keys), "since": since, "reason": reason}
+        return WhatIf(name, since, keys, begin), row, facts
 
 
-def _running(name: str) -> Scenario:
-    """Return a scenario with the rule that the job uses; the first one where none has the name."""
-    return as_carried(scenario_or_first(name))
+class TrialDetail(QueryDetail):
+    """One trial of a rule."""
 
+    queryset = Trial.objects.all()
+    template_name = "what_if/trial.html"
+    roles = OPERATORS
 
-def _list(request: HttpRequest, form: TrialForm, status: int = 200) -> HttpResponse:
-    now = now_ms()
-    newest = list(Trial.objects.order_by("-asked_at")[:MOST_TRIALS])
-    context = {
-        "now": now,
-        "form": form,
-        "running": form.running,
-        "choices": scenario_links(form.running),
-        "admin": role_of(request.user) is Role.ADMIN,
-        "table": TRIALS,
-        "trials": [
-            (each, progress, each.decoded_totals)
-            for each, progress in zip(newest, progress_of_all(newest, now), strict=True)
-        ],
-        "earlier": earlier(form.running),
-        "kept": MOST_TRIALS,
-        "kept_days": TRIALS_KEPT_MS // DAY_MS,
-    }
-    return render(request, "what_if/trials.html", context, status=status)
-
-
-@require_safe
-@never_cache
-@role_required("read", OPERATORS)
-def trial(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """Return one trial, its progress and its result; to a script, the part that renews itself.
-
-    Raises Http404.
-    """
-    trial, now = get_object_or_404(Trial, pk=id), now_ms()
-    known = scenarios().get(trial.scenario)
-    admin = role_of(request.user) is Role.ADMIN
-    context: dict[str, Any] = {
-        "now": now,
-        "trial": trial,
-        "title": known.title if known else trial.scenario,
-        "followed": progress_of(trial, now),
-        "admin": admin,
-        "back": request.path,
-        "address": request.get_full_path(),
-        "again": trial.again_url,
-        "propose": trial.propose_url if admin and known else "",
-    }
-    totals = trial.decoded_totals
-    if totals is not None:
-        context |= _result(request, trial, totals, known)
-    return render_page(request, "what_if/trial", context)
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the trial, and its result as far as there is one."""
+        context = super().get_context_data(**context)
+        trial, known = self.row, scenarios().get(self.row.scenario)
+        context |= {
+            "trial": trial,
+            "title": known.title if known else trial.scenario,
+            "again": trial.again_url,
+            "propose": trial.propose_url if context["admin"] and known else "",
+        }
+        totals = trial.decoded_totals
+        return context if totals is None else context | _result(self.request, trial, totals, known)
 
 
 def _result(

@@ -13,11 +13,12 @@ from pydantic import Field
 
 from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
-from dashboard.core.api.schemas import NO_NUL, StrictSchema
+from dashboard.core.api.schemas import NO_NUL, StrictSchema, fields_of
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.times import now_ms, utc_datetime
 from dashboard.core.states.filter_parser import MAX_TEXT
 from dashboard.watch.annotations.models import MAX_WORK
+from dashboard.watch.incidents import report
 from dashboard.watch.incidents.models import (
     ALL,
     FILTER,
@@ -30,7 +31,6 @@ from dashboard.watch.incidents.models import (
     WindowRefused,
 )
 from dashboard.watch.incidents.queries import IncidentList
-from dashboard.watch.incidents.report import timeline
 from dashboard.watch.incidents.windows import WindowForm, WindowList
 from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
@@ -63,14 +63,9 @@ class IncidentOut(Schema):
     acknowledged_by: str
 
 
+@fields_of(report.Moment)
 class MomentOut(Schema):
     """A change of its state, an acknowledgement or a note. at: Unix ms; who: of the last two."""
-
-    at: int
-    kind: str
-    state: str
-    who: str
-    text: str
 
 
 class TimelineOut(IncidentOut):
@@ -117,8 +112,7 @@ def get_incident(request: ApiRequest, number: int) -> Any:
     row = Incident.objects.shown().filter(pk=number).first() if _fits(number) else None
     if row is None:
         raise Problem(404, "unknown-incident", f"There is no incident {number}.")
-    moments = [moment._asdict() for moment in timeline(row)]
-    return IncidentList().plain(row) | {"timeline": moments}
+    return IncidentList().plain(row) | {"timeline": report.timeline(row)}
 
 
 def _fits(number: int) -> bool:

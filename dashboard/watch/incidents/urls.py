@@ -4,6 +4,7 @@ from django.urls import include, path
 
 from dashboard.watch.incidents import views
 from dashboard.watch.incidents.queries import IncidentList
+from dashboard.watch.incidents.views import WindowFormPage
 from dashboard.watch.incidents.windows import WindowList
 
 incidents_urls = [
@@ -21,9 +22,9 @@ incidents_urls = [
 
 maintenance_urls = [
     *WindowList.addresses("maintenance/", "windows"),
-    path("maintenance/new/", views.new_window, name="new"),
+    path("maintenance/new/", WindowFormPage.as_view(), name="new"),
     path("maintenance/<int:number>/", views.window, name="window"),
-    path("maintenance/<int:number>/edit/", views.edit_window, name="edit"),
+    path("maintenance/<int:number>/edit/", WindowFormPage.as_view(), name="edit"),
     path("maintenance/<int:number>/end/", views.end, name="end"),
     path("maintenance/<int:number>/cancel/", views.cancel, name="cancel"),
 ]

@@ -13,11 +13,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import TooMany, form_of, may, role_of, role_required, user_of
-from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
+from dashboard.core.common.forms import FormPage, ListForm, PeriodForm, scenario_choices
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.navigation import OPERATORS, render_page
 from dashboard.core.common.scenarios import scenario_or_first, scenarios
@@ -230,34 +230,45 @@ def window(request: HttpRequest, number: int) -> HttpResponse:
     return render_page(request, "maintenance/window", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@role_required("command")
-def new_window(request: HttpRequest) -> HttpResponseBase:
-    """Return the form of a new window, or store what it sends.
+class WindowFormPage(FormPage):
+    """The form of a new window, of which the address may say a part, or of a planned one."""
 
-    The address may say the scenario, and an asset or a filter.
-    """
-    now = now_ms()
-    if request.method == "POST":
-        return _save(request, WindowForm(now, request.POST), None)
-    return _form(request, WindowForm(now, initial=_suggested(request)), None)
+    template_name = "maintenance/form.html"
+    permission = "command"
+    form_class = WindowForm
+    form_takes = ("now",)
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Return the response, unless the window is not planned any more. Raises Http404."""
+        self.row = _window(kwargs.pop("number")) if kwargs else None
+        if self.row and self.row.status != PLANNED:
+            messages.error(request, "It is not planned any more, so it cannot be changed.")
+            return redirect("maintenance:window", self.row.pk)
+        return super().dispatch(request, *args, **kwargs)
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-@role_required("command")
-def edit_window(request: HttpRequest, number: int) -> HttpResponseBase:
-    """Return the form of a planned window, or change it by what the form sends."""
-    row, now = _window(number), now_ms()
-    if row.status != PLANNED:
-        messages.error(request, "It is not planned any more, so it cannot be changed.")
-        return redirect("maintenance:window", number)
-    if request.method == "POST":
-        seen = request.POST.get("revision", "")
-        row.revision = int(seen) if seen.isdigit() and len(seen) < 9 else 0
-        return _save(request, WindowForm(now, request.POST), row)
-    return _form(request, WindowForm.of(row, now), row)
+    def get_form(self, form_class: Any = None) -> Any:
+        """Return the form as it was sent, or of the window as it is."""
+        if self.request.method != "POST":
+            if self.row:
+                return WindowForm.of(self.row, self.now)
+            return WindowForm(self.now, initial=_suggested(self.request))
+        if self.row:
+            seen = self.request.POST.get("revision", "")
+            self.row.revision = int(seen) if seen.isdigit() and len(seen) < 9 else 0
+        return super().get_form(form_class)
+
+    def form_valid(self, form: WindowForm) -> HttpResponse:
+        """Store the window, unless somebody has changed it meanwhile."""
+        try:
+            saved = form.save(user_of(self.request), self.row)
+        except TooMany as error:
+            form.add_error(None, str(error))
+            saved = None
+        if saved is None:
+            return self.form_invalid(form)
+        action = f"maintenance.{'changed' if self.row else 'planned'}"
+        saved.log(Actor.of(self.request), action)
+        return self.done("Saved.", "maintenance:window", saved.pk)
 
 
 @form_of("maintenance:window", "number")
@@ -290,27 +301,6 @@ def _do(
     row.log(Actor.of(request), action)
     messages.success(request, words)
     return redirect("maintenance:window", number)
-
-
-def _save(request: HttpRequest, form: WindowForm, row: Window | None) -> HttpResponseBase:
-    """Store the window of a form, and go to its page; the form again (422) with what is wrong."""
-    try:
-        saved = form.save(user_of(request), row) if form.is_valid() else None
-    except TooMany as error:
-        form.add_error(None, str(error))
-        saved = None
-    if saved is None:
-        return _form(request, form, row, 422)
-    saved.log(Actor.of(request), f"maintenance.{'changed' if row else 'planned'}")
-    messages.success(request, "Saved.")
-    return redirect("maintenance:window", saved.pk)
-
-
-def _form(
-    request: HttpRequest, form: WindowForm, row: Window | None, status: int = 200
-) -> HttpResponse:
-    context = {"form": form, "window": row}
-    return render(request, "maintenance/form.html", context, status=status)
 
 
 def _suggested(request: HttpRequest) -> dict[str, str]:

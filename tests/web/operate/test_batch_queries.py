@@ -11,9 +11,8 @@ import pytest
 from django.test import Client
 from msgspec.structs import replace
 
-from dashboard.core.common.retention import apply_all
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.times import exact_span, now_ms
+from dashboard.core.common.times import DAY_MS, exact_span, now_ms
 from dashboard.core.job.models import JobRequest
 from dashboard.core.states.models import FoldSnapshot
 from dashboard.operate.requests import models
@@ -175,15 +174,13 @@ def test_hostile_and_wrong_readings_are_refused_and_kept_as_typed(
 
 
 def test_old_readings_go(world: World, client: Client) -> None:
-    for at in range(models.MOST_READINGS + 2):
+    kept, most = models.READINGS_KEPT, models.READINGS_KEPT.at_most or 0
+    for at in range(most + 2):
         Reading.objects.create(
             id=uuid.uuid4(), scenario="attack", query="kernel", asked_at=now_ms() - at
         )
-    assert apply_all(models.READINGS_KEPT, now_ms()) == 2
-    assert (
-        apply_all(models.READINGS_KEPT, now_ms() + models.READINGS_KEPT_MS + 1000)
-        == models.MOST_READINGS
-    )
+    assert kept.apply(now_ms()) == 2
+    assert kept.apply(now_ms() + 3 * DAY_MS + 1000) == most
 
 
 # ---- cancelled, lost ----------------------------------------------------------------------------
@@ -400,7 +397,7 @@ def test_results_are_bounded_and_old_trials_go(world: World, client: Client) -> 
     part = found(world, ask)
     bring(world, part, part, WhatIfResult(str(uuid.uuid4()), 0, part.rows))
     assert TrialResult.objects.count() == 2
-    assert apply_all(models.TRIALS_KEPT, now_ms() + models.TRIALS_KEPT_MS + 1000) == 1
+    assert models.TRIALS_KEPT.apply(now_ms() + 14 * DAY_MS + 1000) == 1
     assert not TrialResult.objects.exists()
 
 
