@@ -16,12 +16,11 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 
 from dashboard.core.audit.actions import ACTIONS
-from dashboard.core.audit.hash_chain import KEPT_DAYS, append
-from dashboard.core.audit.models import AuditEntry
+from dashboard.core.audit.hash_chain import append
+from dashboard.core.audit.models import KEPT_DAYS, KEPT_MS, AuditEntry
 from dashboard.core.common.access import role_of
 from dashboard.core.common.metrics import AUDITED
-from dashboard.core.common.retention import Thinning
-from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
+from dashboard.core.common.times import HOUR_MS, now_ms
 
 # ---- log -----------------------------------------------------------------------------------------
 # Logging of who did what. Call `record` once the work is done, outside of its transaction.
@@ -179,7 +178,6 @@ def note_export(request: HttpRequest, listed: str, file: str, query: str) -> Non
 # ---- audit ---------------------------------------------------------------------------------------
 # Pruning of entries past their time: the oldest ones, never one from between.
 
-KEPT_MS = KEPT_DAYS * DAY_MS
 # The database's clock, which decides, may be behind ours.
 MARGIN_MS = HOUR_MS
 
@@ -208,6 +206,3 @@ def prune(now: int) -> int:
     )
     old.delete()  # in one statement: the chain never begins in between
     return number
-
-
-KEPT = (Thinning("audit", prune, KEPT_MS),)
