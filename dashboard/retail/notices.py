@@ -16,8 +16,13 @@ from dashboard.core.states import models
 from dashboard.core.states.models import advance_offsets
 from dashboard.core.states.topic_reader import TopicReader
 from dashboard.notify.notifications.channels import MailKind, is_address
-from dashboard.notify.notifications.delivery import DELIVERED
-from dashboard.notify.notifications.outbox import MessageDraft, Recipient, put, targets_of_named
+from dashboard.notify.notifications.outbox import (
+    DELIVERED,
+    MessageDraft,
+    Recipient,
+    put,
+    targets_of_named,
+)
 from wire.invoice import EarnedPoints
 from wire.product import Milestone, UnreadableMilestone, decode_milestone
 from wire.topics import Topics

@@ -10,16 +10,23 @@ from ninja.operation import Operation
 
 from dashboard.core.api import problems
 from dashboard.core.api.schemas import JsonParser
-from dashboard.notify.notifications.api import router as notifications
-from dashboard.notify.summaries.api import router as summary
-from dashboard.operate.console.api import router as views
-from dashboard.retail.api import router as invoices
 from dashboard.serve.api.examples import add_examples
-from dashboard.serve.api.operations import router
-from dashboard.watch.agents.api import router as agents
-from dashboard.watch.annotations.api import router as acknowledgements
-from dashboard.watch.commands.api import router as commands
-from dashboard.watch.incidents.api import router as incidents
+
+ROUTERS = (
+    "dashboard.board.assets.api.router",
+    "dashboard.watch.agents.reporting.router",
+    "dashboard.watch.agents.alertmanager.router",
+    "dashboard.operate.console.api.router",
+    "dashboard.watch.commands.api.router",
+    "dashboard.watch.agents.api.router",
+    "dashboard.watch.annotations.api.router",
+    "dashboard.watch.incidents.api.router",
+    "dashboard.notify.summaries.api.router",
+    "dashboard.notify.notifications.api.router",
+    "dashboard.operate.console.api.views",
+    "dashboard.retail.api.router",
+)
+"""The operations of each package, in the order of the OpenAPI document."""
 
 
 class Api(NinjaAPI):
@@ -44,13 +51,6 @@ api = Api(
     docs_url=None,
     parser=JsonParser(),
 )
-api.add_router("", router)
-api.add_router("", commands)
-api.add_router("", agents)
-api.add_router("", acknowledgements)
-api.add_router("", incidents)
-api.add_router("", summary)
-api.add_router("", notifications)
-api.add_router("", views)
-api.add_router("", invoices)
+for _router in ROUTERS:
+    api.add_router("", _router)
 problems.install(api)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.module_loading import import_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -21,8 +22,6 @@ from dashboard.core.job.liveness import process_signs
 from dashboard.core.job.models import BucketStatus, JobProgress
 from dashboard.core.job.status import clocks_behind, last_reports, stopped
 from dashboard.core.states.queries import sink_offsets
-from dashboard.core.states.stores import missing_copies
-from dashboard.operate.console.topic_copies import missing_views
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, ClockBehind, bucket_name
 
@@ -36,6 +35,12 @@ CATCH_UP_S = 2.0
 
 GOING = ("running", "catching-up")
 """What a query that tallies says of itself; any other status is a reason not to be ready."""
+
+COPIES = (
+    "dashboard.operate.console.topic_copies.missing_views",
+    "dashboard.core.states.stores.missing_copies",
+)
+"""Functions of the packages, each of which returns the copies that have not caught up, in words."""
 
 POLL_S = 0.1
 ASK_S = 3.0
@@ -87,12 +92,12 @@ def _missing_states() -> tuple[list[str], dict[str, int]]:
             return [*failed, *buckets.values()], {}
         stops = {progress.query: progress.at for progress in stopped()}
         if not buckets and not stops:
-            return [*missing_changes(wanted, gateway()), *missing_views(), *missing_copies()], {}
+            return [*missing_changes(wanted, gateway()), *missing_copies()], {}
         words = [f"query {name}: was stopped, see the job's page" for name in stops]
         words += buckets.values()
         if not stops or not buckets.keys() <= _carried_by(stops, buckets):
             return words, {}
-        behind = [*missing_changes(wanted, gateway()), *missing_views(), *missing_copies()]
+        behind = [*missing_changes(wanted, gateway()), *missing_copies()]
         return words + behind, {} if behind else stops
     except DatabaseError:
         log.exception("readiness: the database does not answer")
@@ -160,6 +165,11 @@ def _fault(seen: tuple[int, int] | None, broker: ClockBehind | None, now: int) -
     if broker is not None:
         return f"the broker's clock is {round(broker.by / 1000)} s behind"
     return f"{(now - log_time) // 1000} s behind" if now - log_time > FRESH_MS else ""
+
+
+def missing_copies() -> list[str]:
+    """Return what this process keeps a copy of and has not all of yet, in words."""
+    return [words for name in COPIES for words in import_string(name)()]
 
 
 def missing_changes(wanted: Iterable[Scenario], to: Gateway) -> list[str]:

@@ -16,7 +16,7 @@ from twisted.web.http import HTTPChannel
 from config.settings import Settings
 from dashboard.core.api.problems import Problem
 from dashboard.core.common.metrics import LIMITED
-from dashboard.serve.api.reporting import MAX_BODY
+from dashboard.watch.agents.reporting import MAX_BODY
 from dashboard.watch.annotations.label_files import MAX_BYTES
 from dashboard.watch.bulk.forms import MAX_FILE
 

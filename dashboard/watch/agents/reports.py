@@ -5,17 +5,20 @@ counts of each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
+from dashboard.core.common.metrics import LATE_REPORTS, MetricFamily
+from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import execute_many
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, span
+from dashboard.core.states.models import event_counts, from_zero
 from dashboard.watch.agents.models import LastReport, LateHour, LateMark, LateMinute
 from domain.names import USER_PREFIX, name_ok
 from domain.scenario import Scenario
-from wire.job import AHEAD_MS, Heartbeat, LatenessReport
+from wire.job import AHEAD_MS, Heartbeat, LatenessReport, bucket_name
 
 if TYPE_CHECKING:
     from wire.sink import CauseValue, VoteValue
@@ -450,3 +453,14 @@ class ReportCounts:
 
 def _named(agent: str) -> bool:
     return name_ok(agent) and not agent.startswith(USER_PREFIX)
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield how many reports came too late, or were refused."""
+    kept = event_counts()
+    names = [bucket_name(s.name, at) for s in scenarios().values() for at in range(s.partitions)]
+    yield LATE_REPORTS.family(
+        ((*bucket.split("/"), kind), n)
+        for kind in KINDS
+        for bucket, n in from_zero(kept, kind, names)
+    )
