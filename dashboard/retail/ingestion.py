@@ -14,9 +14,9 @@ from bus.base import Bus, ConsumerRecord, TopicPartition
 from dashboard.core.common.sql import execute_many, lock_until_commit
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.core.states import models
+from dashboard.core.states.ingestion import TopicReader
 from dashboard.core.states.models import advance_offsets
 from dashboard.core.states.queries import listed
-from dashboard.core.states.topic_reader import TopicReader
 from dashboard.retail.models import KEPT_MS, CountedRecord, PointsHour, ProductDay, StoreHour
 from dashboard.retail.notices import put_notices
 from wire.invoice import EarnedPoints, InvoiceLine, UnreadableInvoice, decode_line, decode_points

@@ -13,8 +13,8 @@ from bus.base import Bus, ConsumerRecord
 from dashboard.core.common.sql import lock_until_commit
 from dashboard.core.common.times import DAY_MS
 from dashboard.core.states import models
+from dashboard.core.states.ingestion import TopicReader
 from dashboard.core.states.models import advance_offsets
-from dashboard.core.states.topic_reader import TopicReader
 from dashboard.notify.notifications.channels import MailKind, is_address
 from dashboard.notify.notifications.outbox import (
     DELIVERED,

@@ -338,6 +338,10 @@ class Transition(AssetRow):
         )
 
 
+MAX_OUTCOME = 200
+"""Longest outcome kept, characters."""
+
+
 class Answer(AssetRow):
     """The first answer to a command, whoever sent it. `version`: of the answering record."""
 

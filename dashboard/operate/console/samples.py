@@ -13,6 +13,7 @@ from dashboard.core.common.sql import execute_many
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS
 from dashboard.core.job.models import BucketStatus, JobSample, JobSampleQuerySet
+from dashboard.core.states.ingestion import BatchChanges
 from dashboard.core.states.rows import ReadableRecord
 from dashboard.operate.dead_letters.models import DeadLetter
 from wire.job import Heartbeat
@@ -59,6 +60,12 @@ class _Sample:
     longest: int = 0
     behind: int = 0
     letters: int = 0
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Add what a batch tells of how long reports take."""
+    batch = changes.batch
+    add_sample(changes.fresh, batch.beats.values(), batch.letters, changes.now)
 
 
 def add_sample(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import msgspec
 import structlog
+from django.utils.module_loading import import_string
 
 from bus.base import ConsumerRecord
-from dashboard.core.states.rows import ReadableRecord, read
-from dashboard.operate.dead_letters.ingestion import UnreadableLetter, read_letter
-from dashboard.operate.dead_letters.models import DeadLetter
-from wire.batch_query import Result, decode_result
+from dashboard.core.states.ingestion import SinkBatch, UnreadableSinkRecord
+from dashboard.core.states.rows import read
+from wire.batch_query import decode_result
 from wire.job import (
     MAX_ERROR,
     Heartbeat,
@@ -23,14 +21,11 @@ from wire.job import (
     decode_heartbeat,
     decode_progress,
 )
-from wire.pipeline import PipelineProgress, decode_pipeline
+from wire.pipeline import decode_pipeline
 from wire.sink import UnreadableState
 from wire.topics import Topics
 
 log = structlog.get_logger(__name__)
-
-AssetKey = tuple[str, str]
-"""A scenario and an asset."""
 
 MAX_NUMBER = 2**63 - 1
 MAX_BUCKET = 60
@@ -39,26 +34,8 @@ MAX_MESSAGE = 10_000
 """How much of a message of the job is kept, characters."""
 
 
-@dataclass
-class SinkBatch:
-    """Sink messages by what they are.
-
-    answers: the states that answer a command, in the order of the log; beats: each bucket's newest
-    heartbeat; late: all of those with reports that came too late, in the order of the log; letters:
-    what the job refused; results: of queries; counted: how often what has happened, by name and
-    topic; offsets: the next one of each partition.
-    """
-
-    states: dict[AssetKey, list[ReadableRecord]] = field(default_factory=dict)
-    answers: list[tuple[str, ReadableRecord]] = field(default_factory=list)
-    beats: dict[str, Heartbeat] = field(default_factory=dict)
-    late: list[Heartbeat] = field(default_factory=list)
-    progress: list[QueryReport] = field(default_factory=list)
-    pipelines: list[PipelineProgress] = field(default_factory=list)
-    letters: list[DeadLetter] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
-    counted: Counter[tuple[str, str]] = field(default_factory=Counter)
-    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+READ_LETTER = "dashboard.operate.dead_letters.ingestion.read_letter"
+"""Returns a record of the dead letters' topic as an unsaved row."""
 
 
 def sort_out(messages: Iterable[ConsumerRecord], topics: Topics) -> SinkBatch:
@@ -80,7 +57,7 @@ def sort_out(messages: Iterable[ConsumerRecord], topics: Topics) -> SinkBatch:
                     batch.answers.append((scenario, seen))
             else:
                 _sort_message(batch, message, topics)
-        except (UnreadableState, UnreadableJobRecord, UnreadableLetter) as error:
+        except (UnreadableState, UnreadableJobRecord, UnreadableSinkRecord) as error:
             refuse(batch, message, str(error))
         batch.offsets[topic, message.partition] = message.offset + 1
     return batch
@@ -118,7 +95,7 @@ def _sort_message(batch: SinkBatch, message: ConsumerRecord, topics: Topics) -> 
             )
         batch.progress.append(progress)
     elif message.topic == topics.dead_letters:
-        batch.letters.append(read_letter(message, topics))
+        batch.letters.append(import_string(READ_LETTER)(message, topics))
     elif message.topic == topics.pipelines:
         batch.pipelines.append(decode_pipeline(message.value))
     elif message.topic == topics.results:

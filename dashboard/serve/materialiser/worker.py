@@ -18,9 +18,10 @@ from django.db.models import Case, QuerySet, When
 from bus.base import Bus, BusError, ConsumerRecord, Reader, TopicSpec
 from bus.follower import TopicConsumer
 from dashboard.core.states.caveats import ranks_of
+from dashboard.core.states.ingestion import SinkBatch
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import sink_offsets
-from dashboard.serve.materialiser.batch import SinkBatch, refuse, sort_out
+from dashboard.serve.materialiser.batch import refuse, sort_out
 from dashboard.serve.materialiser.writer import write
 from domain.scenario import Scenario
 from wire.topics import Topics

@@ -13,6 +13,7 @@ from django.db import transaction
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.sql import execute_many, lock_until_commit
 from dashboard.core.states.filter_terms import KEYS
+from dashboard.core.states.ingestion import BatchChanges
 from dashboard.core.states.queries import listed
 from dashboard.watch.annotations.models import (
     AGENT,
@@ -358,6 +359,11 @@ def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
             if isinstance(value, str) and not fault(key, value):
                 by_key.setdefault(key, (value, vote.agent))
     return dict(sorted(by_key.items())[:MOST_LABELS])
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Store the labels that agents give in a batch."""
+    ingest_vote_labels(changes.newest, changes.now)
 
 
 def ingest_vote_labels(newest: Mapping[str, Mapping[str, Any]], now: int) -> None:
