@@ -28,8 +28,6 @@ from dashboard.core.common.sql import (
     use_indexes,
 )
 from dashboard.core.job import ingestion as job_ingestion
-from dashboard.core.rules import ingestion as rule_ingestion
-from dashboard.core.rules import log_replay
 from dashboard.core.states import models, queries
 from dashboard.core.states import rows as state_rows
 from dashboard.core.states.caveats import DOUBTS, Doubts, doubts_of
@@ -113,6 +111,7 @@ STEPS = (
     "dashboard.serve.materialiser.writer.write_heartbeats",
     "dashboard.watch.agents.reports.ingest_lateness",
     "dashboard.serve.materialiser.writer.write_progress",
+    "dashboard.core.rules.ingestion.ingest_changes",
     "dashboard.operate.dead_letters.ingestion.ingest_changes",
     "dashboard.operate.console.samples.ingest_changes",
     "dashboard.operate.requests.ingestion.ingest_changes",
@@ -377,9 +376,7 @@ def write_heartbeats(changes: BatchChanges) -> None:
 
 
 def write_progress(changes: BatchChanges) -> None:
-    """Store how queries and pipelines fare, and the rules that the job carries."""
+    """Store how queries and pipelines fare."""
     batch = changes.batch
     job_ingestion.ingest_progress(batch.progress)
     job_ingestion.ingest_pipeline_progress(batch.pipelines)
-    log_replay.ingest_bounds(batch.progress)
-    rule_ingestion.ingest_rules(batch.progress)

@@ -13,12 +13,12 @@ from django.conf import settings
 from bus.memory import MemoryBus
 from dashboard.celery import app
 from dashboard.core.common import retention
+from dashboard.core.rules import tasks as rule_tasks
 from dashboard.core.rules.log_replay import KEPT, Snapshots, take
 from dashboard.core.states import models
 from dashboard.core.states.models import Answer, AssetState, FoldSnapshot, Transition
 from dashboard.operate.administration import tasks as administration_tasks
 from dashboard.operate.administration.retention import kept as declared
-from dashboard.serve.materialiser import tasks as materialiser_tasks
 from domain.records import Report
 from domain.scenario_parser import load_scenarios
 from support.kafka.sinks import PlayedJob
@@ -33,7 +33,7 @@ DAY = 86_400_000
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker's clock stands still."""
-    for module in (administration_tasks, materialiser_tasks):
+    for module in (administration_tasks, rule_tasks):
         monkeypatch.setattr(module, "now_ms", lambda: NOW)
 
 
@@ -128,8 +128,8 @@ def limits_of(kept: retention.Retention | retention.Thinning) -> str:
 
 @pytest.mark.parametrize(("age", "taken"), [(22, 0), (24, 12)])
 def test_snapshots_are_taken_once_a_day(monkeypatch, age, taken):
-    monkeypatch.setattr(materialiser_tasks, "snapshot_now", lambda: 12)
-    assert materialiser_tasks.snapshot_daily() == 12
+    monkeypatch.setattr(rule_tasks, "snapshot_now", lambda: 12)
+    assert rule_tasks.snapshot_daily() == 12
     FoldSnapshot.objects.create(
         scenario="orders",
         partition=0,
@@ -140,7 +140,7 @@ def test_snapshots_are_taken_once_a_day(monkeypatch, age, taken):
         assets=0,
         digest="d",
     )
-    assert materialiser_tasks.snapshot_daily() == taken
+    assert rule_tasks.snapshot_daily() == taken
 
 
 def test_every_scheduled_task_is_there():
