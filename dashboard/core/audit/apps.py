@@ -10,8 +10,7 @@ class AuditConfig(AppConfig):
 
     def ready(self) -> None:
         """Listen to the login library, note which lists leave as files, and prune what is old."""
-        from dashboard.core.audit.log import note_export, prune
-        from dashboard.core.audit.login_signals import connect
+        from dashboard.core.audit.log import connect, note_export, prune
         from dashboard.core.audit.models import pruning
         from dashboard.core.common import lists
 

@@ -30,7 +30,7 @@ from dashboard.core.common.retention import apply_all
 from dashboard.core.common.scenarios import scenario_or_first, scenarios
 from dashboard.core.common.tables import Column, Pager, Table
 from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
-from dashboard.core.rules.active_rule import as_carried
+from dashboard.core.rules.models import as_carried
 from dashboard.operate.requests.batch_queries import progress_of, progress_of_all, submit_form
 from dashboard.operate.requests.models import MOST_TRIALS, TRIALS_KEPT, TRIALS_KEPT_MS, Trial
 from dashboard.operate.requests.what_if import (

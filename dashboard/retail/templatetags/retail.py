@@ -6,7 +6,7 @@ from django import template
 
 from dashboard.core.common.text import whole_percent
 from dashboard.core.states.templatetags.board import MISSING
-from dashboard.retail.invoices import money
+from dashboard.retail.views import money
 
 # ---- orders --------------------------------------------------------------------------------------
 # Times of an answer, as the page shows them.

@@ -367,7 +367,7 @@ def test_every_action_that_the_code_names_is_listed():
         if not fnmatch.filter(ACTIONS, pattern)
     ]
     assert unknown == []
-    assert ("login_signals.py", "login.ok") in set(named_actions())
+    assert ("log.py", "login.ok") in set(named_actions())
 
 
 NAMED = ("record", "audit")

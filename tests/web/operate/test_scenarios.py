@@ -21,9 +21,14 @@ from dashboard.core.job.ingestion import dump_mutes
 from dashboard.core.job.ingestion import ingest_progress as take_in_asks
 from dashboard.core.job.models import BucketStatus, JobProgress, JobRequest
 from dashboard.core.job.requests import REQUEST_LIMIT
-from dashboard.core.rules.active_rule import as_carried, in_force
 from dashboard.core.rules.ingestion import RECORDS_KEPT, ingest_rules
-from dashboard.core.rules.models import CarriedScenario, RuleChange, RuleRecord
+from dashboard.core.rules.models import (
+    CarriedScenario,
+    RuleChange,
+    RuleRecord,
+    as_carried,
+    in_force,
+)
 from domain.overlay import canonical, digest, overlaid, overlay_text
 from domain.scenario_parser import scenario_from_plain
 from support.histories.hostile import calm, text

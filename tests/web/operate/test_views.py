@@ -222,7 +222,7 @@ def test_a_copy_that_nothing_was_compared_with_for_long_says_so(client, monkeypa
 
 
 def test_without_a_declared_view_the_page_says_how_to_declare_one(client, monkeypatch):
-    monkeypatch.setattr("dashboard.operate.console.topic_views.copies", dict)
+    monkeypatch.setattr("dashboard.operate.console.views.copies", dict)
     assert "Declare one in" in page(client, "/views/")
 
 

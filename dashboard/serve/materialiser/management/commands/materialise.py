@@ -20,7 +20,7 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.states.stores import CacheKeeper, configured
 from dashboard.serve.materialiser.worker import Materialiser, enlarge_memory, relax_collector
 
-READERS = ("dashboard.retail.ingestion.InvoiceReader", "dashboard.retail.notices.MilestoneReader")
+READERS = ("dashboard.retail.ingestion.InvoiceReader", "dashboard.retail.ingestion.MilestoneReader")
 """Readers of the packages, each of which follows topics of its own."""
 
 
