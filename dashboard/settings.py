@@ -219,7 +219,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 60.0,
         "options": {"expires": 55.0},
     },
-    "snapshot": {"task": "dashboard.serve.materialiser.tasks.snapshot_daily", "schedule": 3600.0},
+    "snapshot": {"task": "dashboard.core.rules.tasks.snapshot_daily", "schedule": 3600.0},
     "retention": {
         "task": "dashboard.operate.administration.tasks.apply_retention",
         "schedule": 3600.0,

@@ -19,6 +19,8 @@ VERIFIED_MS, CHALLENGE_MS = 15 * 60_000, 60 * 60_000
 # How often the windows of a client that goes on are reported.
 REFRESH_MS = 30_000
 
+Action = Literal["login", "login-throttled", "token-refused", "form-refused", "verified"]
+"""What a client does at the login; all but `verified` count."""
 State = Literal["challenge", "verified", "quiet"]
 
 

@@ -18,7 +18,7 @@ from dashboard.core.api.store_answers import VIA, AnswerOut, AnswersOut, unavail
 from dashboard.core.common.access import OPERATORS
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.stores import Via, owner_store, store
-from dashboard.retail import invoices as retail_invoices
+from dashboard.retail.views import Sales, today
 from domain.names import MAX_NAME
 from stores.base import SCENARIO, AssetStore, NotRun, Order, StoreProblem
 from stores.envelopes import answer_many, answer_one
@@ -144,7 +144,7 @@ def _redirection(url: str) -> HttpResponse:
 # The operation takes the request.
 
 
-@fields_of(retail_invoices.Sales)
+@fields_of(Sales)
 class SalesOut(Schema):
     """Sums of invoices. prime, delivered, returns: how many are of PRIME customers, are delivered,
     and take goods back; revenue: in cents, less what is given back; returned: that, in cents."""
@@ -180,16 +180,16 @@ class TodayOut(Schema):
 @router.operation("GET invoices/today", TodayOut, "read")
 def invoices_today(request: ApiRequest) -> Any:
     """What the stores have sold since midnight (UTC): in all, by store, and the best products."""
-    today = retail_invoices.today(now_ms())
+    figures = today(now_ms())
     products = [
         {name: getattr(row, name) for name in ProductSalesOut.model_fields}
-        for row in today.products
+        for row in figures.products
     ]
     return {
-        "begin": today.begin,
-        "at": today.at,
-        "total": today.total,
-        "points": today.points,
-        "stores": [{"store": each.store, **asdict(each.sales)} for each in today.stores],
+        "begin": figures.begin,
+        "at": figures.at,
+        "total": figures.total,
+        "points": figures.points,
+        "stores": [{"store": each.store, **asdict(each.sales)} for each in figures.stores],
         "products": products,
     }

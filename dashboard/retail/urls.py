@@ -2,13 +2,13 @@
 
 from django.urls import include, path
 
-from dashboard.retail import invoices, orders
+from dashboard.retail import views
 
-orders_urls = [path("orders/where/", orders.where, name="where")]
+orders_urls = [path("orders/where/", views.where, name="where")]
 
 invoices_urls = [
-    path("invoices/", invoices.invoices, name="invoices"),
-    path("invoices/hourly/", invoices.hourly, name="hourly"),
+    path("invoices/", views.invoices, name="invoices"),
+    path("invoices/hourly/", views.hourly, name="hourly"),
 ]
 
 urlpatterns = [

@@ -16,7 +16,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column
 from dashboard.core.common.times import HOUR_MS, exact_span
 from dashboard.core.job.status import LogTime, log_time, newest_beats
-from dashboard.core.rules.active_rule import in_force
+from dashboard.core.rules.models import in_force
 from dashboard.core.states.board_rows import asset_path, beneath_of, cause_of, cause_text
 from dashboard.core.states.caveats import Because, of_detail, of_flapping
 from dashboard.core.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Transition

@@ -32,7 +32,7 @@ from dashboard.core.common.kafka import gateway
 from dashboard.core.common.metrics import LOG_RECORDS
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import SECOND_MS, duration, iso, now_ms
-from dashboard.core.rules.active_rule import in_force
+from dashboard.core.rules.models import in_force
 from dashboard.core.states.board_rows import asset_path
 from dashboard.operate.dead_letters.models import DeadLetter
 from domain.names import MAX_NAME

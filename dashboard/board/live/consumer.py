@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Annotated, Any
@@ -34,7 +35,7 @@ from dashboard.board.live.page_filter import (
 from dashboard.board.live.snapshots import shared_reads
 from dashboard.board.live.subscription import SocketSubscription
 from dashboard.board.live.threads import beats, read_in_thread, turns, wakeups_of
-from dashboard.core.common.metrics import LIMITED
+from dashboard.core.common.metrics import LIMITED, SOCKETS, MetricFamily
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.filter_parser import FilterError
@@ -499,3 +500,8 @@ class Nowhere(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         """Refuse the connection."""
         await self.close()
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield how many sockets are open."""
+    yield SOCKETS.family([((), BoardConsumer.open_sockets)])

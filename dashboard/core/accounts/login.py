@@ -30,8 +30,7 @@ from dashboard.core.accounts.forms import OneTimeCodeForm
 from dashboard.core.accounts.models import FirstPassword, KnownAddress
 from dashboard.core.accounts.sessions import end_all
 from dashboard.core.accounts.tokens import find
-from dashboard.core.audit.log import Actor, record
-from dashboard.core.audit.login_signals import login_failed, login_limited, login_ok
+from dashboard.core.audit.log import Actor, login_failed, login_limited, login_ok, record
 from dashboard.core.common.access import Role, is_fragment, role_of
 from dashboard.core.common.metrics import LIMITED, LOGINS
 

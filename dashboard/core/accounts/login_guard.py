@@ -22,6 +22,7 @@ from dashboard.core.audit.log import address_of
 from dashboard.core.common.metrics import CAPTCHAS
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.states.stores import record_of
+from domain.login_windows import Action
 from wire.sink import StateValue
 
 # ---- client --------------------------------------------------------------------------------------
@@ -45,9 +46,6 @@ def client_of(request: HttpRequest) -> str:
 
 # ---- events --------------------------------------------------------------------------------------
 # What clients do at the login, as records of the security log, which the pipeline counts.
-
-Action = Literal["login", "login-throttled", "token-refused", "form-refused", "verified"]
-"""All but `verified` count."""
 
 log = structlog.get_logger(__name__)
 security_log = logging.getLogger(SECURITY)

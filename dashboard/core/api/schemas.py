@@ -1,28 +1,19 @@
-"""Schemas of the API's requests and responses, bodies read strictly, and the state of the job's
-queries.
-"""
+"""Schemas of the API's requests and responses, and bodies read strictly."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, get_type_hints
 
 import msgspec
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Schema
 from ninja.parser import Parser
 from pydantic import ConfigDict, Field, create_model
 
 from dashboard.core.api.problems import Problem
-from dashboard.core.common.times import now_ms
-from dashboard.core.job.liveness import Sign, Trend
-from dashboard.core.job.models import BucketStatus, JobProgress
-from dashboard.core.job.status import restarts
 from domain.names import MAX_STATE
 from domain.scenario import StateSpec
-from wire.job import Status
 from wire.source import MAX_REASON, MAX_TIME
 
 # ---- bodies --------------------------------------------------------------------------------------
@@ -259,153 +250,3 @@ class CommandOut(Schema):
     outcome: str | None = None
     version: str | None = None
     answered_at: int | None = None
-
-
-class ReportWarning(Schema):
-    """What is wrong with a report that was taken all the same: a name, and words."""
-
-    reason: str
-    detail: str
-
-
-class ReportAnswer(Schema):
-    """What became of one report: its place in the log, or why it was not taken.
-
-    `recorded`: whether it is in the log, where `partition` and `offset` say. One that was refused
-    for its state or time is recorded too, so that the board doubts its agent; `note` says so.
-    """
-
-    accepted: bool
-    recorded: bool = False
-    partition: int | None = None
-    offset: int | None = None
-    reason: str | None = None
-    detail: str | None = None
-    note: str | None = None
-    warnings: list[ReportWarning] = []
-
-
-class ReportsOut(Schema):
-    """One answer per report, in their order."""
-
-    accepted: int
-    refused: int
-    items: list[ReportAnswer]
-
-
-class PartitionOut(Schema):
-    """One source partition: what its log holds, and what its bucket has reached. Times in Unix ms.
-
-    `begin`, `end`: first and next offset, null where the broker does not answer; `offset`,
-    `log_time`: the last offset applied, and the bucket's clock; `lag` in records, `lag_s` in
-    seconds; `ahead_s`: how far the bucket's clock is ahead of the job's own, 0 up to five seconds.
-    `records`, `dead_letters`, and reports that came too late: `stale`, `late`, `silent`: counted
-    since the heartbeat before; `records_s`:
-    applied a second of late; `skew`: share of the scenario's load of the last minute as a multiple
-    of the even one; `trend`: of the lag; `catch_up_s`: seconds until nothing is left, 0 where that
-    is so; `signs`: what stands out, the most important first. What is not known is null.
-    """
-
-    scenario: str
-    topic: str
-    partition: int
-    begin: int | None
-    end: int | None
-    offset: int | None
-    log_time: int | None
-    lag: int | None
-    lag_s: float | None
-    ahead_s: float | None
-    epoch: int | None
-    engine: str | None
-    executor: str | None
-    host: str | None
-    assets: int | None
-    dues: int | None
-    records: int | None
-    dead_letters: int | None
-    stale: int | None
-    late: int | None
-    silent: int | None
-    heard_at: int | None
-    records_s: float | None
-    skew: float | None
-    trend: Trend | None
-    catch_up_s: float | None
-    signs: list[Sign]
-
-
-class PartitionsOut(Schema):
-    """Every source partition. `broker`: `answers`, or why begin, end and lag are not known."""
-
-    broker: str
-    now: int
-    partitions: list[PartitionOut]
-
-
-class QueryOut(Schema):
-    """One query of the job, as it told last. Times in Unix ms.
-
-    `since`: when its status began, as far back as is kept; `told_at`: when it last said anything;
-    `heard_at`: its newest heartbeat; `restarts`: of the last 30 days, those of a process that was
-    killed too; `batch`: Spark's figures of the last batch that it told.
-    """
-
-    query: str
-    engine: str
-    status: Status
-    epoch: int
-    since: int
-    told_at: int
-    heard_at: int | None
-    restarts: int
-    message: str
-    batch: dict[str, Any] | None
-
-
-class JobOut(Schema):
-    """The job's queries, one for each engine; empty where it has told nothing yet."""
-
-    now: int
-    queries: list[QueryOut]
-
-
-# ---- job -----------------------------------------------------------------------------------------
-# The state of the job's queries, as last reported.
-
-
-def query_reports() -> list[dict[str, Any]]:
-    """Return each query that has reported anything, by name, as the API gives it.
-
-    A query is one engine's.
-    """
-    names = JobProgress.objects.order_by("query").values_list("query", flat=True).distinct()
-    return [_query(name) for name in names]
-
-
-def _query(name: str) -> dict[str, Any]:
-    reports = JobProgress.objects.filter(query=name).order_by("-id")
-    last = reports[0]
-    words = reports.filter(batch="").first()
-    batch = reports.exclude(batch="").first()
-    heard = BucketStatus.objects.filter(engine=name).order_by("-received_at").first()
-    return {
-        "query": name,
-        "engine": name,
-        "status": last.status,
-        "epoch": last.epoch,
-        "since": last.since or _since(reports, last),
-        "told_at": last.at,
-        "heard_at": heard.received_at if heard else None,
-        "restarts": restarts(name, now_ms()).n,
-        "message": words.message if words and words.status == last.status else "",
-        "batch": {"told_at": batch.at, **json.loads(batch.batch)} if batch else None,
-    }
-
-
-def _since(reports: QuerySet[JobProgress], last: JobProgress) -> int:
-    """Return when the status began, as far back as records are kept (Unix ms)."""
-    before = reports.exclude(status=last.status).first()
-    same = reports.filter(id__gt=before.pk) if before else reports
-    first = same.last()
-    return first.at if first else last.at

@@ -9,10 +9,11 @@ class AuditConfig(AppConfig):
     name = "dashboard.core.audit"
 
     def ready(self) -> None:
-        """Listen to the login library, and note which lists leave as files."""
-        from dashboard.core.audit.log import note_export
-        from dashboard.core.audit.login_signals import connect
+        """Listen to the login library, note which lists leave as files, and prune what is old."""
+        from dashboard.core.audit.log import connect, note_export, prune
+        from dashboard.core.audit.models import pruning
         from dashboard.core.common import lists
 
         connect()
         lists.note_export.register(note_export)
+        pruning.register(prune)

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import IntegrityError
 
-from dashboard.core.audit.models import AuditEntry
+from dashboard.core.audit.models import KEPT_MS, AuditEntry
 from dashboard.core.common.sql import lock_until_commit
 
 # ---- hash chain ----------------------------------------------------------------------------------
@@ -118,12 +118,8 @@ def _begun(finding: ChainCheck) -> ChainCheck:
 #
 # A migration that rebuilds the table on SQLite takes triggers away: it must install them again.
 
-# Entries older than this, by the database's clock, may be deleted; nothing else may.
-KEPT_DAYS = 400
-
 _TABLE = "audit_auditentry"
 _NAMES = ("audit_no_update", "audit_no_delete", "audit_no_truncate")
-_KEPT_MS = KEPT_DAYS * 86_400_000
 
 _SQLITE = (
     f"""
@@ -132,7 +128,7 @@ _SQLITE = (
     """,
     f"""
     CREATE TRIGGER audit_no_delete BEFORE DELETE ON {_TABLE}
-    WHEN OLD.at > CAST(strftime('%s', 'now') AS INTEGER) * 1000 - {_KEPT_MS}
+    WHEN OLD.at > CAST(strftime('%s', 'now') AS INTEGER) * 1000 - {KEPT_MS}
     BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END
     """,
 )
@@ -141,7 +137,7 @@ _POSTGRESQL = (
     CREATE OR REPLACE FUNCTION audit_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
       IF TG_OP = 'DELETE' THEN
-        IF OLD.at <= extract(epoch FROM clock_timestamp()) * 1000 - {_KEPT_MS} THEN
+        IF OLD.at <= extract(epoch FROM clock_timestamp()) * 1000 - {KEPT_MS} THEN
           RETURN OLD;
         END IF;
       END IF;

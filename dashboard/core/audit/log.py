@@ -1,27 +1,37 @@
-"""The audit: who did what, which lists left as files, and the pruning of old entries."""
+"""The audit: who did what, logins, which lists left as files, and the pruning of old entries."""
 
 from __future__ import annotations
 
 import getpass
 import json
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any, Literal
 
 import structlog
 from allauth.account.adapter import get_adapter
+from allauth.account.signals import password_changed
+from allauth.mfa.models import Authenticator
+from allauth.mfa.signals import (
+    authentication_failed,
+    authenticator_added,
+    authenticator_removed,
+    authenticator_reset,
+)
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.contrib.auth.signals import user_logged_out
+from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 from django.http import HttpRequest
 
 from dashboard.core.audit.actions import ACTIONS
-from dashboard.core.audit.hash_chain import KEPT_DAYS, append
-from dashboard.core.audit.models import AuditEntry
+from dashboard.core.audit.hash_chain import append
+from dashboard.core.audit.models import KEPT_DAYS, KEPT_MS, AuditEntry
 from dashboard.core.common.access import role_of
 from dashboard.core.common.metrics import AUDITED
-from dashboard.core.common.retention import Thinning
-from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
+from dashboard.core.common.times import HOUR_MS, now_ms
 
 # ---- log -----------------------------------------------------------------------------------------
 # Logging of who did what. Call `record` once the work is done, outside of its transaction.
@@ -179,7 +189,6 @@ def note_export(request: HttpRequest, listed: str, file: str, query: str) -> Non
 # ---- audit ---------------------------------------------------------------------------------------
 # Pruning of entries past their time: the oldest ones, never one from between.
 
-KEPT_MS = KEPT_DAYS * DAY_MS
 # The database's clock, which decides, may be behind ours.
 MARGIN_MS = HOUR_MS
 
@@ -210,4 +219,59 @@ def prune(now: int) -> int:
     return number
 
 
-KEPT = (Thinning("audit", prune, KEPT_MS),)
+# ---- logins --------------------------------------------------------------------------------------
+# Receivers of the login library's signals: logins, logouts, passwords, second factors.
+
+LIMITED_EVERY_S = 60
+"""Refusals of one name from one address are noted once in this time, however many they are."""
+
+
+def connect() -> None:
+    """Connect the receivers."""
+    user_logged_out.connect(_logged_out, dispatch_uid="audit")
+    password_changed.connect(_password_changed, dispatch_uid="audit")
+    for signal, action in (
+        (authenticator_added, "factor.added"),
+        (authenticator_removed, "factor.removed"),
+        (authenticator_reset, "factor.renewed"),
+    ):
+        signal.connect(partial(_factor_changed, action), weak=False, dispatch_uid="audit")
+    authentication_failed.connect(_code_failed, dispatch_uid="audit")
+
+
+def login_ok(request: HttpRequest, user: User) -> None:
+    """Log that a user has passed every step of a login."""
+    record(Actor.of(request, user), "login.ok", target=user.get_username())
+
+
+def login_failed(request: HttpRequest, name: str, what: str = "password") -> None:
+    """Log a wrong name or password, at a login or where it was required once more."""
+    record(Actor.of(request), "login.failed", target=name, outcome="refused", what=what)
+
+
+def login_limited(request: HttpRequest, name: str) -> None:
+    """Log that a login was refused after too many wrong ones."""
+    key = f"audit-limited:{address_of(request)}:{hash(name)}"
+    if cache.add(key, True, LIMITED_EVERY_S):
+        record(Actor.of(request), "login.limited", target=name, outcome="refused")
+
+
+def _logged_out(request: HttpRequest, user: User | None, **_: Any) -> None:
+    if user is not None:
+        record(Actor.of(request, user), "logout", target=user.get_username())
+
+
+def _password_changed(request: HttpRequest, user: User, **_: Any) -> None:
+    record(Actor.of(request, user), "password.changed", target=user.get_username())
+
+
+def _factor_changed(
+    action: str, request: HttpRequest, user: User, authenticator: Authenticator, **_: Any
+) -> None:
+    factor = str(authenticator.type)
+    record(Actor.of(request, user), action, target=user.get_username(), factor=factor)
+
+
+def _code_failed(request: HttpRequest, user: User, **_: Any) -> None:
+    actor, name = Actor.of(request), user.get_username()
+    record(actor, "login.failed", target=name, outcome="refused", what="code")

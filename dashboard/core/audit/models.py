@@ -5,6 +5,10 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Index
 
+from dashboard.core.common.extension_point import Provider
+from dashboard.core.common.retention import Thinning
+from dashboard.core.common.times import DAY_MS
+
 
 class AuditEntry(models.Model):
     """An action that somebody carried out. Numbers rise by one without gaps; each entry holds the
@@ -40,3 +44,13 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number}: {self.action} by {self.name}"
+
+
+KEPT_DAYS = 400
+"""Entries older than this, by the database's clock, may be deleted; nothing else may."""
+KEPT_MS = KEPT_DAYS * DAY_MS
+
+pruning: Provider[[int], int] = Provider(lambda _now: 0)
+"""Drops the entries past their time (now: Unix ms), and notes so. Returns how many."""
+
+KEPT = (Thinning("audit", pruning, KEPT_MS),)

@@ -28,6 +28,7 @@ from bus.base import (
     no_answer,
 )
 from config.logs import REQUESTS, SECURITY
+from dashboard.core.common.metrics import APP_LOGS, MetricFamily
 from dashboard.core.common.scenarios import topics
 from dashboard.core.common.times import now_ms
 from wire.keys import KeyFile, KeysProblem, Ring
@@ -286,3 +287,8 @@ def _handler() -> KafkaHandler | None:
 def _version() -> str:
     project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]
     return str(project["version"])
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield what became of this process's log of clients."""
+    yield APP_LOGS.family(app_log_outcomes())

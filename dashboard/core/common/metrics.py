@@ -56,6 +56,9 @@ CAPTCHAS = Counter(
 # ---- read from the database or the broker at each scrape --------------------------------------
 
 
+MetricFamily = GaugeMetricFamily | CounterMetricFamily
+
+
 class Metric(NamedTuple):
     """A metric read from the database or the broker at each scrape; `_total` makes it a counter."""
 
@@ -63,9 +66,7 @@ class Metric(NamedTuple):
     help: str
     labels: tuple[str, ...] = ()
 
-    def family(
-        self, values: Iterable[tuple[tuple[str, ...], float]]
-    ) -> GaugeMetricFamily | CounterMetricFamily:
+    def family(self, values: Iterable[tuple[tuple[str, ...], float]]) -> MetricFamily:
         """Return the metric with these values, by their labels."""
         kind = CounterMetricFamily if self.name.endswith("_total") else GaugeMetricFamily
         family = kind(self.name, self.help, labels=self.labels)

@@ -42,6 +42,14 @@ def isolated(name: str) -> str:
     return f"\u2068{_STEERS.sub(chr(0xFFFD), name)}\u2069" if _TURNS.search(name) else name
 
 
+# ---- amounts -------------------------------------------------------------------------------------
+
+
+def whole_percent(share: float) -> str:
+    """Return a share as a whole percentage, `49 %`, below 0 too."""
+    return f"{share * 100:.0f} %".replace("-", "−")
+
+
 # ---- markdown ------------------------------------------------------------------------------------
 # Markdown that is read as plain text too.
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from django.db.models import F, Q
 
 from dashboard.core.common.models import named_fields
 from dashboard.core.common.retention import delete_surplus
-from dashboard.core.job.models import BucketStatus, JobProgress, JobRequest, PipelineStatus
+from dashboard.core.common.sql import insert_many, on_conflict
+from dashboard.core.job.models import FIGURES, BucketStatus, JobProgress, JobRequest, PipelineStatus
 from dashboard.core.job.requests import settle
-from wire.job import AHEAD_MS, JobAnswer, QueryReport
+from domain.records import Mute
+from wire.job import AHEAD_MS, Heartbeat, JobAnswer, QueryReport
 from wire.pipeline import PipelineProgress, encode_pipeline
 
 # ---- job -----------------------------------------------------------------------------------------
@@ -26,6 +28,10 @@ AS_REPORTED = (
 """What is kept of a record as it is."""
 
 
+BEAT = (*FIGURES, "mutes", "received_at")
+REPLACE_BEAT = on_conflict("job_bucketstatus", BEAT, ("bucket",), ("epoch", "offset", "at"))
+
+
 def ingest_progress(records: Sequence[QueryReport]) -> None:
     """Store how the queries fare, and settle the requests that are answered."""
     progress = [record for record in records if record.answer is None and record.carried is None]
@@ -36,6 +42,20 @@ def ingest_progress(records: Sequence[QueryReport]) -> None:
     for record in records:
         if record.answer is not None:
             settle_answer(record.answer, record.at)
+
+
+def ingest_heartbeats(beats: Iterable[Heartbeat], now: int) -> None:
+    """Store each bucket's heartbeat, unless what is kept is of a later moment."""
+    rows = [
+        (*(getattr(beat, name) for name in FIGURES), dump_mutes(beat.mutes), now) for beat in beats
+    ]
+    insert_many("job_bucketstatus", BEAT, rows, REPLACE_BEAT)
+    record_ahead({row[0] for row in rows})
+
+
+def dump_mutes(held: tuple[Mute, ...]) -> str:
+    """Return a heartbeat's mutes as they are kept; empty where there are none."""
+    return msgspec.json.encode(held).decode().replace("\\u0000", "\ufffd") if held else ""
 
 
 def record_ahead(buckets: Collection[str]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.conf import settings
-from django.db import models
-from django.db.models import Index, Max, UniqueConstraint
+from django.db import models, transaction
+from django.db.models import Count, F, Index, Max, Sum, UniqueConstraint
 
 from dashboard.core.common.models import ScenarioRow
 from dashboard.core.common.retention import PORTION, Retention, Thinning
@@ -85,6 +86,19 @@ class JobProgress(models.Model):
         return f"{self.query}: {self.status}"
 
 
+class JobSampleQuerySet(models.QuerySet["JobSample"]):
+    """Samples for the job's charts."""
+
+    def merged(self, width: int, *by: str) -> list[dict[str, Any]]:
+        """Return one sample, `at` its begin, for each `width` ms and each of what it is put
+        together by; parts: of how many."""
+        sums: dict[str, Any] = {name: Sum(name) for name in ("told", "waited", "letters")}
+        most = {name: Max(name) for name in ("longest", "behind")}
+        slots = self.annotate(at=F("slot") - F("slot") % width).values(*by, "at")
+        merged = slots.annotate(**sums, **most, parts=Count("pk")).order_by("at")
+        return [dict(row) for row in merged]
+
+
 class JobSample(ScenarioRow):
     """The figures of a scenario in one stretch of time, which begins at `slot`.
 
@@ -99,6 +113,8 @@ class JobSample(ScenarioRow):
     longest = models.BigIntegerField(default=0)
     behind = models.BigIntegerField(default=0)
     letters = models.BigIntegerField(default=0)
+
+    objects = JobSampleQuerySet.as_manager()
 
     class Meta:
         constraints = (UniqueConstraint(fields=["slot", "scenario"], name="one_sample_per_slot"),)
@@ -161,7 +177,7 @@ class JobRequest(TrackedRequest):
 
 
 # ---- job -----------------------------------------------------------------------------------------
-# Retention of the job's progress: all of it for an hour, then ever less of it. Times in ms.
+# Retention of the job's progress and samples: all for an hour, then ever less. Times in ms.
 
 KEPT_MS = 30 * DAY_MS
 # Most records without figures of a batch, for each query: one restart gives two.
@@ -203,9 +219,34 @@ def surplus(batches: Iterable[tuple[int, int]], now: int) -> list[int]:
     return ids
 
 
+def thin_samples(now: int) -> int:
+    """Put samples together, the older the more, and delete those past their time.
+
+    Returns how many fewer there are.
+    """
+    gone = JobSample.objects.filter(slot__lt=now - KEPT_MS).delete()[0]
+    return gone + sum(_put_together(now - age, width) for age, width in reversed(STEPS))
+
+
+@transaction.atomic
+def _put_together(before: int, width: int) -> int:
+    """Put together the samples of each `width` ms before this. Returns how many fewer there are."""
+    old = JobSample.objects.filter(slot__lt=before - before % width)
+    fewer = 0
+    for merged in old.merged(width, "scenario"):
+        at, parts = merged.pop("at"), merged.pop("parts")
+        if parts == 1:
+            continue
+        old.filter(scenario=merged["scenario"], slot__gte=at, slot__lt=at + width).delete()
+        JobSample.objects.create(slot=at, **merged)
+        fewer += parts - 1
+    return fewer
+
+
 KEPT = (
     Thinning("progress of the job", thin, KEPT_MS),
     Retention("requests to the job", JobRequest, "asked_at", 90 * DAY_MS),
+    Thinning("samples for the job's charts", thin_samples, KEPT_MS),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -10,7 +11,10 @@ from typing import Literal
 
 from django.conf import settings
 
+from dashboard.core.common import metrics as common_metrics
+from dashboard.core.common.metrics import MetricFamily
 from dashboard.core.common.tables import Column, Table
+from dashboard.core.common.times import now_ms
 from dashboard.core.job.models import PipelineStatus
 from wire.job import UnreadableJobRecord
 from wire.pipeline import Node, PipelineProgress, decode_pipeline
@@ -224,3 +228,26 @@ def write_skeleton(root: Path, name: str) -> list[Path]:
 
 def _title(name: str) -> str:
     return name.replace("-", " ").capitalize()
+
+
+# ---- metrics -------------------------------------------------------------------------------------
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield how each pipeline fares."""
+    shown = pipelines(now_ms())
+    records = [one.record for one in shown]
+    yield common_metrics.PIPELINE_STATUS.family(((one.record.name, one.state), 1) for one in shown)
+    yield common_metrics.PIPELINE_LAG.family(((one.name,), one.behind) for one in records)
+    yield common_metrics.PIPELINE_LAG_SECONDS.family(
+        ((one.name,), one.behind_ms / 1000) for one in records
+    )
+    yield common_metrics.PIPELINE_RESTARTS.family(((one.name,), one.restarts) for one in records)
+    yield common_metrics.PIPELINE_DEAD_LETTERS.family(
+        ((one.name,), one.dead_letters) for one in records
+    )
+    yield common_metrics.PIPELINE_INVALID_TIMES.family(
+        ((one.name, each.topic, each.reason), each.records)
+        for one in records
+        for each in one.invalid
+    )

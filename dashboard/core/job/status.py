@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from django.db.models import Max, QuerySet
 
+from dashboard.core.common.metrics import JOB_RESTARTS, JOB_STATUS, MetricFamily
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.agent_findings import agent_news
@@ -228,3 +230,51 @@ def _silent(beats: Mapping[str, Beat], now: int) -> bool:
 def _beats() -> Mapping[str, Beat]:
     """Return the newest heartbeats that this process, or else the database, knows of."""
     return known_signs().facts().beats
+
+
+# ---- queries -------------------------------------------------------------------------------------
+# The state of the job's queries, as last reported.
+
+
+def query_reports() -> list[dict[str, Any]]:
+    """Return each query that has reported anything, by name, as the API gives it.
+
+    A query is one engine's.
+    """
+    names = JobProgress.objects.order_by("query").values_list("query", flat=True).distinct()
+    return [_query(name) for name in names]
+
+
+def _query(name: str) -> dict[str, Any]:
+    reports = JobProgress.objects.filter(query=name).order_by("-id")
+    last = reports[0]
+    words = reports.filter(batch="").first()
+    batch = reports.exclude(batch="").first()
+    heard = BucketStatus.objects.filter(engine=name).order_by("-received_at").first()
+    return {
+        "query": name,
+        "engine": name,
+        "status": last.status,
+        "epoch": last.epoch,
+        "since": last.since or _since(reports, last),
+        "told_at": last.at,
+        "heard_at": heard.received_at if heard else None,
+        "restarts": restarts(name, now_ms()).n,
+        "message": words.message if words and words.status == last.status else "",
+        "batch": {"told_at": batch.at, **json.loads(batch.batch)} if batch else None,
+    }
+
+
+def _since(reports: QuerySet[JobProgress], last: JobProgress) -> int:
+    """Return when the status began, as far back as records are kept (Unix ms)."""
+    before = reports.exclude(status=last.status).first()
+    same = reports.filter(id__gt=before.pk) if before else reports
+    first = same.last()
+    return first.at if first else last.at
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield the status of each query, and how often it began again."""
+    reported = query_reports()
+    yield JOB_STATUS.family(((query["query"], query["status"]), 1) for query in reported)
+    yield JOB_RESTARTS.family(((query["query"],), query["restarts"]) for query in reported)

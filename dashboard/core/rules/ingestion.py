@@ -10,7 +10,9 @@ import structlog
 
 from dashboard.core.common.retention import delete_surplus
 from dashboard.core.job.requests import settle
+from dashboard.core.rules.log_replay import ingest_bounds
 from dashboard.core.rules.models import CarriedScenario, RuleChange, RuleRecord
+from dashboard.core.states.ingestion import BatchChanges
 from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import scenario_from_plain
 from wire.job import Carried, QueryReport
@@ -21,6 +23,12 @@ RECORDS_KEPT = 200
 """Most scenario records of a partition that are kept, the newest."""
 MAX_OFFSET = 2**63 - 1
 MAX_PARTITION = 2**31 - 1
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Store the bounds of logs and the rules that the job reports in a batch."""
+    ingest_bounds(changes.batch.progress)
+    ingest_rules(changes.batch.progress)
 
 
 def ingest_rules(records: Iterable[QueryReport]) -> None:

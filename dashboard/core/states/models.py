@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from django.db import models
 from django.db.models import Index, Q, UniqueConstraint
@@ -140,6 +140,22 @@ ON CONFLICT (name, topic) DO UPDATE SET n = states_eventcount.n + excluded.n"""
 def add_counts(counts: Mapping[tuple[str, str], int]) -> None:
     """Add to kept counts, by name and topic, in the caller's transaction. In order: no deadlock."""
     execute_many(_ADD, [(*key, n) for key, n in sorted(counts.items()) if n])
+
+
+def event_counts() -> Mapping[str, Mapping[str, int]]:
+    """Return what the materialiser has counted: by name, by topic or bucket."""
+    kept: dict[str, dict[str, int]] = {}
+    for name, topic, n in EventCount.objects.values_list("name", "topic", "n"):
+        kept.setdefault(name, {})[topic] = n
+    return kept
+
+
+def from_zero(
+    kept: Mapping[str, Mapping[str, int]], name: str, places: Iterable[str]
+) -> Iterable[tuple[str, int]]:
+    """Return what was counted under a name, by place; 0 for those of these places that have no
+    count yet."""
+    return {**dict.fromkeys(places, 0), **kept.get(name, {})}.items()
 
 
 # ---- states --------------------------------------------------------------------------------------
@@ -320,6 +336,10 @@ class Transition(AssetRow):
             Index(fields=["scenario", "at"], name="transitions_by_age"),
             Index(fields=["at", "id"], name="transitions_newest"),
         )
+
+
+MAX_OUTCOME = 200
+"""Longest outcome kept, characters."""
 
 
 class Answer(AssetRow):

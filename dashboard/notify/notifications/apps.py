@@ -10,7 +10,7 @@ class NotificationsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the kinds of channel, offer messages to the pages of incidents and tasks, and
-        listen for acknowledgements and for findings about agents."""
+        listen for acknowledgements, incidents and findings about agents."""
         from dashboard.core.accounts.encryption import OTHER_SECRETS
         from dashboard.notify.notifications.channels import (
             MailKind,
@@ -19,12 +19,17 @@ class NotificationsConfig(AppConfig):
             reseal_channels,
         )
         from dashboard.notify.notifications.chat import ChatKind
-        from dashboard.notify.notifications.ingestion import ingest_findings, recheck_groups
+        from dashboard.notify.notifications.ingestion import (
+            ingest_findings,
+            ingest_incidents,
+            recheck_groups,
+        )
         from dashboard.notify.notifications.message_views import messages_of, task_messages_url
         from dashboard.notify.notifications.push import PushKind
         from dashboard.watch.agents.findings import findings_changed
         from dashboard.watch.annotations.row_marks import marks_changed
         from dashboard.watch.commands.models import messages_url
+        from dashboard.watch.incidents.ingestion import incidents_changed
         from dashboard.watch.incidents.models import messages_about
 
         for kind in (MailKind(), WebhookKind(), ChatKind(), PushKind()):
@@ -34,3 +39,4 @@ class NotificationsConfig(AppConfig):
         OTHER_SECRETS.append(reseal_channels)
         marks_changed.connect(recheck_groups, dispatch_uid="notifications")
         findings_changed.connect(ingest_findings, dispatch_uid="notifications")
+        incidents_changed.connect(ingest_incidents, dispatch_uid="notifications")

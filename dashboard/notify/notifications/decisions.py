@@ -25,6 +25,7 @@ from dashboard.notify.notifications.models import (
     Rule,
 )
 from dashboard.notify.notifications.on_call import store_hold, store_send, store_summary
+from dashboard.notify.notifications.outbox import DECIDED
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.annotations.models import Mark
 from dashboard.watch.incidents.models import Incident, Window
@@ -187,8 +188,6 @@ RULE_OFF = "its rule was switched off"
 _JOIN = """\
 INSERT INTO notifications_groupincident (group_id, scenario, asset, place) VALUES (%s, %s, %s, %s)
 ON CONFLICT (group_id, scenario, asset, place) DO NOTHING"""
-DECIDED = "notification"
-"""Name of the counts of what rules decided."""
 
 
 def decide(clock: Clock = now_ms) -> bool:

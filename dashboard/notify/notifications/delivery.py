@@ -32,7 +32,7 @@ from dashboard.notify.notifications.models import (
     Message,
     MessageQuerySet,
 )
-from dashboard.notify.notifications.outbox import MessageDraft, Recipient, only_one, put
+from dashboard.notify.notifications.outbox import DELIVERED, MessageDraft, Recipient, only_one, put
 from domain.notifications.group import SUMMARY
 
 log = structlog.get_logger(__name__)
@@ -55,8 +55,6 @@ LIMITED = "the channel has sent as many messages as it may: it waits"
 MERGED = "the channel had too many messages: it is in a summary of several"
 SWITCHED_OFF = "the channel was switched off or retired before it went out"
 EXPIRED = "no try of a day has succeeded"
-DELIVERED = "message"
-"""Name of the counts of what became of tries."""
 
 
 def deliver(clock: Clock = now_ms) -> bool:

@@ -11,6 +11,7 @@ from django.db.models import Q
 
 from dashboard.core.common.sql import insert_many
 from dashboard.core.common.times import MINUTE_MS, now_ms
+from dashboard.core.states.ingestion import BatchChanges
 from dashboard.core.states.queries import listed
 from dashboard.core.states.rows import ReadableRecord
 from dashboard.notify.notifications.models import AgentEvent, Group, GroupIncident, TaskNotice
@@ -51,7 +52,7 @@ AGENT_PLACE = "agent/"
 _KNOWN = "ON CONFLICT (scenario, asset, place, kind) DO NOTHING"
 
 
-def ingest_incidents(changes: Iterable[IncidentChange], now: int) -> None:
+def ingest_incidents(changes: Iterable[IncidentChange], now: int, **_: Any) -> None:
     """Store what happened to incidents, in the transaction that stores the incidents.
 
     What is known, as a rebuild brings it again, is left as it is.
@@ -87,6 +88,11 @@ def due_at(kind: str, at: int, now: int) -> int:
 def is_late(at: int, stored_at: int) -> bool:
     """Return whether a change was stored long after it happened."""
     return stored_at - at > LATE_MS
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Store the runs of tasks that a batch tells of, where they notify."""
+    ingest_task_runs(changes.tasks, changes.now)
 
 
 def ingest_task_runs(records: Iterable[tuple[str, ReadableRecord]], now: int) -> None:

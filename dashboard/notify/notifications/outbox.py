@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
+from django.db.models import Count, Min
 
+from dashboard.core.common.metrics import (
+    MESSAGE_OUTCOMES,
+    MESSAGES,
+    MESSAGES_OLDEST,
+    NOTIFICATION_DECISIONS,
+    MetricFamily,
+)
+from dashboard.core.common.times import now_ms
+from dashboard.core.states.models import EventCount
 from dashboard.notify.notifications.channels import CHANNELS
 from dashboard.notify.notifications.models import (
     MAX_REASON,
@@ -20,6 +30,9 @@ from dashboard.notify.notifications.models import (
     Rota,
     Rule,
 )
+
+DECIDED, DELIVERED = "notification", "message"
+"""Names of the counts of what rules decided, and of what became of tries."""
 
 
 class Recipient(NamedTuple):
@@ -111,3 +124,23 @@ def _row(target: Recipient, draft: MessageDraft, now: int, dedupe: str) -> Messa
         created_at=now,
         next_at=now,
     )
+
+
+# ---- metrics -------------------------------------------------------------------------------------
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield what rules decided, and what became of messages."""
+    for name, metric in (
+        (DECIDED, NOTIFICATION_DECISIONS),
+        (DELIVERED, MESSAGE_OUTCOMES),
+    ):
+        counted = EventCount.objects.filter(name=name).values_list("topic", "n").order_by("topic")
+        yield metric.family(((topic,), n) for topic, n in counted)
+    stored = Message.objects.values_list("means", "status").annotate(n=Count("pk"))
+    yield MESSAGES.family(
+        ((means, status), n) for means, status, n in stored.order_by("means", "status")
+    )
+    oldest = Message.objects.open().aggregate(at=Min("created_at"))["at"]
+    waited = 0 if oldest is None else max(0, now_ms() - oldest) / 1000
+    yield MESSAGES_OLDEST.family([((), waited)])

@@ -17,7 +17,6 @@ from dashboard.core.common.times import Clock, now_ms, utc
 from dashboard.core.states import models
 from dashboard.core.states.board_rows import asset_path
 from dashboard.notify.notifications.decisions import (
-    DECIDED,
     REPLAYED,
     RULE_OFF,
     UNKNOWN,
@@ -37,7 +36,7 @@ from dashboard.notify.notifications.models import (
 from dashboard.notify.notifications.models import TaskNotice as Notice
 from dashboard.notify.notifications.on_call import NO_ADDRESS, reach, store_none, why_sent
 from dashboard.notify.notifications.on_call import UNREACHED_REASONS as MISSED
-from dashboard.notify.notifications.outbox import MessageDraft, Recipient, only_one, put
+from dashboard.notify.notifications.outbox import DECIDED, MessageDraft, Recipient, only_one, put
 from dashboard.notify.notifications.texts import LONGEST_NAME, MOST_IN_PAYLOAD, MOST_LISTED
 from dashboard.watch.annotations.labels import labels_of
 from domain.notifications.group import TASK

@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT
+from dashboard.core.states.ingestion import StateChange as StateMove
 from dashboard.core.states.models import CHANGE, CONFIRMED, Transition
 from dashboard.core.states.models import UNCONFIRMED as MARK_UNCONFIRMED
 from dashboard.core.states.queries import listed
@@ -29,7 +30,6 @@ from dashboard.notify.summaries.models import (
 from dashboard.notify.summaries.raw_history import by_hour, observed_sums, sources_between
 from dashboard.notify.summaries.rollups import OF_ASSET
 from dashboard.notify.summaries.times import CLASSES, reaches
-from dashboard.watch.annotations.acknowledgements import StateChange as StateMove
 from dashboard.watch.incidents.ingestion import follow as follow_incidents
 from dashboard.watch.incidents.models import Incident
 from domain.history.periods import Hour, Span, begin_of, hours

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Max, Q
 
 from dashboard.core.common.sql import LONG, chunks, execute_many, insert_many, on_conflict
+from dashboard.core.common.times import MINUTE_MS
+from dashboard.core.job.models import BucketStatus
+from dashboard.core.states.ingestion import AssetKey, BatchChanges, NewRecord, StoredRecord
 from dashboard.core.states.queries import fetched
-from dashboard.core.states.rows import ReadableRecord, place_of
-from dashboard.notify.summaries.models import Alarm, Presence, SpanRow, TroubleSpan
+from dashboard.core.states.rows import ReadableRecord, place_of, same_epoch
+from dashboard.notify.summaries.models import Alarm, Gap, Presence, Progress, SpanRow, TroubleSpan
 from domain.history.runs import Run, Step, Track
 from domain.scenario import Scenario
+from wire.job import Heartbeat
 from wire.sink import PendingValue, StateValue
+
+GAP_MS = 5 * MINUTE_MS
+"""Heartbeats come each second. A shorter silence is a restart of the job, or of a broker."""
 
 
 class Condition(NamedTuple):
@@ -84,6 +92,37 @@ def move_of(
     return Move(seen.place, at, condition, anew)
 
 
+def ingest_changes(changes: BatchChanges) -> None:
+    """Write what the records and heartbeats of a batch change, and have that summed up again."""
+    dirty = record(moves_of(changes.records), changes.scenarios)
+    for name, since in ingest_heartbeats(changes.batch.beats.values(), changes.now).items():
+        dirty[name] = min(since, dirty.get(name, since))
+    changes.last.append(partial(Progress.objects.mark, dirty))
+
+
+def moves_of(records: Iterable[NewRecord]) -> dict[str, ByAsset]:
+    """Return what changes the condition of assets, or comes again, by scenario."""
+    moves: dict[str, ByAsset] = {}
+    known: dict[AssetKey, tuple[Condition, Condition]] = {}
+    for scenario, seen, stored, _ in records:
+        place = scenario.name, seen.asset
+        first, current = known.get(place) or (kept := _kept_condition(stored), kept)
+        condition = condition_of(scenario, seen)
+        known[place] = first, condition
+        if condition == current and same_epoch(seen.version, stored.version):
+            continue
+        move = move_of(seen, stored.version, stored.shown.state, condition)
+        if condition != current or move.anew:
+            of_assets = moves.setdefault(scenario.name, {})
+            of_assets.setdefault(seen.asset, Moves(first)).steps.append(move)
+    return moves
+
+
+def _kept_condition(stored: StoredRecord) -> Condition:
+    """Return the condition that the database knows: not which state is pending, but that one is."""
+    return Condition(*stored.shown, "?" if stored.waits else "")
+
+
 def record(batch: Mapping[str, ByAsset], scenarios: Mapping[str, Scenario]) -> dict[str, int]:
     """Write the spans and alarms that the moves of a batch begin, change and end.
 
@@ -97,6 +136,35 @@ def record(batch: Mapping[str, ByAsset], scenarios: Mapping[str, Scenario]) -> d
             if since is not None:
                 dirty[name] = min(since, dirty.get(name, since))
     return dirty
+
+
+def ingest_heartbeats(beats: Iterable[Heartbeat], now: int) -> dict[str, int]:
+    """Note where these heartbeats end a time without any; before they are stored themselves.
+
+    Returns since when history is to be summed up again, by scenario.
+    """
+    newest: dict[str, int] = {}
+    for beat in beats:
+        newest[beat.scenario] = max(min(beat.at, now), newest.get(beat.scenario, 0))
+    silent = {name: at for name, at in newest_heartbeats(newest).items() if now - at > GAP_MS}
+    if not silent:
+        return {}
+    Gap.objects.bulk_create(
+        [
+            Gap(scenario=name, begin=at, end=newest[name])
+            for name, at in sorted(silent.items())
+            if newest[name] - at > GAP_MS
+        ],
+        ignore_conflicts=True,
+    )
+    summed = Progress.objects.filter(scenario__in=silent).values_list("scenario", flat=True)
+    return {name: silent[name] for name in summed}
+
+
+def newest_heartbeats(scenarios: Iterable[str]) -> dict[str, int]:
+    """Return the newest heartbeat that the database has of scenarios, of those that it knows."""
+    rows = BucketStatus.objects.filter(scenario__in=list(scenarios)).order_by()
+    return dict(rows.values_list("scenario").annotate(Max("at")))
 
 
 def _record(scenario: Scenario, of_assets: ByAsset) -> int | None:

@@ -392,7 +392,7 @@ def delete_old_days(now: int) -> int:
     return delete_in_portions(AssetDay.objects.filter(day__lt=edge))
 
 
-KEPT = (
+SUMS_KEPT = (
     Retention("spans of bad and unconfirmed time", TroubleSpan, "end", HISTORY_KEPT_MS),
     Retention("spans of time on the board", Presence, "end", HISTORY_KEPT_MS),
     Retention("pending states that came true or not", Alarm, "end", HISTORY_KEPT_MS),
@@ -524,4 +524,4 @@ class Issue(models.Model):
 
 DIGESTS_KEPT_MS = 400 * DAY_MS
 
-DIGESTS_KEPT = (Retention("digests that were sent", Issue, "at", DIGESTS_KEPT_MS),)
+KEPT = (*SUMS_KEPT, Retention("digests that were sent", Issue, "at", DIGESTS_KEPT_MS))

@@ -7,6 +7,7 @@ from math import floor
 from typing import Literal, NamedTuple
 
 from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.text import whole_percent
 from dashboard.core.common.times import duration, utc_minute
 from dashboard.notify.summaries.figures import Figures, Observed, PeriodSummary
 from dashboard.notify.summaries.raw_history import first_record, ms_within, unobserved
@@ -34,11 +35,6 @@ def percent(share: float | None) -> str:
     if share is None:
         return NOTHING
     return f"{floor(share * 100_000 + 1e-6) / 1_000:.3f}".rstrip("0").rstrip(".") + " %"
-
-
-def whole_percent(share: float) -> str:
-    """Return a share as a whole percentage, `49 %`, below 0 too."""
-    return f"{share * 100:.0f} %".replace("-", "−")
 
 
 def points(difference: float) -> str:

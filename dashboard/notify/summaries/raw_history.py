@@ -14,12 +14,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from dashboard.core.common.models import ongoing, overlap
 from dashboard.core.common.sql import STATEMENT, chunks
-from dashboard.core.common.times import MINUTE_MS, now_ms
-from dashboard.core.job.models import BucketStatus
+from dashboard.core.common.times import now_ms
 from dashboard.core.states.queries import listed
 from dashboard.notify.summaries.figures import (
     MOST_ACTIONS,
@@ -28,13 +27,13 @@ from dashboard.notify.summaries.figures import (
     in_slots,
     slot_of,
 )
+from dashboard.notify.summaries.ingestion import GAP_MS, newest_heartbeats
 from dashboard.notify.summaries.models import (
     Alarm,
     Gap,
     HourRow,
     KeptSum,
     Presence,
-    Progress,
     TroubleSpan,
 )
 from dashboard.watch.bulk.models import APPLIED, ENDS_PINS, Item, Run
@@ -43,7 +42,6 @@ from dashboard.watch.incidents.models import Incident, Window
 from domain.history.periods import Hour, Span
 from domain.history.runs import merged, without
 from domain.history.sums import AssetSum, BadSpan, Classes, HourSum, Sources, Spans, Sums
-from wire.job import Heartbeat
 
 # ---- kept sums -----------------------------------------------------------------------------------
 # Sums that take long, kept until something in their time changes.
@@ -113,39 +111,7 @@ def _compare(key: str, data: str, compute: Callable[[], Any]) -> None:
 #
 # Times in Unix ms.
 
-GAP_MS = 5 * MINUTE_MS
-"""Heartbeats come each second. A shorter silence is a restart of the job, or of a broker."""
-
 Gaps = Sequence[tuple[int, int]]
-
-
-def ingest_heartbeats(beats: Iterable[Heartbeat], now: int) -> dict[str, int]:
-    """Note where these heartbeats end a time without any; before they are stored themselves.
-
-    Returns since when history is to be summed up again, by scenario.
-    """
-    newest: dict[str, int] = {}
-    for beat in beats:
-        newest[beat.scenario] = max(min(beat.at, now), newest.get(beat.scenario, 0))
-    silent = {name: at for name, at in _newest_heartbeats(newest).items() if now - at > GAP_MS}
-    if not silent:
-        return {}
-    Gap.objects.bulk_create(
-        [
-            Gap(scenario=name, begin=at, end=newest[name])
-            for name, at in sorted(silent.items())
-            if newest[name] - at > GAP_MS
-        ],
-        ignore_conflicts=True,
-    )
-    summed = Progress.objects.filter(scenario__in=silent).values_list("scenario", flat=True)
-    return {name: silent[name] for name in summed}
-
-
-def _newest_heartbeats(scenarios: Iterable[str]) -> dict[str, int]:
-    """Return the newest heartbeat that the database has of scenarios, of those that it knows."""
-    rows = BucketStatus.objects.filter(scenario__in=list(scenarios)).order_by()
-    return dict(rows.values_list("scenario").annotate(Max("at")))
 
 
 def gaps_between(scenario: str, begin: int, end: int) -> Gaps:
@@ -153,7 +119,7 @@ def gaps_between(scenario: str, begin: int, end: int) -> Gaps:
     one that goes on too."""
     rows = Gap.objects.filter(scenario=scenario, begin__lt=end, end__gt=begin)
     gaps = list(rows.values_list("begin", "end"))
-    heard = _newest_heartbeats([scenario]).get(scenario)
+    heard = newest_heartbeats([scenario]).get(scenario)
     if heard is not None and now_ms() - heard > GAP_MS:
         gaps.append((heard, end))
     return merged([(max(low, begin), min(high, end)) for low, high in gaps if low < end])

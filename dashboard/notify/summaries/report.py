@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.text import whole_percent
 from dashboard.core.common.times import field_text
 from dashboard.core.states.board_rows import asset_path
 from dashboard.notify.summaries import phrases
@@ -312,7 +313,7 @@ class SummaryReport:
         if self.found.whole.now.times.availability is None:
             note = "not judged: no asset had a confirmed state"
             return Tile("budget", "Error budget left", phrases.NOTHING, note)
-        share = "" if budget.share is None else f"{phrases.whole_percent(budget.share)} of "
+        share = "" if budget.share is None else f"{whole_percent(budget.share)} of "
         note = f"{share}{length(budget.whole)}"
         link = self.links.records("bad")
         return Tile("budget", "Error budget left", length(budget.left), note, None, link,

@@ -13,8 +13,8 @@ from django.core.cache import caches
 from django.db.models import QuerySet
 
 from dashboard.core.audit.actions import ACTIONS
-from dashboard.core.audit.hash_chain import FIELDS, KEPT_DAYS, ChainCheck, verify
-from dashboard.core.audit.models import AuditEntry
+from dashboard.core.audit.hash_chain import FIELDS, ChainCheck, verify
+from dashboard.core.audit.models import KEPT_DAYS, AuditEntry
 from dashboard.core.common.access import Role, is_fragment
 from dashboard.core.common.exports import TIMES
 from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices

@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from django import forms
+from django.apps import apps
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -18,8 +19,6 @@ from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.core.accounts.models import KEPT as ACCOUNTS
-from dashboard.core.audit.log import KEPT as AUDIT
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import ADMINS, form_of, role_required, user_of
 from dashboard.core.common.forms import scenario_choices
@@ -28,53 +27,19 @@ from dashboard.core.common.retention import Retention, Thinning
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import DAY_MS, now_ms
-from dashboard.core.job.models import KEPT as JOB
 from dashboard.core.states.models import CHANGES
-from dashboard.core.states.models import KEPT as STATES
-from dashboard.notify.notifications.models import KEPT as NOTIFICATIONS
-from dashboard.notify.summaries.models import DIGESTS_KEPT as DIGESTS
-from dashboard.notify.summaries.models import KEPT as SUMMARIES
 from dashboard.operate.administration.models import Period, Remainder
-from dashboard.operate.console.samples import KEPT as SAMPLES
-from dashboard.operate.dead_letters.models import KEPT as DEAD_LETTERS
-from dashboard.operate.requests.models import READINGS_KEPT as READINGS
-from dashboard.operate.requests.models import REPLAYS_KEPT as REPLAYS
-from dashboard.operate.requests.models import TRIALS_KEPT as TRIALS
-from dashboard.retail.models import KEPT as INVOICES
-from dashboard.watch.agents.models import KEPT as AGENTS
-from dashboard.watch.annotations.labels import KEPT as LABELS
-from dashboard.watch.annotations.models import KEPT as ANNOTATIONS
-from dashboard.watch.bulk.models import KEPT as BULK
-from dashboard.watch.commands.models import KEPT as SCHEDULES
-from dashboard.watch.incidents.models import INCIDENTS_KEPT as INCIDENTS
-from dashboard.watch.incidents.models import WINDOWS_KEPT as MAINTENANCE
 
 # ---- kept ----------------------------------------------------------------------------------------
-# All that is deleted with time, as each package declares it.
+# All that is deleted with time: an app declares it as KEPT, beside its models.
 
-KEPT: tuple[Retention | Thinning, ...] = (
-    *STATES,
-    *LABELS,
-    *AGENTS,
-    *ANNOTATIONS,
-    *INCIDENTS,
-    *MAINTENANCE,
-    *NOTIFICATIONS,
-    *SUMMARIES,
-    *DIGESTS,
-    *DEAD_LETTERS,
-    *BULK,
-    *SCHEDULES,
-    *JOB,
-    *SAMPLES,
-    READINGS,
-    TRIALS,
-    *INVOICES,
-    *REPLAYS,
-    *ACCOUNTS,
-    *AUDIT,
-)
-"""What is deleted once it is past its time, in this order."""
+Declared = Retention | Thinning
+
+
+def kept() -> Iterator[Declared]:
+    """Yield what is deleted once it is past its time: app by app, in the order of the settings."""
+    for app in apps.get_app_configs():
+        yield from getattr(app.models_module, "KEPT", ())
 
 
 # ---- periods -------------------------------------------------------------------------------------
@@ -86,7 +51,7 @@ LEAST_MS, MOST_MS = DAY_MS, 20 * 366 * DAY_MS
 
 def adjustable() -> dict[str, Retention]:
     """Return what scenarios may keep for a time of their own, by its key."""
-    return {each.key: each for each in KEPT if isinstance(each, Retention) and each.by_scenario}
+    return {each.key: each for each in kept() if isinstance(each, Retention) and each.by_scenario}
 
 
 def period(each: Retention, scenario: str) -> int:
@@ -115,7 +80,6 @@ def set_period(each: Retention, scenario: str, kept_ms: int | None, user: User, 
 
 log = structlog.get_logger(__name__)
 
-Declared = Retention | Thinning
 MAX_FAULT = 300
 
 
@@ -217,7 +181,7 @@ class RetentionRow:
 def lines() -> list[RetentionRow]:
     """Return what is kept, in the order in which it is applied; scenarios below their kind."""
     left = {(row.what, row.scenario): row for row in Remainder.objects.all()}
-    return [line for each in KEPT for line in _lines(each, left)]
+    return [line for each in kept() for line in _lines(each, left)]
 
 
 def _lines(each: Declared, left: dict[tuple[str, str], Remainder]) -> Iterator[RetentionRow]:

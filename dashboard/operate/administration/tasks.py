@@ -6,7 +6,7 @@ import structlog
 from celery import shared_task
 
 from dashboard.core.common.times import now_ms
-from dashboard.operate.administration.retention import KEPT, apply_one
+from dashboard.operate.administration.retention import apply_one, kept
 
 log = structlog.get_logger(__name__)
 
@@ -18,7 +18,7 @@ def apply_retention() -> dict[str, int]:
     What fails hinders nothing else. Raises ExceptionGroup of all that failed.
     """
     now, deleted, failures = now_ms(), {}, []
-    for each in KEPT:
+    for each in kept():
         try:
             deleted[each.what] = apply_one(each, now)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The operations on views: how their copies fare, a page of rows, and one row."""
+"""The operations on the job and its partitions, and on views."""
 
 # Each operation takes the request, and says its parameters in its signature.
 # ruff: noqa: ARG001
@@ -14,6 +14,10 @@ from ninja import Query, Schema
 from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.api.router import READ, ApiRequest, OperationRouter
 from dashboard.core.common.access import OPERATORS
+from dashboard.core.common.times import now_ms
+from dashboard.core.job.liveness import Sign, Trend
+from dashboard.core.job.status import query_reports
+from dashboard.operate.console.partitions import partitions
 from dashboard.operate.console.topic_copies import copies, why_not
 from dashboard.operate.console.topic_table import (
     MAX_PATTERN,
@@ -25,6 +29,7 @@ from dashboard.operate.console.topic_table import (
     ViewTable,
 )
 from dashboard.operate.console.topics import MAX_EXPRESSION, BadExpression, Form, shown
+from wire.job import Status as JobStatus
 
 RETRY_S = 1
 """When to ask again for a view that catches up, s."""
@@ -33,6 +38,108 @@ MOST_BYTES = 4 << 20
 LONGEST_AFTER = 100_000
 
 router = OperationRouter()
+"""Of the job and its partitions."""
+views = OperationRouter()
+"""Of the views."""
+
+
+# ---- job -----------------------------------------------------------------------------------------
+# The operations on the job: its queries, and its partitions.
+
+
+class PartitionOut(Schema):
+    """One source partition: what its log holds, and what its bucket has reached. Times in Unix ms.
+
+    `begin`, `end`: first and next offset, null where the broker does not answer; `offset`,
+    `log_time`: the last offset applied, and the bucket's clock; `lag` in records, `lag_s` in
+    seconds; `ahead_s`: how far the bucket's clock is ahead of the job's own, 0 up to five seconds.
+    `records`, `dead_letters`, and reports that came too late: `stale`, `late`, `silent`: counted
+    since the heartbeat before; `records_s`:
+    applied a second of late; `skew`: share of the scenario's load of the last minute as a multiple
+    of the even one; `trend`: of the lag; `catch_up_s`: seconds until nothing is left, 0 where that
+    is so; `signs`: what stands out, the most important first. What is not known is null.
+    """
+
+    scenario: str
+    topic: str
+    partition: int
+    begin: int | None
+    end: int | None
+    offset: int | None
+    log_time: int | None
+    lag: int | None
+    lag_s: float | None
+    ahead_s: float | None
+    epoch: int | None
+    engine: str | None
+    executor: str | None
+    host: str | None
+    assets: int | None
+    dues: int | None
+    records: int | None
+    dead_letters: int | None
+    stale: int | None
+    late: int | None
+    silent: int | None
+    heard_at: int | None
+    records_s: float | None
+    skew: float | None
+    trend: Trend | None
+    catch_up_s: float | None
+    signs: list[Sign]
+
+
+class PartitionsOut(Schema):
+    """Every source partition. `broker`: `answers`, or why begin, end and lag are not known."""
+
+    broker: str
+    now: int
+    partitions: list[PartitionOut]
+
+
+class QueryOut(Schema):
+    """One query of the job, as it told last. Times in Unix ms.
+
+    `since`: when its status began, as far back as is kept; `told_at`: when it last said anything;
+    `heard_at`: its newest heartbeat; `restarts`: of the last 30 days, those of a process that was
+    killed too; `batch`: Spark's figures of the last batch that it told.
+    """
+
+    query: str
+    engine: str
+    status: JobStatus
+    epoch: int
+    since: int
+    told_at: int
+    heard_at: int | None
+    restarts: int
+    message: str
+    batch: dict[str, Any] | None
+
+
+class JobOut(Schema):
+    """The job's queries, one for each engine; empty where it has told nothing yet."""
+
+    now: int
+    queries: list[QueryOut]
+
+
+@router.operation("GET partitions", PartitionsOut, "read", among=OPERATORS)
+def list_partitions(request: ApiRequest) -> Any:
+    """Every source partition: what its log holds, and how far its bucket has come."""
+    now = now_ms()
+    ends, rows = partitions(now)
+    return {"broker": ends.fault or "answers", "now": now, "partitions": rows}
+
+
+@router.operation("GET job", JobOut, "read", among=OPERATORS)
+def get_job(request: ApiRequest) -> Any:
+    """How the job's queries fare, as they told last."""
+    return {"now": now_ms(), "queries": query_reports()}
+
+
+# ---- views ---------------------------------------------------------------------------------------
+# The operations on views: how their copies fare, a page of rows, and one row.
 
 
 class ViewOut(Schema):
@@ -85,13 +192,13 @@ class RowsOut(Schema):
     as_of: int | None
 
 
-@router.operation("GET views", list[ViewOut], "read", among=OPERATORS)
+@views.operation("GET views", list[ViewOut], "read", among=OPERATORS)
 def list_views(request: ApiRequest) -> Any:
     """Every view, and how this process's copy of it fares."""
     return [_plain(table, table.state()) for table in copies().values()]
 
 
-@router.operation("GET views/{view}", RowsOut, "read", *READ, 503, among=OPERATORS)
+@views.operation("GET views/{view}", RowsOut, "read", *READ, 503, among=OPERATORS)
 def get_view(
     request: ApiRequest,
     view: str,
@@ -117,7 +224,7 @@ def get_view(
     return {"items": list(map(_row, page.rows)), "next": following, "as_of": state.as_of}
 
 
-@router.operation("GET views/{view}/{asset:key}", ViewRowOut, "read", *READ, 503, among=OPERATORS)
+@views.operation("GET views/{view}/{asset:key}", ViewRowOut, "read", *READ, 503, among=OPERATORS)
 def get_view_row(
     request: ApiRequest,
     view: str,

@@ -30,13 +30,12 @@ from dashboard.core.common.navigation import render_page
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import MINUTE_MS, now_ms
-from dashboard.core.job import forms as job_forms
-from dashboard.core.job.forms import OFFERS, RequestForm
+from dashboard.core.job import requests as job_forms
 from dashboard.core.job.freshness import SILENT_MS, furthest_behind, named
 from dashboard.core.job.liveness import process_signs
 from dashboard.core.job.models import DAY_MS, HOUR_MS, KEPT_MS, BucketStatus, JobProgress
 from dashboard.core.job.pipelines import ASSIGNMENT_TABLE, INVALID_TABLE, pipeline, pipelines
-from dashboard.core.job.requests import REQUEST_TABLE, last_of, newest, send
+from dashboard.core.job.requests import OFFERS, REQUEST_TABLE, RequestForm, last_of, newest, send
 from dashboard.core.job.status import Restarts, clocks_of, problems, restarts
 from dashboard.operate.console import samples
 from dashboard.operate.dead_letters.ingestion import refused

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
 
 from bus.base import AccessRefused, BusError, TopicPartition, no_answer
+from dashboard.core.common import metrics
 from dashboard.core.common.kafka import Gateway, gateway
+from dashboard.core.common.metrics import MetricFamily
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.liveness import BucketThroughput, Sign, Speed, process_signs, signs, skews
-from dashboard.core.job.status import Beats, newest_beats
+from dashboard.core.job.status import Beats, clocks_behind, newest_beats
 from dashboard.core.states.queries import sink_offsets
 from domain.scenario import Scenario
 from wire.job import AHEAD_MS, Heartbeat, bucket_name
@@ -350,3 +352,58 @@ def _longest(values: Sequence[int | None]) -> int | None:
     """Return the longest time in ms, or None as soon as one of them is not known to end."""
     known = [value for value in values if value is not None]
     return max(known) if values and len(known) == len(values) else None
+
+
+# ---- metrics -------------------------------------------------------------------------------------
+# The metrics of partitions, read at each scrape.
+
+_OF_A_BUCKET = {
+    "offset": metrics.BUCKET_OFFSET,
+    "lag": metrics.BUCKET_LAG,
+    "lag_s": metrics.BUCKET_LAG_SECONDS,
+    "ahead_s": metrics.BUCKET_AHEAD_SECONDS,
+    "assets": metrics.BUCKET_ASSETS,
+    "dues": metrics.BUCKET_TIMERS,
+}
+
+
+def bucket_metrics() -> Iterator[MetricFamily]:
+    """Yield whether the broker answers, and how far each bucket has come."""
+    ends, rows = partitions(now_ms())
+    yield metrics.BROKER_UP.family([((), 0 if ends.fault else 1)])
+    for key, metric in _OF_A_BUCKET.items():
+        yield metric.family((_labels(row), row[key]) for row in rows if row[key] is not None)
+    times = [(_labels(row), row["log_time"] / 1000) for row in rows if row["log_time"] is not None]
+    yield metrics.BUCKET_LOG_TIME.family(times)
+    yield metrics.BROKER_BEHIND_SECONDS.family(_slow_brokers(rows))
+
+
+def _slow_brokers(rows: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, str], float]]:
+    """Yield of each bucket that has been heard of how far its broker's clock is behind, s."""
+    clocks = clocks_behind()
+    for row in rows:
+        if row["log_time"] is not None:
+            clock = clocks.get(bucket_name(row["scenario"], row["partition"]))
+            yield _labels(row), clock.by / 1000 if clock else 0
+
+
+def _labels(row: dict[str, Any]) -> tuple[str, str]:
+    return row["scenario"], str(row["partition"])
+
+
+def sink_metrics() -> Iterator[MetricFamily]:
+    """Yield how far the database is behind the states."""
+    yield metrics.SINK_LAG.family(_sink_lag())
+
+
+def _sink_lag() -> Iterable[tuple[tuple[str, str], float]]:
+    """Yield the lag of each sink partition, in records.
+
+    Yields nothing where the broker has just not answered: it would be waited for twice.
+    """
+    if partitions(now_ms())[0].fault:
+        return
+    reached = sink_offsets()
+    bounds = edges([gateway().topics.states(name) for name in scenarios()]).found
+    for (topic, at), (begin, end) in bounds.items():
+        yield (topic, str(at)), max(0, end - reached.get((topic, at), begin))

@@ -9,14 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
-from django.db.models import Count, F, Max, QuerySet, Sum
-
-from dashboard.core.common.retention import Thinning
 from dashboard.core.common.sql import execute_many
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS
-from dashboard.core.job.models import KEPT_MS, STEPS, BucketStatus, JobSample
+from dashboard.core.job.models import BucketStatus, JobSample, JobSampleQuerySet
+from dashboard.core.states.ingestion import BatchChanges
 from dashboard.core.states.rows import ReadableRecord
 from dashboard.operate.dead_letters.models import DeadLetter
 from wire.job import Heartbeat
@@ -63,6 +60,12 @@ class _Sample:
     longest: int = 0
     behind: int = 0
     letters: int = 0
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Add what a batch tells of how long reports take."""
+    batch = changes.batch
+    add_sample(changes.fresh, batch.beats.values(), batch.letters, changes.now)
 
 
 def add_sample(
@@ -112,7 +115,7 @@ def history(query: str, back: int, width: int, now: int) -> dict[str, list[Any]]
 
     There is a list for each figure, and `at` in s.
     """
-    rows = _merged(_of(query).filter(slot__gte=now - back), width)
+    rows = _of(query).filter(slot__gte=now - back).merged(width)
     return {
         "at": [row["at"] / 1000 for row in rows],
         "mean": [_mean(row) for row in rows],
@@ -124,57 +127,14 @@ def history(query: str, back: int, width: int, now: int) -> dict[str, list[Any]]
 
 def lines(query: str, now: int) -> list[dict[str, Any]]:
     """Return the last minutes of a query, newest first, as the page lists them."""
-    rows = _merged(_of(query).filter(slot__gte=now - LINES * MINUTE_MS), MINUTE_MS)
+    rows = _of(query).filter(slot__gte=now - LINES * MINUTE_MS).merged(MINUTE_MS)
     return [{**row, "mean": _mean(row)} for row in reversed(rows)][:LINES]
 
 
-def _of(query: str) -> QuerySet[JobSample]:
+def _of(query: str) -> JobSampleQuerySet:
     carried = BucketStatus.objects.filter(engine=query).values("scenario").distinct()
     return JobSample.objects.filter(scenario__in=carried)
 
 
-def _merged(rows: QuerySet[JobSample], width: int) -> list[dict[str, Any]]:
-    slots = rows.annotate(at=F("slot") - F("slot") % width).values("at")
-    return [dict(row) for row in slots.annotate(**_together()).order_by("at")]
-
-
-def _together() -> dict[str, Any]:
-    sums = {name: Sum(name) for name in ("told", "waited", "letters")}
-    return sums | {name: Max(name) for name in ("longest", "behind")}
-
-
 def _mean(row: Mapping[str, Any]) -> int | None:
     return round(row["waited"] / row["told"]) if row["told"] else None
-
-
-# ---- how long they are kept -----------------------------------------------------------------
-
-
-def thin(now: int) -> int:
-    """Put samples together, the older the more, and delete those past their time.
-
-    Returns how many fewer there are.
-    """
-    gone = JobSample.objects.filter(slot__lt=now - KEPT_MS).delete()[0]
-    return gone + sum(_put_together(now - age, width) for age, width in reversed(STEPS))
-
-
-@transaction.atomic
-def _put_together(before: int, width: int) -> int:
-    """Put together the samples of each `width` ms before this. Returns how many fewer there are."""
-    old = JobSample.objects.filter(slot__lt=before - before % width)
-    begin = F("slot") - F("slot") % width
-    groups = old.annotate(at=begin).values("scenario", "at")
-    fewer = 0
-    many = groups.annotate(parts=Count("pk"), **_together()).filter(parts__gt=1)
-    found: list[dict[str, Any]] = [dict(row) for row in many]
-    for group in found:
-        at, parts = group.pop("at"), group.pop("parts")
-        within = old.filter(scenario=group["scenario"], slot__gte=at, slot__lt=at + width)
-        within.delete()
-        JobSample.objects.create(slot=at, **group)
-        fewer += parts - 1
-    return fewer
-
-
-KEPT = (Thinning("samples for the job's charts", thin, KEPT_MS),)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import structlog
 
 from bus.base import Bus, ConsumerRecord, LogGap, NotPermitted, TopicPartition
 from bus.follower import Follower, TopicConsumer
+from dashboard.core.common import metrics as common_metrics
+from dashboard.core.common.metrics import MetricFamily
 from dashboard.core.common.times import now_ms
 from dashboard.operate.console.topic_table import CopyState, RowChange, ViewTable
 from dashboard.operate.console.topics import declared_views
@@ -233,3 +235,25 @@ def why_not(table: ViewTable, state: CopyState) -> str:
 def is_stale(state: CopyState) -> bool:
     """Return whether a copy has long not been compared with its topic, as without a broker."""
     return state.as_of is None or now_ms() - state.as_of > STALE_MS
+
+
+# ---- metrics -------------------------------------------------------------------------------------
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield how this process's copies of views fare."""
+    states = {name: table.state() for name, table in copies().items()}
+    yield common_metrics.VIEW_STATUS.family(
+        ((name, state.status), 1) for name, state in states.items()
+    )
+    yield common_metrics.VIEW_ROWS.family(
+        ((name,), state.records) for name, state in states.items()
+    )
+    yield common_metrics.VIEW_BYTES.family(((name,), state.size) for name, state in states.items())
+    yield common_metrics.VIEW_LAG.family(((name,), state.lag) for name, state in states.items())
+    yield common_metrics.VIEW_RESTARTS.family(
+        ((name,), state.restarts) for name, state in states.items()
+    )
+    yield common_metrics.VIEW_REFUSED.family(
+        ((name, reason), n) for name, state in states.items() for reason, n in state.refused.items()
+    )

@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from dashboard.operate.console import job, partition_views, topic_views
+from dashboard.operate.console import job, views
 
 console_urls = [
     path("job/", job.job, name="job"),
@@ -10,12 +10,12 @@ console_urls = [
     path("job/<slug:query>/ask/", job.ask, name="ask"),
     path("job/<slug:query>/figures.json", job.figures, name="figures"),
     path("job/<slug:query>/samples.json", job.samples_of, name="samples"),
-    path("partitions/", partition_views.partitions, name="partitions"),
+    path("partitions/", views.partitions, name="partitions"),
 ]
 
 topic_views_urls = [
-    *topic_views.ViewList.addresses("views/", "views"),
-    path("views/<slug:name>/", topic_views.view, name="view"),
+    *views.ViewList.addresses("views/", "views"),
+    path("views/<slug:name>/", views.view, name="view"),
 ]
 
 urlpatterns = [

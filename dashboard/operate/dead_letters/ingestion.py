@@ -14,6 +14,7 @@ from bus.base import ConsumerRecord, Headers
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.times import MINUTE_MS, now_ms
+from dashboard.core.states.ingestion import BatchChanges, UnreadableSinkRecord
 from dashboard.core.states.models import EventCount
 from dashboard.operate.dead_letters.diagnosis import ADVICE, fields_of
 from dashboard.operate.dead_letters.models import DeadLetter, delete_surplus
@@ -146,7 +147,7 @@ CHUNK = 500
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 
-class UnreadableLetter(ValueError):
+class UnreadableLetter(UnreadableSinkRecord):
     """A record of the dead letters' topic that is none."""
 
 
@@ -179,6 +180,11 @@ def read_letter(message: ConsumerRecord, topics: Topics) -> DeadLetter:
         noted_at=message.timestamp,
         told_offset=message.offset,
     )
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Write the letters of a batch."""
+    ingest_letters(changes.batch.letters)
 
 
 def ingest_letters(letters: Iterable[DeadLetter]) -> None:

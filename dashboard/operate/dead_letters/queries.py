@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -12,6 +12,7 @@ from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Q, Qu
 from django.http import HttpRequest
 
 from dashboard.core.common.forms import PeriodForm, scenario_choices
+from dashboard.core.common.metrics import DEAD_LETTERS, MetricFamily
 from dashboard.core.common.tables import Column, ListOrder, Page, Table, page_after
 from dashboard.core.common.times import HOUR_MS, field_text, unix_ms
 from dashboard.operate.dead_letters.models import OPEN, OUTCOMES, DeadLetter, DeadLetterQuerySet
@@ -267,3 +268,14 @@ class ManyForm(forms.Form):
         if len(parts) > MAX_MANY or not all(p.isascii() and p.isdigit() for p in parts):
             raise forms.ValidationError(f"ids: expected at most {MAX_MANY:,} numbers")
         return sorted({int(part) for part in parts if len(part) < 19})
+
+
+# ---- metrics -------------------------------------------------------------------------------------
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield how many dead letters there are."""
+    counts = DeadLetter.objects.values_list("fate", "reason").annotate(n=Count("id"))
+    yield DEAD_LETTERS.family(
+        ((fate, reason), n) for fate, reason, n in counts.order_by("fate", "reason")
+    )

@@ -13,7 +13,7 @@ from dashboard.core.common.kafka import trust
 from dashboard.core.common.scenarios import file_now, topics
 from dashboard.core.common.text import isolated
 from dashboard.core.common.times import duration, exact_span
-from dashboard.core.rules.active_rule import as_carried
+from dashboard.core.rules.models import as_carried
 from dashboard.core.states.stores import record_of
 from dashboard.operate.dead_letters.diagnosis import (
     RecordFault,

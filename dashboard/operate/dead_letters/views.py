@@ -26,7 +26,7 @@ from dashboard.core.common.exports import CONTENT_TYPES
 from dashboard.core.common.kafka import NotSigned, gateway
 from dashboard.core.common.tables import ListOrder, Pager, TableFile
 from dashboard.core.common.times import DAY_MS, now_ms
-from dashboard.core.rules.active_rule import in_force
+from dashboard.core.rules.models import in_force
 from dashboard.core.states.board_rows import asset_path
 from dashboard.operate.dead_letters.diagnosis import (
     ADVICE,

@@ -8,6 +8,7 @@ import msgspec
 
 from dashboard.core.common.models import named_fields
 from dashboard.core.common.sql import chunks
+from dashboard.core.states.ingestion import BatchChanges
 from dashboard.core.states.models import AssetState
 from dashboard.operate.requests.models import Reading, StoredRow, Trial, TrialResult
 from dashboard.operate.requests.state_store import Board, RecordComparison, judge, judge_missing
@@ -20,6 +21,23 @@ from wire.batch_query import (
     StoredAsset,
     WhatIfResult,
 )
+
+# ---- results -------------------------------------------------------------------------------------
+# Results of batch queries, in the materialiser's transaction.
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Store the parts of results of batch queries that were requested here."""
+    for result in changes.batch.results:
+        try:
+            request = UUID(result.ask)
+        except ValueError:
+            continue  # another program's
+        if isinstance(result, WhatIfResult):
+            ingest_trial(request, result, changes.now)
+        else:
+            ingest_reading(request, result, changes.now)
+
 
 # ---- what if -------------------------------------------------------------------------------------
 # Results of trials, into the database; in the materialiser's transaction.

@@ -216,4 +216,8 @@ class Replay(RequestDetail):
 
 REPLAYS_KEPT_MS = 90 * DAY_MS
 
-REPLAYS_KEPT = (Retention("replays", Replay, "asked_at", REPLAYS_KEPT_MS),)
+KEPT = (
+    TRIALS_KEPT,
+    READINGS_KEPT,
+    Retention("replays", Replay, "asked_at", REPLAYS_KEPT_MS),
+)

@@ -17,7 +17,7 @@ from dashboard.core.common.forms import UtcTimeField, scenario_links
 from dashboard.core.common.scenarios import scenario_or_404, scenario_or_first, scenarios
 from dashboard.core.common.tables import Column, Pager, Table
 from dashboard.core.common.times import HOUR_MS, now_ms
-from dashboard.core.rules.active_rule import as_carried
+from dashboard.core.rules.models import as_carried
 from dashboard.operate.requests.batch_queries import QueryDetail, QueryList
 from dashboard.operate.requests.models import TRIALS_KEPT, Trial
 from dashboard.operate.requests.what_if import (

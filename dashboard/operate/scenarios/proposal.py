@@ -16,9 +16,8 @@ from django.forms.boundfield import BoundField
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.job import requests
 from dashboard.core.job.requests import RequestProgress
-from dashboard.core.rules.active_rule import parsed
 from dashboard.core.rules.ingestion import text_of
-from dashboard.core.rules.models import RuleChange
+from dashboard.core.rules.models import RuleChange, parsed
 from dashboard.operate.scenarios.descriptions import KeyComparison, compared
 from dashboard.operate.scenarios.status import ScenarioStatus
 from domain.config_values import duration_text

@@ -14,8 +14,7 @@ from django.db.models import Max, Q, Sum
 from dashboard.core.common.scenarios import FileNow, file_now, scenarios
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.job.status import Beats, newest_beats
-from dashboard.core.rules.active_rule import parsed
-from dashboard.core.rules.models import CarriedScenario, RuleRecord
+from dashboard.core.rules.models import CarriedScenario, RuleRecord, parsed
 from dashboard.core.states.models import StateCount
 from domain.overlay import LIVE_KEYS
 from domain.scenario import Scenario

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django import template
 
+from dashboard.core.common.text import whole_percent
 from dashboard.core.states.templatetags.board import MISSING
-from dashboard.notify.summaries.phrases import whole_percent
-from dashboard.retail.invoices import money
+from dashboard.retail.views import money
 
 # ---- orders --------------------------------------------------------------------------------------
 # Times of an answer, as the page shows them.

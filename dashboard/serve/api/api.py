@@ -1,7 +1,8 @@
-"""The API put together."""
+"""The API put together, with the examples of its OpenAPI document, each of which works."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ninja import NinjaAPI
@@ -10,16 +11,22 @@ from ninja.operation import Operation
 
 from dashboard.core.api import problems
 from dashboard.core.api.schemas import JsonParser
-from dashboard.notify.notifications.api import router as notifications
-from dashboard.notify.summaries.api import router as summary
-from dashboard.operate.console.api import router as views
-from dashboard.retail.api import router as invoices
-from dashboard.serve.api.examples import add_examples
-from dashboard.serve.api.operations import router
-from dashboard.watch.agents.api import router as agents
-from dashboard.watch.annotations.api import router as acknowledgements
-from dashboard.watch.commands.api import router as commands
-from dashboard.watch.incidents.api import router as incidents
+
+ROUTERS = (
+    "dashboard.board.assets.api.router",
+    "dashboard.watch.agents.reporting.router",
+    "dashboard.watch.agents.alertmanager.router",
+    "dashboard.operate.console.api.router",
+    "dashboard.watch.commands.api.router",
+    "dashboard.watch.agents.api.router",
+    "dashboard.watch.annotations.api.router",
+    "dashboard.watch.incidents.api.router",
+    "dashboard.notify.summaries.api.router",
+    "dashboard.notify.notifications.api.router",
+    "dashboard.operate.console.api.views",
+    "dashboard.retail.api.router",
+)
+"""The operations of each package, in the order of the OpenAPI document."""
 
 
 class Api(NinjaAPI):
@@ -44,13 +51,237 @@ api = Api(
     docs_url=None,
     parser=JsonParser(),
 )
-api.add_router("", router)
-api.add_router("", commands)
-api.add_router("", agents)
-api.add_router("", acknowledgements)
-api.add_router("", incidents)
-api.add_router("", summary)
-api.add_router("", notifications)
-api.add_router("", views)
-api.add_router("", invoices)
+for _router in ROUTERS:
+    api.add_router("", _router)
 problems.install(api)
+
+
+# ---- examples ------------------------------------------------------------------------------------
+# The examples of the OpenAPI document, each of which works: tests send them all.
+#
+# Bodies of reports and alerts stand beside what reads them.
+
+COMMAND = "6f1d7a9e-0000-4000-8000-000000000001"
+
+# Values of parameters by name, wherever they occur.
+PARAMETERS: dict[str, Any] = {
+    "scenario": "attack",
+    "asset": "shop.example",
+    "agent": "waf-7",
+    "order": "order-10007",
+    "id": COMMAND,
+    "number": 4711,
+    "limit": 100,
+    "q": "shop -test since:>1h",
+    "after": "mail.example",
+    "wait": 2,
+    "reason": "the drill is over",
+    "if_version": "1.42.0",
+    "view": "orders",
+    "key": "order-1",
+    "key_form": "text",
+    "matches": "order-(1|2)[0-9]*",
+    "not_empty": True,
+    "Idempotency-Key": "6f1d7a9e-0000-4000-8000-000000000002",
+}
+
+# Values of parameters that are one operation's own; the path's stay as they are above.
+OF_OPERATION: dict[str, dict[str, Any]] = {
+    "list_orders": {"via": "database", "after": "order-10000", "local": "false"},
+    "get_order": {"via": "database", "local": "false", "redirect": "false"},
+    "list_assets": {
+        "state": ["under-attack", "suspicious"],
+        "doubt": ["disputed"],
+        "via": "database",
+    },
+    "get_asset": {"via": "database"},
+    "list_incidents": {
+        "status": "open",
+        "worst": "under-attack",
+        "q": "shop",
+        "start": 1_790_000_000_000,
+        "end": 4_102_444_800_000,
+        "before": 4711,
+    },
+    "list_schedules": {
+        "status": "waiting",
+        "do": "notify",
+        "owner": "olga",
+        "q": "shop",
+        "before": 4711,
+    },
+    "get_summary": {
+        "period": "week",
+        "date": "2026-11-16",
+        "first": "2026-11-01",
+        "last": "2026-11-22",
+        "scenario": ["attack"],
+        "label": "customer",
+        "hours": "service",
+    },
+    "list_messages": {
+        "status": "sent",
+        "kind": "opened",
+        "rule": 4711,
+        "q": "soc@",
+        "start": 1_790_000_000_000,
+        "end": 4_102_444_800_000,
+        "before": "1790000000000.6f1d7a9e-0000-4000-8000-000000000001",
+    },
+    "get_view": {"key": "order-1*", "after": "b3JkZXItMA=="},
+    "list_maintenance": {"status": "running", "q": "racks", "before": 4711},
+    "post_alerts": {
+        "asset": ["site", "instance"],
+        "severity": "severity",
+        "map": ["page:under-attack", "info:suspicious"],
+        "resolved": "clear",
+        "agent": "prometheus",
+        "agent_label": "alertname",
+        "time": "received",
+    },
+}
+
+# Bodies by operation.
+BODIES: dict[str, dict[str, Any]] = {
+    "put_asset": {
+        "set": {
+            "summary": "Pin a state until a time",
+            "value": {
+                "state": "under-attack",
+                "mode": "set",
+                "reason": "the provider confirms it",
+                "until": 4_102_444_800_000,
+            },
+        },
+        "vote": {
+            "summary": "Vote as one more agent",
+            "value": {"state": "clear", "mode": "vote"},
+        },
+        "only-if": {
+            "summary": "Pin it only if nothing has changed since this version",
+            "value": {"state": "clear", "reason": "a false alarm", "if_version": "1.42.0"},
+        },
+    },
+    "mute_agent": {
+        "while": {
+            "summary": "Mute an agent until a time",
+            "value": {"reason": "its clock stands", "until": 4_102_444_800_000},
+        },
+        "until-taken-back": {
+            "summary": "Mute it until somebody unmutes it",
+            "value": {"reason": "its clock stands"},
+        },
+    },
+    "unmute_agent": {
+        "again": {
+            "summary": "Let its votes count again",
+            "value": {"reason": "its clock is set"},
+        },
+    },
+    "acknowledge_asset": {
+        "hour": {
+            "summary": "For an hour",
+            "value": {"reason": "the provider has been called"},
+        },
+    },
+    "schedule_task": {
+        "once": {
+            "summary": "In five minutes, if it still is under attack, notify",
+            "value": {"do": "notify", "if": "under-attack", "after": 300_000, "reason": "a drill"},
+        },
+        "again": {
+            "summary": "Every hour until a time",
+            "value": {
+                "do": "emit",
+                "every": 3_600_000,
+                "until": 4_102_444_800_000,
+                "reason": "for the report",
+            },
+        },
+    },
+    "cancel_task": {
+        "one": {
+            "summary": "Cancel a task by its id",
+            "value": {"task": "6f1d7a9e-0000-4000-8000-000000000003"},
+        },
+    },
+    "create_notification_rule": {
+        "by-night": {
+            "summary": "Tell the night shift of attacks on gold customers, then everybody",
+            "value": {
+                "name": "Attacks by night",
+                "definition": {
+                    "scenarios": ["attack"],
+                    "labels": ["tier=gold"],
+                    "at_least": "under-attack",
+                    "hours": {"zone": "Europe/Berlin", "begin": "18:00", "end": "06:00"},
+                    "stages": [{"rotas": [4711]}, {"after_ms": 600_000, "channels": [4711]}],
+                },
+            },
+        },
+    },
+    "put_notification_rule": {
+        "all": {
+            "summary": "Tell of whatever lasts two minutes",
+            "value": {
+                "name": "Attacks",
+                "revision": 1,
+                "definition": {"after_ms": 120_000, "stages": [{"channels": [4711]}]},
+            },
+        },
+    },
+    "plan_maintenance": {
+        "now": {
+            "summary": "Half an hour from now on, of what a filter finds",
+            "value": {
+                "name": "new racks",
+                "scenario": "attack",
+                "filter": "site:berlin",
+                "duration_ms": 1_800_000,
+                "why": "the racks of row 4 are replaced",
+            },
+        },
+    },
+    "put_labels": {
+        "both": {
+            "summary": "These labels, and none besides",
+            "value": {"labels": {"tier": "gold", "customer": "Acme GmbH"}},
+        },
+    },
+    "patch_labels": {
+        "some": {
+            "summary": "Change one, take one away",
+            "value": {"labels": {"tier": "silver", "owner": None}},
+        },
+    },
+    "put_many_labels": {
+        "two": {
+            "summary": "Two assets",
+            "value": {
+                "items": [
+                    {"asset": "shop.example", "labels": {"tier": "gold"}},
+                    {"asset": "mail.example", "labels": {}},
+                ]
+            },
+        },
+    },
+}
+
+
+def add_examples(document: dict[str, Any]) -> None:
+    """Put the examples into an OpenAPI document."""
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            _add(operation, OF_OPERATION.get(operation["operationId"], {}))
+            bodies = BODIES.get(operation["operationId"])
+            if bodies:
+                operation["requestBody"]["content"]["application/json"]["examples"] = bodies
+
+
+def _add(operation: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    for parameter in operation["parameters"]:
+        name = parameter["name"]
+        if parameter["in"] == "query" and name in own:
+            parameter["example"] = own[name]
+        elif name in PARAMETERS:
+            parameter["example"] = PARAMETERS[name]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from daphne.http_protocol import WebRequest
 from django.conf import settings
+from django.utils.module_loading import import_string
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
@@ -16,9 +17,6 @@ from twisted.web.http import HTTPChannel
 from config.settings import Settings
 from dashboard.core.api.problems import Problem
 from dashboard.core.common.metrics import LIMITED
-from dashboard.serve.api.reporting import MAX_BODY
-from dashboard.watch.annotations.label_files import MAX_BYTES
-from dashboard.watch.bulk.forms import MAX_FILE
 
 # ---- limits --------------------------------------------------------------------------------------
 # The number of connections that a web process has, and how long a request may take to come.
@@ -83,10 +81,21 @@ ANONYMOUS = 65_536
 FRAME = 65_536
 # Where more than a form is sent, and how much with it, bytes: a little over what the view takes,
 # which says so in its own words. Elsewhere it is Django's DATA_UPLOAD_MAX_MEMORY_SIZE.
-LARGE = (
-    (re.compile(rb"/api/v1/scenarios/[^/]+/(reports|alertmanager)"), MAX_BODY + FRAME),
-    (re.compile(rb"/labels/upload/"), MAX_BYTES + FRAME),
-    (re.compile(rb"/bulk/"), MAX_FILE + settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+LARGE = tuple(
+    (re.compile(address), import_string(most) + frame)
+    for address, most, frame in (
+        (
+            rb"/api/v1/scenarios/[^/]+/(reports|alertmanager)",
+            "dashboard.watch.agents.reporting.MAX_BODY",
+            FRAME,
+        ),
+        (rb"/labels/upload/", "dashboard.watch.annotations.label_files.MAX_BYTES", FRAME),
+        (
+            rb"/bulk/",
+            "dashboard.watch.bulk.forms.MAX_FILE",
+            settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+        ),
+    )
 )
 # A body may take a second more for so many bytes that it announces, or may have.
 LEAST_RATE = 131_072

@@ -42,13 +42,8 @@ def mutes(scenario: Scenario, now: int) -> dict[str, ActiveMute]:
     return active
 
 
-def dump(held: tuple[Mute, ...]) -> str:
-    """Return a heartbeat's mutes as they are kept; empty where there are none."""
-    return msgspec.json.encode(held).decode().replace("\\u0000", "\ufffd") if held else ""
-
-
 def read(text: str) -> list[Mute]:
-    """Return the mutes that `dump` wrote."""
+    """Return the mutes of a heartbeat, as they are kept."""
     return msgspec.json.decode(text, type=list[Mute])
 
 

@@ -5,17 +5,22 @@ counts of each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
+from dashboard.core.common.metrics import LATE_REPORTS, MetricFamily
+from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import execute_many
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, span
+from dashboard.core.states.ingestion import BatchChanges
+from dashboard.core.states.models import event_counts, from_zero
 from dashboard.watch.agents.models import LateHour, LateMark, LateMinute
 from domain.names import USER_PREFIX, name_ok
 from domain.scenario import Scenario
-from wire.job import AHEAD_MS, Heartbeat, LatenessReport
+from wire.job import AHEAD_MS, Heartbeat, LatenessReport, bucket_name
+from wire.sink import StateValue
 
 if TYPE_CHECKING:
     from wire.sink import CauseValue, VoteValue
@@ -442,3 +447,34 @@ class ReportCounts:
 
 def _named(agent: str) -> bool:
     return name_ok(agent) and not agent.startswith(USER_PREFIX)
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Count the agents' reports in a batch."""
+    counts = ReportCounts()
+    for scenario, seen, before, after in changes.records:
+        counts.record(scenario.name, seen.shape.cause, after.state != before.shown.state)
+    for name, newest in changes.newest.items():
+        for seen in newest.values():
+            if isinstance(seen.shape, StateValue):
+                counts.votes(name, seen.shape.votes)
+    counts.write(changes.now)
+    changes.reported = counts.newest(changes.now)
+
+
+def ingest_lateness(changes: BatchChanges) -> None:
+    """Count the late reports that a batch tells of, and note when the newest report came."""
+    late = changes.batch.late
+    changes.batch.counted.update(ingest_late_reports(late))
+    keep_last_reports(changes.reported, newest_late_reports(late))
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield how many reports came too late, or were refused."""
+    kept = event_counts()
+    names = [bucket_name(s.name, at) for s in scenarios().values() for at in range(s.partitions)]
+    yield LATE_REPORTS.family(
+        ((*bucket.split("/"), kind), n)
+        for kind in KINDS
+        for bucket, n in from_zero(kept, kind, names)
+    )

@@ -10,6 +10,7 @@ from django.core.cache import caches
 
 from dashboard.core.common.access import Limit
 from dashboard.core.common.times import DAY_MS, MINUTE_MS
+from dashboard.core.states.ingestion import BatchChanges, StateChange, by_asset
 from dashboard.core.states.rows import place_of
 from dashboard.core.states.stores import newest_states
 from dashboard.watch.annotations.models import SHIFT_MS, Acknowledgement, Note, Presence, Shift
@@ -105,24 +106,9 @@ def _close(scenario: str, assets: Collection[str], why: str, user: User, now: in
 # ---- ended by a change of state ----------------------------------------------------------------
 
 
-class StateChange(NamedTuple):
-    """A change of an asset's state, "" after a purge. place: offset and step; at: Unix ms;
-    previous: the state before it, "" where there was none."""
-
-    scenario: str
-    asset: str
-    place: str
-    at: int
-    state: str
-    previous: str
-
-
-def by_asset(moves: Iterable[StateChange]) -> dict[str, dict[str, list[StateChange]]]:
-    """Return the changes of each asset, in their order, by scenario."""
-    grouped: dict[str, dict[str, list[StateChange]]] = {}
-    for move in moves:
-        grouped.setdefault(move.scenario, {}).setdefault(move.asset, []).append(move)
-    return grouped
+def ingest_changes(changes: BatchChanges) -> None:
+    """End what the changes of a batch end."""
+    end_by(changes.moves, changes.scenarios, changes.now)
 
 
 def end_by(moves: Iterable[StateChange], scenarios: dict[str, Scenario], now: int) -> None:

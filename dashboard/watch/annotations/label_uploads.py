@@ -13,7 +13,7 @@ from django.db import transaction
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import Limit
 from dashboard.core.common.tables import Column, Table
-from dashboard.watch.annotations.labels import UPLOADS_OF_USER, LabelEdit
+from dashboard.watch.annotations.labels import LabelEdit
 from dashboard.watch.annotations.models import (
     APPLYING,
     BEGUN,
@@ -21,6 +21,7 @@ from dashboard.watch.annotations.models import (
     OPEN,
     READING,
     STOPPED,
+    UPLOADS_OF_USER,
     LabelUpload,
 )
 

@@ -1,4 +1,4 @@
-"""Labels: checked, read, written by people and by agents, and how long they are kept."""
+"""Labels: checked, read, written by people and by agents."""
 
 from __future__ import annotations
 
@@ -8,28 +8,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db import transaction
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.retention import Retention, delete_rows
 from dashboard.core.common.sql import execute_many, lock_until_commit
-from dashboard.core.common.times import DAY_MS
 from dashboard.core.states.filter_terms import KEYS
-from dashboard.core.states.models import HIDDEN_KEPT_MS, AssetState
+from dashboard.core.states.ingestion import BatchChanges
 from dashboard.core.states.queries import listed
 from dashboard.watch.annotations.models import (
     AGENT,
-    BEGUN,
-    CANCELLED,
-    DONE,
     MAX_KEY,
     MAX_VALUE,
     PERSON,
-    STOPPED,
     Label,
     LabelChange,
-    LabelUpload,
+    bump,
 )
 
 # ---- validation ----------------------------------------------------------------------------------
@@ -144,9 +137,6 @@ INSERT INTO annotations_label (scenario, asset, key, value, source, name, at, sh
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (scenario, asset, key, source) DO UPDATE
 SET value = excluded.value, name = excluded.name, at = excluded.at, shown = excluded.shown"""
-_BUMP = """\
-INSERT INTO annotations_labelchange (scenario, n, chips) VALUES (%s, 1, '')
-ON CONFLICT (scenario) DO UPDATE SET n = annotations_labelchange.n + 1"""
 
 
 class LabelEdit(NamedTuple):
@@ -323,17 +313,6 @@ def with_agents(scenario: str, assets: Collection[str]) -> set[str]:
     return set(rows.filter(asset__in=listed(list(assets))).values_list("asset", flat=True))
 
 
-def labelled(scenario: str) -> QuerySet[Label, str]:
-    """Return the assets that have labels."""
-    return Label.objects.filter(scenario=scenario).values_list("asset", flat=True)
-
-
-def forget(scenario: str, assets: Collection[str]) -> None:
-    """Delete the labels of these assets, which are forgotten."""
-    Label.objects.filter(scenario=scenario, asset__in=listed(list(assets))).delete()
-    bump(scenario)
-
-
 def alone(scenario: str) -> None:
     """Lock a scenario's labels for ourselves until the transaction ends.
 
@@ -341,12 +320,6 @@ def alone(scenario: str) -> None:
     would be shown.
     """
     lock_until_commit("labels", scenario)
-
-
-def bump(scenario: str) -> None:
-    """Record that the scenario's labels have changed."""
-    with connection.cursor() as cursor:
-        cursor.execute(_BUMP, [scenario])
 
 
 def choose_chips(scenario: str, keys: Collection[str]) -> None:
@@ -388,6 +361,11 @@ def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
     return dict(sorted(by_key.items())[:MOST_LABELS])
 
 
+def ingest_changes(changes: BatchChanges) -> None:
+    """Store the labels that agents give in a batch."""
+    ingest_vote_labels(changes.newest, changes.now)
+
+
 def ingest_vote_labels(newest: Mapping[str, Mapping[str, Any]], now: int) -> None:
     """Store labels from a batch's newest records, in its transaction. now: Unix ms.
 
@@ -403,49 +381,3 @@ def ingest_vote_labels(newest: Mapping[str, Mapping[str, Any]], now: int) -> Non
             reported.setdefault(asset, {})
         if reported:
             ingest_reported_labels(scenario, reported, now)
-
-
-# ---- labels --------------------------------------------------------------------------------------
-# Retention of label files, and of the labels of purged assets.
-
-UPLOADS_KEPT_MS = 90 * DAY_MS
-REVIEWS_KEPT_MS = DAY_MS
-UPLOADS_OF_USER = 10
-"""Most tables of one user that are kept: the newest."""
-
-
-def _delete_assets(rows: QuerySet[AssetState]) -> int:
-    """Delete purged assets with their labels. Returns how many."""
-    by_scenario: dict[str, list[str]] = {}
-    for scenario, asset in rows.values_list("scenario", "asset"):
-        by_scenario.setdefault(scenario, []).append(asset)
-    for scenario, assets in by_scenario.items():
-        if labelled(scenario).filter(asset__in=assets).exists():
-            forget(scenario, assets)
-    return delete_rows(rows)
-
-
-KEPT = (
-    Retention(
-        "purged assets, hidden",
-        AssetState,
-        "purged_at",
-        HIDDEN_KEPT_MS,
-        condition=Q(purged=True),
-        delete=_delete_assets,
-    ),
-    Retention(
-        "label files",
-        LabelUpload,
-        "sent_at",
-        UPLOADS_KEPT_MS,
-        condition=Q(status__in=(STOPPED, DONE, CANCELLED)),
-    ),
-    Retention(
-        "label files that nobody applied",
-        LabelUpload,
-        "sent_at",
-        REVIEWS_KEPT_MS,
-        condition=~Q(status__in=BEGUN),
-    ),
-)

@@ -10,15 +10,15 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import models
-from django.db.models import Index, Q, UniqueConstraint
+from django.db import connection, models
+from django.db.models import Index, Q, QuerySet, UniqueConstraint
 
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.models import AssetRow, AuthoredRow, ScenarioRow
-from dashboard.core.common.retention import Retention
+from dashboard.core.common.retention import Retention, delete_rows
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
-from dashboard.core.states.models import PLACE
+from dashboard.core.states.models import HIDDEN_KEPT_MS, PLACE, AssetState
 from dashboard.core.states.queries import listed
 from domain.names import MAX_STATE
 from domain.scenario import Scenario
@@ -309,7 +309,7 @@ KEPT_MS = 90 * DAY_MS
 MARK_KEPT_MS = DAY_MS
 """How long a mark of nothing is kept: by then every live process has seen it."""
 
-KEPT = (
+ANNOTATIONS_KEPT = (
     Retention("acknowledgements that have ended", Acknowledgement, "until", KEPT_MS),
     Retention("deleted notes", Note, "deleted_at", KEPT_MS),
     Retention("shifts", Shift, "began_at", KEPT_MS),
@@ -540,3 +540,62 @@ class LabelPortion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.upload_id}/{self.number}"
+
+
+# ---- labels --------------------------------------------------------------------------------------
+# Retention of label files, and of the labels of purged assets.
+
+UPLOADS_KEPT_MS = 90 * DAY_MS
+REVIEWS_KEPT_MS = DAY_MS
+UPLOADS_OF_USER = 10
+"""Most tables of one user that are kept: the newest."""
+
+_BUMP = """\
+INSERT INTO annotations_labelchange (scenario, n, chips) VALUES (%s, 1, '')
+ON CONFLICT (scenario) DO UPDATE SET n = annotations_labelchange.n + 1"""
+
+
+def bump(scenario: str) -> None:
+    """Record that the scenario's labels have changed."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BUMP, [scenario])
+
+
+def _delete_assets(rows: QuerySet[AssetState]) -> int:
+    """Delete purged assets with their labels. Returns how many."""
+    by_scenario: dict[str, list[str]] = {}
+    for scenario, asset in rows.values_list("scenario", "asset"):
+        by_scenario.setdefault(scenario, []).append(asset)
+    for scenario, assets in by_scenario.items():
+        labels = Label.objects.filter(scenario=scenario, asset__in=listed(assets))
+        if labels.exists():
+            labels.delete()
+            bump(scenario)
+    return delete_rows(rows)
+
+
+KEPT = (
+    Retention(
+        "purged assets, hidden",
+        AssetState,
+        "purged_at",
+        HIDDEN_KEPT_MS,
+        condition=Q(purged=True),
+        delete=_delete_assets,
+    ),
+    Retention(
+        "label files",
+        LabelUpload,
+        "sent_at",
+        UPLOADS_KEPT_MS,
+        condition=Q(status__in=(STOPPED, DONE, CANCELLED)),
+    ),
+    Retention(
+        "label files that nobody applied",
+        LabelUpload,
+        "sent_at",
+        REVIEWS_KEPT_MS,
+        condition=~Q(status__in=BEGUN),
+    ),
+    *ANNOTATIONS_KEPT,
+)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+from django.db.models import F
+from django.db.models.functions import Coalesce
+
 from dashboard.core.common.sql import STATEMENT, chunks
+from dashboard.core.states.ingestion import BatchChanges
+from dashboard.core.states.models import MAX_OUTCOME
 from dashboard.core.states.rows import ReadableRecord
-from dashboard.watch.commands.models import CANCELLED, DONE, LEFT, PURGED, ScheduledTask
+from dashboard.watch.commands.models import CANCELLED, DONE, LEFT, PURGED, Command, ScheduledTask
 from wire.sink import StateValue, TaskValue
 
 FACTS = (
@@ -16,6 +21,11 @@ FACTS = (
 )  # fmt: skip
 
 ByAsset = Mapping[str, ReadableRecord]
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Write the tasks that a batch tells of."""
+    record(changes.tasks, changes.newest)
 
 
 def record(records: Iterable[tuple[str, ReadableRecord]], newest: Mapping[str, ByAsset]) -> None:
@@ -103,3 +113,37 @@ def _end(row: ScheduledTask, seen: ReadableRecord) -> None:
         row.end(cause.time, DONE if own else PURGED)
     else:
         row.end(cause.time, CANCELLED if cause.type == "cancelled" else LEFT)
+
+
+# ---- answers -------------------------------------------------------------------------------------
+
+
+def ingest_answers(changes: BatchChanges) -> None:
+    """Settle the commands that were given here by their first answers."""
+    answers = [
+        (UUID(seen.shape.answer.command), *each)
+        for each in changes.batch.answers
+        if (seen := each[1]).shape.answer is not None
+    ]
+    if not answers:
+        return
+    waiting = Command.objects.filter(pk__in={command for command, *_ in answers})
+    ours = set(waiting.unanswered().values_list("pk", flat=True))
+    for command, scenario, seen in answers:
+        if command in ours:
+            _settle(command, scenario, seen, changes.now)
+
+
+def _settle(command: UUID, scenario: str, seen: ReadableRecord, now: int) -> None:
+    """Record the first answer to a command that was given here, about the same asset."""
+    answer, cause = seen.shape.answer, seen.shape.cause
+    assert answer is not None
+    row = Command.objects.filter(pk=command, scenario=scenario, asset=seen.asset)
+    row.unanswered().update(
+        status="answered",
+        outcome=answer.outcome[:MAX_OUTCOME],
+        version=seen.version,
+        answered_at=now,
+        partition=Coalesce(F("partition"), cause.partition),
+        offset=Coalesce(F("offset"), cause.offset),
+    )

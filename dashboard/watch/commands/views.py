@@ -26,7 +26,7 @@ from dashboard.core.common.access import (
 )
 from dashboard.core.common.scenarios import scenario_or_404, scenarios
 from dashboard.core.common.times import now_ms
-from dashboard.core.rules.active_rule import as_carried
+from dashboard.core.rules.models import as_carried
 from dashboard.core.states.stores import record_of
 from dashboard.watch.commands.forms import (
     FORMS,

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from django.dispatch import Signal
+
 from dashboard.core.common.sql import LONG, chunks, insert_many, on_conflict
+from dashboard.core.states.ingestion import BatchChanges, StateChange, by_asset
 from dashboard.core.states.queries import fetched
-from dashboard.watch.annotations.acknowledgements import StateChange, by_asset
 from dashboard.watch.annotations.row_marks import RowMark
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.events import BEGUN, CHANGED, ENDED, WITHDRAWN
@@ -65,6 +67,16 @@ class IncidentChange(NamedTuple):
     began_at: int
     state: str
     worst: str
+
+
+incidents_changed = Signal()
+"""Sent in the transaction that stores them. changes: what was made of them; now: Unix ms."""
+
+
+def ingest_changes(changes: BatchChanges) -> None:
+    """Begin, change and end incidents by the changes of a batch, and tell who listens."""
+    made = record(changes.moves, changes.scenarios)
+    incidents_changed.send(Incident, changes=made, now=changes.now)
 
 
 def record(moves: Iterable[StateChange], scenarios: dict[str, Scenario]) -> list[IncidentChange]:

@@ -715,3 +715,5 @@ def _delete(windows: QuerySet[Window]) -> int:
 
 
 WINDOWS_KEPT = (Retention("maintenance windows", Window, "end", WINDOWS_KEPT_MS, delete=_delete),)
+
+KEPT = (*INCIDENTS_KEPT, *WINDOWS_KEPT)

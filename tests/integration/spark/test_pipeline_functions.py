@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.testing import assertDataFrameEqual
 
+import pipelines
+from dashboard.core.job.pipelines import write_skeleton
 from domain.records import SCHEMA_MISMATCH
 from pipelines import station_lookup as lookups
 from pipelines.report_rates import report_rates
@@ -205,13 +208,21 @@ def test_values_that_do_not_fit_are_dead_letters_with_their_place(spark: SparkSe
 # ---- a new pipeline -----------------------------------------------------------------------------
 
 
+def test_a_new_pipelines_own_test_passes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, test = write_skeleton(tmp_path, "door-counts")
+    monkeypatch.setattr(pipelines, "__path__", [*pipelines.__path__, str(tmp_path / "pipelines")])
+    [own] = [each for name, each in run_path(str(test)).items() if name.startswith("test_")]
+    own(spark)
+    monkeypatch.delitem(sys.modules, "pipelines.door_counts")
+
+
 @pytest.mark.extensive(
     guard="tests/unit/streaming/test_pipelines.py::"
     "test_a_new_pipeline_passes_each_report_on_and_says_what_would_gather"
 )
 def test_a_new_pipeline_passes_its_own_test_and_prints(tmp_path: Path) -> None:
-    from dashboard.core.job.pipelines import write_skeleton
-
     module, test = write_skeleton(tmp_path, "try-out")
     (module.parent / "__init__.py").touch()
     paths = f"{tmp_path}:{ROOT}:{ROOT / 'tests'}"

@@ -87,10 +87,10 @@ def _materialise(job: Any) -> None:
 
 
 def _content() -> list[list[Any]]:
+    from dashboard.core.job.ingestion import BEAT
     from dashboard.core.job.models import BucketStatus
     from dashboard.core.states.models import Answer, AssetState, Transition
     from dashboard.core.states.rows import CHANGE_COLUMNS, COLUMNS
-    from dashboard.serve.materialiser.writer import BEAT
 
     tables: list[list[Any]] = []
     for model, columns in (

@@ -79,7 +79,7 @@ def rival(number: int, barrier: Barrier, messages: list[Any], scenarios: dict[st
     """Write all of it in portions of one's own."""
     from django.db import connection
 
-    from dashboard.serve.materialiser.batch import sort_out
+    from dashboard.serve.materialiser.worker import sort_out
     from dashboard.serve.materialiser.writer import write
     from wire.topics import Topics
 

@@ -40,7 +40,7 @@ def main() -> None:
 def _materialise(messages: list[Any]) -> None:
     from dashboard.core.common.scenarios import scenarios, topics
     from dashboard.notify.summaries.rollups import sum_up_day
-    from dashboard.serve.materialiser.batch import sort_out
+    from dashboard.serve.materialiser.worker import sort_out
     from dashboard.serve.materialiser.writer import write
     from support.web.lived_month import ENDED
 

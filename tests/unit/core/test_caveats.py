@@ -17,7 +17,7 @@ from dashboard.core.states.caveats import DOUBTS, LEAST_RANK, NAMED, rank_of, ra
 from dashboard.core.states.filter_parser import parse
 from dashboard.core.states.rows import COLUMNS, read
 from dashboard.core.states.rows import record_row as columns_of
-from dashboard.serve.materialiser.batch import sort_out
+from dashboard.serve.materialiser.worker import sort_out
 from dashboard.serve.materialiser.writer import write
 from dashboard.watch.filters import search
 from domain.records import CAUSE_TYPES

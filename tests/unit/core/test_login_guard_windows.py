@@ -11,8 +11,8 @@ import pytest
 from bus.base import ConsumerRecord, TopicSpec
 from bus.memory import MemoryBus
 from config.settings import Settings
-from dashboard.core.accounts import login_windows
-from dashboard.core.accounts.login_windows import (
+from dashboard.operate.console import login_windows
+from dashboard.operate.console.login_windows import (
     MOST_LINES,
     ClientWindow,
     ClientWindows,

@@ -16,14 +16,15 @@ from django.test import Client
 from prometheus_client import REGISTRY
 from prometheus_client.metrics import MetricWrapperBase
 
+from dashboard.board.assets import api as board_api
 from dashboard.core.accounts.tokens import MAX_TOKENS, SCOPES
 from dashboard.core.api import problems
 from dashboard.core.api import router as api_router
 from dashboard.core.common import metrics
 from dashboard.core.common.access import ALLOWED, COMMANDS, REPORTS
 from dashboard.core.common.scenarios import scenarios
-from dashboard.serve.api import alertmanager, operations, reporting
 from dashboard.serve.api.api import api
+from dashboard.watch.agents import alertmanager, reporting
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.commands import api as commands
 from support.web.web_fixtures import bearer, make_user, memory_bus
@@ -128,7 +129,7 @@ def test_the_limits_are_told():
         assert limit.window == 60
     assert f"{reporting.MAX_REPORTS} reports" in text
     assert f"{commands.MAX_WAIT_S} seconds" in text
-    assert f"at most {operations.MAX_PAGE}" in text
+    assert f"at most {board_api.MAX_PAGE}" in text
     assert f"{reporting.MAX_BODY // 2**20} MiB" in text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import re
 from pathlib import Path
@@ -12,16 +13,19 @@ from django.conf import settings
 from bus.memory import MemoryBus
 from dashboard.celery import app
 from dashboard.core.common import retention
+from dashboard.core.rules import tasks as rule_tasks
 from dashboard.core.rules.log_replay import KEPT, Snapshots, take
+from dashboard.core.states import models
 from dashboard.core.states.models import Answer, AssetState, FoldSnapshot, Transition
 from dashboard.operate.administration import tasks as administration_tasks
-from dashboard.serve.materialiser import tasks as materialiser_tasks
+from dashboard.operate.administration.retention import kept as declared
 from domain.records import Report
 from domain.scenario_parser import load_scenarios
 from support.kafka.sinks import PlayedJob
 
 pytestmark = pytest.mark.django_db
-SCENARIOS = load_scenarios(Path(__file__).parents[3] / "scenarios.toml")
+ROOT = Path(__file__).parents[3]
+SCENARIOS = load_scenarios(ROOT / "scenarios.toml")
 NOW = 1_790_000_000_000
 DAY = 86_400_000
 
@@ -29,7 +33,7 @@ DAY = 86_400_000
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker's clock stands still."""
-    for module in (administration_tasks, materialiser_tasks):
+    for module in (administration_tasks, rule_tasks):
         monkeypatch.setattr(module, "now_ms", lambda: NOW)
 
 
@@ -78,11 +82,8 @@ def test_what_cannot_be_deleted_hinders_nothing_else(monkeypatch):
     def fail(_now: int) -> int:
         raise OSError
 
-    monkeypatch.setattr(
-        administration_tasks,
-        "KEPT",
-        (retention.Thinning("letters", fail), *administration_tasks.KEPT),
-    )
+    kept = (retention.Thinning("letters", fail), *models.KEPT)
+    monkeypatch.setattr(models, "KEPT", kept)
     row("old", purged_at=1)
     with pytest.raises(ExceptionGroup) as raised:
         administration_tasks.apply_retention()
@@ -101,10 +102,21 @@ def test_the_newest_are_kept_where_only_so_many_are(monkeypatch):
 
 
 def test_the_operators_list_is_what_is_declared():
-    text = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    text = (ROOT / "docs" / "operations.md").read_text()
     section = text.partition("## Retention")[2].partition("\n## ")[0]
     lines = re.findall(r"^- (.+?): (.+?)(?: \(|$)", section, re.MULTILINE)
-    assert lines == [(each.what, limits_of(each)) for each in administration_tasks.KEPT]
+    assert lines == [(each.what, limits_of(each)) for each in declared()]
+
+
+def test_whatever_a_package_declares_is_applied():
+    written = [
+        node.func.id
+        for path in (ROOT / "dashboard").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    declarations = sum(name in ("Retention", "Thinning") for name in written)
+    assert declarations == len(list(declared()))
 
 
 def limits_of(kept: retention.Retention | retention.Thinning) -> str:
@@ -116,8 +128,8 @@ def limits_of(kept: retention.Retention | retention.Thinning) -> str:
 
 @pytest.mark.parametrize(("age", "taken"), [(22, 0), (24, 12)])
 def test_snapshots_are_taken_once_a_day(monkeypatch, age, taken):
-    monkeypatch.setattr(materialiser_tasks, "snapshot_now", lambda: 12)
-    assert materialiser_tasks.snapshot_daily() == 12
+    monkeypatch.setattr(rule_tasks, "snapshot_now", lambda: 12)
+    assert rule_tasks.snapshot_daily() == 12
     FoldSnapshot.objects.create(
         scenario="orders",
         partition=0,
@@ -128,7 +140,7 @@ def test_snapshots_are_taken_once_a_day(monkeypatch, age, taken):
         assets=0,
         digest="d",
     )
-    assert materialiser_tasks.snapshot_daily() == taken
+    assert rule_tasks.snapshot_daily() == taken
 
 
 def test_every_scheduled_task_is_there():

@@ -15,7 +15,7 @@ from django.test import Client
 
 from dashboard.core.common import access, kafka, times
 from dashboard.core.common.scenarios import scenarios
-from dashboard.serve.api import operations, reporting
+from dashboard.watch.agents import reporting
 from dashboard.watch.commands import api as command_api
 from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
@@ -507,7 +507,7 @@ def test_a_refusal_is_answered_where_it_cannot_be_recorded(
 
 
 def test_a_refused_report_counts_towards_the_limit(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(operations, "REPORTS", access.Limit("reports", 1, window=86_400))
+    monkeypatch.setattr(reporting, "REPORTS", access.Limit("reports", 1, window=86_400))
     problem(api("post", REPORTS, report(state="on-fire")), 422, "invalid")
     problem(api("post", REPORTS, report(state="on-fire")), 429, "too-many")
     assert len(sent(bus, "attack")) == 1
@@ -618,7 +618,7 @@ def test_reports_that_are_not_confirmed_say_so(api, bus, monkeypatch: pytest.Mon
 
 
 def test_too_many_reports_are_429(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(operations, "REPORTS", access.Limit("reports", 3, window=86_400))
+    monkeypatch.setattr(reporting, "REPORTS", access.Limit("reports", 3, window=86_400))
     assert api("post", REPORTS, [report()] * 2).status_code == 202
     problem(api("post", REPORTS, [report()] * 2), 429, "too-many")
     assert api("post", REPORTS, report()).status_code == 202

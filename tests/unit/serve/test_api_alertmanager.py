@@ -13,9 +13,9 @@ from prometheus_client import REGISTRY
 
 from dashboard.core.common import access
 from dashboard.core.common.scenarios import scenarios
-from dashboard.serve.api import alertmanager, operations
-from dashboard.serve.api.alertmanager import EXAMPLE
-from dashboard.serve.api.reporting import DOUBTED
+from dashboard.watch.agents import alertmanager
+from dashboard.watch.agents.alertmanager import EXAMPLE
+from dashboard.watch.agents.reporting import DOUBTED
 from domain.records import RefusedReport, Report
 from support.web.web_fixtures import bearer, make_user, sent
 
@@ -264,7 +264,7 @@ def test_alerts_are_bounded(bus, headers, number: int):
 
 
 def test_a_limit_counts_alerts_as_reports(bus, headers, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(operations, "REPORTS", access.Limit("reports", 2, window=86_400))
+    monkeypatch.setattr(alertmanager, "REPORTS", access.Limit("reports", 2, window=86_400))
     assert post(headers, alert(), alert(), alert()).status_code == 429
     assert post(headers, alert(), alert()).status_code == 202
 

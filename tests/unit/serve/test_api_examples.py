@@ -14,8 +14,7 @@ from django.test import Client
 
 from dashboard.core.common import times
 from dashboard.core.common.scenarios import scenarios
-from dashboard.serve.api.api import api
-from dashboard.serve.api.examples import COMMAND, OF_OPERATION, PARAMETERS
+from dashboard.serve.api.api import COMMAND, OF_OPERATION, PARAMETERS, api
 from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
 from support.web.web_fixtures import (

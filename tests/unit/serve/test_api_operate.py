@@ -253,7 +253,7 @@ def test_metrics_tell_of_the_workers_runs_and_of_snapshots(bus, headers):
     for n, (status, ended) in enumerate((("SUCCESS", 100), ("SUCCESS", 50), ("FAILURE", 70))):
         run = TaskResult.objects.create(
             task_id=str(n),
-            task_name="dashboard.serve.materialiser.tasks.apply_retention",
+            task_name="dashboard.operate.administration.tasks.apply_retention",
             status=status,
         )
         at = datetime.fromtimestamp(ended, UTC)

@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 from prometheus_client import REGISTRY
 
+from dashboard.board.assets import api as board_api
 from dashboard.core.api import problems, router
 from dashboard.core.common.access import Limit
 from dashboard.core.common.kafka import Gateway
-from dashboard.serve.api import operations
 from support.web.web_fixtures import bearer, make_user, sent, show
 
 pytestmark = pytest.mark.django_db
@@ -101,7 +101,7 @@ def test_a_fault_of_the_server_is_a_500_that_tells_nothing_else(
     def fail(_name: str) -> Any:
         raise RuntimeError("the secret is 42")
 
-    monkeypatch.setattr(operations, "counts", fail)
+    monkeypatch.setattr(board_api, "counts", fail)
     client = Client(raise_request_exception=False)
     response = client.get("/api/v1/scenarios", headers=headers)
     problem(response, 500, "internal-error")

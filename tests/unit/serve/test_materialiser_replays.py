@@ -20,7 +20,7 @@ from dashboard.core.states.caveats import DOUBTS
 from dashboard.core.states.models import Answer, AssetState, Divergence, EventCount, Transition
 from dashboard.core.states.queries import counts, doubt_counts
 from dashboard.core.states.rows import CHANGE_COLUMNS, COLUMNS
-from dashboard.serve.materialiser.batch import sort_out
+from dashboard.serve.materialiser.worker import sort_out
 from dashboard.serve.materialiser.writer import write
 from domain.fold import Bucket
 from domain.records import COMMAND_KINDS, Command, DeadLetter, Record, Report, StateRecord, Tick

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dashboard.core.common.scenarios import scenarios
-from dashboard.watch.annotations.acknowledgements import StateChange
+from dashboard.core.states.ingestion import StateChange
 from dashboard.watch.incidents.ingestion import Course, IncidentChange, follow
 
 

@@ -214,4 +214,4 @@ def test_a_copy_that_does_not_have_all_is_a_reason_not_to_be_ready(
     monkeypatch.setattr(stores, "stored_scenarios", lambda: ["attack", "orders"])
     monkeypatch.setattr(stores, "global_store", behind.__getitem__)
     assert missing_copies() == ["copy of attack: 7 s behind its log"]
-    assert health.missing_copies is missing_copies
+    assert health.missing_copies() == missing_copies()

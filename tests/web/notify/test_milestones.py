@@ -16,8 +16,8 @@ from config.settings import DEMO_MAIL
 from dashboard.core.states.models import EventCount, SinkOffset
 from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import SENT, Channel, Message
-from dashboard.retail import notices
-from dashboard.retail.notices import MilestoneReader
+from dashboard.retail import ingestion
+from dashboard.retail.ingestion import MilestoneReader
 from support.web.receivers import mail_server
 from wire.topics import Topics
 
@@ -92,7 +92,7 @@ def test_after_a_kill_in_mid_batch_it_is_told_once(
 
     log.pass_()
     with monkeypatch.context() as patch:
-        patch.setattr(notices, "advance_offsets", broken)
+        patch.setattr(ingestion, "advance_offsets", broken)
         with pytest.raises(DatabaseError):
             log.read()
     assert subjects() == []

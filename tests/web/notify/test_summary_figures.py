@@ -34,7 +34,7 @@ from dashboard.notify.summaries.models import (
     TroubleSpan,
 )
 from dashboard.notify.summaries.rollups import sum_up_day
-from dashboard.serve.materialiser.batch import sort_out
+from dashboard.serve.materialiser.worker import sort_out
 from dashboard.serve.materialiser.writer import write
 from dashboard.watch.incidents.models import (
     Excluded,

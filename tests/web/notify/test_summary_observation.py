@@ -21,7 +21,7 @@ from dashboard.notify.summaries.digests import content_of
 from dashboard.notify.summaries.figures import Question
 from dashboard.notify.summaries.models import Gap, Presence, Progress, Target, TroubleSpan
 from dashboard.notify.summaries.rollups import sum_up_day
-from dashboard.serve.materialiser.batch import SinkBatch
+from dashboard.serve.materialiser.worker import SinkBatch
 from dashboard.serve.materialiser.writer import write
 from dashboard.watch.incidents.models import Incident
 from domain.history.periods import DAY, WEEK, containing

@@ -19,7 +19,14 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.ingestion import ingest_progress
 from dashboard.core.job.liveness import process_signs
-from dashboard.core.job.models import FIGURES, BucketStatus, JobProgress, JobRequest, JobSample
+from dashboard.core.job.models import (
+    FIGURES,
+    BucketStatus,
+    JobProgress,
+    JobRequest,
+    JobSample,
+    thin_samples,
+)
 from dashboard.core.job.requests import REQUEST_LIMIT
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.rows import seen_of
@@ -528,11 +535,11 @@ def test_samples_are_put_together_and_lose_nothing():
         for age in (0, hour + 120_000, day + hour, 31 * day):
             sample(age + n * samples.SLOT_MS, told=1, waited=10, longest=n, behind=n, letters=1)
     now = now_ms()
-    assert samples.thin(now) > 12
+    assert thin_samples(now) > 12
     kept = JobSample.objects.all()
     assert sum(row.told for row in kept) == sum(row.letters for row in kept) == 36
     assert max(row.longest for row in kept) == 11
     assert kept.filter(slot__gte=now - hour).count() == 12
     assert kept.filter(slot__lt=now - hour, slot__gte=now - day).count() <= 3
     assert kept.filter(slot__lt=now - day).count() <= 2
-    assert samples.thin(now) == 0
+    assert thin_samples(now) == 0

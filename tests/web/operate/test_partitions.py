@@ -169,7 +169,7 @@ def test_figures_of_a_database_when_this_process_has_heard_nothing(client: Clien
 def test_kafka_away_keeps_the_last_ends_and_says_since_when(
     client: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("dashboard.operate.console.partition_views.SHARED_MS", 0)
+    monkeypatch.setattr("dashboard.operate.console.views.SHARED_MS", 0)
     fill(world, "attack.reports", 20)
     hear(every(), now_ms())
     before = line(page(client), "attack.reports/0")

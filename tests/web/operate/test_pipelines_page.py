@@ -14,7 +14,7 @@ from dashboard.core.common.kafka import Gateway
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.ingestion import MOST_PIPELINES, ingest_pipeline_progress
 from dashboard.core.job.models import JobRequest, PipelineStatus
-from dashboard.serve.materialiser.batch import sort_out
+from dashboard.serve.materialiser.worker import sort_out
 from support.spark.query_results import asked
 from support.web.web_fixtures import logged_in_as
 from wire.job import JobAnswer

@@ -342,7 +342,7 @@ def test_the_worker_starts_a_comparison_and_forgets_old_replays(
     monkeypatch.setattr(tasks.subprocess, "Popen", started.append)
     row, old = ended(), ended()
     Replay.objects.filter(pk=old.pk).update(asked_at=now_ms() - models.REPLAYS_KEPT_MS - HOUR)
-    assert apply_all(models.REPLAYS_KEPT, now_ms()) == 1
+    assert apply_all(models.KEPT, now_ms()) == 1
     assert (tasks.judge_ended(), tasks.judge_ended()) == (1, 0)
     assert [command[2:] for command in started] == [["judge_replay", str(row.pk)]]
 

@@ -17,13 +17,18 @@ from dashboard.core.audit.models import AuditEntry as Entry
 from dashboard.core.common.kafka import Gateway
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
+from dashboard.core.job.ingestion import dump_mutes
 from dashboard.core.job.ingestion import ingest_progress as take_in_asks
 from dashboard.core.job.models import BucketStatus, JobProgress, JobRequest
 from dashboard.core.job.requests import REQUEST_LIMIT
-from dashboard.core.rules.active_rule import as_carried, in_force
 from dashboard.core.rules.ingestion import RECORDS_KEPT, ingest_rules
-from dashboard.core.rules.models import CarriedScenario, RuleChange, RuleRecord
-from dashboard.watch.agents.mutes import dump
+from dashboard.core.rules.models import (
+    CarriedScenario,
+    RuleChange,
+    RuleRecord,
+    as_carried,
+    in_force,
+)
 from domain.overlay import canonical, digest, overlaid, overlay_text
 from domain.scenario_parser import scenario_from_plain
 from support.histories.hostile import calm, text
@@ -78,7 +83,8 @@ def beat(offset: int = 20, *partitions: int) -> None:
         row = {n: getattr(told, n) for n in [f.name for f in BucketStatus._meta.fields]
                if hasattr(told, n)}  # fmt: skip
         BucketStatus.objects.update_or_create(
-            bucket=told.bucket, defaults={**row, "mutes": dump(told.mutes), "received_at": now}
+            bucket=told.bucket,
+            defaults={**row, "mutes": dump_mutes(told.mutes), "received_at": now},
         )
 
 

@@ -209,7 +209,7 @@ def test_readiness_waits_for_a_copy_that_catches_up_and_for_no_other():
         assert missing_views() == []
     not_ready("catching-up")
     assert missing_views() == ["view orders: 15 of 50 records read"]
-    assert health.missing_views is missing_views
+    assert health.missing_copies() == missing_views()
 
 
 def test_a_copy_that_nothing_was_compared_with_for_long_says_so(client, monkeypatch):
@@ -222,7 +222,7 @@ def test_a_copy_that_nothing_was_compared_with_for_long_says_so(client, monkeypa
 
 
 def test_without_a_declared_view_the_page_says_how_to_declare_one(client, monkeypatch):
-    monkeypatch.setattr("dashboard.operate.console.topic_views.copies", dict)
+    monkeypatch.setattr("dashboard.operate.console.views.copies", dict)
     assert "Declare one in" in page(client, "/views/")
 
 

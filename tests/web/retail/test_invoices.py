@@ -19,10 +19,9 @@ from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
 from dashboard.core.states.models import EventCount, SinkOffset
 from dashboard.notify.notifications.delivery import DELIVERED, deliver
 from dashboard.notify.notifications.models import SENT, Channel, Message
-from dashboard.retail import ingestion, invoices
-from dashboard.retail.ingestion import InvoiceReader
+from dashboard.retail import ingestion, views
+from dashboard.retail.ingestion import LATE, InvoiceReader
 from dashboard.retail.models import KEPT, CountedRecord, ProductDay, StoreHour
-from dashboard.retail.notices import LATE
 from support.web.receivers import MailServer, mail_server
 from support.web.web_fixtures import bearer, logged_in_as, make_user
 from wire.topics import Topics
@@ -84,7 +83,7 @@ def log() -> Log:
 
 
 def sums() -> tuple[int, int, int]:
-    total = invoices.today(NOON_MS).total
+    total = views.today(NOON_MS).total
     return total.invoices, total.lines, total.revenue
 
 
@@ -109,7 +108,7 @@ def test_the_same_record_twice_in_one_batch_counts_once(log: Log):
         log.earn(1)
     log.read()
     assert sums() == (1, 2, 1_297)
-    assert invoices.today(NOON_MS).points == 25
+    assert views.today(NOON_MS).points == 25
 
 
 def test_what_was_killed_in_mid_batch_goes_on_without_loss(
@@ -174,7 +173,7 @@ def test_a_return_is_counted_apart_and_lowers_the_revenue(log: Log):
     log.sell(4, -7, quantity=-1)  # of before there were kinds
     log.sell(5, 0, kind="return")
     log.read()
-    total = invoices.today(NOON_MS).total
+    total = views.today(NOON_MS).total
     assert (total.invoices, total.lines, total.revenue) == (5, 7, 232)
     assert (total.returns, total.returned) == (4, 1_105)
     assert (total.delivered, total.delivered_share) == (0, 0)
@@ -186,7 +185,7 @@ def test_a_return_is_counted_apart_and_lowers_the_revenue(log: Log):
 def test_type_and_delivery_count_alike_in_any_capitals(log: Log, type_: str, delivery: str):
     log.sell(1, 5, customer_type=type_, delivery=delivery)
     log.read()
-    total = invoices.today(NOON_MS).total
+    total = views.today(NOON_MS).total
     assert (total.prime, total.delivered) == (1, 1)
 
 
@@ -194,7 +193,7 @@ def test_points_that_are_taken_back_lower_todays(log: Log):
     log.earn(1, 25)
     log.earn(2, -9, total=16)
     log.read()
-    assert invoices.today(NOON_MS).points == 16
+    assert views.today(NOON_MS).points == 16
 
 
 def test_more_stores_and_products_than_are_kept_are_added_up_under_no_name(
@@ -207,11 +206,11 @@ def test_more_stores_and_products_than_are_kept_are_added_up_under_no_name(
         log.read()
     log.sell(9, 10, store="store-0", product="product-9")
     log.read()
-    stores = {each.store: each.sales.invoices for each in invoices.today(NOON_MS).stores}
+    stores = {each.store: each.sales.invoices for each in views.today(NOON_MS).stores}
     assert stores == {"store-0": 2, "store-1": 1, "": 3}
     pieces = dict(ProductDay.objects.values_list("product", "pieces"))
     assert pieces == {"product-0": 2, "product-1": 2, "product-2": 2, "": 6}
-    assert [each.product for each in invoices.today(NOON_MS).products] == [
+    assert [each.product for each in views.today(NOON_MS).products] == [
         "product-0", "product-1", "product-2",
     ]  # fmt: skip
 
@@ -226,7 +225,7 @@ def test_topics_that_come_later_are_read_from_then_on():
     log.earn(1)
     log.reader._next_look = 0.0
     log.read()
-    assert (sums(), invoices.today(NOON_MS).points) == ((1, 1, 5), 25)
+    assert (sums(), views.today(NOON_MS).points) == ((1, 1, 5), 25)
 
 
 def test_sums_are_kept_for_two_days(log: Log):

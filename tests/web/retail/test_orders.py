@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from bus.base import GroupMember
 from bus.memory import MemoryBus
 from dashboard.core.common.times import now_ms
-from dashboard.retail import orders as retail_orders
+from dashboard.retail import views as retail_orders
 from domain.records import Report
 from support.web.web_fixtures import bearer, copied, logged_in_as, make_user
 from support.web.world import World

@@ -15,7 +15,7 @@ from django.test import Client
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common import resumable
 from dashboard.core.common.retention import apply_all
-from dashboard.watch.annotations import label_files, label_uploads, label_views, tasks
+from dashboard.watch.annotations import label_files, label_uploads, label_views, models, tasks
 from dashboard.watch.annotations import labels as annotation_labels
 from dashboard.watch.annotations.label_uploads import ImportCounts
 from dashboard.watch.annotations.models import Label, LabelPortion, LabelUpload
@@ -343,10 +343,10 @@ def test_tables_go_after_their_time(client: Client) -> None:
     client.post(f"{applied.url}apply/")
     upload(client, ten(), "never.csv")
     now = LabelUpload.objects.latest("sent_at").sent_at
-    assert apply_all(annotation_labels.KEPT, now + DAY_MS - 10_000) == 0
-    assert apply_all(annotation_labels.KEPT, now + DAY_MS + 1) == 1
+    assert apply_all(models.KEPT, now + DAY_MS - 10_000) == 0
+    assert apply_all(models.KEPT, now + DAY_MS + 1) == 1
     assert LabelUpload.objects.get().name == "applied.csv"
-    assert apply_all(annotation_labels.KEPT, now + 91 * DAY_MS) == 1
+    assert apply_all(models.KEPT, now + 91 * DAY_MS) == 1
 
 
 def test_so_many_a_minute(client: Client) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from dashboard.retail.invoices import money
+from dashboard.retail.views import money
 
 LONGEST_S = 600
 """How long Spark may take."""

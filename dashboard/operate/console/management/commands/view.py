@@ -89,7 +89,7 @@ class Command(BaseCommand):
 
     def _print_windows(self, wanted: TopicRowFilter, stop: Event, options: dict[str, Any]) -> None:
         from bus.kafka import KafkaBus
-        from dashboard.core.accounts.login_windows import NoWindows, WindowPrintout
+        from dashboard.operate.console.login_windows import NoWindows, WindowPrintout
 
         config, passes = settings.TALLYBOARD, wanted.test()
         printout = WindowPrintout(

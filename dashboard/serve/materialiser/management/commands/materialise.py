@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.module_loading import import_string
 
 from bus.follower import Follower
 from bus.kafka import KafkaBus
@@ -17,9 +18,10 @@ from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.sql import register_adapters
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.stores import CacheKeeper, configured
-from dashboard.retail.ingestion import InvoiceReader
-from dashboard.retail.notices import MilestoneReader
 from dashboard.serve.materialiser.worker import Materialiser, enlarge_memory, relax_collector
+
+READERS = ("dashboard.retail.ingestion.InvoiceReader", "dashboard.retail.ingestion.MilestoneReader")
+"""Readers of the packages, each of which follows topics of its own."""
 
 
 class Command(BaseCommand):
@@ -48,7 +50,7 @@ class Command(BaseCommand):
         keeper = _cache_keeper(bus)
         if keeper is not None:
             keeper.start()
-        kinds = (InvoiceReader, MilestoneReader)
+        kinds = map(import_string, READERS)
         readers = [Follower(kind(bus, topics(), now_ms), stop) for kind in kinds]
         for reader in readers:
             reader.start()

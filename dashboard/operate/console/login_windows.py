@@ -16,9 +16,8 @@ from bus.base import Bus, ConsumerRecord, Reader
 from bus.kafka_admin import KafkaAdmin
 from config.logs import SECURITY
 from config.settings import Settings
-from dashboard.core.accounts.login_guard import Action
 from dashboard.core.common.times import MINUTE_MS, SECOND_MS, Clock, utc, utc_datetime
-from domain.login_windows import LATE_MS, VERIFIED_MS, WINDOW_MS, Client
+from domain.login_windows import LATE_MS, VERIFIED_MS, WINDOW_MS, Action, Client
 from wire.topics import Topics
 
 # ---- windows -------------------------------------------------------------------------------------

@@ -11,11 +11,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
-from ninja import Schema
+from ninja import Query, Schema, Status
 from pydantic import Field
 
 from dashboard.core.api.problems import invalid
-from dashboard.serve.api.reporting import MAX_REPORTS, ReportItem, check, refused
+from dashboard.core.api.router import ApiRequest, OperationRouter, known_scenario
+from dashboard.core.api.schemas import read_json
+from dashboard.core.common.access import REPORTS
+from dashboard.core.common.times import now_ms
+from dashboard.watch.agents.reporting import (
+    MAX_BODY,
+    MAX_REPORTS,
+    REPORT,
+    ReportItem,
+    ReportsOut,
+    answered,
+    check,
+    deliver,
+    refused,
+)
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
 from wire.source import MAX_DETAIL
@@ -24,6 +38,8 @@ from wire.source import MAX_DETAIL
 VERSION = "4"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+router = OperationRouter()
 
 MAX_MAPPINGS = 100
 # Longest text of an alert that goes into a report's detail, characters.
@@ -293,3 +309,26 @@ def _detail(alert: dict[str, Any], severity: str) -> dict[str, str]:
     while len(msgspec.json.encode(detail)) > MAX_DETAIL:
         detail.popitem()
     return detail
+
+
+# ---- operation -----------------------------------------------------------------------------------
+
+
+@router.operation(
+    "POST scenarios/{scenario}/alertmanager",
+    {202: ReportsOut},
+    "report",
+    *REPORT,
+    body=ALERTS_BODY,
+)
+def post_alerts(request: ApiRequest, scenario: str, options: Query[AlertOptions]) -> Any:
+    """What Prometheus Alertmanager's webhook sends: each alert becomes a report.
+
+    Answered alert by alert, as reports are.
+    """
+    known, now = known_scenario(scenario), now_ms()
+    alert_reading = reading(known, options)
+    alerts = alerts_of(read_json(request, MAX_BODY))
+    REPORTS.take(request.auth.pk, now, len(alerts))
+    items = [alert_reading.item(alert, now) for alert in alerts]
+    return Status(202, answered(deliver(known, items, "alertmanager")))

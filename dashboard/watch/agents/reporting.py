@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+from ninja import Schema, Status
 
 from bus.base import Delivered, Unavailable, no_answer
 from dashboard.core.api.problems import MAX_ERRORS, Problem, invalid
-from dashboard.core.api.schemas import ReportAnswer, ReportWarning
+from dashboard.core.api.router import ApiRequest, OperationRouter, known_scenario
+from dashboard.core.api.schemas import read_json
+from dashboard.core.common.access import REPORTS
 from dashboard.core.common.kafka import REACH_S, Outgoing, Result, deliver_all, gateway
 from dashboard.core.common.metrics import API_REPORTS
-from dashboard.core.common.times import duration
+from dashboard.core.common.times import duration, now_ms
 from domain.fold import Bucket
 from domain.records import MAX_AHEAD, DeadLetter, Record, RefusedReport, Report, Unreadable
 from domain.scenario import Scenario
@@ -93,6 +96,44 @@ CLOCK_AHEAD = "clock-ahead"
 DOUBTED = "It is in the log: where the board has this asset, it doubts this agent there."
 KEPT = "It is in the log, as a dead letter."
 """What is told of a report that was refused and recorded."""
+
+
+router = OperationRouter()
+
+REPORT = (400, 404, 413, 415, 422, 503)
+"""Statuses of the problems of an operation that reports."""
+
+
+class ReportWarning(Schema):
+    """What is wrong with a report that was taken all the same: a name, and words."""
+
+    reason: str
+    detail: str
+
+
+class ReportAnswer(Schema):
+    """What became of one report: its place in the log, or why it was not taken.
+
+    `recorded`: whether it is in the log, where `partition` and `offset` say. One that was refused
+    for its state or time is recorded too, so that the board doubts its agent; `note` says so.
+    """
+
+    accepted: bool
+    recorded: bool = False
+    partition: int | None = None
+    offset: int | None = None
+    reason: str | None = None
+    detail: str | None = None
+    note: str | None = None
+    warnings: list[ReportWarning] = []
+
+
+class ReportsOut(Schema):
+    """One answer per report, in their order."""
+
+    accepted: int
+    refused: int
+    items: list[ReportAnswer]
 
 
 @dataclass(slots=True)
@@ -260,3 +301,28 @@ def _warnings(scenario: Scenario, item: ReportItem, appended: int) -> Iterator[R
         yield ReportWarning(reason=CLOCK_AHEAD, detail=text)
     if item.detail_fault is not None:
         yield ReportWarning(reason=item.detail_fault, detail=LEFT_OUT[item.detail_fault])
+
+
+# ---- operation -----------------------------------------------------------------------------------
+
+
+@router.operation(
+    "POST scenarios/{scenario}/reports",
+    {202: ReportsOut},
+    "report",
+    *REPORT,
+    body=REPORTS_BODY,
+)
+def post_reports(request: ApiRequest, scenario: str) -> Any:
+    """Send one report or a list of at most 10,000; each is answered by itself.
+
+    202 where at least one was taken, 422 where none could be, 503 where Kafka took none. `warnings`
+    say what is wrong with one that was taken: a clock far ahead, a detail that was left out. One
+    that is refused for its state or time is recorded all the same, so that the board doubts its
+    agent there.
+    """
+    known, now = known_scenario(scenario), now_ms()
+    reports = as_list(read_json(request, MAX_BODY))
+    REPORTS.take(request.auth.pk, now, len(reports))
+    items = [check(known, report, now) for report in reports]
+    return Status(202, answered(deliver(known, items, "reports")))

@@ -1,4 +1,4 @@
-"""The operations of `/api/v1`."""
+"""The operations on boards: the scenarios, and the assets of one."""
 
 # Each operation takes the request, and says its parameters in its signature.
 # ruff: noqa: ARG001, B008
@@ -9,21 +9,16 @@ import json
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from ninja import Query, Status
+from ninja import Query
 from pydantic import Field
 
 from dashboard.board.live.page_filter import unknown_states, with_states
-from dashboard.core.api import schemas
 from dashboard.core.api.problems import invalid
 from dashboard.core.api.router import READ, ApiRequest, OperationRouter, known_scenario
 from dashboard.core.api.schemas import (
     NO_NUL,
     AssetsOut,
-    JobOut,
-    PartitionsOut,
-    ReportsOut,
     ScenarioOut,
-    read_json,
 )
 from dashboard.core.api.store_answers import (
     VIA_OF_ASSETS,
@@ -31,16 +26,12 @@ from dashboard.core.api.store_answers import (
     filtered_by_database,
     many_by,
 )
-from dashboard.core.common.access import OPERATORS, REPORTS
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError
 from dashboard.core.states.filter_terms import Filter, doubt_term
 from dashboard.core.states.queries import counts, doubt_counts
 from dashboard.core.states.stores import Via
-from dashboard.operate.console import partitions
-from dashboard.serve.api import alertmanager, reporting
-from dashboard.serve.api.reporting import MAX_BODY
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.filters.search import by_name
 from domain.names import MAX_NAME, MAX_STATE
@@ -49,9 +40,6 @@ from domain.scenario import Scenario
 MAX_PAGE = 1000
 
 router = OperationRouter()
-
-_REPORT = (400, 404, 413, 415, 422, 503)
-
 
 MAX_STATES = 50
 """Most states in one filter."""
@@ -113,64 +101,6 @@ def list_assets(
     labels = labels_of(known.name, [asset for asset, _ in records])
     items = [{**json.loads(record), "labels": labels.get(asset, {})} for asset, record in records]
     return {"items": items, "next": more}
-
-
-@router.operation(
-    "POST scenarios/{scenario}/reports",
-    {202: ReportsOut},
-    "report",
-    *_REPORT,
-    body=reporting.REPORTS_BODY,
-)
-def post_reports(request: ApiRequest, scenario: str) -> Any:
-    """Send one report or a list of at most 10,000; each is answered by itself.
-
-    202 where at least one was taken, 422 where none could be, 503 where Kafka took none. `warnings`
-    say what is wrong with one that was taken: a clock far ahead, a detail that was left out. One
-    that is refused for its state or time is recorded all the same, so that the board doubts its
-    agent there.
-    """
-    known, now = known_scenario(scenario), now_ms()
-    reports = reporting.as_list(read_json(request, MAX_BODY))
-    REPORTS.take(request.auth.pk, now, len(reports))
-    items = [reporting.check(known, report, now) for report in reports]
-    return Status(202, reporting.answered(reporting.deliver(known, items, "reports")))
-
-
-@router.operation(
-    "POST scenarios/{scenario}/alertmanager",
-    {202: ReportsOut},
-    "report",
-    *_REPORT,
-    body=alertmanager.ALERTS_BODY,
-)
-def post_alerts(
-    request: ApiRequest, scenario: str, options: Query[alertmanager.AlertOptions]
-) -> Any:
-    """What Prometheus Alertmanager's webhook sends: each alert becomes a report.
-
-    Answered alert by alert, as reports are.
-    """
-    known, now = known_scenario(scenario), now_ms()
-    reading = alertmanager.reading(known, options)
-    alerts = alertmanager.alerts_of(read_json(request, MAX_BODY))
-    REPORTS.take(request.auth.pk, now, len(alerts))
-    items = [reading.item(alert, now) for alert in alerts]
-    return Status(202, reporting.answered(reporting.deliver(known, items, "alertmanager")))
-
-
-@router.operation("GET partitions", PartitionsOut, "read", among=OPERATORS)
-def list_partitions(request: ApiRequest) -> Any:
-    """Every source partition: what its log holds, and how far its bucket has come."""
-    now = now_ms()
-    ends, rows = partitions.partitions(now)
-    return {"broker": ends.fault or "answers", "now": now, "partitions": rows}
-
-
-@router.operation("GET job", JobOut, "read", among=OPERATORS)
-def get_job(request: ApiRequest) -> Any:
-    """How the job's queries fare, as they told last."""
-    return {"now": now_ms(), "queries": schemas.query_reports()}
 
 
 def _scenario_out(scenario: Scenario) -> dict[str, Any]:
