@@ -227,4 +227,4 @@ def _silent(beats: Mapping[str, Beat], now: int) -> bool:
 
 def _beats() -> Mapping[str, Beat]:
     """Return the newest heartbeats that this process, or else the database, knows of."""
-    return known_signs().facts().beats
+    return job_signs().facts().beats

@@ -18,9 +18,9 @@ import structlog
 from django.db import transaction
 from django.http import HttpRequest
 
-from bus.base import Bus, BusError, Delivered, Headers, Unavailable, no_answer
+from bus.base import Bus, BusError, Delivered, Headers, Outgoing, Unavailable, no_answer
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.kafka import REACH_S, Outgoing, deliver_all, gateway
+from dashboard.core.common.kafka import REACH_S, deliver_all, gateway
 from dashboard.core.common.sql import chunks
 from dashboard.core.common.times import Clock
 from dashboard.operate.dead_letters.models import (

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from bus.base import Delivered, Unavailable, no_answer
+from bus.base import Delivered, Outgoing, Unavailable, no_answer
 from dashboard.core.api.problems import MAX_ERRORS, Problem, invalid
 from dashboard.core.api.schemas import ReportAnswer, ReportWarning
-from dashboard.core.common.kafka import REACH_S, Outgoing, Result, deliver_all, gateway
+from dashboard.core.common.kafka import REACH_S, Result, deliver_all, gateway
 from dashboard.core.common.metrics import API_REPORTS
 from dashboard.core.common.times import duration
 from domain.fold import Bucket

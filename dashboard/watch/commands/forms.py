@@ -242,6 +242,10 @@ class CommandForm(forms.Form):
         """Return what the page showed, None where that is not known."""
         return read_sight(self.cleaned_data["sight"])
 
+    def is_confirmed(self, record: StateValue | None) -> bool:  # noqa: ARG002 - as a task needs it
+        """Return whether the valid form may be sent: its warning, if it has one, has been shown."""
+        return True
+
     def kept(self) -> str:
         """Return what the form held and the command does not, as JSON, should it be shown again."""
         held = {name: str(self.data.get(name, ""))[:MAX_SIGHT] for name in _KEPT}
@@ -280,8 +284,7 @@ class PurgeForm(CommandForm):
     kind: ClassVar[Kind] = "purge"
     reason = forms.CharField(required=False, max_length=MAX_REASON, label="Reason")
 
-    @property
-    def confirmed(self) -> bool:
+    def is_confirmed(self, record: StateValue | None) -> bool:  # noqa: ARG002 - as a task needs it
         """Return whether the second step was taken."""
         return bool(self.data.get("confirm"))
 
@@ -369,6 +372,10 @@ class ScheduleForm(ScheduleFields, CommandForm):
             return ""
         shown = record.state if record else None
         return warning(self.scenario, self.schedule(), self.cleaned_data["state"], shown)
+
+    def is_confirmed(self, record: StateValue | None) -> bool:
+        """Return whether the warning, if there is one, was shown as it is now."""
+        return self.warning(record) in ("", self.data.get("confirm"))
 
     def command(self, asset: str, user: str) -> Command:
         """Return the command that the valid form requests."""

@@ -18,7 +18,7 @@ from dashboard.core.common.exports import CONTENT_TYPES
 from dashboard.core.common.navigation import TERMS
 from dashboard.core.common.tables import Table
 from dashboard.core.common.text import isolated
-from dashboard.core.common.times import since, time_of_day, until, utc
+from dashboard.core.common.times import moment, since, time_of_day, until, utc
 from dashboard.core.states.board_rows import Row, asset_path
 from dashboard.core.states.caveats import sentence
 from domain.scenario import UNKNOWN, Scenario
@@ -31,6 +31,7 @@ register.filter(isolated)
 register.filter(sentence)
 register.filter(utc)
 register.filter("clock", time_of_day)
+register.simple_tag(moment)
 register.simple_tag(since)
 register.simple_tag(until)
 
@@ -78,6 +79,18 @@ def state(scenario: Scenario, name: str, title: str = "") -> SafeString:
         icon(spec.icon),
         spec.label,
     )
+
+
+@register.simple_tag
+def colour(scenario: Scenario, name: str) -> str:
+    """Return the colour of a state, by name."""
+    return scenario.spec(name).colour
+
+
+@register.simple_tag
+def label(scenario: Scenario, name: str) -> str:
+    """Return what a state is called on pages."""
+    return scenario.spec(name).label
 
 
 @register.simple_tag
