@@ -18,9 +18,10 @@ from domain.records import Report
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from streaming.fold.assignment import EngineAssignment, Shares, slots
-from streaming.job.driver import LONG_BACKLOG, Driver, run_all
+from streaming.job.driver import LONG_BACKLOG, Driver
 from streaming.spark.gateway import class_archive, write
 from streaming.spark.jvm import end_spark
+from streaming.spark.run_loop import run_all
 from streaming.spark.session import start_session
 from wire.job import decode_progress
 from wire.source import encode_report

@@ -85,7 +85,7 @@ class Job:
 
     def run_alone(self, spark: SparkSession) -> None:
         """Run the queries until `stop` is set. Raises JvmLost, Held and ScenarioError."""
-        from streaming.job.driver import run_all
+        from streaming.spark.run_loop import run_all
 
         try:
             if not self._await(self._lock):
@@ -219,7 +219,7 @@ class Job:
         return True
 
     def _lead(self, spark: SparkSession, leadership: Leadership) -> None:
-        from streaming.job.driver import run_all
+        from streaming.spark.run_loop import run_all
 
         self._lock.bind(spark)
         leadership.note(jvm=self._lock.holder(JVM))

@@ -33,7 +33,14 @@ JVM_OPTIONS = (
 
 
 class JvmLost(Exception):
-    """Spark's JVM is gone, or another share of the work calls for one: start the process again."""
+    """Spark's JVM is gone, or another share of the work calls for one: start the process again.
+
+    error: the whole text of what showed it, if anything did.
+    """
+
+    def __init__(self, why: str, error: str = "") -> None:
+        super().__init__(why)
+        self.error = error
 
 
 def jvm_process(spark: SparkSession) -> Any:

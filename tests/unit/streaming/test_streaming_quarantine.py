@@ -115,7 +115,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     made = Stage(tmp_path, bus, monkeypatch)
     made.file.write_text(SCENARIOS)
     monkeypatch.setattr(quarantine, "MOST_UNPACKED", 1000)
-    monkeypatch.setattr("streaming.job.driver.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("streaming.spark.run_loop.FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr("streaming.job.driver.Driver._step_over", lambda *_: None)
     made.begin()
     made.wait_for("running")
