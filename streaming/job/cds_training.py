@@ -53,8 +53,8 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     draft.unlink(missing_ok=True)
     home = settings.data_dir / "checkpoint"
     shares: Shares = {"kernel": dict(scenarios)}
-    room = slots(shares, settings.wanted_trigger)
-    sharing = EngineAssignment("kernel", settings.wanted_trigger, home, shares, room)
+    room = slots(shares, settings.effective_trigger)
+    sharing = EngineAssignment("kernel", settings.effective_trigger, home, shares, room)
     spark = start_session(settings, room, write(draft))
     job = Driver(settings, sharing, bus, spark, stop, "kernel")
     running = threading.Thread(target=run_all, args=([job], stop, lambda: None))

@@ -126,7 +126,7 @@ class Driver:
         """Run the query until it is due to end. Raises what ended it."""
         planned = self._planner.plan()
         self._step_over(planned)
-        trigger = trigger_of(self._workload.engine, self._settings.wanted_trigger)
+        trigger = trigger_of(self._workload.engine, self._settings.effective_trigger)
         if trigger == "real-time" or self._rebuilds.under_way(planned.epoch):
             self._catch_up(planned)
         if not self._loop.due_to_end():

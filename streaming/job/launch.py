@@ -73,7 +73,7 @@ class Job:
         if not self._await(self._place):
             raise LockHeld("another one runs in the same data directory")
         shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)
-        self._room = slots(shares, self._settings.wanted_trigger)
+        self._room = slots(shares, self._settings.effective_trigger)
         return start_session(self._settings, self._room, role=self._scratch)
 
     @property
@@ -120,12 +120,12 @@ class Job:
         settings = self._settings
         book = read_book(settings)
         shares = assign_engines(settings.engine, book.rules, self._home)
-        needed = slots(shares, settings.wanted_trigger)
+        needed = slots(shares, settings.effective_trigger)
         if needed > self._room and not settings.spark_master:
             raise JvmLost(f"{needed} tasks are to run at once, and {self._room} can")
         own = None if settings.spark_master else self._room  # another master may have more room
         sharing = EngineAssignment(
-            settings.engine, settings.wanted_trigger, self._home, shares, own
+            settings.engine, settings.effective_trigger, self._home, shares, own
         )
         return [
             Driver(settings, sharing, self._bus, spark, self._stop, engine, book)
@@ -222,13 +222,13 @@ class Job:
         from streaming.spark.run_loop import run_all
 
         self._lock.bind(spark)
-        leadership.note(jvm=self._lock.holder(JVM))
+        leadership.record(jvm=self._lock.holder(JVM))
         drivers = self._drivers(spark)
 
         def beat() -> None:
             self._beat()
             if not leadership.running and all(driver.running for driver in drivers):
-                leadership.note(running=now_ms())
+                leadership.record(running=now_ms())
             for driver in drivers:
                 driver.stands_by(leadership.standby)
 

@@ -117,7 +117,7 @@ class Leadership:
         """Leave the group, so that another leads at once. Only who writes no more may."""
         self._leaving = True
         if self.leads.is_set():
-            self.note(running=0, standby=0)
+            self.record(running=0, standby=0)
         self._lock.release()  # else who comes next would take this process for one that hangs
         if self._member is not None:
             self._member.close()
@@ -146,7 +146,7 @@ class Leadership:
         since = (self._own.standby or self._now_ms()) if others else 0
         if since != self._own.standby:
             log.info("a standby is ready" if since else "no standby is ready")
-            self.note(standby=since)
+            self.record(standby=since)
 
     def _others(self) -> set[str]:
         members = self._bus.members(self._group, ANSWER_S)
@@ -155,7 +155,7 @@ class Leadership:
     def _claim(self) -> None:
         """Take the lock that goes with being chosen, from whom the group has put out."""
         if self._lock.take():
-            self.note(since=self._now_ms())
+            self.record(since=self._now_ms())
             log.info("this process leads")
             self.leads.set()
         elif self._lock.free():
@@ -193,9 +193,15 @@ class Leadership:
         """Since when this leader's queries run, Unix ms; 0 before that."""
         return self._own.running
 
-    def note(self, *, since: int | None = None, running: int | None = None, jvm: int | None = None,
-             standby: int | None = None) -> None:  # fmt: skip
-        """Write down what is so of this leader now. What cannot be written is not told."""
+    def record(
+        self,
+        *,
+        since: int | None = None,
+        running: int | None = None,
+        jvm: int | None = None,
+        standby: int | None = None,
+    ) -> None:
+        """Write the state of this leader to its file. A failure is logged alone."""
         given = {"since": since, "running": running, "jvm": jvm, "standby": standby}
         changes = {name: value for name, value in given.items() if value is not None}
         with self._writing:

@@ -69,7 +69,7 @@ class TimerWatch:
 
         Raises BusError.
         """
-        self._hear(now)
+        self._read_heartbeats(now)
         waiting = [place for place in self._beats if self._waits(place, now)]
         ends = self._bus.ends(waiting, ENDS_S) if waiting else {}
         return {place for place, end in ends.items() if end == self._understood(place)}
@@ -79,15 +79,15 @@ class TimerWatch:
         if self._reader is not None:
             self._reader.close()
 
-    def _hear(self, now: float) -> None:
+    def _read_heartbeats(self, now: float) -> None:
         if self._reader is None:
             ends = {at: end for at, (_, end) in self._bus.offsets([self._topic], ENDS_S).items()}
             self._reader = self._bus.reader(ends)
         for message in self._reader.poll(0):
             with suppress(UnreadableJobRecord):
-                self._heard(decode_heartbeat(message.value), now)
+                self._record_heartbeat(decode_heartbeat(message.value), now)
 
-    def _heard(self, beat: Heartbeat, now: float) -> None:
+    def _record_heartbeat(self, beat: Heartbeat, now: float) -> None:
         place = self._buckets.get(beat.bucket)
         if place is None:
             return

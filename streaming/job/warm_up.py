@@ -83,7 +83,7 @@ class WarmUp:
             plan,
             checkpoint,
             engine=engine,
-            trigger=trigger_of(engine, self._settings.wanted_trigger),
+            trigger=trigger_of(engine, self._settings.effective_trigger),
             loss_known=True,
             only_to=self._topics.rehearsal().name,
         )

@@ -88,7 +88,10 @@ class BatchQueries:
             return
         self._running = _Running(ask, process, time.monotonic() + self._settings.batch_query_s)
         threading.Thread(
-            target=_listen, args=(process, self._running.lines), name="batch-query", daemon=True
+            target=_read_output,
+            args=(process, self._running.lines),
+            name="batch-query",
+            daemon=True,
         ).start()
         self._answers.begin_batch_query(ask)
 
@@ -127,7 +130,7 @@ class BatchQueries:
             return
         with suppress(queue.Empty):
             while True:
-                self._hear(running, running.lines.get_nowait())
+                self._receive(running, running.lines.get_nowait())
         if running.ended is not None:
             self._end(running, running.ended)
         elif (code := running.process.poll()) is not None and running.lines.empty():
@@ -141,7 +144,7 @@ class BatchQueries:
             running.step = None
 
     @staticmethod
-    def _hear(running: _Running, line: OutputRecord) -> None:
+    def _receive(running: _Running, line: OutputRecord) -> None:
         if isinstance(line, Ended):
             running.ended = line
         else:
@@ -184,7 +187,7 @@ class BatchQueries:
             self._lock = None
 
 
-def _listen(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[OutputRecord]) -> None:
+def _read_output(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[OutputRecord]) -> None:
     assert process.stdout is not None
     decoder = msgspec.json.Decoder(OutputRecord)
     with process.stdout as output:

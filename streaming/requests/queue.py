@@ -118,12 +118,12 @@ class RequestQueue:
         query: str,
         path: Path,
         clock: Callable[[], int],
-        tell: Announce,
+        publish: Announce,
         guard: RequestAuthenticator | None = None,
     ) -> None:
-        """clock: Unix ms; tell: publishes an answer; guard: None: nobody looks at signatures."""
+        """clock: Unix ms; publish: publishes an answer; guard: None: nobody looks at signatures."""
         self._bus, self._topic, self._query = bus, topic, query
-        self._path, self._clock, self._tell, self._guard = path, clock, tell, guard
+        self._path, self._clock, self._publish, self._guard = path, clock, publish, guard
         self._memory = _load(path)
         self._reader: Reader | None = None
         self._next_try = 0.0
@@ -186,7 +186,7 @@ class RequestQueue:
         if any(ask.id == one.id for one in self._open_asks()):
             return None
         if ask.id in self._memory.answers:
-            self._tell(self._memory.answers[ask.id])
+            self._publish(self._memory.answers[ask.id])
             return None
         age = self._clock() - message.timestamp
         if age > EXPIRES_MS:
@@ -213,7 +213,7 @@ class RequestQueue:
             return
         self._memory.under_way.append(ask)
         self._save()
-        self._tell(JobAnswer(ask.id, ask.action, "accepted"))
+        self._publish(JobAnswer(ask.id, ask.action, "accepted"))
 
     def unfinished(self, action: Action) -> list[Control]:
         """Return asks that an earlier driver accepted, and whose end it has not reported."""
@@ -229,7 +229,7 @@ class RequestQueue:
         """Take an ask on that runs in parallel with the query, however that fares."""
         self._memory.batch_queries.append(ask)
         self._save()
-        self._tell(JobAnswer(ask.id, ask.action, "accepted"))
+        self._publish(JobAnswer(ask.id, ask.action, "accepted"))
 
     @property
     def rebuild(self) -> Control | None:
@@ -250,11 +250,11 @@ class RequestQueue:
             self.answer(before, "failed", f"another one, by {ask.user or 'somebody'}, replaces it")
         self._memory.rebuild, self._memory.rebuild_since = ask, self._clock()
         self._save()
-        self._tell(JobAnswer(ask.id, ask.action, "accepted"))
+        self._publish(JobAnswer(ask.id, ask.action, "accepted"))
 
     def step(self, ask: Control, step: AskStep) -> None:
         """Tell how far an ask has come."""
-        self._tell(JobAnswer(ask.id, ask.action, "accepted", step=step))
+        self._publish(JobAnswer(ask.id, ask.action, "accepted", step=step))
 
     def give_up_batch_queries(self) -> None:
         """Answer the batch queries of a driver that is gone."""
@@ -272,7 +272,7 @@ class RequestQueue:
         kept = [*self._memory.answers.items(), (ask.id, answer)]
         self._memory.answers = dict(kept[-REMEMBERED:])
         self._save()
-        self._tell(answer)
+        self._publish(answer)
 
     def _save(self) -> None:
         draft = self._path.with_suffix(".new")

@@ -121,7 +121,7 @@ class StateRebuild:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         ready = Prepared(ask.id, next_epoch(self._home).number)
-        wanted = _wanted(ask)
+        wanted = _parameters_of(ask)
         for name, place in wanted.buckets.items():
             if place.snapshot:
                 bucket, last = self._load(name, place, ready.number)
@@ -200,7 +200,7 @@ class StateRebuild:
 
         Raises Refused and BusError.
         """
-        wanted = _wanted(ask)
+        wanted = _parameters_of(ask)
         topics = [self._topics.reports(name) for name in scenarios]
         edges = {self._name(at): edge for at, edge in self._bus.offsets(topics).items()}
         for what in ("buckets", "bounds"):
@@ -234,7 +234,7 @@ class StateRebuild:
 
     def _start(self, ask: Control, edges: Edges, ready: Prepared, into: Path) -> EpochStart:
         """Return how the epoch begins; the states that were prepared move there."""
-        wanted, start = _wanted(ask).buckets, EpochStart(ask.id, self._clock())
+        wanted, start = _parameters_of(ask).buckets, EpochStart(ask.id, self._clock())
         start.bounds = self._bounds(ask, edges)
         shown = self._seen()
         for name, (first, end) in edges.items():
@@ -254,7 +254,7 @@ class StateRebuild:
 
     def _bounds(self, ask: Control, edges: Edges) -> Bounds:
         """Return the bounds asked for, up to the logs' present ends, and the earlier ones."""
-        more = {name: [(time, edges[name][1])] for name, time in _wanted(ask).bounds.items()}
+        more = {name: [(time, edges[name][1])] for name, time in _parameters_of(ask).bounds.items()}
         return in_log(merged(known(self._home.parent), more), edges)
 
     def _seen(self) -> dict[str, int]:
@@ -302,7 +302,7 @@ def _known(epoch: Epoch) -> EpochStart:
         return EpochStart()
 
 
-def _wanted(ask: Control) -> RebuildParameters:
+def _parameters_of(ask: Control) -> RebuildParameters:
     """Return what an ask's parameters say. Raises Refused."""
     try:
         return msgspec.convert(ask.parameters, RebuildParameters)

@@ -152,8 +152,11 @@ class Starts:
         """home: the query's folder."""
         self._path = home / STARTS
 
-    def note(self, place: str) -> int:
-        """Note that it starts here. Returns how often it did so in a row before. Raises OSError."""
+    def record(self, place: str) -> int:
+        """Record a start at this place. Return how many came before it in a row.
+
+        Raises OSError.
+        """
         before = self._read()
         count = before[1] if before[0] == place else 0
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -124,7 +124,7 @@ class PastQuery(NamedTuple):
         given["back"] = "on" if given["back"] else ""
         return urlencode({name: text for name, text in given.items() if text})
 
-    def wants(self, one: PastDifference) -> bool:
+    def includes(self, one: PastDifference) -> bool:
         """Return whether a difference passes the filter."""
         return (
             (self.back or not one.stayed)

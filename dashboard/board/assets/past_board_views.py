@@ -181,7 +181,7 @@ def _board(past: AsOf, asked: PastQuery, after: str) -> dict[str, Any]:
 
 def _differences(past: AsOf, asked: PastQuery, after: str) -> dict[str, Any]:
     every = past.differences()
-    found = [one for one in every if asked.wants(one)]
+    found = [one for one in every if asked.includes(one)]
     begin = int(after) if after.isascii() and after.isdecimal() else 0
     further = str(begin + PAGE) if len(found) > begin + PAGE else ""
     moves = Counter((one.state, one.now) for one in every if asked.back or not one.stayed)
@@ -238,7 +238,7 @@ def as_of_file(request: HttpRequest, form: str) -> HttpResponseBase:
 def _whole(past: AsOf, asked: PastQuery) -> Iterator[Then | PastDifference]:
     if asked.view == "board":
         return past.rows(Narrowed(asked.state, asked.q))
-    return (one for one in past.differences() if asked.wants(one))
+    return (one for one in past.differences() if asked.includes(one))
 
 
 def _plain(each: Then | PastDifference, asked: PastQuery) -> dict[str, Any]:

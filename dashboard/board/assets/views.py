@@ -164,7 +164,7 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     if begins is not None and not request.GET.keys() & {"q", "state", "after"}:
         return _beginning(request, begins)
     text = request.GET.get("q", "")[: MAX_TEXT + 1]
-    wanted, problem = _wanted(request, known, text)
+    wanted, problem = _requested_filter(request, known, text)
     view = live_view()
     found = read(known, wanted, view.overlay(known.name))
     context = _board(request, known, wanted, found)
@@ -182,7 +182,7 @@ def _beginning(request: HttpRequest, begins: SavedFilter) -> HttpResponse:
     return redirect(f"{reverse('board:board')}?{query.urlencode()}")
 
 
-def _wanted(request: HttpRequest, known: Scenario, text: str) -> tuple[PageFilter, str]:
+def _requested_filter(request: HttpRequest, known: Scenario, text: str) -> tuple[PageFilter, str]:
     """Return the filter asked for, without its text if that is no filter, and why it is none."""
     given = request.GET.getlist("state")[:50]
     unknown = unknown_states(known, given)

@@ -93,7 +93,7 @@ def _record_use(session: SessionStore) -> None:
     What cannot be recorded now is tried again at the next look.
     """
     try:
-        session.note_use_now_and_then()
+        session.record_use_at_intervals()
     except DatabaseError as error:
         log.warning("a session's use could not be noted", error=str(error))
 

@@ -10,9 +10,9 @@ class AuditConfig(AppConfig):
 
     def ready(self) -> None:
         """Listen to the login library, and note which lists leave as files."""
-        from dashboard.core.audit.log import note_export
+        from dashboard.core.audit.log import record_export
         from dashboard.core.audit.login_signals import connect
         from dashboard.core.common import lists
 
         connect()
-        lists.note_export.register(note_export)
+        lists.record_export.register(record_export)

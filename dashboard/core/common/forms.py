@@ -135,7 +135,7 @@ class ListForm(FilterForm):
         """Return the rows that pass the filter, of a valid form."""
         raise NotImplementedError
 
-    def wanted(self) -> dict[str, Any]:
+    def criteria(self) -> dict[str, Any]:
         """Return the filter of a valid form by field; times in Unix ms."""
         parts = {name: self.cleaned_data[name] for name in self.fields if name not in self.PLACES}
         return {

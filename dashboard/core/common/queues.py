@@ -222,11 +222,11 @@ class ServerLock:
                 self._ask("SELECT 1")
             self._fault = ""
         except (DatabaseError, InterfaceError) as error:
-            self._note(str(error))
+            self._log_fault(str(error))
             self._close()
         return self._connection is not None
 
-    def _note(self, fault: str) -> None:
+    def _log_fault(self, fault: str) -> None:
         """Log a fault once, though it is met each second."""
         if fault != self._fault:
             log.warning("the lock of the schedule cannot be had", error=fault)

@@ -96,7 +96,7 @@ class Beat:
     been in this epoch, which a job that was killed has to reach again.
     """
 
-    heard: int
+    received_at: int
     log_time: int
     engine: str = field(default="", compare=False)
     ahead: int = 0
@@ -297,7 +297,7 @@ def _web(facts: Facts, now: int) -> list[BoardProblem]:
 
 
 def _silent_job(facts: Facts, now: int) -> list[BoardProblem]:
-    heard = max((beat.heard for beat in facts.beats.values()), default=None)
+    heard = max((beat.received_at for beat in facts.beats.values()), default=None)
     if heard is not None and now - heard <= (REBUILD_SILENT_MS if facts.rebuilds else SILENT_MS):
         return []
     if heard is not None and now - max(facts.starts.values(), default=0) <= BEGIN_MS:

@@ -162,7 +162,7 @@ class Paces:
         self.newest: dict[str, tuple[int, Heartbeat]] = {}
         """By bucket: the newest heartbeat, and when it was appended."""
 
-    def heard(self, beat: Heartbeat, at: int) -> None:
+    def record(self, beat: Heartbeat, at: int) -> None:
         """Record a heartbeat that was appended at `at`."""
         known = self.newest.get(beat.bucket)
         if known is None or at >= known[0]:
@@ -246,7 +246,7 @@ class Reports:
         self.last = 0
         self.pauses: deque[int] = deque(maxlen=PAUSES_KEPT)
 
-    def heard(self, at: int) -> None:
+    def record(self, at: int) -> None:
         """Record that reports had come when a heartbeat was appended at `at`."""
         if self.last and at - self.last >= PAUSE_MS:
             self.pauses.append(at - self.last)
@@ -286,7 +286,9 @@ class Signs:
         with self._lock:
             yield self._paces
 
-    def heard(self, value: bytes | None, place: PartitionKey, offset: int, at: int) -> None:
+    def record_heartbeat(
+        self, value: bytes | None, place: PartitionKey, offset: int, at: int
+    ) -> None:
         """Record what was appended to `job.buckets` at `at`.
 
         What cannot be read is passed over: the materialiser counts it.
@@ -300,9 +302,9 @@ class Signs:
             ahead, since = self._ahead(beat)
             heard = Beat(at, beat.log_time, beat.engine, ahead, since, beat.epoch, beat.epoch)
             self._keep(beat.bucket, heard)
-            self._paces.heard(beat, at)
+            self._paces.record(beat, at)
             if beat.records > beat.dead_letters:
-                self._reports.setdefault(beat.scenario, Reports()).heard(at)
+                self._reports.setdefault(beat.scenario, Reports()).record(at)
 
     def _ahead(self, beat: Heartbeat) -> tuple[int, int | None]:
         """Return how far the bucket's clock is ahead, ms, and since when by too much."""
@@ -328,7 +330,7 @@ class Signs:
     def _keep(self, bucket: str, beat: Beat) -> None:
         """Keep the newer heartbeat of the two, the higher epoch, and how far its own has come."""
         known = self._beats.get(bucket, beat)
-        newer = beat if beat.heard >= known.heard else known
+        newer = beat if beat.received_at >= known.received_at else known
         reached = [
             newer.log_time,
             *(each.furthest for each in (beat, known) if each.epoch == newer.epoch),
@@ -337,7 +339,7 @@ class Signs:
             newer, above=max(beat.above, known.above), furthest=max(reached)
         )
 
-    def told(self, value: bytes | None) -> None:
+    def record_progress(self, value: bytes | None) -> None:
         """Record from `job.progress` whether a query was stopped, or begun again, on purpose, and
         which clocks are behind."""
         try:

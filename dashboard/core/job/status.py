@@ -218,11 +218,11 @@ def log_time(scenario: str, partition: int, now: int) -> LogTime | None:
     beat = beats.get(bucket_name(scenario, partition))
     if beat is None:
         return None
-    return LogTime(beat.log_time, max(0, beat.heard - beat.log_time), _silent(beats, now))
+    return LogTime(beat.log_time, max(0, beat.received_at - beat.log_time), _silent(beats, now))
 
 
 def _silent(beats: Mapping[str, Beat], now: int) -> bool:
-    return now - max(beat.heard for beat in beats.values()) > SILENT_MS
+    return now - max(beat.received_at for beat in beats.values()) > SILENT_MS
 
 
 def _beats() -> Mapping[str, Beat]:

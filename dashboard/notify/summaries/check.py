@@ -18,7 +18,7 @@ from dashboard.core.states.models import UNCONFIRMED as MARK_UNCONFIRMED
 from dashboard.core.states.queries import listed
 from dashboard.notify.summaries.figures import reporting_zone, service_slots, targets
 from dashboard.notify.summaries.ingestion import KINDS, Condition, Move, came_true, follow
-from dashboard.notify.summaries.models import Alarm, AssetDay, HourRow, Presence, TroubleSpan
+from dashboard.notify.summaries.models import Alarm, AssetDay, HourRow, ImpairedSpan, Presence
 from dashboard.notify.summaries.raw_history import by_hour, observed_sums, sources_between
 from dashboard.notify.summaries.rollups import OF_ASSET
 from dashboard.notify.summaries.times import CLASSES, reaches
@@ -204,7 +204,7 @@ class _History:
             first = self.first.get(asset)
             if first is None or low < first:
                 self.on_board.append((low, high if first is None else min(first, _end(high, end))))
-        troubles = TroubleSpan.objects.filter(overlap, scenario=scenario, begin__lt=end)
+        troubles = ImpairedSpan.objects.filter(overlap, scenario=scenario, begin__lt=end)
         for asset, low, high, unconfirmed in troubles.values_list(
             "asset", "begin", "end", "unconfirmed"
         ):
@@ -296,7 +296,7 @@ def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
     kinds = (
         CheckedKind("incident", real(), INCIDENT),
         CheckedKind("time on the board", Presence.objects.all(), RUN),
-        CheckedKind("time of trouble", TroubleSpan.objects.all(), (*RUN, "state", "unconfirmed")),
+        CheckedKind("time of trouble", ImpairedSpan.objects.all(), (*RUN, "state", "unconfirmed")),
     )
     changes = histories(scenario.name)
     while portion := dict(islice(changes, STATEMENT)):

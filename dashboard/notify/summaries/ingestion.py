@@ -16,7 +16,7 @@ from django.db.models import Q
 from dashboard.core.common.sql import LONG, chunks, execute_many, insert_many, on_conflict
 from dashboard.core.states.queries import fetched
 from dashboard.core.states.rows import ReadableRecord, place_of
-from dashboard.notify.summaries.models import Alarm, Presence, SpanRow, TroubleSpan
+from dashboard.notify.summaries.models import Alarm, ImpairedSpan, Presence, SpanRow
 from domain.history.runs import Run, Step, Track
 from domain.scenario import Scenario
 from wire.sink import PendingValue, StateValue
@@ -177,7 +177,7 @@ def came_true(scenario: Scenario, state: str, pending: str) -> bool:
 KINDS = (
     SpanKind(Presence, _presence, (), lambda *_: (), lambda _row: True),
     SpanKind(
-        TroubleSpan,
+        ImpairedSpan,
         _bad_condition,
         ("state", "unconfirmed"),
         lambda _scenario, run, _conditions: run.key,

@@ -16,7 +16,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, ListOrder, Table
 from dashboard.core.common.times import duration, unix_ms
 from dashboard.core.states.board_rows import asset_path
-from dashboard.notify.summaries.models import Alarm, TroubleSpan
+from dashboard.notify.summaries.models import Alarm, ImpairedSpan
 from dashboard.notify.summaries.phrases import gap_note
 from domain.names import MAX_NAME
 from domain.scenario import Scenario
@@ -202,10 +202,10 @@ class SpanFilterForm(ListForm, PeriodForm):
         """Return the time of a valid form, Unix ms; no end where none is given."""
         return unix_ms(self.cleaned_data["start"]) or 0, unix_ms(self.cleaned_data["end"])
 
-    def rows(self) -> QuerySet[TroubleSpan]:
+    def rows(self) -> QuerySet[ImpairedSpan]:
         """Return the times that were bad, or unconfirmed, of a valid form."""
         begin, end = self.span()
-        rows = TroubleSpan.objects.filter(
+        rows = ImpairedSpan.objects.filter(
             self._of_assets(),
             Q(end=None) | Q(end__gt=begin),
             unconfirmed=self.chosen_kind == UNCONFIRMED,
@@ -222,7 +222,7 @@ class SpanFilterForm(ListForm, PeriodForm):
 class ListedSpan(AssetLinks):
     """A span as the page shows it. within: how much of it lies in the filter's time, ms."""
 
-    row: TroubleSpan
+    row: ImpairedSpan
     scenario: Scenario
     state: str
     within: int
@@ -254,7 +254,7 @@ class SpanList(ListPage):
     order = ListOrder("begin")
     renews = False
 
-    def entry(self, row: TroubleSpan) -> ListedSpan:
+    def entry(self, row: ImpairedSpan) -> ListedSpan:
         """Return a span as the page shows it."""
         begin, end = self.form.span()
         until = min(self.now if row.end is None else row.end, self.now if end is None else end)

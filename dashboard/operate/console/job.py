@@ -179,7 +179,7 @@ def _beats() -> Beats:
     found = []
     for row in BucketStatus.objects.all():
         here = heard.get(row.bucket)
-        found.append((max(row.received_at, here.heard if here else 0), row))
+        found.append((max(row.received_at, here.received_at if here else 0), row))
     return found
 
 

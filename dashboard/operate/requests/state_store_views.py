@@ -66,7 +66,7 @@ def readings(request: HttpRequest) -> HttpResponse:
     form = ReadForm(request.POST)
     if not form.is_valid():
         return _list(request, form, 422)
-    wanted = form.wanted()
+    wanted = form.read_request()
     reading, now = _new(wanted), now_ms()
     status = submit_form(form, "read-state", wanted, reading, user_of(request), now)
     if form.errors:

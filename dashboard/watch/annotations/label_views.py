@@ -146,12 +146,12 @@ def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     gone = request.POST.get("do") == "remove"
     wrong = key_fault(key) if gone else fault(key, value)
     if not wrong:
-        wanted = {asset: {key: None if gone else value}}
-        wrong = next((each.fault for each in annotation_labels.compare(scenario, wanted)), "")
+        edits = {asset: {key: None if gone else value}}
+        wrong = next((each.fault for each in annotation_labels.compare(scenario, edits)), "")
     if not wrong:
-        changes = annotation_labels.put(scenario, wanted, user_of(request).get_username(), now_ms())
+        changes = annotation_labels.put(scenario, edits, user_of(request).get_username(), now_ms())
         annotation_labels.log_edits(
-            Actor.of(request), scenario, wanted, annotation_labels.counted(changes)
+            Actor.of(request), scenario, edits, annotation_labels.counted(changes)
         )
     if is_fragment(request):
         context = labels_context(request, known, asset)

@@ -532,13 +532,13 @@ class LabelUpload(ScenarioRow):
 class LabelPortion(models.Model):
     """A part of a table, of which each asset is in one: applied whole or not at all.
 
-    wanted: by asset and key the value, or null, and the line, as JSON; labels: how many.
+    edits: by asset and key the value, or null, and the line, as JSON; labels: how many.
     """
 
     upload = models.ForeignKey(LabelUpload, models.CASCADE, related_name="portions")
     number = models.IntegerField()
     labels = models.IntegerField()
-    wanted = models.TextField()
+    edits = models.TextField()
 
     class Meta:
         constraints = (UniqueConstraint(fields=["upload", "number"], name="one_label_portion"),)

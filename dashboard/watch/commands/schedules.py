@@ -149,7 +149,7 @@ class ScheduleFilterForm(ListForm):
 
     def rows(self) -> QuerySet[ScheduledTask]:
         """Return the tasks that pass, the next run first."""
-        return find_tasks(**self.wanted())
+        return find_tasks(**self.criteria())
 
 
 class CancelForm(forms.Form):

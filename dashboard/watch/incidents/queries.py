@@ -236,7 +236,7 @@ class IncidentFilterForm(ListForm, PeriodForm):
 
     def rows(self) -> QuerySet[Incident]:
         """Return the incidents that pass."""
-        return find_incidents(**self.wanted())
+        return find_incidents(**self.criteria())
 
 
 class IncidentList(ListPage):

@@ -128,7 +128,7 @@ class GroupFilterForm(ListForm, PeriodForm):
 
     def rows(self) -> QuerySet[Incident]:
         """Return the incidents that are grouped."""
-        data = self.wanted()
+        data = self.criteria()
         of_value = (self.key, data["value"]) if data["value"] else None
         return find_incidents(start=data["start"], end=data["end"], label=of_value)
 

@@ -370,7 +370,7 @@ class WindowFilterForm(ListForm):
 
     def rows(self) -> QuerySet[Window]:
         """Return the windows that pass."""
-        return find_windows(**self.wanted())
+        return find_windows(**self.criteria())
 
 
 class WindowList(ListPage):

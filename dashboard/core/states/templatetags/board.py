@@ -105,10 +105,10 @@ def row_class(scenario: Scenario, row: Row) -> str:
 @register.simple_tag
 def row_state(scenario: Scenario, row: Row) -> SafeString:
     """Return the state of a row; one that nothing has reported says so."""
-    return state(scenario, row["state"], UNREPORTED if is_unheard(scenario, row) else "")
+    return state(scenario, row["state"], UNREPORTED if is_unreported(scenario, row) else "")
 
 
-def is_unheard(scenario: Scenario, row: Row) -> bool:
+def is_unreported(scenario: Scenario, row: Row) -> bool:
     """Return whether the row's state says only that no report made one."""
     named = any(spec.name == UNKNOWN for spec in scenario.states)
     return row["state"] == UNKNOWN and not (named or row["votes"] or row["doubt"])

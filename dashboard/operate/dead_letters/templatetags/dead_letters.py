@@ -82,7 +82,7 @@ def chart_box(found: list[HistogramBar]) -> str:
 
 
 @register.filter
-def fate_word(fate: str) -> str:
+def outcome_label(fate: str) -> str:
     """Return what a page calls a fate."""
     return OUTCOMES.get(fate, fate)
 
