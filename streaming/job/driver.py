@@ -1,4 +1,4 @@
-"""The job's driver: keeps one engine's query running for as long as it takes."""
+"""The job's driver, which keeps one engine's query running."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Driver:
         return self._report.running or self._queue.stopped is not None
 
     def stands_by(self, since: int) -> None:
-        """Tell since when (Unix ms) a standby is ready to take over; 0: none is."""
+        """Report since when a standby is ready to take over, Unix ms; 0: none is."""
         self._report.stands_by(since)
 
     def run(self) -> None:
@@ -104,7 +104,7 @@ class Driver:
 
     @property
     def new_process(self) -> str:
-        """Return why only a new process can do what was asked; empty while none is needed."""
+        """Return why a request needs a new process, or ''."""
         return self._requests.new_process
 
     def prepare(self) -> None:
@@ -147,11 +147,10 @@ class Driver:
             begun = self._planner.begins(epoch, plan.start)
 
     def _catch_up(self, planned: Planned) -> None:
-        """Drain a long backlog in micro-batches, which are faster; and get over lost records.
+        """Drain a long backlog, or a log that is read again, in micro-batches, which are faster.
 
-        So is what was asked to be read again, however little it is.
-
-        A log that begins past the checkpoint ends Real-time Mode, whatever the query is set to.
+        They also get past lost records: a log that begins past the checkpoint ends Real-time Mode,
+        whatever the query is set to.
         """
         while (
             planned.lost
@@ -211,7 +210,7 @@ class Driver:
         return judge(text)
 
     def close(self) -> None:
-        """End the ticks, and let go of requests and report."""
+        """Stop the ticks, and close the queue of requests and the report."""
         self._planner.stop_ticks()
         self._requests.close()
         self._queue.close()

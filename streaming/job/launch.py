@@ -1,4 +1,4 @@
-"""The job as a process: alone, or as one of two of which one leads and one stands by.
+"""The job as a process: alone, or as the leader or the standby of two.
 
 What imports PySpark is imported where it is used: the JVM starts meanwhile.
 """
@@ -98,9 +98,9 @@ class Job:
             end_spark(spark)
 
     def _await(self, lock: LeaderLock) -> bool:
-        """Return once a lock is taken, or False where that takes too long.
+        """Wait for a lock. Return False if that takes too long.
 
-        What a process before this one has left is ended.
+        Ends what an earlier process has left running.
         """
         deadline = time.monotonic() + PATIENCE_S
         while not lock.take():
@@ -201,7 +201,7 @@ class Job:
 
     @staticmethod
     def _turns(leadership: Leadership, spark: SparkSession, over: threading.Event) -> None:
-        """Take turns until it is over; without them this process must not go on."""
+        """Follow the group until the end; end this process if that fails."""
         try:
             leadership.run(over)
         except Exception:

@@ -39,13 +39,13 @@ class Lock(Protocol):
         """Return whether no other driver holds it."""
 
     def take(self) -> bool:
-        """Take it; return whether nobody else holds any of it."""
+        """Lock it. Return whether no other process holds any part of it."""
 
     def release(self) -> None:
         """Free it."""
 
     def end_orphan(self) -> bool:
-        """Kill what a driver that is gone has left; return whether there was something."""
+        """Kill what a dead driver has left running. Return whether there was anything."""
 
     def fence(self, leader: Leader) -> bool:
         """Kill a leader that holds it; return whether there was one."""
@@ -65,7 +65,7 @@ class Leadership:
         now_ms: Callable[[], int],
     ) -> None:
         """topics: the group, and the topic of one partition; own: this process, and the file that
-        tells who leads; clock: in s; now_ms: the wall clock, Unix ms."""
+        says who leads; clock: in s; now_ms: the wall clock, Unix ms."""
         self._bus, (self._group, self._topic) = bus, topics
         self._lock, (self._own, self._file) = lock, own
         self._lost, self._clock, self._now_ms = lost, clock, now_ms
@@ -90,12 +90,12 @@ class Leadership:
             self._let_go("the group has put this process out")
 
     def confirmed(self, asked_at: float) -> None:
-        """Do nothing: the client's own heartbeats say when the place is lost."""
+        """Do nothing: the client's own heartbeats show when the membership is lost."""
 
     # ---- turns ----------------------------------------------------------------------------------
 
     def run(self, stop: threading.Event) -> None:
-        """Take turns until `stop` is set. A lost broker does not end it."""
+        """Follow the group until `stop` is set, also through the loss of a broker."""
         while not stop.is_set():
             try:
                 self.turn(ROUND_S)
@@ -137,7 +137,7 @@ class Leadership:
         self._member.poll(timeout_s)
 
     def _look(self) -> None:
-        """Note, now and then, since when another process is ready."""
+        """Record at intervals since when another process is ready."""
         now = self._clock()
         if now < self._next_care:
             return
@@ -153,7 +153,7 @@ class Leadership:
         return {member.name for member in members} - {self._own.name}
 
     def _claim(self) -> None:
-        """Take the lock that goes with being chosen, from whom the group has put out."""
+        """Lock the checkpoints as the chosen leader, in place of the one before."""
         if self._lock.take():
             self.record(since=self._now_ms())
             log.info("this process leads")
@@ -166,7 +166,7 @@ class Leadership:
                 self._lock.fence(leader)
 
     def _bury(self) -> None:
-        """Tell the group that its leader is dead, where that is so."""
+        """Remove a dead leader from the group."""
         if not self._lock.free():
             self._buried = ""
             return
@@ -185,7 +185,7 @@ class Leadership:
 
     @property
     def standby(self) -> int:
-        """Since when another process is ready to take over, Unix ms; 0 where none is."""
+        """Return since when another process is ready to take over, Unix ms; 0: none is."""
         return self._own.standby
 
     @property

@@ -1,4 +1,4 @@
-"""Keeps one pipeline running: starts it, watches it, starts it again, does what it is asked."""
+"""One pipeline in the run loop: its query, its requests, its errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CONTROL, TOTALS = "control.json", "totals.json"
 
 
 class PipelineSupervisor:
-    """Runs one pipeline until it is told to stop."""
+    """Runs one pipeline until a signal."""
 
     new_process = ""
     """Why only a new process can go on: no request to a pipeline calls for one."""
@@ -138,7 +138,7 @@ class PipelineSupervisor:
 
     @contextmanager
     def _ticking(self) -> Iterator[None]:
-        """Append ticks meanwhile, where the declaration asks for them."""
+        """Append ticks meanwhile, if the pipeline declares them."""
         every_ms = self._pipeline.trigger.tick_ms
         topic = queries.tick_topic(self._pipeline, self._settings.topic_prefix)
         ticker = Ticker(self._bus, [(topic, 0)], every_ms)
@@ -192,7 +192,7 @@ class PipelineSupervisor:
         return ends
 
     def _carry_out(self, ask: Control) -> bool:
-        """Take a request on; return whether what runs or waits now is to end for it."""
+        """Carry out a request. Return whether what runs or waits now is to end for it."""
         match ask.action:
             case "stop" if (stopped := self._queue.stopped) is not None:
                 self._queue.answer(ask, "done", f"{stopped.user} had stopped it already")
@@ -211,7 +211,7 @@ class PipelineSupervisor:
         return True
 
     def prepare(self) -> None:
-        """Delete checkpoint and state where that was asked: the log is read again."""
+        """Carry out a reset: delete checkpoint and state, so that the log is read again."""
         ask = self._queue.rebuild
         if ask is None:
             return
@@ -241,7 +241,7 @@ class PipelineSupervisor:
         return verdict
 
     def close(self) -> None:
-        """Let go of requests and report."""
+        """Close the queue of requests and the report."""
         self._queue.close()
         if self._stop.is_set():
             self._report.status("stopped", "the process was ended")

@@ -59,7 +59,7 @@ class _Running:
 
 
 class BatchQueries:
-    """Carries out asks in a process each. Not for several threads."""
+    """Runs each requested batch query in a process. For one thread."""
 
     def __init__(self, settings: Settings, answers: AnswerChannel) -> None:
         self._settings, self._answers = settings, answers
@@ -69,7 +69,7 @@ class BatchQueries:
     def begin(
         self, ask: Control, engine: Engine, scenarios: Mapping[str, Scenario], epoch: Epoch
     ) -> None:
-        """Start the batch query that is asked for, or answer why not."""
+        """Start the requested batch query, or answer why not."""
         try:
             request = request_of(ask, engine, scenarios, epoch)
         except (UnreadableJobRecord, ScenarioError, LookupError) as error:
@@ -124,7 +124,7 @@ class BatchQueries:
         self._answers.answer(ask, "done", "")
 
     def look(self) -> None:
-        """Tell how far the batch query has come, and how it ended, if it has."""
+        """Report the progress of the batch query, or its end."""
         running = self._running
         if running is None:
             return

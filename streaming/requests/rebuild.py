@@ -103,7 +103,7 @@ class StateRebuild:
         self._told = -1
 
     def judge(self, ask: Control, scenarios: Mapping[str, Scenario]) -> None:
-        """Raise Refused where it cannot be done, BusError and LogProblem where that cannot be said.
+        """Raise AssignmentRefused if it cannot be done, BusError or LogProblem if that is unknown.
 
         The epoch to come is above all that the log shows.
         """
@@ -137,7 +137,7 @@ class StateRebuild:
         return ready
 
     def _prepared(self, ask: Control) -> Prepared:
-        """Return what was prepared for this ask and the epoch to come; else it is prepared now."""
+        """Return what was prepared for this request and the coming epoch, or prepare it now."""
         folder = self._home / PREPARED
         try:
             data = (folder / START).read_bytes()
@@ -149,9 +149,9 @@ class StateRebuild:
         return ready if fits and there else self.prepare(ask)
 
     def carry_out(self, scenarios: Mapping[str, Scenario]) -> None:
-        """Begin the epoch that was asked for, unless that was done. Raises BusError, OSError.
+        """Begin the requested epoch, unless it has begun. Raises BusError, OSError.
 
-        An earlier driver may have been killed meanwhile: then it is done now.
+        Completes what an earlier driver was killed at.
         """
         ask = self._queue.rebuild
         if ask is None or _known(current_epoch(self._home)).ask == ask.id:
@@ -166,12 +166,12 @@ class StateRebuild:
         log.info("%s by %s: epoch %d begins", ask.action, ask.user or "somebody", epoch.number)
 
     def under_way(self, epoch: Epoch) -> bool:
-        """Return whether the query still reads what it was asked to read again."""
+        """Return whether the query is still reading its log again."""
         ask = self._queue.rebuild
         return ask is not None and _known(epoch).ask == ask.id
 
     def look(self, epoch: Epoch) -> None:
-        """Tell how far it has come; at its end, answer, and delete what is older than the last."""
+        """Report the progress; at the end, answer, and delete all but the last epoch before."""
         ask, start = self._queue.rebuild, _known(epoch)
         if ask is None or start.ask != ask.id:
             return
@@ -303,7 +303,7 @@ def _known(epoch: Epoch) -> EpochStart:
 
 
 def _parameters_of(ask: Control) -> RebuildParameters:
-    """Return what an ask's parameters say. Raises Refused."""
+    """Return the parameters of a request. Raises AssignmentRefused."""
     try:
         return msgspec.convert(ask.parameters, RebuildParameters)
     except msgspec.ValidationError as error:

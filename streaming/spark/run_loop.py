@@ -54,7 +54,7 @@ class Clock(Protocol):
         """Return the time since some moment, s."""
 
     def wait(self, event: threading.Event, seconds: float) -> None:
-        """Wait until the event is set, or for so long."""
+        """Wait until the event is set, at most `seconds`."""
 
 
 class SystemClock:
@@ -65,7 +65,7 @@ class SystemClock:
         return time.monotonic()
 
     def wait(self, event: threading.Event, seconds: float) -> None:
-        """Wait until the event is set, or for so long."""
+        """Wait until the event is set, at most `seconds`."""
         event.wait(seconds)
 
 
@@ -97,7 +97,7 @@ class SupervisedQuery(Protocol):
         """Return why only a new process can go on; empty while none is needed."""
 
     def prepare(self) -> None:
-        """Do what was asked for before the query starts."""
+        """Carry out requests that precede a start."""
 
     def run_once(self) -> None:
         """Start the query and return once it is due to end. Raises what ended it."""
@@ -112,7 +112,7 @@ class SupervisedQuery(Protocol):
         """Return whether an error passes by itself. Raises JvmLost if another process is needed."""
 
     def close(self) -> None:
-        """Let go of everything, and report the end where a signal asked for it."""
+        """Release everything, and report the end after a signal."""
 
 
 class RunLoop:
@@ -131,8 +131,8 @@ class RunLoop:
         clock: Clock | None = None,
         elsewhere: tuple[type[Exception], ...] = (BusError,),
     ) -> None:
-        """name: begins the sentence that says that the query does not end; elsewhere: errors for
-        which the JVM is not looked at."""
+        """name: the subject of the message that the query does not end; elsewhere: errors that
+        do not come of the JVM."""
         self._query, self._requests, self._report = query, requests, report
         self._spark, self._stop, self._name = spark, stop, name
         self._longest_pause_s, self._elsewhere = longest_pause_s, elsewhere
@@ -220,7 +220,7 @@ class RunLoop:
         self._pause = min(2 * self._pause, self._longest_pause_s)
 
     def _wait(self, seconds: float) -> None:
-        """Wait so long, or until a signal or a request."""
+        """Wait, at most until a signal or a request."""
         end = self._clock.monotonic() + seconds
         while not self.due_to_end() and (left := end - self._clock.monotonic()) > 0:
             self._clock.wait(self._stop, min(left, LOOK_S))

@@ -374,7 +374,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
                 self.changed.set()
 
     async def _rest(self, subscription: SocketSubscription) -> None:
-        """Wait a pause, or less: sockets of one page are told together, others in between."""
+        """Pause, so that sockets of one page are sent changes together and others in between."""
         page = (self.scenario.name, subscription.filter.page())
         await turns().wait(page, pause_s(BoardConsumer.open_sockets))
 

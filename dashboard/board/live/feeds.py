@@ -50,7 +50,7 @@ def keep_coming(came: dict[str, LiveRecord], entry: LiveRecord) -> None:
 
 
 def raised(came: Mapping[str, LiveRecord], alarm: AlarmStates, shown: PageFilter) -> list[Raised]:
-    """Return those of what has come to its state that the alarm is about."""
+    """Return the records with a new state that the alarm is about."""
     return [
         Raised(entry.asset, entry.row["state"], entry.row["since"])
         for entry in came.values()
@@ -161,9 +161,9 @@ class RecordChange(NamedTuple):
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Backlog:
-    """What waits for all sockets of a feed that were last told at the same moment.
+    """The changes waiting for all sockets of a feed that were last sent some at the same moment.
 
-    drifted: something has come that such a socket may be told nothing of.
+    drifted: a record has come of which such a socket may be sent nothing.
     """
 
     feed: Feed
@@ -254,7 +254,7 @@ class Feed:
         return cls(wanted, {row["asset"] for row in rows}, last, stopped is None, offsets)
 
     def empty_backlog(self) -> Backlog:
-        """Return one for a socket that has been told all: the same for all of these."""
+        """Return the backlog shared by all sockets that have been sent everything."""
         for backlog in self._backlogs:
             if not backlog:
                 return backlog

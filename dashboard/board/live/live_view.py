@@ -132,7 +132,7 @@ class LiveView:
                     sub.rouse()
 
     def annotated(self) -> set[str]:
-        """Return the scenarios of which marks were applied since the last call."""
+        """Return the scenarios whose marks have changed since the last call."""
         with self._lock:
             names, self._annotated = self._annotated, set()
             return names
@@ -150,7 +150,7 @@ class LiveView:
             return sum(map(len, self._overlay.values()))
 
     def set_figure(self, scenario: str, figure: Figure, numbers: Mapping[str, int]) -> None:
-        """Set a figure of a scenario, as of now, and tell its sockets where it is another."""
+        """Set a figure of a scenario, and send it to its sockets if it has changed."""
         with self._lock:
             figures = self._figures.setdefault(scenario, {"acknowledged": {}})
             if figures.get(figure) == numbers:
@@ -264,7 +264,7 @@ class LiveView:
 
 
 def _alarm(subscriptions: Iterable[SocketSubscription], came: Mapping[str, LiveRecord]) -> None:
-    """Tell sockets what has come to its state, looked up once for those with the same alarm."""
+    """Alert sockets of new states, looked up once for those with the same alarm."""
     by_alarm: dict[tuple[AlarmStates, Page], list[Raised]] = {}
     for sub in subscriptions:
         if sub.alarm is not None:

@@ -100,7 +100,7 @@ class SocketSubscription:
     def receive(self, entries: Mapping[str, LiveRecord]) -> bool:
         """Keep what concerns this socket alone; return whether there is anything to be sent.
 
-        Its feed has heard of the same records before.
+        Its feed has received the same records before.
         """
         if self.stale:
             return False

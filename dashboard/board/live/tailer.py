@@ -105,7 +105,7 @@ class Tailer(TopicConsumer):
         super().recover(fault)
 
     def close(self) -> None:
-        """Let go of the topics, and of a connection that the database has dropped."""
+        """Close the readers, and a connection that the database has dropped."""
         super().close()
         close_old_connections()
 
@@ -134,7 +134,7 @@ class Tailer(TopicConsumer):
         self._uncounted |= (self._view.annotated() | ended) & self._scenarios.keys()
 
     def _judge_agents(self, at: float) -> None:
-        """Look what there is to say of agents. at: of a clock that only rises, s."""
+        """Judge the agents at intervals. at: monotonic seconds."""
         if at >= self._next_news:
             self._next_news = at + AGENTS_S
             self._view.signs.judge_agents(agent_news(time.time_ns() // 1_000_000))

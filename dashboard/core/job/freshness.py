@@ -125,7 +125,7 @@ class KafkaRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts that a web process has heard.
+    """The facts that a web process has received.
 
     reached: when it last was at the end of the log, None before the first time; unwritten: when
     the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
@@ -250,14 +250,14 @@ def _engines(facts: Facts) -> dict[str, str]:
 
 
 def _asked(kind: Kind, what: str, pause: Pause, todo: str) -> BoardProblem:
-    """Return a trouble that somebody asked for."""
+    """Return a problem that somebody caused on purpose."""
     made = lasting_problem(kind, what, pause.since, todo, links=(JOB,))
     made["when"], made["quote"] = "at", pause.reason.rstrip(".")
     return made
 
 
 def _fresh(facts: Facts, wanted: Sequence[Scenario], now: int) -> list[BoardProblem]:
-    """Return the troubles while the job is heard of."""
+    """Return the problems while the job sends heartbeats."""
     troubles = []
     for scenario in wanted:
         troubles += _agents(facts, scenario, now)

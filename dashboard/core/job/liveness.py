@@ -107,7 +107,7 @@ class Pace:
         return Speed(rate, load, self._trend(now), self._catch_up_ms(now), known)
 
     def _rate(self, now: int, span: int) -> float | None:
-        """Return records/s; None where it is silent or too new to say."""
+        """Return records/s; None if it is silent or too new."""
         beats = [beat for beat in self._beats if beat.at > now - span]
         if len(beats) < 2 or now - beats[-1].at > SILENT_MS:
             return None
@@ -147,7 +147,7 @@ def _long_enough(lags: list[tuple[int, int]]) -> bool:
 
 
 def _runs_out(lags: list[tuple[int, int]]) -> int | None:
-    """Return when what is left is gone at the pace at which it shrank, ms; None if it did not."""
+    """Return how long the rest takes at the pace at which it shrank, ms; None if it did not."""
     if not _long_enough(lags):
         return None
     (begun, first), (ended, last) = lags[0], lags[-1]
@@ -201,7 +201,7 @@ class BucketThroughput(NamedTuple):
 
 
 def signs(bucket: BucketThroughput, now: int) -> list[Sign]:
-    """Return what stands out in a bucket, the most important first; `well` where nothing does."""
+    """Return the signs of trouble in a bucket, the most important first, or `well`."""
     if bucket.heard_at is None or bucket.log_time is None:
         return ["unknown"]
     kinds: list[Sign] = []
@@ -364,7 +364,7 @@ class Signs:
             self._clocks_behind[query] = behind
 
     def judge_agents(self, news: AgentNews) -> None:
-        """Record what there is to say of agents."""
+        """Record the findings about agents."""
         self._agents = news
 
     def _mark(self, place: PartitionKey, offset: int, at: int) -> None:
@@ -407,7 +407,7 @@ class Signs:
             )
 
     def _present_clocks(self) -> dict[str, ClockBehind]:
-        """Return the clocks that are behind, as the queries say that carry the buckets now."""
+        """Return the clocks that are behind, by the queries that now carry the buckets."""
         return {
             bucket: clock
             for query, behind in self._clocks_behind.items()

@@ -84,7 +84,7 @@ _CLOCKS = msgspec.json.Decoder(dict[str, ClockBehind])
 
 
 def known_signs() -> Signs:
-    """Return what this process has heard of the job, or else what the database has."""
+    """Return the signs of life that this process has received, else those in the database."""
     signs = process_signs()
     if signs.facts().reached is None:
         recall(signs)
@@ -92,8 +92,7 @@ def known_signs() -> Signs:
 
 
 def job_signs() -> Signs:
-    """Return what this process has heard, or else what the database has of the job alone: what
-    there is to say of agents takes many queries."""
+    """Return the same without findings about agents, which take many queries."""
     signs = process_signs()
     if signs.facts().reached is None:
         _recall_job(signs)
@@ -128,7 +127,7 @@ def last_reports() -> QuerySet[JobProgress]:
 
 
 def clocks_of(told: JobProgress) -> dict[str, ClockBehind]:
-    """Return by bucket where a report found the broker's clock behind the job's own."""
+    """Return by bucket by how much a report found the broker's clock behind the job's."""
     return _CLOCKS.decode(told.clocks_behind) if told.clocks_behind else {}
 
 
@@ -197,7 +196,7 @@ class LogTime:
 
     @property
     def late(self) -> bool:
-        """Return whether the page should say how far behind it runs."""
+        """Return whether the clock is so far behind that pages say so."""
         return self.behind > BEHIND_MS
 
     def shows(self, due: int) -> int:
@@ -207,7 +206,7 @@ class LogTime:
 
 
 def job_is_silent(now: int) -> bool:
-    """Return whether the job was heard of once, and is not any more."""
+    """Return whether the job has stopped sending heartbeats."""
     beats = _beats()
     return bool(beats) and _silent(beats, now)
 

@@ -85,7 +85,7 @@ def _check_schedule(scenario: Scenario, command: Command) -> None:
 
 
 def details_of(command: Command) -> dict[str, Any]:
-    """Return what a command about a task says of it; empty for another one."""
+    """Return the fields of the task that a command is about; {} for other commands."""
     details = asdict(command.schedule) if command.schedule else {"task": command.task}
     return {name: value for name, value in details.items() if value is not None}
 
@@ -161,7 +161,7 @@ def _is_late(form: CommandForm, asset: str, record: StateValue | None) -> bool:
 
 
 def submit(scenario: Scenario, command: Command, by: Submitter, clock: Clock = now_ms) -> Outcome:
-    """Check a command, keep it, deliver it and log it in the audit. Returns what came of it.
+    """Check a command, store it, send it, and log it in the audit. Return the outcome.
 
     The same command with the same id is returned as it stands, and delivered again only where it is
     known not to have been.
@@ -232,7 +232,7 @@ def _check_same(row: Row, scenario: Scenario, command: Command, user: User) -> N
 
 
 def _reopen(row: Row, command: Command, by: Submitter, clock: Clock) -> bool:
-    """Take up an unsent command as it is worded now. Returns false if another did so first."""
+    """Claim an unsent command, reworded. Return False if another request did so first."""
     COMMANDS.take(by.user.pk, clock())
     unsent = Row.objects.filter(pk=row.pk, status="unsent")
     changed = unsent.update(
@@ -280,7 +280,7 @@ def _deliver(row: Row, command: Command) -> None:
 
 
 def _log_submission(actor: Actor, scenario: Scenario, command: Command, outcome: str) -> None:
-    """Log what became of a command when it was to be sent; its answer stands with it."""
+    """Log the outcome of a submission in the audit."""
     record(
         actor,
         f"command.{command.kind}",

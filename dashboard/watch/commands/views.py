@@ -171,7 +171,7 @@ def render_outcome(
     asset: str = "",
     wait_s: float = 0.0,
 ) -> Any:
-    """Return what came of a submission as a page, a fragment, or an answer of REST.
+    """Return the outcome of a submission as a page, a fragment, or an answer of REST.
 
     form and asset: what was submitted on a page, None and empty for REST, which waits `wait_s`
     seconds for the job's answer. Raises Problem for a command of REST that is not sent.
@@ -225,7 +225,7 @@ def _rest_answer(outcome: Outcome, wait_s: float) -> Status[Any]:
 
 
 def _answered(row: Row, wait_s: float) -> Row:
-    """Return the row once it is answered, or as it stands when the wait is over."""
+    """Return the row once it is answered, or as it is after the wait."""
     end = time.monotonic() + wait_s
     while row.status != "answered" and time.monotonic() < end:
         time.sleep(POLL_S)
@@ -234,7 +234,7 @@ def _answered(row: Row, wait_s: float) -> Row:
 
 
 def command_out(row: Row) -> dict[str, Any]:
-    """Return a command's row as the API gives it."""
+    """Return a command's row for the API."""
     return model_to_dict(row) | {
         "id": str(row.pk),
         "state": row.state or None,
