@@ -87,7 +87,7 @@ class Gateway:
                 return place
 
     def close(self) -> None:
-        """Flush for a moment and let go of the producer."""
+        """Flush for a moment and close the producer."""
         with self._lock:
             if self._producer is not None:
                 self._producer.close()
@@ -164,7 +164,7 @@ class Delivery(NamedTuple):
 
     @classmethod
     def of(cls, result: Result) -> Delivery:
-        """Return what a result of `deliver_all` says."""
+        """Return the delivery that a result of `deliver_all` stands for."""
         if isinstance(result, Delivered):
             return cls("sent", place=result)
         if result is None or isinstance(result, Unavailable):

@@ -125,13 +125,13 @@ class ListPage(View):
         return listing.page(rows, before or 0)
 
     def entry(self, row: Any) -> Any:
-        """Return a row as the template gets it."""
+        """Return a row for the template."""
         return row
 
     # ---- the file, and the API
 
     def file(self, suffix: str) -> HttpResponseBase:
-        """Return the rows as CSV or NDJSON, which the audit notes. Raises Http404."""
+        """Return the rows as CSV or NDJSON, and log that in the audit. Raises Http404."""
         if refusal := file_refusal(suffix, self.form):
             return refusal
         record_export(

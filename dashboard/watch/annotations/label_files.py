@@ -223,12 +223,12 @@ REST_S = 0.5
 
 
 def work(clock: Clock = now_ms) -> bool:
-    """Give each open table a turn. Returns whether one of them can go on at once."""
+    """Apply one portion of each open table. Return whether any can continue at once."""
     return take_turns(UploadTask(upload, clock) for upload in LabelUpload.objects.open())
 
 
 def at_once(upload: LabelUpload, clock: Clock = now_ms) -> None:
-    """Carry a table on here as far as that takes a moment; the rest is the worker's."""
+    """Apply a table for a moment in this process; the worker does the rest."""
     task = UploadTask(upload, clock)
     with suppress(LabelUpload.DoesNotExist):  # its user has sent another one instead
         while upload.is_open and _small(upload):

@@ -184,9 +184,9 @@ class _Row(NamedTuple):
 
 
 def put(scenario: str, edits: LabelEdits, by: str, now: int) -> list[LabelEdit]:
-    """Store people's labels, in one transaction. Returns what became of each.
+    """Store people's labels in one transaction. Return the result of each.
 
-    What would be more than an asset may have is left out, as `refused`.
+    Labels beyond an asset's limit are `refused`.
     """
     with transaction.atomic():
         alone(scenario)
@@ -373,8 +373,8 @@ HINT = f'"{FIELD}"'
 def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
     """Return by key the value that the live votes give, and the agent.
 
-    Of two it is the newest, then the first by name. What can be no label is passed over, as a vote
-    counts whatever its detail is.
+    The newest wins, then the first by name. Invalid labels are skipped: a vote counts whatever its
+    detail is.
     """
     by_key: dict[str, tuple[str, str]] = {}
     live = (vote for vote in votes if vote.silent is None)
