@@ -263,7 +263,7 @@ class _First:
         self.states: set[str] = set()
 
     def take(self, place: str, previous: str, state: str, at: int) -> None:
-        """Take one more change into account, in any order."""
+        """Add a change; the order does not matter."""
         if not self.changes or place < self.place:
             self.place, self.state, self.at = place, previous, at
         self.changes += 1

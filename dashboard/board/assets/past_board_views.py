@@ -51,7 +51,7 @@ VIEWS = {"differences": "What differs from now", "board": "The board then"}
 
 
 class AsOfForm(FilterForm):
-    """What the address asks for. Times in UTC."""
+    """The parameters of the address. Times in UTC."""
 
     scenario = forms.ChoiceField(required=False)
     at = UtcTimeField(label="At (UTC)", seconds=True)
@@ -89,7 +89,7 @@ class AsOfForm(FilterForm):
         return text
 
     def asked(self) -> PastQuery:
-        """Return what a valid form asks for."""
+        """Return the moment and filter of a valid form."""
         given = self.cleaned_data
         known = scenarios()[given["scenario"] or next(iter(scenarios()))]
         return PastQuery(
@@ -132,7 +132,7 @@ def as_of(request: HttpRequest) -> HttpResponse:
 
 
 def _agos(asked: PastQuery, now: int) -> list[Choice]:
-    """Return links to moments so long ago."""
+    """Return links to moments in the past."""
     return [
         Choice(
             f"{title} ago", f"?{asked.address(at=now - ms)}", abs(now - ms - asked.at) < MINUTE_MS
