@@ -313,7 +313,7 @@ class KafkaHandler(logging.Handler):
         try:
             partitions = client.partitions(self._topic)
         except BusError as error:
-            self._note(error)
+            self._record_fault(error)
             return
         self._refusal = None
         if partitions:
@@ -321,8 +321,8 @@ class KafkaHandler(logging.Handler):
             self._known.set()
             self._send_waiting()
 
-    def _note(self, error: BusError) -> None:
-        """Note why nothing can be sent; a refusal is said once, until Kafka answers."""
+    def _record_fault(self, error: BusError) -> None:
+        """Keep why nothing can be sent; log a refusal once, until Kafka answers."""
         if isinstance(error, AccessRefused) and self._refusal is None:
             log.error(
                 "records for %s wait, and are dropped where they get too many: %s",

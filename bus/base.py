@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -100,6 +101,16 @@ def no_answer(error: BusError) -> str:
     return str(error) if isinstance(error, AccessRefused) else f"Kafka does not answer: {error}"
 
 
+class Outgoing(NamedTuple):
+    """A record to be sent as it is; without a partition its key decides."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+
+
 # Called once for each record sent, from within `poll` or `flush`.
 OnDelivery = Callable[[Delivered | BusError], None]
 
@@ -152,6 +163,40 @@ class Producer(Protocol):
         if isinstance(outcome[0], BusError):
             raise outcome[0]
         return outcome[0]
+
+    def send_all(
+        self, records: Iterable[Outgoing], timeout_s: float = 10
+    ) -> list[Delivered | BusError | None]:
+        """Send records in their order, and wait for all of them.
+
+        Returns for each its place or why it was refused; None for one that may still arrive.
+        """
+        end = time.monotonic() + timeout_s
+        results: dict[int, Delivered | BusError] = {}
+        count = 0
+        for count, record in enumerate(records, 1):
+            self._send_when_room(record, partial(results.__setitem__, count), end)
+        while len(results) < count and time.monotonic() < end:
+            self.poll(0.02)
+        return [results.get(number) for number in range(1, count + 1)]
+
+    def _send_when_room(self, record: Outgoing, on_delivery: OnDelivery, end: float) -> None:
+        """Enqueue a record; a full queue empties meanwhile, until `end`, monotonic."""
+        topic, key, value, headers, partition = record
+        while True:
+            try:
+                self.send(
+                    topic, key, value, headers=headers, partition=partition, on_delivery=on_delivery
+                )
+                return
+            except QueueFull as full:
+                if time.monotonic() > end:
+                    on_delivery(full)
+                    return
+                self.poll(0.02)
+            except BusError as error:
+                on_delivery(error)
+                return
 
     def unconfirmed(self, timeout_s: float) -> BusError:
         """Return why a record is not confirmed after this long."""

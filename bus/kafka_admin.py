@@ -82,7 +82,7 @@ class KafkaAdmin:
 
     @cached_property
     def _client(self) -> AdminClient:
-        hooks: dict[str, Any] = {"error_cb": self._login.heard}
+        hooks: dict[str, Any] = {"error_cb": self._login.on_error}
         return AdminClient({**self._options, "log_level": "0", **hooks})
 
     def _result(self, future: Future[Any], on: str = "", right: str = "") -> Any:

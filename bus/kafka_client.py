@@ -134,7 +134,7 @@ class KafkaClient:
     def _client(self) -> AdminClient:
         with self._lock:
             if self._admin is None:
-                hooks: dict[str, Any] = {"error_cb": self._login.heard}
+                hooks: dict[str, Any] = {"error_cb": self._login.on_error}
                 self._admin = AdminClient({**self._options, "log_level": "0", **hooks})
                 self._made_at = time.monotonic()
             return self._admin

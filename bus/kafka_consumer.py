@@ -57,7 +57,7 @@ class KafkaConsumer:
     ) -> None:
         self._listener, self._group = listener, membership.group
         self._login = Login()
-        hooks = {"error_cb": self._login.heard}
+        hooks = {"error_cb": self._login.on_error}
         self._inner = ck.Consumer({**options, **_settings(membership), **hooks}, logger=log)
         self._inner.subscribe(
             list(membership.topics),

@@ -116,8 +116,8 @@ class Login:
         self._said = ""
         self._complain = complaint()
 
-    def heard(self, error: ck.KafkaError) -> None:
-        """Note an error of the connection: librdkafka's `error_cb`."""
+    def on_error(self, error: ck.KafkaError) -> None:
+        """Log an error of the connection: librdkafka's `error_cb`."""
         refusal = login_refusal(error)
         if refusal is None:
             if self.refusal is None:  # else that is why no broker is left
@@ -175,10 +175,10 @@ class ProducerRefusals:
     def fatal(self, error: BusError) -> None:
         """Note what has ended librdkafka's producer."""
         if isinstance(error, NotPermitted):
-            self._say(error)
+            self._log_once(error)
             self._right = error
 
-    def _say(self, error: NotPermitted) -> None:
+    def _log_once(self, error: NotPermitted) -> None:
         """Log a refusal, once: some senders have nobody to tell."""
         if str(error) not in self._said:
             self._said.add(str(error))
@@ -192,7 +192,7 @@ class ProducerRefusals:
     def cause(self, error: BusError) -> BusError:
         """Return the refusal where one is behind an error of a delivery, else the error."""
         if isinstance(error, NotPermitted):
-            self._say(error)
+            self._log_once(error)
         if self._right is not None and _is_unexplained(error):
             return self._right
         return self.login.cause(error)

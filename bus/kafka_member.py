@@ -31,7 +31,7 @@ class KafkaMember:
         self._group, self._topic = options["group.id"], topic
         self._asked_at: float | None = None
         self._login, self._refusal = Login(), ""
-        hooks = {"error_cb": self._login.heard, "on_commit": self._committed}
+        hooks = {"error_cb": self._login.on_error, "on_commit": self._committed}
         self._inner = ck.Consumer({**options, **_MEMBER, **hooks}, logger=log)
         self._inner.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked

@@ -54,7 +54,7 @@ class KafkaProducer(Producer):
         self._inner = self._open()
 
     def _open(self) -> ck.Producer:
-        hooks = {"error_cb": self._refusals.login.heard}
+        hooks = {"error_cb": self._refusals.login.on_error}
         try:
             return ck.Producer({**self._options, **hooks}, logger=log)
         except ck.KafkaException as error:

@@ -72,7 +72,7 @@ class KafkaReader:
         self._login.tried_anew()
         self._refusal, self._ask_again = None, 0.0
         self._check_at = time.monotonic() + _PATIENCE_S
-        return ck.Consumer({**self._options, "error_cb": self._login.heard}, logger=log)
+        return ck.Consumer({**self._options, "error_cb": self._login.on_error}, logger=log)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, and no others."""

@@ -362,7 +362,7 @@ class Settings(BaseSettings):
         return (self.spark_master or "local").partition("[")[0] == "local"
 
     @property
-    def wanted_trigger(self) -> Literal["real-time", "micro-batch"]:
+    def effective_trigger(self) -> Literal["real-time", "micro-batch"]:
         """Return how queries run: as configured, else in Real-time Mode where no port is open."""
         return self.trigger or ("real-time" if self.one_machine else "micro-batch")
 

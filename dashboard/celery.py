@@ -35,7 +35,7 @@ app.autodiscover_tasks(
 
 
 @heartbeat_sent.connect
-def say_it_lives(sender: Any, **_sent: object) -> None:
+def beat_pulse(sender: Any, **_sent: object) -> None:
     """Beat the pulse of the worker of this process: its own loop goes round, whatever task it is
     at."""
     pulse(sender.eventer.hostname.partition("@")[0]).beat()

@@ -49,7 +49,7 @@ class TableFeed(TopicConsumer):
         self._bus, self._topic, self.table, self._kept = bus, topic, table, kept
         self.name = f"feed-{topic}"
         self._lock = Lock()
-        self._wanted = None if partitions is None else frozenset(partitions)
+        self._assigned = None if partitions is None else frozenset(partitions)
         self._at: dict[int, int] = {}
         self._targets: dict[int, int] = {}
         self._ends: dict[int, int] = {}
@@ -58,21 +58,21 @@ class TableFeed(TopicConsumer):
         self.unreadable = 0
         """Records that were passed over, because they are no states."""
 
-    def want(self, partitions: Collection[int], anew: Collection[int] = ()) -> None:
+    def assign(self, partitions: Collection[int], anew: Collection[int] = ()) -> None:
         """Read these partitions from now on.
 
         anew: of them, those that are level only once they have reached the end that the log has
         from now on.
         """
         with self._lock:
-            self._wanted = frozenset(partitions)
-            for partition in {*anew, *self.table.level()} - (self._wanted - set(anew)):
+            self._assigned = frozenset(partitions)
+            for partition in {*anew, *self.table.level()} - (self._assigned - set(anew)):
                 self.table.set_level(partition, False)
             super().close()
 
-    def wanted(self) -> frozenset[int] | None:
+    def assignment(self) -> frozenset[int] | None:
         """Return which partitions are read; None: all."""
-        return self._wanted
+        return self._assigned
 
     def partitions(self) -> int:
         """Return how many partitions the topic has, as last seen; 0 before that."""
@@ -80,7 +80,7 @@ class TableFeed(TopicConsumer):
 
     def ready(self) -> bool:
         """Return whether every partition that is read has been level with the log."""
-        wanted = self._ends.keys() if self._wanted is None else self._wanted
+        wanted = self._ends.keys() if self._assigned is None else self._assigned
         return bool(self._ends) and self.table.level() >= set(wanted)
 
     def lag(self, partitions: Collection[int] | None = None) -> int | None:
@@ -100,10 +100,10 @@ class TableFeed(TopicConsumer):
             if self._reader is None:
                 self._reader = self._open()
             messages = self._reader.poll(WAIT_S, BATCH)
-            self._mend(self._reader)
+            self._drop_gaps(self._reader)
             self._apply(messages, self._reader)
             self._reach()
-            self._care(time.monotonic())
+            self._maintain(time.monotonic())
         return len(messages)
 
     def _open(self) -> Reader:
@@ -111,7 +111,7 @@ class TableFeed(TopicConsumer):
         edges = self._look()
         if not edges:
             raise Unavailable(f"there is no topic {self._topic} yet")
-        wanted = edges.keys() if self._wanted is None else self._wanted & edges.keys()
+        wanted = edges.keys() if self._assigned is None else self._assigned & edges.keys()
         known = self.table.positions()
         for partition in wanted:
             begin, end = edges[partition]
@@ -149,7 +149,7 @@ class TableFeed(TopicConsumer):
             for at in partitions:
                 del self._ahead[at]
 
-    def _mend(self, reader: Reader) -> None:
+    def _drop_gaps(self, reader: Reader) -> None:
         """Begin a partition again of which the log no longer holds what was to be read next."""
         gaps = self._pop_gaps(reader)
         for gap in gaps:
@@ -181,7 +181,7 @@ class TableFeed(TopicConsumer):
             log.warning("a store passes over a record", where=where, error=repr(error))
             return None
 
-    def _care(self, now: float) -> None:
+    def _maintain(self, now: float) -> None:
         if now >= self._next_look:
             self._next_look = now + LOOK_S
             self._look()

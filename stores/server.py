@@ -163,7 +163,7 @@ class StoreServer:
         """Read what was assigned up to the end that the log has now, and answer for it then."""
         new = {at for _, at in partitions}
         log.info("assigned", partitions=sorted(new))
-        self.feed.want(self.ownership.assigned() | self._standby | new, anew=new)
+        self.feed.assign(self.ownership.assigned() | self._standby | new, anew=new)
         self.ownership.take(new)
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
@@ -220,8 +220,8 @@ class StoreServer:
             return
         self._standby = standby_for(self.address, servers, self._standbys)
         wanted = self.ownership.assigned() | self._standby
-        if wanted != self.feed.wanted():
-            self.feed.want(wanted)
+        if wanted != self.feed.assignment():
+            self.feed.assign(wanted)
 
     def _await_address(self) -> None:
         """Wait until nobody else announces this address: one that was killed soon does no more.

@@ -30,8 +30,8 @@ class Member(NamedTuple):
     """An incident of a group, or something wrong with an agent.
 
     since: when it came into a state that the rule tells of; worst: the worst of these states so
-    far; over_at: when it left them; told: the worst state of which a message has told, empty for
-    none; ack_*: of the acknowledgement in force, empty without one; finding: as in an event.
+    far; over_at: when it left them; notified: the worst state that a message has reported, empty
+    for none; ack_*: of the acknowledgement in force, empty without one; finding: as in an event.
     """
 
     scenario: str
@@ -41,7 +41,7 @@ class Member(NamedTuple):
     state: str
     worst: str
     over_at: int | None = None
-    told: str = ""
+    notified: str = ""
     ack_until: int | None = None
     ack_severity: int | None = None
     finding: str = ""
@@ -98,13 +98,13 @@ class Group:
         """Return it with these members."""
         return replace(self, members={member.key: member for member in members})
 
-    def told(self) -> list[Member]:
-        """Return the members of which a message has told."""
-        return [member for member in self.members.values() if member.told]
+    def notified_members(self) -> list[Member]:
+        """Return the members that a message has reported."""
+        return [member for member in self.members.values() if member.notified]
 
     def in_hand(self, now: int) -> bool:
-        """Return whether somebody has all of it in hand at `now` that goes on and was told."""
-        return all(member.in_hand(now) for member in self.told() if member.active)
+        """Return whether somebody has all in hand at `now` that goes on and was reported."""
+        return all(member.in_hand(now) for member in self.notified_members() if member.active)
 
 
 def plain_group(group: Group) -> dict[str, Any]:

@@ -105,14 +105,14 @@ def advance(
     done. Groups that are not in `state` are not looked at; events are in order."""
     turn = _Turn(rule, now, world, _applied(rule, world, state.groups, events))
     recent = [at for at in state.recent if at > now - rule.per_ms]
-    dues = turn.first_dues()
+    dues = turn.first_messages()
     while dues:
         sent = list(turn.let_through(dues, recent))
         recent += [now] * len(sent)
         parts = [part for each in sent for part in _parts(each)]
         for part in parts:
-            turn.note_sent(part)
-        dues = turn.dues(part.key for part in parts)
+            turn.record_sent(part)
+        dues = turn.due_messages(part.key for part in parts)
     return RuleState(turn.groups, tuple(recent)), turn.actions
 
 
@@ -127,12 +127,14 @@ def next_at(rule: Rule, group: Group, recent: Sequence[int], now: int) -> int | 
 
 def _times(rule: Rule, group: Group, recent: Sequence[int], now: int) -> Iterator[int]:
     """Yield the times at which something may come due, some of them past."""
-    untold = [member for member in group.members.values() if not member.told]
-    yield from (member.since + rule.after_ms for member in untold)
-    if any(member.active and member.since + rule.after_ms <= now for member in untold):
+    unnotified = [member for member in group.members.values() if not member.notified]
+    yield from (member.since + rule.after_ms for member in unnotified)
+    if any(member.active and member.since + rule.after_ms <= now for member in unnotified):
         yield now + LOOK_AGAIN_MS
-    yield from (member.ack_until for member in group.told() if member.ack_until is not None)
-    if rule.hours and untold:
+    yield from (
+        member.ack_until for member in group.notified_members() if member.ack_until is not None
+    )
+    if rule.hours and unnotified:
         yield rule.hours.next_edge(now)
     if rule.quiet and group.held:
         yield rule.quiet.hours.next_edge(now)
@@ -186,12 +188,14 @@ class _Intake:
         scenario = self.world.scenarios.get(event.scenario)
         if scenario is None:
             return
-        told_of = self.rule.tells(scenario, event)
+        is_reported = self.rule.covers_event(scenario, event)
         own = next((each for each in known if each[1][2] == event.place), None)
         if own is not None:
             key, place = own
             member = self._members[key][place]
-            self._put(key, _gone_on(scenario, member, event) if told_of else _over(member, event))
+            self._put(
+                key, _gone_on(scenario, member, event) if is_reported else _over(member, event)
+            )
         elif self.rule.joins(scenario, event):
             self._join(event)
 
@@ -241,7 +245,7 @@ class _Turn:
         self.in_hours = self._in_hours(now)
         self.actions: list[Action] = []
 
-    def first_dues(self) -> list[Send]:
+    def first_messages(self) -> list[Send]:
         """Settle each group, end those of which nothing is left, and return what is due of the
         others."""
         for key, group in sorted(self.groups.items()):
@@ -249,9 +253,9 @@ class _Turn:
             self.groups[key] = settled = self._settle(group)
             if self._is_done(settled):
                 self._end(settled, reason)
-        return self.dues(sorted(self.groups))
+        return self.due_messages(sorted(self.groups))
 
-    def dues(self, keys: Iterable[str]) -> list[Send]:
+    def due_messages(self, keys: Iterable[str]) -> list[Send]:
         """Return the messages that are due of these groups; nothing holds the other ones back."""
         dues = []
         for key in keys:
@@ -291,7 +295,7 @@ class _Turn:
 
     def _due(self, group: Group) -> Send | None:
         """Return the message that is due of a settled group; of several, the one to go first."""
-        told = group.told()
+        notified = group.notified_members()
         if group.announced_at is None:
             return self._send(group, OPENED, (0,)) if self._pending_is_due(group) else None
         reached = tuple(range(group.reached))
@@ -301,13 +305,13 @@ class _Turn:
             return self._send(group, ESCALATED, (group.stage,))
         if self._pending_is_due(group):
             return self._send(group, MORE, reached)
-        if self._reminder_is_due(group) and any(member.active for member in told):
+        if self._reminder_is_due(group) and any(member.active for member in notified):
             return self._send(group, REMINDER, reached)
         return None
 
     def _send(self, group: Group, kind: str, stages: tuple[int, ...]) -> Send:
         news = {member.key for member in self._news(group)}
-        members = [each for each in group.members.values() if each.told or each.key in news]
+        members = [each for each in group.members.values() if each.notified or each.key in news]
         return Send(group.key, group.opened_at, kind, stages, tuple(members))
 
     def _pending_is_due(self, group: Group) -> bool:
@@ -340,7 +344,7 @@ class _Turn:
 
     def _why_not(self, member: Member) -> str:
         """Return why nothing is told of a member, and never will be; empty where it may."""
-        if member.told or member.over_at is None:
+        if member.notified or member.over_at is None:
             return ""
         if member.lasted(self.now) < self.rule.after_ms:
             return TOO_SHORT
@@ -355,24 +359,24 @@ class _Turn:
         return [member for member in group.members.values() if self._is_news(member)]
 
     def _is_news(self, member: Member) -> bool:
-        if member.told:
+        if member.notified:
             return member.active and self._is_worse(member) and not self._muted(member, self.now)
         if not member.active:
             return True  # a settled group has none of which nothing is to be told
         return member.lasted(self.now) >= self.rule.after_ms and not self._is_blocked(member)
 
     def _is_worse(self, member: Member) -> bool:
-        if member.worst == member.told:
+        if member.worst == member.notified:
             return False
         scenario = self.world.scenarios.get(member.scenario)
         if scenario is None:
             return False
-        return scenario.severity(member.worst) < scenario.severity(member.told)
+        return scenario.severity(member.worst) < scenario.severity(member.notified)
 
     def _goes_on(self, group: Group) -> bool:
         """Return whether a member goes on that is told of, or may be soon."""
         return any(
-            member.active and (member.told or not self._is_blocked(member))
+            member.active and (member.notified or not self._is_blocked(member))
             for member in group.members.values()
         )
 
@@ -394,7 +398,7 @@ class _Turn:
         known = self.world.scenarios
         return any(
             reaches(known[member.scenario], member.worst, quiet.exempt)
-            for member in (*news, *group.told())
+            for member in (*news, *group.notified_members())
             if member.scenario in known and not member.finding
         )
 
@@ -429,7 +433,7 @@ class _Turn:
                         Hold(due.key, due.opened_at, due.kind, reason, until, due.members)
                     )
 
-    def note_sent(self, sent: Send) -> None:
+    def record_sent(self, sent: Send) -> None:
         """Note that a message about a group goes out, and end the group with its last one."""
         group = replace(self.groups[sent.key], held="")
         stage = max(sent.stages) + 1
@@ -438,28 +442,28 @@ class _Turn:
         elif sent.kind == REMINDER:
             group = replace(group, sent_at=self.now)
         else:
-            group = self._told_all(replace(group, sent_at=self.now, pending_at=None))
+            group = self._with_news_sent(replace(group, sent_at=self.now, pending_at=None))
         if sent.kind == OPENED:
             group = replace(group, announced_at=self.now, clock_from=self.now, stage=1, reached=1)
         self.groups[sent.key] = group = self._with_clock(group)
         if sent.kind == RESOLVED or (sent.kind == OPENED and not self._goes_on(group)):
             self._end(group, "")
 
-    def _told_all(self, group: Group) -> Group:
-        """Return a group all of whose news has been told; what is over is only counted."""
+    def _with_news_sent(self, group: Group) -> Group:
+        """Return a group all of whose news is sent; members that are over are only counted."""
         news = {member.key for member in self._news(group)}
-        told = [
-            member._replace(told=member.worst) if member.key in news else member
+        notified = [
+            member._replace(notified=member.worst) if member.key in news else member
             for member in group.members.values()
         ]
-        kept = [member for member in told if member.active or not member.told]
-        return replace(group, over=group.over + len(told) - len(kept)).with_members(kept)
+        kept = [member for member in notified if member.active or not member.notified]
+        return replace(group, over=group.over + len(notified) - len(kept)).with_members(kept)
 
     def _end(self, group: Group, reason: str) -> None:
         """End a group; of what goes on and is held back, another one begins."""
         self.actions.append(Close(group.key, group.opened_at, reason))
         self.groups.pop(group.key)
-        left = [member for member in group.members.values() if not member.told]
+        left = [member for member in group.members.values() if not member.notified]
         if left:
             begin = max(min(member.since for member in left), group.opened_at + 1)
             self.groups[group.key] = Group(group.key, begin).with_members(left)

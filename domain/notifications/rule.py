@@ -76,28 +76,33 @@ class Rule:
             return False
         return not self.at_least or reaches(scenario, state, self.at_least)
 
-    def tells_agent(self, scenario: str, kind: str) -> bool:
-        """Return whether it tells of an agent of a scenario with which this is wrong."""
+    def covers_agent(self, scenario: str, kind: str) -> bool:
+        """Return whether it covers a fault of this kind of an agent of a scenario."""
         return kind in self.agents and scenario in (self.scenarios or (scenario,))
 
-    def tells(self, scenario: Scenario, event: Event) -> bool:
-        """Return whether it tells of what an event began or changed, labels aside."""
+    def covers_event(self, scenario: Scenario, event: Event) -> bool:
+        """Return whether it covers what an event began or changed, labels aside."""
         if event.kind not in (BEGUN, CHANGED):
             return False
         if event.finding:
-            return self.tells_agent(scenario.name, event.state)
+            return self.covers_agent(scenario.name, event.state)
         return self.covers(scenario, event.state)
 
     def joins(self, scenario: Scenario, event: Event) -> bool:
-        """Return whether an event begins something that it tells of. An agent has no labels."""
-        return self.tells(scenario, event) and (bool(event.finding) or self.wants(event.labels))
+        """Return whether an event begins something that it covers. An agent has no labels."""
+        labelled = bool(event.finding) or self.matches_labels(event.labels)
+        return labelled and self.covers_event(scenario, event)
 
-    def tells_task(self, scenario: str, labels: Mapping[str, str]) -> bool:
-        """Return whether it tells of a scheduled task of an asset with these labels."""
-        return self.tasks and scenario in (self.scenarios or (scenario,)) and self.wants(labels)
+    def covers_task(self, scenario: str, labels: Mapping[str, str]) -> bool:
+        """Return whether it covers a scheduled task of an asset with these labels."""
+        return (
+            self.tasks
+            and scenario in (self.scenarios or (scenario,))
+            and self.matches_labels(labels)
+        )
 
-    def wants(self, labels: Mapping[str, str]) -> bool:
-        """Return whether it tells of an asset with these labels."""
+    def matches_labels(self, labels: Mapping[str, str]) -> bool:
+        """Return whether these labels of an asset match those of the rule."""
         return not self.labels or any(labels.get(key) == value for key, value in self.labels)
 
     def key_of(self, event: Event) -> str:

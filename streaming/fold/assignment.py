@@ -47,11 +47,11 @@ def shared_out(preferred: Engine, scenarios: Mapping[str, Scenario], home: Path)
 
 
 class AssignmentRefused(Exception):
-    """Scenarios that the running job cannot take over; the message says why."""
+    """The running job cannot adopt these scenarios; the message says why."""
 
 
 class ProcessNeeded(Exception):
-    """Scenarios that call for another share of the work, which only a new process can give."""
+    """These scenarios divide the work differently, which takes a new process."""
 
 
 @dataclass(frozen=True, slots=True)

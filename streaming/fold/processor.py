@@ -245,7 +245,7 @@ class _Run:
         return SinkRow(key, value, _dump_headers(headers), self._topics.dead_letters)
 
     def _tick(self, time: int) -> None:
-        """Tell of the bucket each second of ticks, also where its clock stands still, being ahead.
+        """Send a heartbeat of the bucket each second of ticks, even while its clock is ahead.
 
         time: when the tick was appended, ms.
         """

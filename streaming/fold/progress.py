@@ -92,7 +92,7 @@ class ProgressReporter:
         return self._status in ("running", "catching-up")
 
     def status(self, status: Status, message: str = "", error: str = "") -> None:
-        """Tell a change of status. error: the whole text of what ended the query."""
+        """Report a status. error: the whole text of what ended the query."""
         self._since = self._clock() if status != self._status or not self._since else self._since
         self._status = status
         level = logging.WARNING if status in ("waiting", "restarting", "failed") else logging.INFO
@@ -102,13 +102,13 @@ class ProgressReporter:
         self._publish(message, error=error.replace("\0", "")[:MAX_ERROR])
 
     def stands_by(self, since: int) -> None:
-        """Tell since when another process is ready to take over, Unix ms, 0 for none; once."""
+        """Report since when a standby is ready, Unix ms, 0 for none, if that has changed."""
         if since != self._standby:
             self._standby = since
             self._publish(self._message)
 
     def judged_clocks(self, behind: Mapping[str, ClockBehind]) -> None:
-        """Tell in which buckets the broker's clock is behind the driver's own; in none: {}."""
+        """Report in which buckets the broker's clock is behind the driver's; {}: in none."""
         self.clocks_behind = behind
         words = [f"{name} by {clock.by // 1000} s" for name, clock in sorted(behind.items())]
         level = logging.WARNING if behind else logging.INFO
@@ -116,7 +116,7 @@ class ProgressReporter:
         self._publish(self._message)
 
     def runs(self, status: Status, trigger: str, message: str, checkpoint: Path) -> None:
-        """Tell that the query has been started, on this checkpoint."""
+        """Report that the query has started on this checkpoint."""
         self._trigger, self._stopped, self._folder = trigger, None, checkpoint
         self.status(status, message)
 
@@ -126,16 +126,16 @@ class ProgressReporter:
         self.status("stopped", f"by {stopped.user}: {stopped.reason}")
 
     def batch(self, figures: Mapping[str, Any]) -> None:
-        """Tell Spark's own figures of a finished batch."""
+        """Report Spark's figures of a finished batch."""
         self._measure()
         self._publish("", batch_figures(figures))
 
     def carries(self, carried: Carried) -> None:
-        """Tell a scenario as it is now."""
+        """Report a scenario as the job now carries it."""
         self._publish("", carried=carried)
 
     def answer(self, answer: JobAnswer) -> None:
-        """Tell what became of an ask."""
+        """Report the answer to a request."""
         self._publish("", answer=answer)
 
     def _measure(self, *, force: bool = False) -> None:
@@ -209,7 +209,7 @@ def _count_records(figures: dict[str, Any], sources: Sequence[Mapping[str, Any]]
 
 
 def _length(source: Mapping[str, Any]) -> int:
-    """Return the length of the log that a batch took; 0 where its begin or end is not known."""
+    """Return how many offsets a batch covers; 0 if its begin or end is unknown."""
     begin, end = source.get("startOffset"), source.get("endOffset")
     if not isinstance(begin, Mapping) or not isinstance(end, Mapping):
         return 0

@@ -94,9 +94,9 @@ def through_python(source: DataFrame, processor: StatefulProcessor) -> DataFrame
 
 
 def _grouping_key(keys: Mapping[tuple[str, int], str]) -> Column:
-    """Return the column of the grouping key, found by topic, then by partition.
+    """Return the column of the grouping key, looked up by topic, then by partition.
 
-    That is cheaper for each record than a name made of both.
+    For each record this is cheaper than building a name from both.
     """
     column: Column = sql.lit(None).cast("string")
     for topic in sorted({topic for topic, _ in keys}, reverse=True):
@@ -246,7 +246,7 @@ def _places(plan: Plan) -> dict[tuple[str, int], str]:
 
 
 def _starting(plan: Plan) -> str:
-    """Return where a new checkpoint begins to read, as Spark's source takes it: every partition."""
+    """Return the `startingOffsets` of a new checkpoint, for every partition."""
     topics, offsets = Topics(plan.prefix), dict[str, dict[str, int]]()
     for bucket in plan.rules:
         offset = plan.start.offsets.get(str(bucket), EARLIEST)

@@ -39,7 +39,7 @@ class Workload:
         self.keys = KeyFile(settings.command_keys_file).made()
 
     def demands_signatures(self) -> bool:
-        """Return whether a scenario takes commands with a signature alone."""
+        """Return whether any scenario requires signed commands."""
         return any(scenario.signed_commands for scenario in self.scenarios.values())
 
     def source_topics(self) -> list[str]:

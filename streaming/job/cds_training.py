@@ -18,9 +18,10 @@ from domain.records import Report
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from streaming.fold.assignment import EngineAssignment, Shares, slots
-from streaming.job.driver import LONG_BACKLOG, Driver, run_all
+from streaming.job.driver import LONG_BACKLOG, Driver
 from streaming.spark.gateway import class_archive, write
 from streaming.spark.jvm import end_spark
+from streaming.spark.run_loop import run_all
 from streaming.spark.session import start_session
 from wire.job import decode_progress
 from wire.source import encode_report
@@ -52,8 +53,8 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     draft.unlink(missing_ok=True)
     home = settings.data_dir / "checkpoint"
     shares: Shares = {"kernel": dict(scenarios)}
-    room = slots(shares, settings.wanted_trigger)
-    sharing = EngineAssignment("kernel", settings.wanted_trigger, home, shares, room)
+    room = slots(shares, settings.effective_trigger)
+    sharing = EngineAssignment("kernel", settings.effective_trigger, home, shares, room)
     spark = start_session(settings, room, write(draft))
     job = Driver(settings, sharing, bus, spark, stop, "kernel")
     running = threading.Thread(target=run_all, args=([job], stop, lambda: None))

@@ -1,4 +1,4 @@
-"""The job as a process: alone, or as one of two of which one leads and one stands by.
+"""The job as a process: alone, or as the leader or the standby of two.
 
 What imports PySpark is imported where it is used: the JVM starts meanwhile.
 """
@@ -73,7 +73,7 @@ class Job:
         if not self._await(self._place):
             raise LockHeld("another one runs in the same data directory")
         shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)
-        self._room = slots(shares, self._settings.wanted_trigger)
+        self._room = slots(shares, self._settings.effective_trigger)
         return start_session(self._settings, self._room, role=self._scratch)
 
     @property
@@ -85,7 +85,7 @@ class Job:
 
     def run_alone(self, spark: SparkSession) -> None:
         """Run the queries until `stop` is set. Raises JvmLost, Held and ScenarioError."""
-        from streaming.job.driver import run_all
+        from streaming.spark.run_loop import run_all
 
         try:
             if not self._await(self._lock):
@@ -98,9 +98,9 @@ class Job:
             end_spark(spark)
 
     def _await(self, lock: LeaderLock) -> bool:
-        """Return once a lock is taken, or False where that takes too long.
+        """Wait for a lock. Return False if that takes too long.
 
-        What a process before this one has left is ended.
+        Ends what an earlier process has left running.
         """
         deadline = time.monotonic() + PATIENCE_S
         while not lock.take():
@@ -120,12 +120,12 @@ class Job:
         settings = self._settings
         book = read_book(settings)
         shares = assign_engines(settings.engine, book.rules, self._home)
-        needed = slots(shares, settings.wanted_trigger)
+        needed = slots(shares, settings.effective_trigger)
         if needed > self._room and not settings.spark_master:
             raise JvmLost(f"{needed} tasks are to run at once, and {self._room} can")
         own = None if settings.spark_master else self._room  # another master may have more room
         sharing = EngineAssignment(
-            settings.engine, settings.wanted_trigger, self._home, shares, own
+            settings.engine, settings.effective_trigger, self._home, shares, own
         )
         return [
             Driver(settings, sharing, self._bus, spark, self._stop, engine, book)
@@ -201,7 +201,7 @@ class Job:
 
     @staticmethod
     def _turns(leadership: Leadership, spark: SparkSession, over: threading.Event) -> None:
-        """Take turns until it is over; without them this process must not go on."""
+        """Follow the group until the end; end this process if that fails."""
         try:
             leadership.run(over)
         except Exception:
@@ -219,16 +219,16 @@ class Job:
         return True
 
     def _lead(self, spark: SparkSession, leadership: Leadership) -> None:
-        from streaming.job.driver import run_all
+        from streaming.spark.run_loop import run_all
 
         self._lock.bind(spark)
-        leadership.note(jvm=self._lock.holder(JVM))
+        leadership.record(jvm=self._lock.holder(JVM))
         drivers = self._drivers(spark)
 
         def beat() -> None:
             self._beat()
             if not leadership.running and all(driver.running for driver in drivers):
-                leadership.note(running=now_ms())
+                leadership.record(running=now_ms())
             for driver in drivers:
                 driver.stands_by(leadership.standby)
 

@@ -71,13 +71,13 @@ class LeaderLock:
         return bool(self.holder(STANDBY))
 
     def stand_by(self) -> None:
-        """Note that this process is ready to lead; where another one is too, that says so."""
+        """Record that this process is ready to lead, or that another one already is."""
         self._take(STANDBY)
 
     def take(self) -> bool:
-        """Take the driver's byte; return whether no other process holds it, or the JVM's, now.
+        """Lock the driver's byte. Return whether no other process holds it or the JVM's byte.
 
-        Who leads stands by no more.
+        A leader gives up its place as a standby.
         """
         if not self._take(DRIVER) or self.holder(JVM):
             return False
@@ -99,9 +99,9 @@ class LeaderLock:
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
 
     def bind(self, spark: SparkSession) -> None:
-        """Have Spark's JVM take the other byte, and hold it for as long as it lives. Raises Held.
+        """Have Spark's JVM lock the other byte for as long as it lives. Raises LockHeld.
 
-        Only who has taken the driver's byte may do so.
+        Call this only while holding the driver's byte.
         """
         file = spark._jvm.java.io.RandomAccessFile(str(self.path), "rw")  # type: ignore[union-attr]  # noqa: SLF001
         held = file.getChannel().tryLock(JVM, 1, False)
@@ -111,9 +111,9 @@ class LeaderLock:
         self._jvms += [file, held]  # the JVM frees what nobody refers to
 
     def end_orphan(self) -> bool:
-        """Kill a JVM whose driver is gone; return whether there was one.
+        """Kill a JVM whose driver is gone. Return whether there was one.
 
-        Only who has taken the driver's byte may do so: then the JVM's driver is no more.
+        Call this only while holding the driver's byte, which proves that the driver is gone.
         """
         return _kill(self.holder(JVM), "a JVM without a driver")
 

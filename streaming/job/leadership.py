@@ -39,13 +39,13 @@ class Lock(Protocol):
         """Return whether no other driver holds it."""
 
     def take(self) -> bool:
-        """Take it; return whether nobody else holds any of it."""
+        """Lock it. Return whether no other process holds any part of it."""
 
     def release(self) -> None:
         """Free it."""
 
     def end_orphan(self) -> bool:
-        """Kill what a driver that is gone has left; return whether there was something."""
+        """Kill what a dead driver has left running. Return whether there was anything."""
 
     def fence(self, leader: Leader) -> bool:
         """Kill a leader that holds it; return whether there was one."""
@@ -65,7 +65,7 @@ class Leadership:
         now_ms: Callable[[], int],
     ) -> None:
         """topics: the group, and the topic of one partition; own: this process, and the file that
-        tells who leads; clock: in s; now_ms: the wall clock, Unix ms."""
+        says who leads; clock: in s; now_ms: the wall clock, Unix ms."""
         self._bus, (self._group, self._topic) = bus, topics
         self._lock, (self._own, self._file) = lock, own
         self._lost, self._clock, self._now_ms = lost, clock, now_ms
@@ -90,12 +90,12 @@ class Leadership:
             self._let_go("the group has put this process out")
 
     def confirmed(self, asked_at: float) -> None:
-        """Do nothing: the client's own heartbeats say when the place is lost."""
+        """Do nothing: the client's own heartbeats show when the membership is lost."""
 
     # ---- turns ----------------------------------------------------------------------------------
 
     def run(self, stop: threading.Event) -> None:
-        """Take turns until `stop` is set. A lost broker does not end it."""
+        """Follow the group until `stop` is set, also through the loss of a broker."""
         while not stop.is_set():
             try:
                 self.turn(ROUND_S)
@@ -117,7 +117,7 @@ class Leadership:
         """Leave the group, so that another leads at once. Only who writes no more may."""
         self._leaving = True
         if self.leads.is_set():
-            self.note(running=0, standby=0)
+            self.record(running=0, standby=0)
         self._lock.release()  # else who comes next would take this process for one that hangs
         if self._member is not None:
             self._member.close()
@@ -137,7 +137,7 @@ class Leadership:
         self._member.poll(timeout_s)
 
     def _look(self) -> None:
-        """Note, now and then, since when another process is ready."""
+        """Record at intervals since when another process is ready."""
         now = self._clock()
         if now < self._next_care:
             return
@@ -146,16 +146,16 @@ class Leadership:
         since = (self._own.standby or self._now_ms()) if others else 0
         if since != self._own.standby:
             log.info("a standby is ready" if since else "no standby is ready")
-            self.note(standby=since)
+            self.record(standby=since)
 
     def _others(self) -> set[str]:
         members = self._bus.members(self._group, ANSWER_S)
         return {member.name for member in members} - {self._own.name}
 
     def _claim(self) -> None:
-        """Take the lock that goes with being chosen, from whom the group has put out."""
+        """Lock the checkpoints as the chosen leader, in place of the one before."""
         if self._lock.take():
-            self.note(since=self._now_ms())
+            self.record(since=self._now_ms())
             log.info("this process leads")
             self.leads.set()
         elif self._lock.free():
@@ -166,7 +166,7 @@ class Leadership:
                 self._lock.fence(leader)
 
     def _bury(self) -> None:
-        """Tell the group that its leader is dead, where that is so."""
+        """Remove a dead leader from the group."""
         if not self._lock.free():
             self._buried = ""
             return
@@ -185,7 +185,7 @@ class Leadership:
 
     @property
     def standby(self) -> int:
-        """Since when another process is ready to take over, Unix ms; 0 where none is."""
+        """Return since when another process is ready to take over, Unix ms; 0: none is."""
         return self._own.standby
 
     @property
@@ -193,9 +193,15 @@ class Leadership:
         """Since when this leader's queries run, Unix ms; 0 before that."""
         return self._own.running
 
-    def note(self, *, since: int | None = None, running: int | None = None, jvm: int | None = None,
-             standby: int | None = None) -> None:  # fmt: skip
-        """Write down what is so of this leader now. What cannot be written is not told."""
+    def record(
+        self,
+        *,
+        since: int | None = None,
+        running: int | None = None,
+        jvm: int | None = None,
+        standby: int | None = None,
+    ) -> None:
+        """Write the state of this leader to its file. A failure is logged alone."""
         given = {"since": since, "running": running, "jvm": jvm, "standby": standby}
         changes = {name: value for name, value in given.items() if value is not None}
         with self._writing:

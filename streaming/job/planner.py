@@ -138,7 +138,7 @@ class Planner:
     def _set_aside(self, epoch: Epoch, start: EpochStart) -> None:
         """Set aside what ended the last starts, if they got nowhere. Raises BusError, OSError."""
         folder, begun = self._workload.home.parent, self.begins(epoch, start)
-        count = self.starts.note(f"{epoch.number}: {sorted(begun.items())}")
+        count = self.starts.record(f"{epoch.number}: {sorted(begun.items())}")
         if count >= quarantine.MOST_STARTS:
             letters = self._workload.topics.dead_letters
             quarantine.set_aside(self._bus, letters, folder, begun, self._workload.bucket)

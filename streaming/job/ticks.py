@@ -44,7 +44,7 @@ BEHIND_FOR_MS = 10_000
 
 
 class TimerWatch:
-    """Which partitions are at rest, by their buckets' heartbeats and the ends of the log.
+    """Finds the partitions at rest, by their buckets' heartbeats and the ends of the log.
 
     A heartbeat says until when no timer fires. That holds as long as nothing has been appended
     behind it but our own ticks.
@@ -59,7 +59,7 @@ class TimerWatch:
         self._newest: dict[TopicPartition, tuple[float, int]] = {}
 
     def ticked(self, sent: float, tick: Delivered) -> None:
-        """Note a tick in the log, which was sent at `sent` (monotonic seconds)."""
+        """Record an appended tick that was sent at `sent` (monotonic seconds)."""
         place = (tick.topic, tick.partition)
         self._own[place].append(tick.offset)
         self._newest[place] = (sent, tick.timestamp)
@@ -69,25 +69,25 @@ class TimerWatch:
 
         Raises BusError.
         """
-        self._hear(now)
+        self._read_heartbeats(now)
         waiting = [place for place in self._beats if self._waits(place, now)]
         ends = self._bus.ends(waiting, ENDS_S) if waiting else {}
         return {place for place, end in ends.items() if end == self._understood(place)}
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._reader is not None:
             self._reader.close()
 
-    def _hear(self, now: float) -> None:
+    def _read_heartbeats(self, now: float) -> None:
         if self._reader is None:
             ends = {at: end for at, (_, end) in self._bus.offsets([self._topic], ENDS_S).items()}
             self._reader = self._bus.reader(ends)
         for message in self._reader.poll(0):
             with suppress(UnreadableJobRecord):
-                self._heard(decode_heartbeat(message.value), now)
+                self._record_heartbeat(decode_heartbeat(message.value), now)
 
-    def _heard(self, beat: Heartbeat, now: float) -> None:
+    def _record_heartbeat(self, beat: Heartbeat, now: float) -> None:
         place = self._buckets.get(beat.bucket)
         if place is None:
             return
@@ -118,7 +118,7 @@ class EarlyTicks(NamedTuple):
 
 
 class BrokerClocks:
-    """In which partitions the broker's clock is behind the driver's own, by the ticks' times.
+    """Finds the partitions in which the broker's clock is behind the driver's, by the ticks.
 
     No tick is appended before it is sent. Where the two clocks say that one was, the broker's is
     behind, however long the delivery took: that only makes it look less behind.
@@ -137,7 +137,7 @@ class BrokerClocks:
         self._told: Mapping[str, ClockBehind] = {}
 
     def ticked(self, sent: int, tick: Delivered) -> None:
-        """Note a tick in the log, which was sent at `sent` (Unix ms, the driver's clock)."""
+        """Record an appended tick that was sent at `sent` (Unix ms, the driver's clock)."""
         name, by = self._names[tick.topic, tick.partition], sent - tick.timestamp
         if by > BEHIND_MS:
             known = self._early.get(name)
@@ -146,7 +146,7 @@ class BrokerClocks:
             self._early.pop(name, None)
 
     def report(self) -> None:
-        """Tell which clocks are behind now, if that has changed."""
+        """Report which clocks are behind, if that has changed."""
         behind = {
             name: ClockBehind(ticks.by, ticks.first)
             for name, ticks in self._early.items()
@@ -208,7 +208,7 @@ class Ticker:
             self._watch.close()
 
     def _due_places(self, now: float) -> list[TopicPartition]:
-        """Return the partitions that get a tick now: all that are not at rest, or must be heard."""
+        """Return the partitions due for a tick: those that are not at rest, or need a heartbeat."""
         resting = self._resting(now)
         # Half a tick more, lest one come a millisecond too early for the heartbeat.
         latest = now - HEARTBEAT_S - self._every / 2
@@ -242,7 +242,7 @@ class Ticker:
             log.debug("no tick for %s: %s", place, error)
 
     def _ticked(self, sent: float, sent_at: int, tick: Delivered) -> None:
-        """Note a tick in the log. sent: monotonic seconds; sent_at: Unix ms."""
+        """Record an appended tick. sent: monotonic seconds; sent_at: Unix ms."""
         if self._watch is not None:
             self._watch.ticked(sent, tick)
         if self._clocks is not None:

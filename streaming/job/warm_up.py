@@ -56,8 +56,10 @@ class WarmUp:
         self._topics = Topics(settings.topic_prefix)
 
     def run(self, enough: Callable[[], bool]) -> bool:
-        """Rehearse until it has been done often enough, or `enough` says so; return whether all
-        went well. What goes wrong is logged: a standby that is less warm is still one."""
+        """Rehearse the set number of times, or until `enough`. Return whether all went well.
+
+        Failures are logged alone: a standby that is less warm is still a standby.
+        """
         topic = TopicSpec(*self._topics.rehearsal())
         try:
             self._bus.ensure_topics([topic], replication=self._settings.replication)
@@ -83,7 +85,7 @@ class WarmUp:
             plan,
             checkpoint,
             engine=engine,
-            trigger=trigger_of(engine, self._settings.wanted_trigger),
+            trigger=trigger_of(engine, self._settings.effective_trigger),
             loss_known=True,
             only_to=self._topics.rehearsal().name,
         )

@@ -17,7 +17,6 @@ from config.pulse import Pulse
 from config.settings import Settings, load_settings
 from domain.scenario import ScenarioError
 from streaming.fold.rules import read_book
-from streaming.job.driver import BEAT_S, run_all
 from streaming.kernel import KernelProblem
 from streaming.pipelines import query as queries
 from streaming.pipelines.declaration import DeclarationError, Pipeline
@@ -26,6 +25,7 @@ from streaming.pipelines.supervisor import PipelineSupervisor
 from streaming.requests.queue import RequestAuthenticator
 from streaming.spark.jvm import JvmLost, end_spark
 from streaming.spark.restart_policy import stop_on_signals
+from streaming.spark.run_loop import BEAT_S, run_all
 from streaming.spark.session import VersionProblem, start_session
 from wire.keys import KeyFile
 from wire.topics import Topics

@@ -74,7 +74,7 @@ class CoalescedProducer:
         """Send this record once it is due, unless a later one of its key takes its place.
 
         A record without a key, or for a topic that is no sink, is sent at once. Waits while the
-        producer takes no more.
+        producer's queue is full.
         """
         with self._changed:
             sink, now = self._sinks.get(topic), self._clock()
@@ -134,7 +134,7 @@ class CoalescedProducer:
             self._producer.poll()
 
     def _send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Hand one record to the producer, and wait while that takes none."""
+        """Pass one record to the producer, waiting while its queue is full."""
         while True:
             try:
                 self._producer.send(topic, key, value, headers=headers, on_delivery=self._delivered)

@@ -52,7 +52,7 @@ def _check_folders(pipelines: dict[str, Pipeline]) -> None:
 
 
 def chosen(wanted: str, pipelines: dict[str, Pipeline]) -> dict[str, Pipeline]:
-    """Return the pipelines that TALLYBOARD_PIPELINES asks for: all, none or names with commas.
+    """Return the pipelines that TALLYBOARD_PIPELINES selects: all, none, or names with commas.
 
     Raises DeclarationError for a name that no pipeline has.
     """

@@ -113,7 +113,7 @@ class PipelineFigures:
         self.misfits |= {name: int(row.get("rows") or 0) for name, row in rows}
 
     def skip_to(self, begins: Mapping[TopicPartition, int]) -> None:
-        """Note where logs begin: what is before that is behind nobody."""
+        """Record where logs begin: nothing before that counts as lag."""
         for place, begin in begins.items():
             self.reached[place] = max(begin, self.reached.get(place, 0))
 
@@ -229,7 +229,7 @@ class PipelineReporter:
         self.publish()
 
     def answer(self, answer: JobAnswer) -> None:
-        """Report what became of a request."""
+        """Report the answer to a request."""
         self.publish(answer)
 
     def publish(self, answer: JobAnswer | None = None) -> None:
@@ -286,7 +286,7 @@ class PipelineReporter:
         return Gathering(totals.given, totals.sent, budget=pipeline.budget, share=pipeline.share)
 
     def _misfits(self) -> str:
-        """Return of which global tables rows are left out, in words."""
+        """Return the global tables whose rows do not fit, in words, or ''."""
         return "; ".join(
             f"{name}: rows of the global table that do not fit its schema: {rows:,}"
             for name, rows in sorted(self._figures.misfits.items())

@@ -1,4 +1,4 @@
-"""Keeps one pipeline running: starts it, watches it, starts it again, does what it is asked."""
+"""One pipeline in the run loop: its query, its requests, its errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 from bus.base import Bus, BusError
@@ -23,8 +22,8 @@ from streaming.pipelines.emitter import Counts
 from streaming.pipelines.graph import graph_of
 from streaming.pipelines.report import PipelineFigures, PipelineReporter
 from streaming.requests.queue import RequestAuthenticator, RequestQueue
-from streaming.spark.jvm import EXIT_S, JvmLost, jvm_process
-from streaming.spark.restart_policy import first_line, judge
+from streaming.spark.restart_policy import Verdict, judge
+from streaming.spark.run_loop import RunLoop
 from streaming.state.checkpoint import (
     Epoch,
     current_epoch,
@@ -33,7 +32,7 @@ from streaming.state.checkpoint import (
     next_epoch,
     positions,
 )
-from wire.job import Control
+from wire.job import Control, Stopped
 from wire.pipeline import query_name
 from wire.topics import Topics
 
@@ -45,22 +44,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("streaming.pipelines.supervisor")
 
-# Pauses before a restart after an error that passes: doubled each time.
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-# Pause after an error that stays.
-PAUSE_STAYING_S = 30.0
-# A query that ran this long starts over with the first pause.
-HEALTHY_S = 30.0
+# The longest pause before a restart.
+LONGEST_PAUSE_S = 30.0
 # How often requests are looked for, and how often the figures are reported.
 LOOK_S, REPORT_S = 0.2, 2.0
-# How long a query that is asked to stop may take to end, before its process is given up.
-END_S = 30.0
-LONGEST_WHY = 600
 CONTROL, TOTALS = "control.json", "totals.json"
 
 
 class PipelineSupervisor:
-    """Runs one pipeline until it is told to stop."""
+    """Runs one pipeline until a signal."""
+
+    new_process = ""
+    """Why only a new process can go on: no request to a pipeline calls for one."""
 
     def __init__(
         self,
@@ -92,31 +87,26 @@ class PipelineSupervisor:
             self._report.answer,
             guard,
         )
-        self._interrupted = False
-        self._pause = FIRST_PAUSE_S
+        self._loop = RunLoop(
+            self,
+            self._queue,
+            self._report,
+            spark,
+            stop,
+            name=pipeline.name,
+            longest_pause_s=LONGEST_PAUSE_S,
+        )
         self._batch = -1
 
     def run(self) -> None:
         """Run until `stop` is set. Raises JvmLost, and nothing else."""
         self._report.stopped = self._queue.stopped
-        while not self._stop.is_set():
-            begun, self._interrupted = time.monotonic(), False
-            try:
-                self._reset_if_asked()
-                self._stand_still() if self._queue.stopped else self._run_once()
-            except JvmLost as lost:
-                self._report.status("failed", str(lost))
-                self._close()
-                raise
-            except Exception as error:  # noqa: BLE001, nothing but a signal ends a supervisor
-                if self._stop.is_set():
-                    break
-                self._after(error, time.monotonic() - begun)
-        self._close()
+        self._loop.run()
 
     # ---- the query ------------------------------------------------------------------------------
 
-    def _run_once(self) -> None:
+    def run_once(self) -> None:
+        """Run the query until it is due to end. Raises what ended it."""
         self._bus.ensure_topics(
             queries.sink_specs(self._pipeline, self._settings.topic_prefix),
             replication=self._settings.replication,
@@ -143,12 +133,12 @@ class PipelineSupervisor:
             with self._ticking():
                 self._watch(query, places.topics, counts)
         finally:
-            self._end(query)
+            self._loop.end(query)
             self._figures.add_gathered(counts.given.value, counts.sent.value)
 
     @contextmanager
     def _ticking(self) -> Iterator[None]:
-        """Append ticks meanwhile, where the declaration asks for them."""
+        """Append ticks meanwhile, if the pipeline declares them."""
         every_ms = self._pipeline.trigger.tick_ms
         topic = queries.tick_topic(self._pipeline, self._settings.topic_prefix)
         ticker = Ticker(self._bus, [(topic, 0)], every_ms)
@@ -163,7 +153,7 @@ class PipelineSupervisor:
     def _watch(self, query: StreamingQuery, topics: Sequence[str], counts: Counts) -> None:
         """Return when the query is due to end or has ended; raises what ended it."""
         next_report, end = 0.0, end_of(query)
-        while not self._due_to_end():
+        while not self._loop.due_to_end():
             if end.wait(LOOK_S):
                 query.awaitTermination()  # raises what ended it
                 return
@@ -192,35 +182,17 @@ class PipelineSupervisor:
         recent = query.recentProgress if several else [last]
         return [one for one in recent if one["batchId"] > self._batch and one["numInputRows"]]
 
-    def _end(self, query: StreamingQuery) -> None:
-        """Stop the query, and wait until it has ended: it must not overlap its next.
-
-        Raises JvmLost where it does not end.
-        """
-        if self._stop.is_set():
-            self._spark.sparkContext.setLogLevel("OFF")  # of every task that is broken off
-        give_up = time.monotonic() + END_S
-        while query.isActive:
-            try:
-                query.stop()
-            except Exception as error:
-                if self._stop.is_set():
-                    raise
-                if time.monotonic() > give_up:
-                    raise JvmLost(f"{self._pipeline.name} does not end: {error}") from error
-                log.debug("%s does not end yet: %s", self._pipeline.name, error)
-
     # ---- requests -------------------------------------------------------------------------------
 
-    def _due_to_end(self) -> bool:
-        """Return whether a signal or a request ends what runs now."""
-        if not self._stop.is_set() and not self._interrupted:
-            for ask in self._queue.receive():
-                self._interrupted |= self._carry_out(ask)
-        return self._stop.is_set() or self._interrupted
+    def carry_out(self) -> bool:
+        """Carry out new requests. Return whether what runs or waits now is to end for one."""
+        ends = False
+        for ask in self._queue.receive():
+            ends |= self._carry_out(ask)
+        return ends
 
     def _carry_out(self, ask: Control) -> bool:
-        """Take a request on; return whether what runs or waits now is to end for it."""
+        """Carry out a request. Return whether what runs or waits now is to end for it."""
         match ask.action:
             case "stop" if (stopped := self._queue.stopped) is not None:
                 self._queue.answer(ask, "done", f"{stopped.user} had stopped it already")
@@ -238,8 +210,8 @@ class PipelineSupervisor:
                 return False
         return True
 
-    def _reset_if_asked(self) -> None:
-        """Delete checkpoint and state where that was asked: the log is read again."""
+    def prepare(self) -> None:
+        """Carry out a reset: delete checkpoint and state, so that the log is read again."""
         ask = self._queue.rebuild
         if ask is None:
             return
@@ -255,60 +227,21 @@ class PipelineSupervisor:
             if folder != epoch.path:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _stand_still(self) -> None:
-        """Do nothing until somebody asks for a start, or for a reset."""
-        assert self._queue.stopped is not None
-        self._report.stopped = self._queue.stopped
-        self._report.status(
-            "stopped", f"by {self._queue.stopped.user}: {self._queue.stopped.reason}"
-        )
+    def hold(self, stopped: Stopped) -> None:
+        """Report that nothing is read."""
+        self._report.stopped = stopped
+        self._report.status("stopped", f"by {stopped.user}: {stopped.reason}")
         self._queue.settle("done", "it reads nothing until it is started")
-        while not self._due_to_end():
-            self._stop.wait(LOOK_S)
 
-    def _wait(self, seconds: float) -> None:
-        """Wait so long, or until a signal or a request."""
-        end = time.monotonic() + seconds
-        while not self._due_to_end() and (left := end - time.monotonic()) > 0:
-            self._stop.wait(min(left, LOOK_S))
-
-    # ---- after an error -------------------------------------------------------------------------
-
-    def _after(self, error: Exception, ran_s: float) -> None:
-        """Report an error, and wait as long as it calls for."""
-        self._check_jvm(error)
-        text = f"{type(error).__name__}: {error}"
-        log.debug("%s ended", self._pipeline.name, exc_info=error)
-        self._report.restarts += 1
+    def judge(self, error: Exception, text: str) -> Verdict:
+        """Return whether an error passes by itself."""
         verdict = judge(text)
-        stays = not verdict.passes or isinstance(error, DeclarationError | queries.NotCoPartitioned)
-        if stays:
-            advice = verdict.advice or "correct the declaration, or the topics"
-            why = f"{advice} ({first_line(text, LONGEST_WHY)})"
-            self._report.status("waiting", why, text)
-            self._queue.settle("failed", why)
-            self._wait(PAUSE_STAYING_S)
-            return
-        self._pause = FIRST_PAUSE_S if ran_s > HEALTHY_S else self._pause
-        self._report.status("restarting", f"in {self._pause:g} s: {first_line(text)}", text)
-        self._wait(self._pause)
-        self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
+        if isinstance(error, DeclarationError | queries.NotCoPartitioned):
+            return Verdict(False, verdict.advice or "correct the declaration, or the topics")
+        return verdict
 
-    def _check_jvm(self, error: Exception) -> None:
-        if isinstance(error, BusError):
-            return
-        process = jvm_process(self._spark)
-        if process is not None and isinstance(error, OSError):
-            with suppress(TimeoutExpired):
-                process.wait(EXIT_S)  # it no longer answers: it is about to end
-        if process is not None and process.poll() is not None:
-            self._report.status(
-                "failed", f"Spark's JVM ended with {process.returncode}", str(error)
-            )
-            self._close()
-            raise JvmLost(f"Spark's JVM ended with {process.returncode}")
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the queue of requests and the report."""
         self._queue.close()
         if self._stop.is_set():
             self._report.status("stopped", "the process was ended")

@@ -43,17 +43,17 @@ from wire.topics import Topics
 log = logging.getLogger("streaming.queries")
 
 
-class Teller:
-    """Tells the driver, a line each."""
+class OutputWriter:
+    """Writes lines that the driver reads."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
 
     def step(self, done: int, of: int, what: str) -> None:
         """Report that `done` of `of` is done."""
-        self.tell(Stepped(AskStep(done, of, what)))
+        self.write(Stepped(AskStep(done, of, what)))
 
-    def tell(self, line: OutputRecord) -> None:
+    def write(self, line: OutputRecord) -> None:
         """Write one line."""
         self._out.write(msgspec.json.encode(line) + b"\n")
         self._out.flush()
@@ -62,14 +62,14 @@ class Teller:
 def main() -> None:
     """Carry out one batch query, and report how it ended."""
     # What libraries print goes to standard error: standard output is the driver's alone.
-    teller = Teller(os.fdopen(os.dup(1), "wb"))
+    output = OutputWriter(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     settings = enter()
     configure_logs(settings.log_level, "batch-query")
     request = msgspec.json.decode(sys.stdin.buffer.readline(), type=Request)
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     try:
-        ended = Ended("done", _carry_out(settings, request, teller))
+        ended = Ended("done", _carry_out(settings, request, output))
     except QueryRefused as refused:
         ended = Ended("refused", str(refused))
     except (BusError, VersionProblem, KernelProblem, JvmLost) as problem:
@@ -78,20 +78,20 @@ def main() -> None:
         log.debug("the batch query failed", exc_info=error)
         ended = Ended("failed", f"{type(error).__name__}: {first_line(str(error))}")
     shutil.rmtree(scratch_of(settings), ignore_errors=True)
-    teller.tell(ended)
+    output.write(ended)
     os._exit(0)  # the JVM ends with its standard input
 
 
-def _carry_out(settings: Settings, request: Request, teller: Teller) -> str:
+def _carry_out(settings: Settings, request: Request, output: OutputWriter) -> str:
     """Do it; what it came to, in words."""
     bus = KafkaBus(settings.kafka_options())
-    teller.step(0, 0, "starting Spark")
+    output.step(0, 0, "starting Spark")
     spark = start_batch_session(settings)
     publisher = Publisher(bus, Topics(settings.topic_prefix), request.id)
     try:
         if isinstance(request, ReadRequest):
-            return read_state(spark, request, publisher, teller.step)
-        return what_if(spark, settings, bus, request, publisher, teller.step)
+            return read_state(spark, request, publisher, output.step)
+        return what_if(spark, settings, bus, request, publisher, output.step)
     finally:
         publisher.close()
 

@@ -32,7 +32,7 @@ MOST_PAIRS = 40_000
 
 
 class History(NamedTuple):
-    """What became of one asset under each rule: times, and the states that began then."""
+    """One asset under each rule: times, and the states that began then."""
 
     asset: str
     running: Sequence[Moment]
@@ -157,7 +157,7 @@ def _first_shifts(one: Sequence[StateTransition], other: Sequence[StateTransitio
 
 @dataclass
 class HistoryTally:
-    """What the histories of all assets come to. scenario: for the order of its states."""
+    """The sums of the histories of all assets. scenario: for the order of its states."""
 
     since: int
     until: int

@@ -1,4 +1,4 @@
-"""What a batch query is given, and what it answers: records, errors, its session."""
+"""What passes between the driver and a batch query: requests, answers, errors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Publisher:
             raise self._faults[0] if self._faults else BusError(f"{left} parts are not confirmed")
 
     def close(self) -> None:
-        """Let go of the topic."""
+        """Close the connection."""
         self._producer.close()
 
 

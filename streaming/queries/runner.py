@@ -59,7 +59,7 @@ class _Running:
 
 
 class BatchQueries:
-    """Carries out asks in a process each. Not for several threads."""
+    """Runs each requested batch query in a process. For one thread."""
 
     def __init__(self, settings: Settings, answers: AnswerChannel) -> None:
         self._settings, self._answers = settings, answers
@@ -69,7 +69,7 @@ class BatchQueries:
     def begin(
         self, ask: Control, engine: Engine, scenarios: Mapping[str, Scenario], epoch: Epoch
     ) -> None:
-        """Start the batch query that is asked for, or answer why not."""
+        """Start the requested batch query, or answer why not."""
         try:
             request = request_of(ask, engine, scenarios, epoch)
         except (UnreadableJobRecord, ScenarioError, LookupError) as error:
@@ -88,7 +88,10 @@ class BatchQueries:
             return
         self._running = _Running(ask, process, time.monotonic() + self._settings.batch_query_s)
         threading.Thread(
-            target=_listen, args=(process, self._running.lines), name="batch-query", daemon=True
+            target=_read_output,
+            args=(process, self._running.lines),
+            name="batch-query",
+            daemon=True,
         ).start()
         self._answers.begin_batch_query(ask)
 
@@ -121,13 +124,13 @@ class BatchQueries:
         self._answers.answer(ask, "done", "")
 
     def look(self) -> None:
-        """Tell how far the batch query has come, and how it ended, if it has."""
+        """Report the progress of the batch query, or its end."""
         running = self._running
         if running is None:
             return
         with suppress(queue.Empty):
             while True:
-                self._hear(running, running.lines.get_nowait())
+                self._receive(running, running.lines.get_nowait())
         if running.ended is not None:
             self._end(running, running.ended)
         elif (code := running.process.poll()) is not None and running.lines.empty():
@@ -141,7 +144,7 @@ class BatchQueries:
             running.step = None
 
     @staticmethod
-    def _hear(running: _Running, line: OutputRecord) -> None:
+    def _receive(running: _Running, line: OutputRecord) -> None:
         if isinstance(line, Ended):
             running.ended = line
         else:
@@ -184,7 +187,7 @@ class BatchQueries:
             self._lock = None
 
 
-def _listen(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[OutputRecord]) -> None:
+def _read_output(process: subprocess.Popen[bytes], lines: queue.SimpleQueue[OutputRecord]) -> None:
     assert process.stdout is not None
     decoder = msgspec.json.Decoder(OutputRecord)
     with process.stdout as output:

@@ -109,7 +109,7 @@ class _Store:
         return {
             bucket: _Meta(row["clock"], row["offset"], row["live"], row["scenario"])
             for bucket, row in metas.items()
-            if self._wanted(bucket)
+            if self._is_requested(bucket)
         }
 
     def _kernel_metas(self) -> dict[BucketId, _Meta]:
@@ -124,7 +124,7 @@ class _Store:
         return {
             bucket: _Meta(meta[0], meta[1], meta[2], rules[bucket])
             for bucket, meta in metas.items()
-            if self._wanted(bucket)
+            if self._is_requested(bucket)
         }
 
     def assets(self, metas: dict[BucketId, _Meta]) -> Iterator[tuple[BucketId, str, Asset]]:
@@ -153,7 +153,7 @@ class _Store:
         reader = reader.option("path", self._request.checkpoint).option("batchId", self._batch)
         return reader.load()
 
-    def _wanted(self, bucket: BucketId) -> bool:
+    def _is_requested(self, bucket: BucketId) -> bool:
         wanted, partition = self._request.wanted, _partition(self._request)
         return bucket.scenario == wanted.scenario and partition in (None, bucket.partition)
 

@@ -38,7 +38,7 @@ class RuleChangeParameters(msgspec.Struct, frozen=True):
 def changed_book(
     book: Book, mine: Mapping[str, Scenario], ask: Control, now: int
 ) -> tuple[str, Book]:
-    """Return the scenario that an ask is about, and the book as it asks for. Raises Refused.
+    """Return the scenario of a request and the book with its change. Raises AssignmentRefused.
 
     now: Unix ms.
     """

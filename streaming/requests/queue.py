@@ -33,7 +33,7 @@ auth_log = logging.getLogger("streaming.requests.queue")
 
 
 class RequestAuthenticator:
-    """Tells asks that count from others, which become dead letters.
+    """Authenticates requests; those that fail become dead letters.
 
     They are neither answered nor remembered: else somebody could take an ask's id before it comes.
     """
@@ -41,12 +41,12 @@ class RequestAuthenticator:
     def __init__(
         self, bus: Bus, topics: Topics, keys: KeyFile, demands: Callable[[], bool]
     ) -> None:
-        """demands: whether an ask without a signature is refused too; a wrong one always is."""
+        """demands: whether a request without a signature is refused; a wrong one always is."""
         self._bus, self._letters, self._demands = bus, topics.dead_letters, demands
         self._trust = Trust(topics.control, keys.ring)
 
     def passes(self, message: ConsumerRecord) -> bool:
-        """Return whether an ask counts; one that does not is set aside. Raises KeysProblem."""
+        """Return whether a request is authentic; set it aside if not. Raises KeysProblem."""
         fault = self._trust.fault(message.key, message.value or b"", message.timestamp)
         if fault is None or (fault == UNSIGNED and not self._demands()):
             return True
@@ -104,7 +104,7 @@ class Memory(msgspec.Struct):
 
 
 class RequestQueue:
-    """Asks of one query, each carried out once.
+    """The requests to one query, each carried out once.
 
     Its memory is a file next to the query's checkpoints, so that a stopped query stays stopped
     through every restart, for longer than the topic keeps its records. The topic is read on from
@@ -118,12 +118,12 @@ class RequestQueue:
         query: str,
         path: Path,
         clock: Callable[[], int],
-        tell: Announce,
+        publish: Announce,
         guard: RequestAuthenticator | None = None,
     ) -> None:
-        """clock: Unix ms; tell: publishes an answer; guard: None: nobody looks at signatures."""
+        """clock: Unix ms; publish: publishes an answer; guard: None: nobody looks at signatures."""
         self._bus, self._topic, self._query = bus, topic, query
-        self._path, self._clock, self._tell, self._guard = path, clock, tell, guard
+        self._path, self._clock, self._publish, self._guard = path, clock, publish, guard
         self._memory = _load(path)
         self._reader: Reader | None = None
         self._next_try = 0.0
@@ -186,7 +186,7 @@ class RequestQueue:
         if any(ask.id == one.id for one in self._open_asks()):
             return None
         if ask.id in self._memory.answers:
-            self._tell(self._memory.answers[ask.id])
+            self._publish(self._memory.answers[ask.id])
             return None
         age = self._clock() - message.timestamp
         if age > EXPIRES_MS:
@@ -195,7 +195,7 @@ class RequestQueue:
         return ask
 
     def _open_asks(self) -> list[Control]:
-        """Return all that were taken on, and whose end is still to be reported."""
+        """Return the accepted requests whose end is still to be reported."""
         memory = self._memory
         return [
             *memory.under_way,
@@ -204,7 +204,7 @@ class RequestQueue:
         ]
 
     def accept(self, ask: Control) -> None:
-        """Take an ask on whose end `settle` will tell. A stop or a start is remembered."""
+        """Accept a request whose end `settle` will report. A stop or a start is remembered."""
         if ask.action == "stop":
             self._memory.stopped = Stopped(ask.user or "somebody", ask.reason, self._clock())
         elif ask.action == "start":
@@ -213,10 +213,10 @@ class RequestQueue:
             return
         self._memory.under_way.append(ask)
         self._save()
-        self._tell(JobAnswer(ask.id, ask.action, "accepted"))
+        self._publish(JobAnswer(ask.id, ask.action, "accepted"))
 
     def unfinished(self, action: Action) -> list[Control]:
-        """Return asks that an earlier driver accepted, and whose end it has not reported."""
+        """Return requests that an earlier driver accepted without reporting their end."""
         return [ask for ask in self._memory.under_way if ask.action == action]
 
     def settle(self, outcome: Outcome, why: str = "") -> None:
@@ -226,10 +226,10 @@ class RequestQueue:
             self.answer(ask, outcome, why)
 
     def begin_batch_query(self, ask: Control) -> None:
-        """Take an ask on that runs in parallel with the query, however that fares."""
+        """Accept a batch query, which runs in parallel with the query, whatever happens to that."""
         self._memory.batch_queries.append(ask)
         self._save()
-        self._tell(JobAnswer(ask.id, ask.action, "accepted"))
+        self._publish(JobAnswer(ask.id, ask.action, "accepted"))
 
     @property
     def rebuild(self) -> Control | None:
@@ -245,24 +245,24 @@ class RequestQueue:
         return Stopped(ask.user or "somebody", ask.reason, self._memory.rebuild_since)
 
     def begin_rebuild(self, ask: Control) -> None:
-        """Take a reset or rebuild on, in place of one that is under way."""
+        """Accept a reset or rebuild, in place of one that is under way."""
         if (before := self._memory.rebuild) is not None:
             self.answer(before, "failed", f"another one, by {ask.user or 'somebody'}, replaces it")
         self._memory.rebuild, self._memory.rebuild_since = ask, self._clock()
         self._save()
-        self._tell(JobAnswer(ask.id, ask.action, "accepted"))
+        self._publish(JobAnswer(ask.id, ask.action, "accepted"))
 
     def step(self, ask: Control, step: AskStep) -> None:
-        """Tell how far an ask has come."""
-        self._tell(JobAnswer(ask.id, ask.action, "accepted", step=step))
+        """Report the progress of a request."""
+        self._publish(JobAnswer(ask.id, ask.action, "accepted", step=step))
 
     def give_up_batch_queries(self) -> None:
-        """Answer the batch queries of a driver that is gone."""
+        """Answer the batch queries that ended with an earlier driver."""
         for ask in list(self._memory.batch_queries):
             self.answer(ask, "failed", "the job ended meanwhile: ask again")
 
     def answer(self, ask: Control, outcome: Outcome, why: str = "") -> None:
-        """Answer one ask, for good."""
+        """Answer one request finally."""
         answer = JobAnswer(ask.id, ask.action, outcome, _fitting(why))
         queue_log.info("%s by %s: %s %s", ask.action, ask.user or "somebody", outcome, why)
         self._memory.under_way = [one for one in self._memory.under_way if one.id != ask.id]
@@ -272,7 +272,7 @@ class RequestQueue:
         kept = [*self._memory.answers.items(), (ask.id, answer)]
         self._memory.answers = dict(kept[-REMEMBERED:])
         self._save()
-        self._tell(answer)
+        self._publish(answer)
 
     def _save(self) -> None:
         draft = self._path.with_suffix(".new")
@@ -284,7 +284,7 @@ class RequestQueue:
             queue_log.warning("what was asked is not remembered: %s", error)
 
     def close(self) -> None:
-        """Let go of the topic."""
+        """Close the reader of the topic."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None

@@ -103,7 +103,7 @@ class StateRebuild:
         self._told = -1
 
     def judge(self, ask: Control, scenarios: Mapping[str, Scenario]) -> None:
-        """Raise Refused where it cannot be done, BusError and LogProblem where that cannot be said.
+        """Raise AssignmentRefused if it cannot be done, BusError or LogProblem if that is unknown.
 
         The epoch to come is above all that the log shows.
         """
@@ -121,7 +121,7 @@ class StateRebuild:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         ready = Prepared(ask.id, next_epoch(self._home).number)
-        wanted = _wanted(ask)
+        wanted = _parameters_of(ask)
         for name, place in wanted.buckets.items():
             if place.snapshot:
                 bucket, last = self._load(name, place, ready.number)
@@ -137,7 +137,7 @@ class StateRebuild:
         return ready
 
     def _prepared(self, ask: Control) -> Prepared:
-        """Return what was prepared for this ask and the epoch to come; else it is prepared now."""
+        """Return what was prepared for this request and the coming epoch, or prepare it now."""
         folder = self._home / PREPARED
         try:
             data = (folder / START).read_bytes()
@@ -149,9 +149,9 @@ class StateRebuild:
         return ready if fits and there else self.prepare(ask)
 
     def carry_out(self, scenarios: Mapping[str, Scenario]) -> None:
-        """Begin the epoch that was asked for, unless that was done. Raises BusError, OSError.
+        """Begin the requested epoch, unless it has begun. Raises BusError, OSError.
 
-        An earlier driver may have been killed meanwhile: then it is done now.
+        Completes what an earlier driver was killed at.
         """
         ask = self._queue.rebuild
         if ask is None or _known(current_epoch(self._home)).ask == ask.id:
@@ -166,12 +166,12 @@ class StateRebuild:
         log.info("%s by %s: epoch %d begins", ask.action, ask.user or "somebody", epoch.number)
 
     def under_way(self, epoch: Epoch) -> bool:
-        """Return whether the query still reads what it was asked to read again."""
+        """Return whether the query is still reading its log again."""
         ask = self._queue.rebuild
         return ask is not None and _known(epoch).ask == ask.id
 
     def look(self, epoch: Epoch) -> None:
-        """Tell how far it has come; at its end, answer, and delete what is older than the last."""
+        """Report the progress; at the end, answer, and delete all but the last epoch before."""
         ask, start = self._queue.rebuild, _known(epoch)
         if ask is None or start.ask != ask.id:
             return
@@ -200,7 +200,7 @@ class StateRebuild:
 
         Raises Refused and BusError.
         """
-        wanted = _wanted(ask)
+        wanted = _parameters_of(ask)
         topics = [self._topics.reports(name) for name in scenarios]
         edges = {self._name(at): edge for at, edge in self._bus.offsets(topics).items()}
         for what in ("buckets", "bounds"):
@@ -234,7 +234,7 @@ class StateRebuild:
 
     def _start(self, ask: Control, edges: Edges, ready: Prepared, into: Path) -> EpochStart:
         """Return how the epoch begins; the states that were prepared move there."""
-        wanted, start = _wanted(ask).buckets, EpochStart(ask.id, self._clock())
+        wanted, start = _parameters_of(ask).buckets, EpochStart(ask.id, self._clock())
         start.bounds = self._bounds(ask, edges)
         shown = self._seen()
         for name, (first, end) in edges.items():
@@ -254,7 +254,7 @@ class StateRebuild:
 
     def _bounds(self, ask: Control, edges: Edges) -> Bounds:
         """Return the bounds asked for, up to the logs' present ends, and the earlier ones."""
-        more = {name: [(time, edges[name][1])] for name, time in _wanted(ask).bounds.items()}
+        more = {name: [(time, edges[name][1])] for name, time in _parameters_of(ask).bounds.items()}
         return in_log(merged(known(self._home.parent), more), edges)
 
     def _seen(self) -> dict[str, int]:
@@ -302,8 +302,8 @@ def _known(epoch: Epoch) -> EpochStart:
         return EpochStart()
 
 
-def _wanted(ask: Control) -> RebuildParameters:
-    """Return what an ask's parameters say. Raises Refused."""
+def _parameters_of(ask: Control) -> RebuildParameters:
+    """Return the parameters of a request. Raises AssignmentRefused."""
     try:
         return msgspec.convert(ask.parameters, RebuildParameters)
     except msgspec.ValidationError as error:

@@ -148,7 +148,7 @@ def _address(launched: Launched) -> dict[str, str]:
 
 
 def _await(launched: Launched) -> None:
-    """Return once the JVM has said how it is reached. Raises JvmLost."""
+    """Wait until the JVM has written how it is reached. Raises JvmLost."""
     deadline = time.monotonic() + START_S
     while not launched.answer.exists():
         if launched.process.poll() is not None:

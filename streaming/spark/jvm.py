@@ -33,7 +33,14 @@ JVM_OPTIONS = (
 
 
 class JvmLost(Exception):
-    """Spark's JVM is gone, or another share of the work calls for one: start the process again."""
+    """This process needs a new JVM, as Spark's is gone or the work is divided anew: start it again.
+
+    error: the whole text of the error that showed it, or ''.
+    """
+
+    def __init__(self, why: str, error: str = "") -> None:
+        super().__init__(why)
+        self.error = error
 
 
 def jvm_process(spark: SparkSession) -> Any:

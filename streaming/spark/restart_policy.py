@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Verdict(NamedTuple):
-    """Whether an error passes by itself; `advice` says what is needed where it does not."""
+    """Whether an error passes by itself; `advice`: what to do about one that does not."""
 
     passes: bool
     advice: str
@@ -111,7 +111,7 @@ _PASSES = re.compile(
 
 
 def judge(text: str) -> Verdict:
-    """Tell from an error's text whether it passes by itself. What is not known is taken to."""
+    """Return whether an error passes by itself, judged by its text. Unknown errors do."""
     for pattern, advice in _STAYS[:-1]:
         if re.search(pattern, text):
             return Verdict(False, advice)

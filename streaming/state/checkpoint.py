@@ -35,9 +35,9 @@ def current_epoch(home: Path) -> Epoch:
 
 
 def begin_epochs(homes: Iterable[Path]) -> None:
-    """Begin a first epoch, one number for all, for those of a job's queries that have none yet.
+    """Begin a first epoch, of one number, for those of a job's queries that have none yet.
 
-    Otherwise each would take the number above what the others have begun until then.
+    One by one, each would get the number above those that the others have begun.
     """
     new = [home for home in homes if not _epochs(home)]
     for number, home in [(_highest(home.parent) + 1, home) for home in new]:
@@ -110,7 +110,7 @@ def _epochs(home: Path) -> list[int]:
 
 
 def drop_uncommitted(checkpoint: Path) -> None:
-    """Empty a checkpoint without a committed batch: Spark refuses what its first one left.
+    """Empty a checkpoint without a committed batch: Spark refuses the remains of its first one.
 
     The folder stays: it is what says which epoch this is.
     """

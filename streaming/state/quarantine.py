@@ -1,4 +1,4 @@
-"""Records that a query cannot take: set aside, and passed over."""
+"""Records that a query cannot read: set aside, and skipped."""
 
 from __future__ import annotations
 
@@ -152,8 +152,11 @@ class Starts:
         """home: the query's folder."""
         self._path = home / STARTS
 
-    def note(self, place: str) -> int:
-        """Note that it starts here. Returns how often it did so in a row before. Raises OSError."""
+    def record(self, place: str) -> int:
+        """Record a start at this place. Return how many came before it in a row.
+
+        Raises OSError.
+        """
         before = self._read()
         count = before[1] if before[0] == place else 0
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +166,7 @@ class Starts:
         return count
 
     def forget(self) -> None:
-        """Forget the starts: the query ended as it was asked to, or got further. Raises OSError."""
+        """Forget the starts, as the query ended on request or got further. Raises OSError."""
         self._path.unlink(missing_ok=True)
 
     def _read(self) -> tuple[str, int]:
@@ -238,7 +241,7 @@ def plan_batch(checkpoint: Path, ends: Mapping[TopicPartition, int], metadata: s
 
 
 def _name(checkpoint: Path) -> None:
-    """Give a new checkpoint its query's id, without which Spark takes no planned batch."""
+    """Write the query's id into a new checkpoint; without it Spark refuses a planned batch."""
     checkpoint.mkdir(parents=True, exist_ok=True)
     (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid4())}))
 

@@ -121,7 +121,7 @@ class TimerStore:
         self._batch.set(asset, time)
 
     def pop(self, upto: int) -> tuple[int, str] | None:
-        """Take out and return the earliest (time, asset) at or before `upto` ms, or None."""
+        """Remove and return the earliest (time, asset) at or before `upto` ms, or None."""
         if upto // SLOT >= self._next:
             self._reach(upto // SLOT)
         return self._batch.pop(upto)

@@ -1,4 +1,4 @@
-"""What the page of one asset says: its state and why, its history, and what agents add."""
+"""The page of one asset: its state and why, its history, and the details of agents."""
 
 from __future__ import annotations
 
@@ -211,12 +211,12 @@ def timeline(
 
 
 def _height(entry: TimelineEntry) -> tuple[str, int]:
-    """Return an entry's sort key: an acknowledgement comes above the record it was given on."""
+    """Return an entry's sort key: an acknowledgement is above its record."""
     return (entry.place, entry.at if entry.ack else 0)
 
 
 def _acks(scenario: str, asset: str, older: str, before: str, now: int) -> Iterable[TimelineEntry]:
-    """Yield the newest acknowledgements that were given between these places."""
+    """Yield the newest acknowledgements of states between these places."""
     found = Acknowledgement.objects.filter(scenario=scenario, asset=asset, place__gte=older)
     if before:
         found = found.filter(place__lt=before)
@@ -267,7 +267,7 @@ def _caused(scenario: str, cause: CauseValue) -> dict[str, Any]:
 
 
 def _commands(scenario: str, asset: str, before: str, now: int) -> Iterable[TimelineEntry]:
-    """Yield the commands given here that have a place in the log."""
+    """Yield the commands sent from here that have a place in the log."""
     found = Command.objects.of_asset(scenario, asset).filter(offset__isnull=False)
     below = None
     if match := _PLACE.fullmatch(before):

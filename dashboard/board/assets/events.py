@@ -124,7 +124,7 @@ class EventFilterForm(ListForm):
         return rows if self.cleaned_data["all"] else rows.filter(kind=CHANGE)
 
     def _known(self) -> list[Scenario]:
-        """Return the scenarios that are asked for; by default those with severity."""
+        """Return the selected scenarios; by default those with severity."""
         every = list(scenarios().values())
         chosen = self.cleaned_data["scenario"]
         if chosen == EVERY:

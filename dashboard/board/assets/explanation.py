@@ -213,7 +213,7 @@ def rest_text(scenario: Scenario) -> str:
 
 
 class _Words:
-    """What is said of one record: by its live votes, what they make, and what may lower it."""
+    """The sentences about one record: its live votes, their tally, and what may lower it."""
 
     def __init__(self, scenario: Scenario, record: StateRecord) -> None:
         self.scenario, self.record = scenario, record
@@ -352,7 +352,7 @@ class _Words:
         return f"{names(agents, 'and')} {_are(len(agents))} in doubt"
 
     def _no_witness(self) -> str:
-        """Return why no milder state may follow; empty where one may.
+        """Return why no milder state may follow, or ''.
 
         The live votes make a milder state, but nobody says it, or a newer report says worse.
         """
@@ -375,7 +375,7 @@ class _Words:
     # ---- beside it ----
 
     def silences(self) -> list[Silence]:
-        """Return the silent agents by what they said, the worst first."""
+        """Return the silent agents by state, the worst first."""
         delay = self.scenario.forget_delay or 0
         free = self._lowered(self.live, self.doubts)
         barred = self.low is not None and self._rank(free) > self._rank(self.low)
@@ -528,7 +528,7 @@ def _least(flip: Flip, label: str) -> str:
 
 
 def flip_text(flip: Flip) -> str:
-    """Return what a flip takes, in words that follow the state's name.
+    """Return the conditions of a flip, in words that follow the state's name.
 
     For example: `with one more vote; it must then last 20 s`.
     """

@@ -71,7 +71,7 @@ def _ends(scenario: Scenario, record: StateRecord) -> list[_End]:
 
 
 def _needed(without: _Without, ends: Sequence[_End], state: str) -> list[_End]:
-    """Return those of the ends that it takes, the last one among them."""
+    """Return the necessary ends, the last one among them."""
     needed = list(ends)
     for end in ends[:-1]:
         fewer = [each for each in needed if each != end]
@@ -146,7 +146,7 @@ class Flip:
 
     @property
     def effort(self) -> int:
-        """Return how many agents it takes at least."""
+        """Return the least number of agents that bring it about."""
         ways = (self.more, 1 if self.changed or self.again else None, len(self.together) or None)
         return min((way for way in ways if way is not None), default=0)
 
@@ -257,7 +257,7 @@ class AssetTrial:
         self.bucket.apply(report, self.bucket.offset + 1, self.bucket.clock)
 
     def aim(self) -> str | None:
-        """Return the state that it comes to if the votes stay as they are."""
+        """Return the state that follows if the votes stay as they are."""
         asset = self.bucket.assets[self.name]
         return aim_of(self.bucket.scenario, asset.state, asset.waits)
 
@@ -322,7 +322,7 @@ class Trials:
                 yield spec.name
 
     def leads_to(self, trials: list[AssetTrial], state: str) -> bool:
-        """Return whether all of them come to `state`."""
+        """Return whether all of them lead to `state`."""
         return all(trial.aim() == state for trial in trials)
 
     # ---- reports ----
@@ -371,14 +371,14 @@ class Trials:
         return None
 
     def _changed(self, state: str) -> tuple[str, ...]:
-        """Return the agents any one of which leads to `state` by saying so."""
+        """Return the agents any one of which leads to `state` by reporting it."""
         if isinstance(self.scenario.rule, Latest):
             return ()  # anybody's next report decides
         others = (v for v in self._counting() if v.state != state or v.silent is not None)
         return tuple(sorted(self._any_of(others, state)))
 
     def _again(self, state: str) -> tuple[str, ...]:
-        """Return the agents any one of which leads to `state` by saying again what it says."""
+        """Return the agents any one of which leads to `state` by repeating its report."""
         live = [vote for vote in self._counting() if vote.live]
         if isinstance(self.scenario.rule, Latest) and live:
             live = [newest(live)]  # anybody else's report would be the latest then
@@ -388,7 +388,7 @@ class Trials:
         return tuple(sorted(found))
 
     def _any_of(self, votes: Iterable[Vote], state: str, said: str = "") -> list[str]:
-        """Return the votes' agents any one of which leads to `state` by saying it, or `said`."""
+        """Return the votes' agents any one of which leads to `state` by reporting it, or `said`."""
         alike: dict[tuple[Any, ...], list[str]] = {}
         for vote in votes:
             reason = self.doubts[vote.agent].reason if vote.agent in self.doubts else None
@@ -405,7 +405,7 @@ class Trials:
         return found
 
     def _together(self, state: str) -> tuple[str, ...]:
-        """Return the fewest of the heaviest agents that lead to `state` if all say so, or ()."""
+        """Return the fewest of the heaviest agents that together lead to `state`, or ()."""
         others = [v for v in self._counting() if v.state != state or v.silent is not None]
         agents = [v.agent for v in sorted(others, key=lambda v: (-v.weight, v.agent))]
         trials = self.begin()

@@ -89,7 +89,7 @@ _room = BoundedSemaphore(AT_ONCE)
 
 
 class NotShown(Exception):
-    """There is no record to show; `reason` is one of STATUSES, the message says what that means."""
+    """There is no record to show. reason: one of STATUSES; the message explains it."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -163,7 +163,7 @@ def seek(
 ) -> int:
     """Return the offset of the next or the previous record with this key, not counting this one.
 
-    At most LOOKED_AT records are looked at. Raises NotShown.
+    Examines at most LOOKED_AT records. Raises NotShown.
     """
     end = time.monotonic() + timeout_s
     with _one_of_few():
@@ -181,7 +181,7 @@ def seek(
 
 
 def _stretches(edges: tuple[int, int], offset: int, way: Way) -> Iterator[tuple[int, int, bool]]:
-    """Yield ranges of offsets to look in, nearest first, and whether to take the last match."""
+    """Yield ranges of offsets to search, nearest first, and whether the last match counts."""
     begin, end = edges
     if way == "next":
         first = max(begin, offset + 1)
@@ -276,7 +276,7 @@ def show(message: ConsumerRecord, partitions: int, rule: Scenario | None = None)
 
 
 def _is_dead(message: ConsumerRecord) -> bool:
-    """Return whether the job has refused a record that other rules take."""
+    """Return whether the job refused a record that other rules accept."""
     place = {"partition": message.partition, "offset": message.offset}
     return DeadLetter.objects.filter(topic=message.topic, **place).exists()
 

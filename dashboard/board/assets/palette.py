@@ -148,7 +148,7 @@ class Act(NamedTuple):
 
 
 def acts(text: str, board: str = "") -> list[Act]:
-    """Return what the text asks to be done.
+    """Return the actions that the text describes.
 
     board: the address of the board that is shown, with its filter.
     """
@@ -239,7 +239,7 @@ MOST_BOARD = 4_000
 @never_cache
 @role_required("read")
 def palette(request: HttpRequest) -> HttpResponse:
-    """Render the assets that `q` names in part, and what it asks to be done, by role.
+    """Render the assets whose names contain `q`, and the actions that it describes, by role.
 
     board: the address of the board that is shown, if one is.
     """

@@ -124,7 +124,7 @@ class PastQuery(NamedTuple):
         given["back"] = "on" if given["back"] else ""
         return urlencode({name: text for name, text in given.items() if text})
 
-    def wants(self, one: PastDifference) -> bool:
+    def includes(self, one: PastDifference) -> bool:
         """Return whether a difference passes the filter."""
         return (
             (self.back or not one.stayed)
@@ -263,7 +263,7 @@ class _First:
         self.states: set[str] = set()
 
     def take(self, place: str, previous: str, state: str, at: int) -> None:
-        """Take one more change into account, in any order."""
+        """Add a change; the order does not matter."""
         if not self.changes or place < self.place:
             self.place, self.state, self.at = place, previous, at
         self.changes += 1

@@ -51,7 +51,7 @@ VIEWS = {"differences": "What differs from now", "board": "The board then"}
 
 
 class AsOfForm(FilterForm):
-    """What the address asks for. Times in UTC."""
+    """The parameters of the address. Times in UTC."""
 
     scenario = forms.ChoiceField(required=False)
     at = UtcTimeField(label="At (UTC)", seconds=True)
@@ -89,7 +89,7 @@ class AsOfForm(FilterForm):
         return text
 
     def asked(self) -> PastQuery:
-        """Return what a valid form asks for."""
+        """Return the moment and filter of a valid form."""
         given = self.cleaned_data
         known = scenarios()[given["scenario"] or next(iter(scenarios()))]
         return PastQuery(
@@ -132,7 +132,7 @@ def as_of(request: HttpRequest) -> HttpResponse:
 
 
 def _agos(asked: PastQuery, now: int) -> list[Choice]:
-    """Return links to moments so long ago."""
+    """Return links to moments in the past."""
     return [
         Choice(
             f"{title} ago", f"?{asked.address(at=now - ms)}", abs(now - ms - asked.at) < MINUTE_MS
@@ -181,7 +181,7 @@ def _board(past: AsOf, asked: PastQuery, after: str) -> dict[str, Any]:
 
 def _differences(past: AsOf, asked: PastQuery, after: str) -> dict[str, Any]:
     every = past.differences()
-    found = [one for one in every if asked.wants(one)]
+    found = [one for one in every if asked.includes(one)]
     begin = int(after) if after.isascii() and after.isdecimal() else 0
     further = str(begin + PAGE) if len(found) > begin + PAGE else ""
     moves = Counter((one.state, one.now) for one in every if asked.back or not one.stayed)
@@ -238,7 +238,7 @@ def as_of_file(request: HttpRequest, form: str) -> HttpResponseBase:
 def _whole(past: AsOf, asked: PastQuery) -> Iterator[Then | PastDifference]:
     if asked.view == "board":
         return past.rows(Narrowed(asked.state, asked.q))
-    return (one for one in past.differences() if asked.wants(one))
+    return (one for one in past.differences() if asked.includes(one))
 
 
 def _plain(each: Then | PastDifference, asked: PastQuery) -> dict[str, Any]:

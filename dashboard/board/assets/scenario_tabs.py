@@ -1,7 +1,7 @@
-"""The tabs: every scenario, with how many of its assets are in its most severe state, and what is
-wrong with its board.
+"""The tabs: every scenario, the number of its assets in the most severe state, and problems of its
+board.
 
-One on which nobody has ever reported, as its pipeline is switched off, stands apart.
+A scenario without any report, whose pipeline is switched off, is set apart.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Tabs(NamedTuple):
 
     @property
     def off(self) -> list[Tab]:
-        """Return the boards that stand apart."""
+        """Return the boards set apart."""
         return [tab for tab in self.all if tab.off]
 
     @property
@@ -98,7 +98,7 @@ def _standstill(facts: Facts, now: int) -> BoardProblem | None:
 
 
 def _off(known: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
-    """Return the setting that turns on the pipeline of each board that stands apart."""
+    """Return the setting that turns on the pipeline of each board set apart."""
     reporters = {name: reporter_of(name) for name in scenarios() if not any(known[name].values())}
     off = {name: each.setting for name, each in reporters.items() if each and not each.on}
     unreported = LastReport.objects.missing(off)
@@ -106,7 +106,7 @@ def _off(known: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
 
 
 def _known(given: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
-    """Return each scenario's counts by state: those given, those that are kept, or counted now."""
+    """Return each scenario's counts by state: those passed in, cached, or counted now."""
     view = live_view()
     known = {**view.counts(), **given}
     missing = [name for name in scenarios() if name not in known]

@@ -164,7 +164,7 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     if begins is not None and not request.GET.keys() & {"q", "state", "after"}:
         return _beginning(request, begins)
     text = request.GET.get("q", "")[: MAX_TEXT + 1]
-    wanted, problem = _wanted(request, known, text)
+    wanted, problem = _requested_filter(request, known, text)
     view = live_view()
     found = read(known, wanted, view.overlay(known.name))
     context = _board(request, known, wanted, found)
@@ -182,8 +182,8 @@ def _beginning(request: HttpRequest, begins: SavedFilter) -> HttpResponse:
     return redirect(f"{reverse('board:board')}?{query.urlencode()}")
 
 
-def _wanted(request: HttpRequest, known: Scenario, text: str) -> tuple[PageFilter, str]:
-    """Return the filter asked for, without its text if that is no filter, and why it is none."""
+def _requested_filter(request: HttpRequest, known: Scenario, text: str) -> tuple[PageFilter, str]:
+    """Return the filter of the address, and what is wrong with its text, which is left out then."""
     given = request.GET.getlist("state")[:50]
     unknown = unknown_states(known, given)
     states = named(known, (state for state in given if state not in unknown))
@@ -316,7 +316,7 @@ def _heads(request: HttpRequest, known: Scenario, sort: str) -> list[dict[str, s
 
 
 def _filter_query(request: HttpRequest, known: Scenario) -> str:
-    """Return the query of the address as the board's file takes it, whatever page it is on."""
+    """Return the query of the address for the board's file, without the page."""
     query = QueryDict(mutable=True)
     query["scenario"] = known.name
     query.setlist("state", request.GET.getlist("state"))
@@ -345,7 +345,7 @@ def _buttons(known: Scenario, wanted: PageFilter, found: MergedSnapshot) -> list
 def _doubts(request: HttpRequest, text: str, merged: Merged) -> list[dict[str, Any]]:
     """Return each doubt, and how many assets have it.
 
-    on: whether the filter asks for it by a term of its own; address: of the board with that term
+    on: whether the filter has a term of its own for it; address: of the board with that term
     added or removed.
     """
     found = []

@@ -93,7 +93,7 @@ def _record_use(session: SessionStore) -> None:
     What cannot be recorded now is tried again at the next look.
     """
     try:
-        session.note_use_now_and_then()
+        session.record_use_at_intervals()
     except DatabaseError as error:
         log.warning("a session's use could not be noted", error=str(error))
 
@@ -106,11 +106,11 @@ admissions = per_loop(Admissions)
 
 
 class NoRoom(Exception):
-    """The refusal where there is no room; the message says of what there are too many."""
+    """There is no room; the message says of what there is too much."""
 
 
 class ConnectionLimit(NamedTuple):
-    """A bound: how many at the most, and what is said beyond."""
+    """A limit: how many at most, and the message beyond."""
 
     most: int
     words: str
@@ -128,7 +128,7 @@ class ConnectionCounts:
         self._taken: Counter[tuple[int, Hashable]] = Counter()
 
     def take(self, session: str, user: Hashable) -> list[tuple[int, Hashable]]:
-        """Return a place, to be given back as it is. Raises NoRoom."""
+        """Reserve a place and return it, for `give_back`. Raises NoRoom."""
         place = list(enumerate(("", session, user)))
         for number, whose in place:
             kind = self._kinds[number]
@@ -150,7 +150,7 @@ class ConnectionCounts:
 
 
 class TooFast(Exception):
-    """The refusal of a message; it says of what there is too much."""
+    """A message came too fast; the error says of what there is too much."""
 
 
 class Rates:
@@ -167,7 +167,7 @@ class Rates:
         """Of each user the tokens that are missing, and as of when."""
 
     def take(self, user: Hashable) -> None:
-        """Take a token of a user. Raises TooFast where there is none."""
+        """Consume a token of a user. Raises TooFast if none is left."""
         now = self._clock()
         used, at = self._used.get(user, (0.0, now))
         used = max(0.0, used - (now - at) * self._per_s) + 1

@@ -209,7 +209,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         self.acked = asyncio.Event()
         self.acked.set()
         self.seq = 0
-        self.told = 0
+        self.sent = 0
         self.problem = NO_PROBLEM
         self.due_at = 0.0
         self.asked_at = 0.0
@@ -275,7 +275,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         if ask.type == "ack":
             return
         if ask.type == "alarm":
-            states = _wanted(ask).states
+            states = _requested_filter(ask).states
             live_view().set_alarm(
                 self.subscription, AlarmStates(states, ask.any) if states else None
             )
@@ -301,15 +301,15 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
         For a text that is no filter send why, and keep the former filter.
         """
-        wanted = _wanted(ask)
+        wanted = _requested_filter(ask)
         try:
             wanted = await read_in_thread(partial(_filtered, self.scenario, ask.q, wanted))
         except FilterError as error:
             before = subscription.filter
             wanted = replace(wanted, q=before.q, terms=before.terms, now=before.now)
-            await self._say_problem(problem_of(error))
+            await self._send_problem(problem_of(error))
         else:
-            await self._say_problem(NO_PROBLEM)
+            await self._send_problem(NO_PROBLEM)
         if self.subscription is not None:
             live_view().refilter(subscription, wanted)
             if ask.number != self.number:
@@ -318,7 +318,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
 
     # ---- what the browser is told ----
 
-    async def _say_problem(self, problem: FilterProblem) -> None:
+    async def _send_problem(self, problem: FilterProblem) -> None:
         """Send what is wrong with the filter, or that nothing is, unless that was sent last."""
         if problem != self.problem:
             self.problem = problem
@@ -375,7 +375,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
                 self.changed.set()
 
     async def _rest(self, subscription: SocketSubscription) -> None:
-        """Wait a pause, or less: sockets of one page are told together, others in between."""
+        """Pause, so that sockets of one page are sent changes together and others in between."""
         page = (self.scenario.name, subscription.filter.page())
         await turns().wait(page, pause_s(BoardConsumer.open_sockets))
 
@@ -408,17 +408,17 @@ class BoardConsumer(AsyncWebsocketConsumer):
         view.settle(subscription, snapshot.rows, snapshot.more, snapshot.offsets, snapshot.stopped)
         await self._ask_to_acknowledge()
         await self.send(snapshot.message(now=now_ms(), seq=self.seq, answers=number).decode())
-        self.told = ASK_EVERY - 1  # nothing more until it is acknowledged
+        self.sent = ASK_EVERY - 1  # nothing more until it is acknowledged
 
     async def _changes(self, subscription: SocketSubscription) -> None:
-        if self.told % ASK_EVERY == ASK_EVERY - 1:
+        if self.sent % ASK_EVERY == ASK_EVERY - 1:
             await self._acknowledged()
         changes = live_view().take(subscription)
         if not changes:
             return
         rest = plain_changes(changes)
-        self.told += 1
-        if self.told % ASK_EVERY == 0 or len(rest) > LARGE:
+        self.sent += 1
+        if self.sent % ASK_EVERY == 0 or len(rest) > LARGE:
             await self._ask_to_acknowledge()
             rest = numbered(self.seq, rest)
         await self.send(rest.decode())
@@ -469,7 +469,7 @@ def _decode(text: str) -> Ask:
     return ask
 
 
-def _wanted(ask: Ask) -> PageFilter:
+def _requested_filter(ask: Ask) -> PageFilter:
     """Return what is requested, but for its text. Raises Closing for what no page requests."""
     names = [*ask.states, ask.watch or ""]
     if len(ask.after or "") > MAX_TOKEN:

@@ -50,7 +50,7 @@ def keep_coming(came: dict[str, LiveRecord], entry: LiveRecord) -> None:
 
 
 def raised(came: Mapping[str, LiveRecord], alarm: AlarmStates, shown: PageFilter) -> list[Raised]:
-    """Return those of what has come to its state that the alarm is about."""
+    """Return the records with a new state that the alarm is about."""
     return [
         Raised(entry.asset, entry.row["state"], entry.row["since"])
         for entry in came.values()
@@ -161,41 +161,41 @@ class RecordChange(NamedTuple):
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Backlog:
-    """What waits for all sockets of a feed that were last told at the same moment.
+    """The changes waiting for all sockets of a feed that were last sent some at the same moment.
 
-    drifted: something has come that such a socket may be told nothing of.
+    drifted: a record has come of which such a socket may be sent nothing.
     """
 
     feed: Feed
     drifted: bool = False
-    _fates: dict[str, RecordChange] = field(default_factory=dict)
+    _record_changes: dict[str, RecordChange] = field(default_factory=dict)
     _figures: dict[Figure, Mapping[str, int]] = field(default_factory=dict)
     _marks: dict[str, RowMark] = field(default_factory=dict)
     _changes: Changes | None = None
 
     def __bool__(self) -> bool:
         """Return whether anything waits."""
-        return bool(self._fates or self._figures or self._marks)
+        return bool(self._record_changes or self._figures or self._marks)
 
     @property
     def too_long(self) -> bool:
         """Return whether a snapshot is better than all of it."""
-        return len(self._fates) > MOST_HELD
+        return len(self._record_changes) > MOST_HELD
 
-    def add(self, fates: Mapping[str, RecordChange]) -> None:
+    def add(self, record_changes: Mapping[str, RecordChange]) -> None:
         """Add what has become of assets: the newest of each waits."""
-        for asset, (entry, shown, was_shown) in fates.items():
-            before = self._fates.get(asset)
+        for asset, (entry, shown, was_shown) in record_changes.items():
+            before = self._record_changes.get(asset)
             first = was_shown if before is None else before.was_shown
-            self._fates[asset] = RecordChange(entry, shown, first)
+            self._record_changes[asset] = RecordChange(entry, shown, first)
         self._changes = None
 
-    def tell(self, figure: Figure, numbers: Mapping[str, int]) -> None:
+    def set_figure(self, figure: Figure, numbers: Mapping[str, int]) -> None:
         """Set a figure of the scenario, which has changed."""
         self._figures[figure] = numbers
         self._changes = None
 
-    def hear_marks(self, marks: Mapping[str, RowMark]) -> bool:
+    def receive_marks(self, marks: Mapping[str, RowMark]) -> bool:
         """Keep the marks of rows that are shown; return whether there are any."""
         shown = marks.keys() & self.feed.held
         if shown:
@@ -206,9 +206,11 @@ class Backlog:
     def changes(self, marks: Mapping[str, RowMark]) -> Changes:
         """Return all that waits, made once for all whose backlog it is. marks: all there are."""
         if self._changes is None:
-            fates = self._fates.values()
-            entries = [fate.entry for fate in fates if fate.shown]
-            gone = [fate.entry for fate in fates if fate.was_shown and not fate.shown]
+            record_changes = self._record_changes.values()
+            entries = [change.entry for change in record_changes if change.shown]
+            gone = [
+                change.entry for change in record_changes if change.was_shown and not change.shown
+            ]
             known = {e.asset: marks[e.asset] for e in entries if e.asset in marks}
             self._changes = Changes(
                 entries,
@@ -252,7 +254,7 @@ class Feed:
         return cls(wanted, {row["asset"] for row in rows}, last, stopped is None, offsets)
 
     def empty_backlog(self) -> Backlog:
-        """Return one for a socket that has been told all: the same for all of these."""
+        """Return the backlog shared by all sockets that have been sent everything."""
         for backlog in self._backlogs:
             if not backlog:
                 return backlog
@@ -262,15 +264,15 @@ class Feed:
         self._backlogs.add(backlog)
         return backlog
 
-    def hear(self, news: News) -> None:
+    def receive(self, news: News) -> None:
         """Keep what the sockets have to be sent of the news."""
-        fates = dict(self._fates(news))
-        if fates or news.shown:
+        record_changes = dict(self._record_changes(news))
+        if record_changes or news.shown:
             for backlog in self._backlogs:
                 backlog.drifted = True
-                backlog.add(fates)
+                backlog.add(record_changes)
 
-    def _fates(self, news: News) -> Iterator[tuple[str, RecordChange]]:
+    def _record_changes(self, news: News) -> Iterator[tuple[str, RecordChange]]:
         shown = {entry.asset: entry for entry in news.up_to(self.last) if self.is_news(entry)}
         for asset in (news.entries.keys() & self.held) - shown.keys():
             if self.is_news(news.entries[asset]):
@@ -292,9 +294,9 @@ class Feed:
 
     # ---- one of several ----
 
-    def passed(self, heard: Offsets) -> bool:
-        """Return whether all that comes is news. heard: the next offset of each partition."""
-        if self.base and all(self.base.get(place, 0) <= at for place, at in heard.items()):
+    def passed(self, offsets: Offsets) -> bool:
+        """Return whether all that comes is news. offsets: the next offset of each partition."""
+        if self.base and all(self.base.get(place, 0) <= at for place, at in offsets.items()):
             self.base = {}
         return not self.base
 
@@ -311,15 +313,15 @@ class Feed:
             self._backlogs.add(backlog)
 
 
-def unite(feeds: Iterable[Feed], heard: Offsets) -> bool:
+def unite(feeds: Iterable[Feed], offsets: Offsets) -> bool:
     """Make one of feeds that show the same, once all that comes is news to both.
 
-    Returns whether there is nothing left to be tried. heard: the next offset of each partition.
+    Returns whether there is nothing left to be tried. offsets: the next offset of each partition.
     """
     kept: dict[tuple[object, ...], Feed] = {}
     late = False
     for feed in feeds:
-        if not feed.passed(heard):
+        if not feed.passed(offsets):
             late = True
             continue
         one = kept.setdefault(feed.key, feed)

@@ -46,9 +46,9 @@ class LiveView:
         self._figures: dict[str, dict[Figure, Mapping[str, int]]] = {}
         self._marks: dict[str, dict[str, RowMark]] = {}
         self._annotated: set[str] = set()
-        self._heard: dict[str, dict[SinkPartition, int]] = {}
+        self._offsets: dict[str, dict[SinkPartition, int]] = {}
         self._apart: set[str] = set()
-        self.heard: int | None = None
+        self.heartbeat_at: int | None = None
         self.signs = Signs()
 
     # ---- what the tailer tells ----
@@ -56,7 +56,7 @@ class LiveView:
     def follow(self, scenario: str, starts: Offsets) -> None:
         """Set from where the records of a scenario are read: the offset of each partition."""
         with self._lock:
-            self._heard[scenario] = dict(starts)
+            self._offsets[scenario] = dict(starts)
 
     def apply(
         self, scenario: str, entries: Collection[LiveRecord], floor: Mapping[str, str]
@@ -67,11 +67,11 @@ class LiveView:
         """
         with self._lock:
             overlay = self._overlay.setdefault(scenario, {})
-            heard = self._heard.setdefault(scenario, {})
+            offsets = self._offsets.setdefault(scenario, {})
             newest: dict[str, LiveRecord] = {}
             came: dict[str, LiveRecord] = {}
             for entry in entries:
-                heard[entry.place] = entry.offset + 1
+                offsets[entry.place] = entry.offset + 1
                 known = overlay.get(entry.asset)
                 least = max(floor.get(entry.asset, ""), known.version if known else "")
                 if entry.version < least or (known and entry.version == known.version):
@@ -79,9 +79,9 @@ class LiveView:
                 overlay[entry.asset] = newest[entry.asset] = entry
                 keep_coming(came, entry)
             if newest:
-                self._tell(scenario, newest, came)
+                self._distribute(scenario, newest, came)
 
-    def _tell(
+    def _distribute(
         self, scenario: str, newest: Mapping[str, LiveRecord], came: Mapping[str, LiveRecord]
     ) -> None:
         """Pass records on to the sockets, by what feeds them.
@@ -92,7 +92,7 @@ class LiveView:
         _alarm(subscriptions, came)
         self._feed(scenario, subscriptions, newest)
         for sub in subscriptions:
-            if not sub.stale and (sub.hear(newest) or sub.alerted()):
+            if not sub.stale and (sub.receive(newest) or sub.alerted()):
                 sub.rouse()
 
     def _feed(
@@ -107,8 +107,8 @@ class LiveView:
         for feed in feeds:
             if feed.page not in by_page:
                 by_page[feed.page] = News.of(newest, feed.filter)
-            feed.hear(by_page[feed.page])
-        if scenario in self._apart and unite(feeds, self._heard[scenario]):
+            feed.receive(by_page[feed.page])
+        if scenario in self._apart and unite(feeds, self._offsets[scenario]):
             self._apart.discard(scenario)
 
     def annotate(self, scenario: str, marks: Iterable[RowMark]) -> None:
@@ -128,11 +128,11 @@ class LiveView:
                 if _asks_marks(sub.filter):
                     sub.invalidate()
                     sub.rouse()
-                elif sub.hear_marks(news):
+                elif sub.receive_marks(news):
                     sub.rouse()
 
     def annotated(self) -> set[str]:
-        """Return the scenarios of which marks were applied since the last call."""
+        """Return the scenarios whose marks have changed since the last call."""
         with self._lock:
             names, self._annotated = self._annotated, set()
             return names
@@ -150,14 +150,14 @@ class LiveView:
             return sum(map(len, self._overlay.values()))
 
     def set_figure(self, scenario: str, figure: Figure, numbers: Mapping[str, int]) -> None:
-        """Set a figure of a scenario, as of now, and tell its sockets where it is another."""
+        """Set a figure of a scenario, and send it to its sockets if it has changed."""
         with self._lock:
             figures = self._figures.setdefault(scenario, {"acknowledged": {}})
             if figures.get(figure) == numbers:
                 return
             figures[figure] = numbers
             for sub in self._subscriptions.get(scenario, ()):
-                sub.tell(figure, numbers)
+                sub.set_figure(figure, numbers)
                 sub.rouse()
 
     def forget_counts(self, scenario: str) -> None:
@@ -180,9 +180,9 @@ class LiveView:
                     sub.invalidate()
                     sub.rouse()
 
-    def hear(self, at: int) -> None:
+    def record_heartbeat(self, at: int) -> None:
         """Record that a heartbeat of the job was appended at this time (Unix ms)."""
-        self.heard = max(at, self.heard or 0)
+        self.heartbeat_at = max(at, self.heartbeat_at or 0)
 
     # ---- what pages and sockets ask ----
 
@@ -264,7 +264,7 @@ class LiveView:
 
 
 def _alarm(subscriptions: Iterable[SocketSubscription], came: Mapping[str, LiveRecord]) -> None:
-    """Tell sockets what has come to its state, looked up once for those with the same alarm."""
+    """Alert sockets of new states, looked up once for those with the same alarm."""
     by_alarm: dict[tuple[AlarmStates, Page], list[Raised]] = {}
     for sub in subscriptions:
         if sub.alarm is not None:

@@ -53,7 +53,7 @@ class LiveRecord:
             self._json = msgspec.json.encode(self.row)
         return self._json
 
-    def tell(
+    def annotate(
         self,
         labels: Mapping[str, str],
         chips: Collection[str],

@@ -61,7 +61,7 @@ class Beside:
         self._states: dict[str, LabelState] | None = None
         self._next = 0.0
 
-    def tell(self, scenario: str, entries: Collection[LiveRecord]) -> None:
+    def annotate(self, scenario: str, entries: Collection[LiveRecord]) -> None:
         """Set on records which nobody has been sent yet what else is known of their assets."""
         if self._states is None:
             self._states = states()
@@ -73,7 +73,7 @@ class Beside:
             mark = marks.get(entry.asset)
             by = self._by(scenario, entry, mark, now)
             works = mark is not None and mark.works(now)
-            entry.tell(labels.get(entry.asset, {}), state.chips, by, works)
+            entry.annotate(labels.get(entry.asset, {}), state.chips, by, works)
 
     def _by(self, scenario: str, entry: LiveRecord, mark: RowMark | None, now: int) -> str | None:
         if mark is None or mark.ack is None or entry.row is None:
@@ -89,7 +89,7 @@ class Beside:
         before, self._states = self._states, states()
         for name, state in self._states.items():
             if before is not None and name in self._scenarios and state != before.get(name):
-                self.tell(name, list(self._view.overlay(name).values()))
+                self.annotate(name, list(self._view.overlay(name).values()))
                 self._view.invalidate(name)
 
 

@@ -71,16 +71,16 @@ class SocketSubscription:
         if not self.stale:
             feed = Feed.of(self.filter, rows, more, offsets, stopped)
             self._backlog = self._begin_backlog(feed)
-            feed.hear(News.of(waiting, self.filter))
-        if self.hear(waiting) or self._alerts:
+            feed.receive(News.of(waiting, self.filter))
+        if self.receive(waiting) or self._alerts:
             self.rouse()
 
     def _begin_backlog(self, feed: Feed) -> Backlog:
         """Return one with what was kept besides records while the snapshot was read."""
         backlog = feed.empty_backlog()
         for figure, numbers in self._figures.items():
-            backlog.tell(figure, numbers)
-        backlog.hear_marks(self._marks)
+            backlog.set_figure(figure, numbers)
+        backlog.receive_marks(self._marks)
         self._figures, self._marks = {}, {}
         return backlog
 
@@ -97,10 +97,10 @@ class SocketSubscription:
         """Return what it is fed by; nothing before it has a snapshot."""
         return self._backlog.feed if self._backlog is not None else None
 
-    def hear(self, entries: Mapping[str, LiveRecord]) -> bool:
+    def receive(self, entries: Mapping[str, LiveRecord]) -> bool:
         """Keep what concerns this socket alone; return whether there is anything to be sent.
 
-        Its feed has heard of the same records before.
+        Its feed has received the same records before.
         """
         if self.stale:
             return False
@@ -136,7 +136,7 @@ class SocketSubscription:
         """Return whether there is something to alarm the browser of."""
         return bool(self._alerts)
 
-    def hear_marks(self, marks: Mapping[str, RowMark]) -> bool:
+    def receive_marks(self, marks: Mapping[str, RowMark]) -> bool:
         """Keep what this socket has to be sent of the marks; return whether there is anything."""
         if self.stale:
             return False
@@ -144,14 +144,14 @@ class SocketSubscription:
         if watched is not None:
             self._watched = str(watched.revision)
         if self._backlog is not None:
-            return self._backlog.hear_marks(marks) or watched is not None
+            return self._backlog.receive_marks(marks) or watched is not None
         self._marks.update(marks)
         return True
 
-    def tell(self, figure: Figure, numbers: Mapping[str, int]) -> None:
+    def set_figure(self, figure: Figure, numbers: Mapping[str, int]) -> None:
         """Set a figure of the scenario, which has changed."""
         if self._backlog is not None:
-            self._backlog.tell(figure, numbers)
+            self._backlog.set_figure(figure, numbers)
         else:
             self._figures[figure] = numbers
 

@@ -70,7 +70,7 @@ class Tailer(TopicConsumer):
         self._changes = MarkChanges()
         self._ends: dict[str, int] = {}
         self._beside = Beside(scenarios, view)
-        self._next_care = self._next_news = 0.0
+        self._next_maintenance = self._next_news = 0.0
 
     def step(self) -> int:
         """Read what has arrived and pass it on. Raises BusError, DatabaseError.
@@ -88,8 +88,8 @@ class Tailer(TopicConsumer):
             self._view.signs.reached(time.time_ns() // 1_000_000)
         if self._pop_gaps(self._reader):
             self._view.invalidate()
-        if time.monotonic() >= self._next_care:
-            self.care()
+        if time.monotonic() >= self._next_maintenance:
+            self.maintain()
         return len(messages)
 
     def pause_s(self, read: int) -> float:
@@ -105,17 +105,17 @@ class Tailer(TopicConsumer):
         super().recover(fault)
 
     def close(self) -> None:
-        """Let go of the topics, and of a connection that the database has dropped."""
+        """Close the readers, and a connection that the database has dropped."""
         super().close()
         close_old_connections()
 
-    def care(self) -> None:
+    def maintain(self) -> None:
         """Prune the overlay, and count again where something has changed."""
         begun = time.monotonic()
         self._prune()
         self._annotate()
         self._beside.look(time.monotonic())
-        self._hear_of_agents(begun)
+        self._judge_agents(begun)
         for name in sorted(self._uncounted):
             if self._view.sockets():
                 self._count(name)
@@ -123,7 +123,7 @@ class Tailer(TopicConsumer):
             else:
                 self._view.forget_counts(name)  # a page counts for itself
         took = time.monotonic() - begun
-        self._next_care = begun + max(HOUSEKEEPING_S, SHARE * took)
+        self._next_maintenance = begun + max(HOUSEKEEPING_S, SHARE * took)
 
     def _annotate(self) -> None:
         """Read what people have added in whichever process, and record what its end changes."""
@@ -133,8 +133,8 @@ class Tailer(TopicConsumer):
         ended = {name for name, at in self._ends.items() if at <= now}
         self._uncounted |= (self._view.annotated() | ended) & self._scenarios.keys()
 
-    def _hear_of_agents(self, at: float) -> None:
-        """Look what there is to say of agents. at: of a clock that only rises, s."""
+    def _judge_agents(self, at: float) -> None:
+        """Judge the agents at intervals. at: monotonic seconds."""
         if at >= self._next_news:
             self._next_news = at + AGENTS_S
             self._view.signs.judge_agents(agent_news(time.time_ns() // 1_000_000))
@@ -177,11 +177,13 @@ class Tailer(TopicConsumer):
         by_scenario: dict[str, list[LiveRecord]] = {}
         for message in messages:
             if message.topic == self._topics.buckets:
-                self._view.hear(message.timestamp)
+                self._view.record_heartbeat(message.timestamp)
                 place = (message.topic, message.partition)
-                self._view.signs.heard(message.value, place, message.offset, message.timestamp)
+                self._view.signs.record_heartbeat(
+                    message.value, place, message.offset, message.timestamp
+                )
             elif message.topic == self._topics.progress:
-                self._view.signs.told(message.value)
+                self._view.signs.record_progress(message.value)
             elif (name := self._topics.scenario_of(message.topic)) in self._scenarios:
                 assert name is not None
                 entry = entry_of(self._scenarios[name], message)
@@ -190,7 +192,7 @@ class Tailer(TopicConsumer):
         for name, entries in by_scenario.items():
             stored = kept_of(name, {entry.asset for entry in entries})
             floor = {asset: kept.version for asset, kept in stored.items()}
-            self._beside.tell(name, entries)
+            self._beside.annotate(name, entries)
             self._view.apply(name, entries, floor)
             self._uncounted.add(name)
 

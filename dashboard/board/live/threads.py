@@ -176,7 +176,7 @@ def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) ->
     return msgspec.json.encode(
         {
             "type": "beat",
-            "heard": view.heard,
+            "heard": view.heartbeat_at,
             "worst": worst,
             "troubles": find_problems(facts, boards, current, now),
             "board_troubles": board_problems(facts, boards, now),

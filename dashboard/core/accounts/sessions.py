@@ -133,7 +133,7 @@ class SessionStore(db.SessionStore):
         """Return the same, asynchronously."""
         return await sync_to_async(self.get_expiry_age)()
 
-    def note_use(self) -> None:
+    def record_use(self) -> None:
         """Put off the session's end, as it is used now.
 
         A session that has ended does not come back.
@@ -142,11 +142,11 @@ class SessionStore(db.SessionStore):
         name = self._filed_under(self.session_key)
         lasting.filter(session_key=name).update(expire_date=self.get_expiry_date())
 
-    def note_use_now_and_then(self) -> None:
+    def record_use_at_intervals(self) -> None:
         """Do the same, unless that was done within a quarter of the time that it may rest."""
         quarter = timedelta(seconds=settings.TALLYBOARD.session_idle_s / 4)
         if self.ends_at and self.get_expiry_date() - self.ends_at > quarter:
-            self.note_use()
+            self.record_use()
 
 
 class FiledSession(SessionStore):
@@ -330,4 +330,4 @@ def _record_session(request: HttpRequest) -> None:
 def keep_open(session: SessionBase) -> None:
     """Put off the end of a session that is used now. Raises DatabaseError."""
     assert isinstance(session, SessionStore)
-    session.note_use()
+    session.record_use()

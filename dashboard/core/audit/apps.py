@@ -9,11 +9,11 @@ class AuditConfig(AppConfig):
     name = "dashboard.core.audit"
 
     def ready(self) -> None:
-        """Listen to the login library, note which lists leave as files, and prune what is old."""
-        from dashboard.core.audit.log import connect, note_export, prune
+        """Listen to the login library, record which lists leave as files, and prune what is old."""
+        from dashboard.core.audit.log import connect, prune, record_export
         from dashboard.core.audit.models import pruning
         from dashboard.core.common import lists
 
         connect()
-        lists.note_export.register(note_export)
+        lists.record_export.register(record_export)
         pruning.register(prune)

@@ -176,10 +176,10 @@ def _text(value: Any, most: int) -> str:
 
 
 # ---- exports -------------------------------------------------------------------------------------
-# Lists that leave as files, noted in the audit.
+# Lists that leave as files, recorded in the audit.
 
 
-def note_export(request: HttpRequest, listed: str, file: str, query: str) -> None:
+def record_export(request: HttpRequest, listed: str, file: str, query: str) -> None:
     """Write an entry: who sent the request takes what is listed out as a file, through a filter
     that an address has as this query."""
     facts = {"form": file.rpartition(".")[2], "filter": query}

@@ -69,9 +69,9 @@ def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
 
 
 def lapsed(user_id: int | None, name: str, action: Action) -> str:
-    """Return why nothing that needs `action` is done in this user's name any more; empty if it is.
+    """Return why the user may no longer do `action`, or ''.
 
-    For what the worker does later than it was asked for: asks the database.
+    For work that is done after the request. Queries the database.
     """
     user = User.objects.filter(pk=user_id).first() if user_id is not None else None
     if user is None:
@@ -82,7 +82,7 @@ def lapsed(user_id: int | None, name: str, action: Action) -> str:
 
 
 def whom_to_ask() -> Iterable[str]:
-    """Return the names of the admins, who can give a role: at most ten, in order."""
+    """Return the names of at most ten admins, who can assign a role, in order."""
     admins = User.objects.filter(is_active=True, groups__name=Role.ADMIN.value)
     supers = User.objects.filter(is_active=True, is_superuser=True)
     return (admins | supers).distinct().order_by("username").values_list("username", flat=True)[:10]
@@ -100,8 +100,8 @@ EVERY_ROLE = frozenset(Role)
 def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Callable[[View], View]:
     """Let only users reach the view whose role is `among` these and allows `action`.
 
-    The anonymous are sent to the login and back; without a role, or with one that does not allow
-    it, a page (403) says whom to ask.
+    Anonymous users are redirected to the login. Users without a role, or with one that does not
+    allow the action, get a page (403) that names the admins.
     """
 
     def decorate(view: View) -> View:
@@ -144,7 +144,7 @@ def form_of(page: str, *parts: str) -> Callable[[View], View]:
 def refusal(
     request: HttpRequest, role: Role | None, action: Action, among: Collection[Role] = EVERY_ROLE
 ) -> HttpResponse:
-    """Return the page (403) that says what is missing and who can give it."""
+    """Return the page (403) that says which role is missing and who can assign it."""
     context = {
         "role": role,
         "needed": [able for able in Role if able in among and action in ALLOWED[able]],
@@ -155,13 +155,13 @@ def refusal(
 
 
 def user_of(request: HttpRequest) -> User:
-    """Return who asks, where `role_required` has let them in."""
+    """Return the user of a request that `role_required` has admitted."""
     assert isinstance(request.user, User)
     return request.user
 
 
 def is_fragment(request: HttpRequest) -> bool:
-    """Return whether htmx asks, for a part of a page."""
+    """Return whether htmx requests a part of a page."""
     return request.headers.get("HX-Request") == "true" and not request.headers.get("HX-Boosted")
 
 

@@ -38,7 +38,7 @@ def attachment(
 
 
 def unprocessable(why: str) -> HttpResponse:
-    """Return that no file can be made of what was asked for, and why not."""
+    """Return a response (422) that says why the file cannot be made."""
     return HttpResponse(why, status=422, content_type="text/plain; charset=utf-8")
 
 

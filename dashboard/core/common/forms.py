@@ -100,9 +100,9 @@ def scenario_links(chosen: Scenario, path: str = "") -> list[Choice]:
 
 
 class FilterForm(forms.Form):
-    """A filter that an address has.
+    """A filter in the query of an address.
 
-    What it says of a place in the list is not sent along with another filter.
+    Fields in PLACES, which name a place in the list, are dropped when the filter changes.
     """
 
     template_name = "forms/filter.html"
@@ -124,7 +124,7 @@ class FilterForm(forms.Form):
         return urlencode({name: value for name, value in given.items() if value}, doseq=True)
 
     def _given(self, name: str) -> Any:
-        """Return what was given for a field, of one with several choices each that was."""
+        """Return what was submitted for a field: a list if it has several choices."""
         field = self.fields[name]
         if isinstance(field, forms.MultipleChoiceField):
             return field.widget.value_from_datadict(self.data, {}, name)
@@ -144,7 +144,7 @@ class ListForm(FilterForm):
         """Return the rows that pass the filter, of a valid form."""
         raise NotImplementedError
 
-    def wanted(self) -> dict[str, Any]:
+    def criteria(self) -> dict[str, Any]:
         """Return the filter of a valid form by field; times in Unix ms."""
         parts = {name: self.cleaned_data[name] for name in self.fields if name not in self.PLACES}
         return {
@@ -154,7 +154,7 @@ class ListForm(FilterForm):
 
 
 class PeriodForm(FilterForm):
-    """A filter with a beginning and an end, two times in UTC, either of which may be missing."""
+    """A filter with an optional beginning and an optional end, in UTC."""
 
     start = UtcTimeField(label="From (UTC)")
     end = UtcTimeField(label="Until (UTC)")

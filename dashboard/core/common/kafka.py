@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import atexit
 import logging
-import time
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple
@@ -20,10 +19,8 @@ from bus.base import (
     Bus,
     BusError,
     Delivered,
-    Headers,
-    OnDelivery,
+    Outgoing,
     Producer,
-    QueueFull,
     Unavailable,
     no_answer,
 )
@@ -55,9 +52,13 @@ class Gateway:
     def __init__(self, bus: Bus, topics: Topics) -> None:
         self.bus = bus
         self.topics = topics
-        self.signer = Signer(_keys, now_ms)
         self._lock = Lock()
         self._producer: Producer | None = None
+
+    @cached_property
+    def signer(self) -> Signer:
+        """Return who signs with the keys of this copy. Raises KeysProblem."""
+        return Signer(key_file().ring, now_ms)
 
     def producer(self) -> Producer:
         """Return the producer, made at the first call."""
@@ -87,7 +88,7 @@ class Gateway:
                 return place
 
     def close(self) -> None:
-        """Flush for a moment and let go of the producer."""
+        """Flush for a moment and close the producer."""
         with self._lock:
             if self._producer is not None:
                 self._producer.close()
@@ -164,7 +165,7 @@ class Delivery(NamedTuple):
 
     @classmethod
     def of(cls, result: Result) -> Delivery:
-        """Return what a result of `deliver_all` says."""
+        """Return the delivery that a result of `deliver_all` stands for."""
         if isinstance(result, Delivered):
             return cls("sent", place=result)
         if result is None or isinstance(result, Unavailable):
@@ -172,31 +173,10 @@ class Delivery(NamedTuple):
         return cls("unsent", str(result))
 
 
-class Outgoing(NamedTuple):
-    """A record to be sent as it is; without a partition its key decides."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
-    partition: int | None = None
-
-
 def deliver_all(records: Iterable[Outgoing]) -> list[Result]:
     """Send records in their order, and wait until each is confirmed or refused, or for
     SEND_TIMEOUT_S. Returns a result for each."""
-    producer, end = gateway().producer(), time.monotonic() + SEND_TIMEOUT_S + 1
-    results: dict[int, Delivered | BusError] = {}
-    count = 0
-    for count, record in enumerate(records, 1):
-
-        def note(result: Delivered | BusError, number: int = count) -> None:
-            results[number] = result
-
-        _enqueue(producer, record, note, end)
-    while len(results) < count and time.monotonic() < end:
-        producer.poll(0.02)
-    return [results.get(number) for number in range(1, count + 1)]
+    return gateway().producer().send_all(records, SEND_TIMEOUT_S + 1)
 
 
 def deliver(topic: str, key: bytes, value: bytes) -> Delivery:
@@ -220,28 +200,11 @@ def deliver_signed(topic: str, records: Sequence[tuple[bytes, bytes]]) -> list[D
     except BusError as error:
         raise Unavailable(no_answer(error)) from None
     while True:
-        signed = (Outgoing(topic, key, to.signed(topic, key, value)) for key, value in records)
+        signed = [Outgoing(topic, key, to.signed(topic, key, value)) for key, value in records]
         results = deliver_all(signed)
         placed = [result.timestamp for result in results if isinstance(result, Delivered)]
         if all(to.signer.in_time(timestamp) for timestamp in placed):
             return [Delivery.of(result) for result in results]
-
-
-def _enqueue(producer: Producer, record: Outgoing, note: OnDelivery, end: float) -> None:
-    """Enqueue a record; a full queue empties meanwhile."""
-    topic, key, value, headers, partition = record
-    while True:
-        try:
-            producer.send(topic, key, value, headers=headers, partition=partition, on_delivery=note)
-            return
-        except QueueFull as full:
-            if time.monotonic() > end:
-                note(full)
-                return
-            producer.poll(0.02)
-        except BusError as error:
-            note(error)
-            return
 
 
 # ---- app logs ------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def _nobody_notes(_request: HttpRequest, listed: str, _file: str, _query: str) -
     raise RuntimeError(f"{listed}: nobody notes that a list leaves as a file")
 
 
-note_export: Provider[[HttpRequest, str, str, str], None] = Provider(_nobody_notes)
+record_export: Provider[[HttpRequest, str, str, str], None] = Provider(_nobody_notes)
 """Notes that a list leaves as a file, whose filter is this query; the audit does."""
 
 
@@ -131,16 +131,16 @@ class ListPage(View):
         return listing.page(rows, before or 0)
 
     def entry(self, row: Any) -> Any:
-        """Return a row as the template gets it."""
+        """Return a row for the template."""
         return row
 
     # ---- the file, and the API
 
     def file(self, suffix: str) -> HttpResponseBase:
-        """Return the rows as CSV or NDJSON, which the audit notes. Raises Http404."""
+        """Return the rows as CSV or NDJSON, and log that in the audit. Raises Http404."""
         if refusal := file_refusal(suffix, self.form):
             return refusal
-        note_export(
+        record_export(
             self.request, self.exported_as or self.name, f"{self.name}.{suffix}", self.form.query()
         )
         lines = (map(self.plain, portion) for portion in self.portions())

@@ -89,7 +89,7 @@ of the fourth are longer."""
 
 
 def length_class(begin: str, end: str) -> GeneratedField:
-    """Return the column of a row's class: empty up to an hour, and while the row goes on."""
+    """Return the column of a row's class of length: null up to an hour, and without an end."""
     longest_first = reversed(list(enumerate(LENGTHS_MS, start=1)))
     return GeneratedField(
         expression=Case(
@@ -111,8 +111,8 @@ def length_index(begin: str, end: str, name: str) -> Index:
 
 
 def ongoing(at: int, begin: str, end: str) -> list[Q]:
-    """Return the conditions one of which meets each row that began before a time (Unix ms) and ends
-    after it, or has no end yet: each is a look at an index."""
+    """Return conditions that together match the rows that began before a time (Unix ms), and end
+    after it or have no end yet. An index answers each."""
     open_ = Q(LessThan(_unindexed(begin), at), **{end: None})
     ended = {f"{begin}__lt": at, f"{end}__gt": at}
     lengths = enumerate(LENGTHS_MS)
@@ -121,8 +121,8 @@ def ongoing(at: int, begin: str, end: str) -> list[Q]:
 
 
 def overlap(since: int, until: int, begin: str, end: str) -> Q:
-    """Return the condition that a row has a part between two times (Unix ms), for rows of which
-    another index finds few, as that of their assets."""
+    """Return the condition that a row overlaps a span (Unix ms), for queries that another index
+    narrows to few rows, such as that of the assets."""
     lasted = Q(**{end: None}) | Q(GreaterThan(_unindexed(end), since))
     return Q(LessThan(_unindexed(begin), until)) & lasted
 

@@ -36,7 +36,7 @@ TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
 class OutboundUnreachable(Exception):
-    """No answer came; the message says why."""
+    """The address did not answer; the message says why."""
 
 
 class AddressRefused(OutboundUnreachable):
@@ -173,7 +173,7 @@ class DeadlineStream(httpcore.NetworkStream):
         return DeadlineStream(stream, self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
-        """Return what the library asks of a connection."""
+        """Return what the library wants to know of a connection."""
         return self._stream.get_extra_info(info)
 
 
@@ -207,7 +207,7 @@ def _is_public(text: str) -> bool:
 
 
 def _carried(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the addresses of version 4 that one of version 6 stands for."""
+    """Yield the IPv4 addresses that an IPv6 address embeds."""
     if isinstance(address, IPv6Address):
         yield from filter(None, (address.ipv4_mapped, address.sixtofour))
         yield from (address.teredo or ())
@@ -278,7 +278,7 @@ class GuardedAdapter(HTTPAdapter):
 
 
 def _response(reply: HttpReply) -> HTTPResponse:
-    """Return an answer as the library takes it, which unpacks none of it."""
+    """Return an answer as the library expects it, still compressed."""
     headers = HTTPHeaderDict(
         (name.decode("latin1"), value.decode("latin1"))
         for name, value in reply.headers

@@ -1,4 +1,4 @@
-"""Celery on one machine: a queue of files, and a Beat of which one alone schedules."""
+"""Celery on one machine: a queue in files, and a lock that lets one Beat schedule."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class FolderChannel(filesystem.Channel):
             raise ChannelError(f"Cannot add a message to {self.folder}: {error}") from error
 
     def _get(self, queue: str, timeout: float | None = None) -> Any:  # noqa: ARG002 - kombu's form
-        """Take the oldest message. Raises Empty."""
+        """Remove and return the oldest message. Raises Empty."""
         for name in self._waiting(queue):
             payload = self._take(name)
             if payload is not None:
@@ -106,7 +106,7 @@ class FolderChannel(filesystem.Channel):
         return deque(sorted(name for name in names if name.partition(".")[2] == ending))
 
     def _take(self, name: str) -> Any:
-        """Take the message out of the queue. Returns None if it is gone or cannot be read."""
+        """Remove a message from the queue. Return None if it is gone or cannot be read."""
         taken = self.folder / f".{name}.taken"
         try:
             (self.folder / name).rename(taken)
@@ -182,7 +182,7 @@ class BeatLock(Protocol):
     """What one Beat has at a time; the system frees it when that one ends, however it ends."""
 
     def held(self) -> bool:
-        """Return whether this process has it; takes it where it is free."""
+        """Return whether this process holds it, after trying to acquire it."""
 
 
 class FileLock:
@@ -194,7 +194,7 @@ class FileLock:
         self._held = False
 
     def held(self) -> bool:
-        """Return whether this process has it; takes it where it is free."""
+        """Return whether this process holds it, after trying to acquire it."""
         with suppress(BlockingIOError):
             if not self._held:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -213,7 +213,7 @@ class ServerLock:
         self._fault = ""
 
     def held(self) -> bool:
-        """Return whether this process has it; takes it where it is free, gives it up where the
+        """Return whether this process holds it, after trying to acquire it. Releases it if the
         server does not answer."""
         try:
             if self._connection is None:
@@ -222,11 +222,11 @@ class ServerLock:
                 self._ask("SELECT 1")
             self._fault = ""
         except (DatabaseError, InterfaceError) as error:
-            self._note(str(error))
+            self._log_fault(str(error))
             self._close()
         return self._connection is not None
 
-    def _note(self, fault: str) -> None:
+    def _log_fault(self, fault: str) -> None:
         """Log a fault once, though it is met each second."""
         if fault != self._fault:
             log.warning("the lock of the schedule cannot be had", error=fault)
@@ -284,7 +284,7 @@ class OneScheduler(DatabaseScheduler):
         self._heap_invalidated = False
 
     def _turn(self, *, scheduling: bool) -> None:
-        """Begin to schedule, by what the database says of the last one, or begin to wait."""
+        """Begin to schedule from the state in the database, or begin to wait."""
         log.info("beat schedules" if scheduling else "beat waits: another one schedules")
         self._scheduling = scheduling
         self._initial_read, self._heap = True, None

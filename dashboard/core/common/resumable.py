@@ -1,4 +1,4 @@
-"""Work in portions, which any worker can take up where another left off.
+"""Work in portions, which any worker can resume.
 
 How far it has come stands in a row of the database. A worker may be killed at any point: each
 portion begins with a conditional update whose row count says whether this worker does it, so that
@@ -70,7 +70,7 @@ class ResumableTask(ABC, Generic[M]):
         return self._update(self.held(), **fields)
 
     def stop_if_lapsed(self, user_id: int | None, name: str) -> bool:
-        """Stop the task if its user may not command any more. Returns whether that is so."""
+        """Stop the task if its user may no longer send commands. Return whether it was stopped."""
         why = lapsed(user_id, name, "command")
         unchanged = self.held().filter(status=self.row.status)
         if why and self._update(unchanged, status="stopped", problem=why[:MAX_PROBLEM]):
@@ -115,7 +115,7 @@ class ResumableTask(ABC, Generic[M]):
 
 
 def take_turns(tasks: Iterable[ResumableTask[Any]]) -> bool:
-    """Give each task a turn. Returns whether one of them can go on at once."""
+    """Run one portion of each task. Return whether any can continue at once."""
     more = [task.take_turn() for task in tasks]
     return any(more)
 

@@ -99,7 +99,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Thinning:
-    """Rows of which a function of their own decides which ones go."""
+    """Rows that a function of their own deletes."""
 
     what: str
     """What is kept, as docs/operations.md calls it."""

@@ -77,7 +77,7 @@ class Column:
 
     @classmethod
     def unseen(cls, title: str) -> Self:
-        """Return a column of buttons, whose title only screen readers get."""
+        """Return a column of buttons, whose title is for screen readers alone."""
         return cls(title, hidden=True)
 
     @property
@@ -198,7 +198,7 @@ class ListOrder(NamedTuple):
         return self.after(rows, self.place_of(last))
 
     def down_to(self, rows: QuerySet[M], place: Sequence[Any]) -> QuerySet[M]:
-        """Return the rows that stand before a place, or on it."""
+        """Return the rows before a place, or at it."""
         return rows.filter(self._beyond(place, "gt" if self.down else "lt", "e"))
 
     def place_of(self, row: Model) -> tuple[Any, ...]:
@@ -229,7 +229,7 @@ NEWEST_FIRST = ListOrder()
 class Page(Generic[R]):
     """Rows of a list, and what the next page begins after; None where there is none.
 
-    ended_early: so many rows were looked at that a part of them had to do.
+    ended_early: whether the limit of examined rows cut the page short.
     """
 
     rows: list[R]
@@ -261,7 +261,7 @@ def number_of(text: str) -> int | None:
 
 
 class Part(NamedTuple, Generic[M]):
-    """A part of a list that has its own order, so that an index can give it."""
+    """A part of a list with an order of its own, which an index provides."""
 
     rows: QuerySet[M]
     order: ListOrder
@@ -317,8 +317,8 @@ def portions(
 class Listing(Generic[M, R]):
     """A list, the newest rows first, a page at a time.
 
-    A filter may match little of very much: so many rows are looked at for one page, no more, and
-    the next page goes on from there.
+    A filter may match few of very many rows, so the number of rows examined for a page is limited;
+    the next page continues from there.
     """
 
     shown: Callable[[M], R]
@@ -341,7 +341,7 @@ class Listing(Generic[M, R]):
         return self.order.after_number(rows, before) if before else self.order.of(rows)
 
     def _floor(self, rows: QuerySet[M], before: int) -> tuple[Any, ...] | None:
-        """Return the place of the last row that is looked at; None where all are."""
+        """Return the place of the last row that is examined; None: all rows are."""
         every = self._following(rows.model._default_manager.all(), before)  # noqa: SLF001
         last = every.values_list(*self.order.columns)[self.looked_at - 1 : self.looked_at + 1]
         return last[0] if len(last) > 1 else None

@@ -133,8 +133,8 @@ def since(at: int, now: int) -> SafeString:
 
 
 def until(at: int, now: int) -> SafeString:
-    """Return a mark of how long it is until a time: a dash where that has passed, and nothing says
-    that it came, as while the job is silent."""
+    """Return a mark of the time left until a time; a dash if it has passed without a record of it,
+    as while the job is silent."""
     return _ticking("until", at, duration(at - now) if at - now >= -PAST_MS else "–")
 
 

@@ -96,7 +96,7 @@ class Beat:
     been in this epoch, which a job that was killed has to reach again.
     """
 
-    heard: int
+    received_at: int
     log_time: int
     engine: str = field(default="", compare=False)
     ahead: int = 0
@@ -125,7 +125,7 @@ class KafkaRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts that a web process has heard.
+    """The facts that a web process has received.
 
     reached: when it last was at the end of the log, None before the first time; unwritten: when
     the oldest heartbeat was appended that the database lacks, None if it lacks none; beats: by
@@ -250,14 +250,14 @@ def _engines(facts: Facts) -> dict[str, str]:
 
 
 def _asked(kind: Kind, what: str, pause: Pause, todo: str) -> BoardProblem:
-    """Return a trouble that somebody asked for."""
+    """Return a problem that somebody caused on purpose."""
     made = lasting_problem(kind, what, pause.since, todo, links=(JOB,))
     made["when"], made["quote"] = "at", pause.reason.rstrip(".")
     return made
 
 
 def _fresh(facts: Facts, wanted: Sequence[Scenario], now: int) -> list[BoardProblem]:
-    """Return the troubles while the job is heard of."""
+    """Return the problems while the job sends heartbeats."""
     troubles = []
     for scenario in wanted:
         troubles += _agents(facts, scenario, now)
@@ -297,7 +297,7 @@ def _web(facts: Facts, now: int) -> list[BoardProblem]:
 
 
 def _silent_job(facts: Facts, now: int) -> list[BoardProblem]:
-    heard = max((beat.heard for beat in facts.beats.values()), default=None)
+    heard = max((beat.received_at for beat in facts.beats.values()), default=None)
     if heard is not None and now - heard <= (REBUILD_SILENT_MS if facts.rebuilds else SILENT_MS):
         return []
     if heard is not None and now - max(facts.starts.values(), default=0) <= BEGIN_MS:

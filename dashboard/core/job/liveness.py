@@ -107,7 +107,7 @@ class Pace:
         return Speed(rate, load, self._trend(now), self._catch_up_ms(now), known)
 
     def _rate(self, now: int, span: int) -> float | None:
-        """Return records/s; None where it is silent or too new to say."""
+        """Return records/s; None if it is silent or too new."""
         beats = [beat for beat in self._beats if beat.at > now - span]
         if len(beats) < 2 or now - beats[-1].at > SILENT_MS:
             return None
@@ -147,7 +147,7 @@ def _long_enough(lags: list[tuple[int, int]]) -> bool:
 
 
 def _runs_out(lags: list[tuple[int, int]]) -> int | None:
-    """Return when what is left is gone at the pace at which it shrank, ms; None if it did not."""
+    """Return how long the rest takes at the pace at which it shrank, ms; None if it did not."""
     if not _long_enough(lags):
         return None
     (begun, first), (ended, last) = lags[0], lags[-1]
@@ -162,7 +162,7 @@ class Paces:
         self.newest: dict[str, tuple[int, Heartbeat]] = {}
         """By bucket: the newest heartbeat, and when it was appended."""
 
-    def heard(self, beat: Heartbeat, at: int) -> None:
+    def record(self, beat: Heartbeat, at: int) -> None:
         """Record a heartbeat that was appended at `at`."""
         known = self.newest.get(beat.bucket)
         if known is None or at >= known[0]:
@@ -201,7 +201,7 @@ class BucketThroughput(NamedTuple):
 
 
 def signs(bucket: BucketThroughput, now: int) -> list[Sign]:
-    """Return what stands out in a bucket, the most important first; `well` where nothing does."""
+    """Return the signs of trouble in a bucket, the most important first, or `well`."""
     if bucket.heard_at is None or bucket.log_time is None:
         return ["unknown"]
     kinds: list[Sign] = []
@@ -246,7 +246,7 @@ class Reports:
         self.last = 0
         self.pauses: deque[int] = deque(maxlen=PAUSES_KEPT)
 
-    def heard(self, at: int) -> None:
+    def record(self, at: int) -> None:
         """Record that reports had come when a heartbeat was appended at `at`."""
         if self.last and at - self.last >= PAUSE_MS:
             self.pauses.append(at - self.last)
@@ -286,7 +286,9 @@ class Signs:
         with self._lock:
             yield self._paces
 
-    def heard(self, value: bytes | None, place: PartitionKey, offset: int, at: int) -> None:
+    def record_heartbeat(
+        self, value: bytes | None, place: PartitionKey, offset: int, at: int
+    ) -> None:
         """Record what was appended to `job.buckets` at `at`.
 
         What cannot be read is passed over: the materialiser counts it.
@@ -300,9 +302,9 @@ class Signs:
             ahead, since = self._ahead(beat)
             heard = Beat(at, beat.log_time, beat.engine, ahead, since, beat.epoch, beat.epoch)
             self._keep(beat.bucket, heard)
-            self._paces.heard(beat, at)
+            self._paces.record(beat, at)
             if beat.records > beat.dead_letters:
-                self._reports.setdefault(beat.scenario, Reports()).heard(at)
+                self._reports.setdefault(beat.scenario, Reports()).record(at)
 
     def _ahead(self, beat: Heartbeat) -> tuple[int, int | None]:
         """Return how far the bucket's clock is ahead, ms, and since when by too much."""
@@ -328,7 +330,7 @@ class Signs:
     def _keep(self, bucket: str, beat: Beat) -> None:
         """Keep the newer heartbeat of the two, the higher epoch, and how far its own has come."""
         known = self._beats.get(bucket, beat)
-        newer = beat if beat.heard >= known.heard else known
+        newer = beat if beat.received_at >= known.received_at else known
         reached = [
             newer.log_time,
             *(each.furthest for each in (beat, known) if each.epoch == newer.epoch),
@@ -337,7 +339,7 @@ class Signs:
             newer, above=max(beat.above, known.above), furthest=max(reached)
         )
 
-    def told(self, value: bytes | None) -> None:
+    def record_progress(self, value: bytes | None) -> None:
         """Record from `job.progress` whether a query was stopped, or begun again, on purpose, and
         which clocks are behind."""
         try:
@@ -362,7 +364,7 @@ class Signs:
             self._clocks_behind[query] = behind
 
     def judge_agents(self, news: AgentNews) -> None:
-        """Record what there is to say of agents."""
+        """Record the findings about agents."""
         self._agents = news
 
     def _mark(self, place: PartitionKey, offset: int, at: int) -> None:
@@ -405,7 +407,7 @@ class Signs:
             )
 
     def _present_clocks(self) -> dict[str, ClockBehind]:
-        """Return the clocks that are behind, as the queries say that carry the buckets now."""
+        """Return the clocks that are behind, by the queries that now carry the buckets."""
         return {
             bucket: clock
             for query, behind in self._clocks_behind.items()

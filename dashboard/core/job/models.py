@@ -102,13 +102,13 @@ class JobSampleQuerySet(models.QuerySet["JobSample"]):
 class JobSample(ScenarioRow):
     """The figures of a scenario in one stretch of time, which begins at `slot`.
 
-    told: assets whose newest record a report or a command brought about; waited, longest: from its
-    append in the source log until the database had it, all together and the longest; behind: the
-    farthest that a bucket's clock was behind now; letters: records that were refused. All in ms.
+    updates: newest records of assets that a report or a command brought about; waited, longest: ms
+    from its append in the source log until the database had the record, all together and the
+    longest; behind: how far a bucket's clock was behind now at most, ms; letters: refused records.
     """
 
     slot = models.BigIntegerField()
-    told = models.BigIntegerField(default=0)
+    updates = models.BigIntegerField(default=0)
     waited = models.BigIntegerField(default=0)
     longest = models.BigIntegerField(default=0)
     behind = models.BigIntegerField(default=0)

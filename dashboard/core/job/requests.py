@@ -284,7 +284,7 @@ class RequestProgress:
 
     @property
     def text(self) -> str:
-        """Return why it is so."""
+        """Return the reason in words."""
         return self.phase.text
 
     @property
@@ -295,7 +295,7 @@ class RequestProgress:
 
     @property
     def took(self) -> int | None:
-        """Return how long it took from the request to its end, ms."""
+        """Return the time from the request to its end, ms."""
         request = self.request
         if request is None or request.answered_at is None:
             return None

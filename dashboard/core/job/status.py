@@ -86,7 +86,7 @@ _CLOCKS = msgspec.json.Decoder(dict[str, ClockBehind])
 
 
 def known_signs() -> Signs:
-    """Return what this process has heard of the job, or else what the database has."""
+    """Return the signs of life that this process has received, else those in the database."""
     signs = process_signs()
     if signs.facts().reached is None:
         recall(signs)
@@ -94,8 +94,7 @@ def known_signs() -> Signs:
 
 
 def job_signs() -> Signs:
-    """Return what this process has heard, or else what the database has of the job alone: what
-    there is to say of agents takes many queries."""
+    """Return the same without findings about agents, which take many queries."""
     signs = process_signs()
     if signs.facts().reached is None:
         _recall_job(signs)
@@ -130,7 +129,7 @@ def last_reports() -> QuerySet[JobProgress]:
 
 
 def clocks_of(told: JobProgress) -> dict[str, ClockBehind]:
-    """Return by bucket where a report found the broker's clock behind the job's own."""
+    """Return by bucket by how much a report found the broker's clock behind the job's."""
     return _CLOCKS.decode(told.clocks_behind) if told.clocks_behind else {}
 
 
@@ -199,7 +198,7 @@ class LogTime:
 
     @property
     def late(self) -> bool:
-        """Return whether the page should say how far behind it runs."""
+        """Return whether the clock is so far behind that pages say so."""
         return self.behind > BEHIND_MS
 
     def shows(self, due: int) -> int:
@@ -209,7 +208,7 @@ class LogTime:
 
 
 def job_is_silent(now: int) -> bool:
-    """Return whether the job was heard of once, and is not any more."""
+    """Return whether the job has stopped sending heartbeats."""
     beats = _beats()
     return bool(beats) and _silent(beats, now)
 
@@ -220,16 +219,16 @@ def log_time(scenario: str, partition: int, now: int) -> LogTime | None:
     beat = beats.get(bucket_name(scenario, partition))
     if beat is None:
         return None
-    return LogTime(beat.log_time, max(0, beat.heard - beat.log_time), _silent(beats, now))
+    return LogTime(beat.log_time, max(0, beat.received_at - beat.log_time), _silent(beats, now))
 
 
 def _silent(beats: Mapping[str, Beat], now: int) -> bool:
-    return now - max(beat.heard for beat in beats.values()) > SILENT_MS
+    return now - max(beat.received_at for beat in beats.values()) > SILENT_MS
 
 
 def _beats() -> Mapping[str, Beat]:
     """Return the newest heartbeats that this process, or else the database, knows of."""
-    return known_signs().facts().beats
+    return job_signs().facts().beats
 
 
 # ---- queries -------------------------------------------------------------------------------------

@@ -376,7 +376,7 @@ class _RuleTurn:
     def _describe(self, group: Group, state: GroupState) -> None:
         group.state = msgspec.json.encode(plain_group(state)).decode()
         group.stage = state.reached
-        active = [member for member in state.told() if member.active]
+        active = [member for member in state.notified_members() if member.active]
         group.acknowledged_at = (
             (group.acknowledged_at or self.now) if active and state.in_hand(self.now) else None
         )

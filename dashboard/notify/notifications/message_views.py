@@ -167,7 +167,7 @@ class MessageFilterForm(ListForm, PeriodForm):
 
     def rows(self) -> QuerySet[Message]:
         """Return the messages that pass."""
-        return find_messages(**self.wanted())
+        return find_messages(**self.criteria())
 
 
 # ---- message views -------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def preview(rule: RuleValue, since: int, until: int) -> Preview:
     rows, more = _incidents(rule, since, until)
     found = _findings(rule, since, until)
     labels = _labels(rows)
-    wanted = [row for row in rows if rule.wants(labels.get((row.scenario, row.asset), {}))]
+    wanted = [row for row in rows if rule.matches_labels(labels.get((row.scenario, row.asset), {}))]
     events = [*_events(wanted, labels, since, until), *_agent_events(found, until)]
     events.sort(key=lambda event: event.at)
     assets: Assets = {}

@@ -221,7 +221,7 @@ class _Run:
         """Return whether a rule is to look at it: the first time all, then those that wait."""
         if self.row.held:
             return str(rule.pk) in self.row.held
-        return value.tells_task(self.row.scenario, self.labels)
+        return value.covers_task(self.row.scenario, self.labels)
 
     def hold(self, rule: Rule, why: NoticeHold, now: int) -> bool:
         """Note why a rule does not tell of it, or not yet. Returns whether that is new."""

@@ -22,10 +22,10 @@ from dashboard.notify.summaries.models import (
     Alarm,
     AssetDay,
     HourRow,
+    ImpairedSpan,
     Presence,
     ReportingZone,
     Target,
-    TroubleSpan,
 )
 from dashboard.notify.summaries.raw_history import by_hour, observed_sums, sources_between
 from dashboard.notify.summaries.rollups import OF_ASSET
@@ -211,7 +211,7 @@ class _History:
             first = self.first.get(asset)
             if first is None or low < first:
                 self.on_board.append((low, high if first is None else min(first, _end(high, end))))
-        troubles = TroubleSpan.objects.filter(overlap, scenario=scenario, begin__lt=end)
+        troubles = ImpairedSpan.objects.filter(overlap, scenario=scenario, begin__lt=end)
         for asset, low, high, unconfirmed in troubles.values_list(
             "asset", "begin", "end", "unconfirmed"
         ):
@@ -305,7 +305,7 @@ def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
     kinds = (
         CheckedKind("incident", Incident.objects.real(), INCIDENT),
         CheckedKind("time on the board", Presence.objects.all(), RUN),
-        CheckedKind("time of trouble", TroubleSpan.objects.all(), (*RUN, "state", "unconfirmed")),
+        CheckedKind("time of trouble", ImpairedSpan.objects.all(), (*RUN, "state", "unconfirmed")),
     )
     changes = histories(scenario.name)
     while portion := dict(islice(changes, STATEMENT)):

@@ -20,7 +20,7 @@ from dashboard.core.job.models import BucketStatus
 from dashboard.core.states.ingestion import AssetKey, BatchChanges, NewRecord, StoredRecord
 from dashboard.core.states.queries import fetched
 from dashboard.core.states.rows import ReadableRecord, place_of, same_epoch
-from dashboard.notify.summaries.models import Alarm, Gap, Presence, Progress, SpanRow, TroubleSpan
+from dashboard.notify.summaries.models import Alarm, Gap, ImpairedSpan, Presence, Progress, SpanRow
 from domain.history.runs import Run, Step, Track
 from domain.scenario import Scenario
 from wire.job import Heartbeat
@@ -233,7 +233,7 @@ def came_true(scenario: Scenario, state: str, pending: str) -> bool:
 KINDS = (
     SpanKind(Presence, _presence, (), lambda *_: (), lambda _row: True),
     SpanKind(
-        TroubleSpan,
+        ImpairedSpan,
         _bad_condition,
         ("state", "unconfirmed"),
         lambda _scenario, run, _conditions: run.key,

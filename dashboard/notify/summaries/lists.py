@@ -18,8 +18,8 @@ from dashboard.notify.summaries.models import (
     PENDING,
     TRUE,
     Alarm,
+    ImpairedSpan,
     SpanQuerySet,
-    TroubleSpan,
 )
 from dashboard.notify.summaries.phrases import gap_note
 from domain.names import MAX_NAME
@@ -146,7 +146,7 @@ class SpanFilterForm(ListForm, PeriodForm):
         """Return the times that were bad, or unconfirmed, of a valid form."""
         begin, end = unix_ms(self.cleaned_data["start"]) or 0, unix_ms(self.cleaned_data["end"])
         unconfirmed = self.chosen_kind == UNCONFIRMED
-        rows = TroubleSpan.objects.filter(self._of_assets(), unconfirmed=unconfirmed)
+        rows = ImpairedSpan.objects.filter(self._of_assets(), unconfirmed=unconfirmed)
         return rows.during(begin, end)
 
     def _of_assets(self) -> Q:

@@ -77,7 +77,7 @@ class Presence(SpanRow):
         )
 
 
-class SpanQuerySet(models.QuerySet["TroubleSpan"]):
+class SpanQuerySet(models.QuerySet["ImpairedSpan"]):
     """Times that were bad or unconfirmed."""
 
     def during(self, begin: int, end: int | None) -> SpanQuerySet:
@@ -91,7 +91,7 @@ class SpanQuerySet(models.QuerySet["TroubleSpan"]):
         return rows.annotate(within=Greatest(0, until - Greatest("begin", begin)))
 
 
-class TroubleSpan(SpanRow):
+class ImpairedSpan(SpanRow):
     """A time in one state that is not good, or that is unconfirmed, whichever it is.
 
     Whether a state is good is decided by the rule of the time at which the span began.
@@ -105,14 +105,14 @@ class TroubleSpan(SpanRow):
 
     class Meta:
         constraints = (
-            UniqueConstraint(fields=["scenario", "asset", "place"], name="one_trouble_per_place"),
+            UniqueConstraint(fields=["scenario", "asset", "place"], name="one_impaired_per_place"),
         )
         indexes = (
-            Index(fields=["scenario", "begin"], name="trouble_begin"),
-            Index(fields=["begin", "id"], name="trouble_newest"),
-            length_index("begin", "end", "trouble_length"),
-            Index(fields=["scenario", "end"], name="trouble_end"),
-            Index(fields=["scenario", "asset"], condition=Q(end=None), name="trouble_open"),
+            Index(fields=["scenario", "begin"], name="impaired_begin"),
+            Index(fields=["begin", "id"], name="impaired_newest"),
+            length_index("begin", "end", "impaired_length"),
+            Index(fields=["scenario", "end"], name="impaired_end"),
+            Index(fields=["scenario", "asset"], condition=Q(end=None), name="impaired_open"),
         )
 
 
@@ -393,7 +393,7 @@ def delete_old_days(now: int) -> int:
 
 
 SUMS_KEPT = (
-    Retention("spans of bad and unconfirmed time", TroubleSpan, "end", HISTORY_KEPT_MS),
+    Retention("spans of bad and unconfirmed time", ImpairedSpan, "end", HISTORY_KEPT_MS),
     Retention("spans of time on the board", Presence, "end", HISTORY_KEPT_MS),
     Retention("pending states that came true or not", Alarm, "end", HISTORY_KEPT_MS),
     Retention("sums by the hour", HourRow, "end", SUMS_KEPT_MS, by_scenario=True),

@@ -32,9 +32,9 @@ from dashboard.notify.summaries.models import (
     Alarm,
     Gap,
     HourRow,
+    ImpairedSpan,
     KeptSum,
     Presence,
-    TroubleSpan,
 )
 from dashboard.watch.bulk.models import APPLIED, ENDS_PINS, Item, Run
 from dashboard.watch.commands.models import Command
@@ -325,7 +325,7 @@ def sources_between(
 ) -> Sources:
     """Return raw history between two times (Unix ms), of all assets or of some."""
     spans = Presence.objects.filter(scenario=scenario)
-    troubles = TroubleSpan.objects.filter(scenario=scenario)
+    troubles = ImpairedSpan.objects.filter(scenario=scenario)
     if assets is not None:
         spans = spans.filter(asset__in=listed(assets))
         troubles = troubles.filter(asset__in=listed(assets))
@@ -347,13 +347,13 @@ def sources_between(
     )
 
 
-def _overlapping(troubles: QuerySet[TroubleSpan], begin: int, end: int) -> Iterator[Spell]:
+def _overlapping(troubles: QuerySet[ImpairedSpan], begin: int, end: int) -> Iterator[Spell]:
     """Yield asset, begin, end and mark of the spans that overlap a time."""
     for condition in (Q(begin__gte=begin, begin__lt=end), *ongoing(begin, "begin", "end")):
         yield from troubles.filter(condition).values_list(*SPELL)
 
 
-def _own(troubles: QuerySet[TroubleSpan], begin: int, end: int) -> Iterator[Spell]:
+def _own(troubles: QuerySet[ImpairedSpan], begin: int, end: int) -> Iterator[Spell]:
     """Yield the same of the spans of some assets."""
     yield from troubles.filter(overlap(begin, end, "begin", "end")).values_list(*SPELL)
 

@@ -83,7 +83,7 @@ class AuditFilterForm(ListForm, PeriodForm):
 
     def rows(self) -> QuerySet[AuditEntry]:
         """Return the entries that pass: an action may be a group such as `command.`."""
-        data = self.wanted()
+        data = self.criteria()
         conditions = {
             "name": data["user"],
             "action__startswith" if data["action"].endswith(".") else "action": data["action"],

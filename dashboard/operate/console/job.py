@@ -94,7 +94,7 @@ class BatchFigures:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What a query's heartbeats say now, all buckets together; behind: its slowest clock, ms."""
+    """A query's newest heartbeats, summed over buckets; behind: of its slowest clock, ms."""
 
     heard: int
     buckets: int
@@ -106,7 +106,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """A topic in the picture, and its partitions, each with whether it is heard of."""
+    """A topic of the diagram, with its partitions and whether each has a heartbeat."""
 
     name: str
     partitions: list[tuple[int, bool]]
@@ -170,15 +170,15 @@ Beats = list[tuple[int, BucketStatus]]
 
 
 def _beats() -> Beats:
-    """Return what the database has of each bucket, and when it was last heard from (Unix ms).
+    """Return each bucket's row, and when its last heartbeat was received (Unix ms).
 
-    This process may have heard from it later than the database says.
+    This process may have received one later than the database.
     """
     heard = process_signs().facts().beats
     found = []
     for row in BucketStatus.objects.all():
         here = heard.get(row.bucket)
-        found.append((max(row.received_at, here.heard if here else 0), row))
+        found.append((max(row.received_at, here.received_at if here else 0), row))
     return found
 
 
@@ -237,7 +237,7 @@ def _live(found: Beats, now: int) -> Live | None:
 
 
 def _topics(query: str, beats: Beats, now: int) -> tuple[list[TopicStatus], list[TopicStatus]]:
-    """Return what the query reads and writes, by the buckets that are heard from."""
+    """Return the topics that the query reads and writes, by buckets with heartbeats."""
     known, of = topics(), scenarios()
     heard: dict[str, dict[int, bool]] = {}
     for at, beat in beats:
@@ -323,14 +323,14 @@ def spark_page(host: str) -> str:
 @never_cache
 @role_required("read", OPERATORS)
 def job(request: HttpRequest) -> HttpResponse:
-    """List every query, and what was asked of it; for a script, the part that refreshes itself."""
+    """List every query and its requests; for a script, the part that refreshes itself."""
     return _page(request)
 
 
 @form_of("console:job")
 @role_required("read", among=(Role.ADMIN,))
 def ask(request: HttpRequest, query: str) -> HttpResponse:
-    """Ask something of a query; the page's list shows what becomes of it."""
+    """Send a request to a query; the page's list shows its outcome."""
     action = request.POST.get("action")
     if action not in OFFERS or query not in names():
         raise Http404
@@ -340,7 +340,7 @@ def ask(request: HttpRequest, query: str) -> HttpResponse:
 @form_of("console:job")
 @role_required("read", among=(Role.ADMIN,))
 def ask_pipeline(request: HttpRequest, name: str) -> HttpResponse:
-    """Ask something of a pipeline; the page's list shows what becomes of it."""
+    """Send a request to a pipeline; the page's list shows its outcome."""
     action = request.POST.get("action")
     if action not in job_forms.PIPELINE_OFFERS or pipeline(name, now_ms()) is None:
         raise Http404
@@ -385,7 +385,7 @@ def figures(request: HttpRequest, query: str) -> HttpResponse:
 @never_cache
 @role_required("read", OPERATORS)
 def samples_of(request: HttpRequest, query: str) -> HttpResponse:
-    """Return as JSON how long reports took to the board, and other figures, for the charts."""
+    """Return the figures of the charts as JSON, such as how long reports took to the board."""
     span = request.GET.get("span", "hour")
     if span not in SPANS:
         raise Http404
@@ -434,7 +434,7 @@ def _page(
 
 
 def _forms(query: Query, bound: RequestForm | None) -> list[Any]:
-    """Return the forms of what may be asked of a query as it is, and whether each is open."""
+    """Return the forms of the possible requests to a query, and whether each is open."""
     offered: list[Action] = ["start" if query.state == "stopped" else "stop", "reload"]
     if query.state in ("waiting", "restarting"):
         offered.insert(0, "start")

@@ -40,7 +40,7 @@ from domain.config_values import duration as parse_duration
 
 
 def aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Return rows as lines whose columns stand below each other."""
+    """Return rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -191,7 +191,7 @@ class Lines:
         self._write, self._lock = write, Lock()
 
     def print(self, number: int, event: str, text: str) -> None:
-        """Print what a consumer (by its number) has to say."""
+        """Print a message of a consumer, by its number."""
         with self._lock:
             self._write(f"{iso(now_ms())[11:23]} consumer={number} {event} {text}".rstrip())
 
@@ -216,7 +216,7 @@ class Consumer:
         self._committed_at = time.monotonic()
 
     def run(self, stop: Event) -> None:
-        """Consume until `stop` is set; set it when it fails, `failure` then says why."""
+        """Consume until `stop` is set; after a failure set it, with the reason in `failure`."""
         try:
             self._consume(stop)
         except BusError as error:
@@ -286,7 +286,7 @@ class Consumer:
             )
 
     def assigned(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Print what this consumer is to read; begin where the plan says, until that was done."""
+        """Print the assigned partitions; begin each one once where the plan says."""
         self.active_at = time.monotonic()
         names = " ".join(map(_named, places)) or "nothing, it stands by"
         self._lines.print(self.number, "assigned", names)
@@ -297,7 +297,7 @@ class Consumer:
         return starts
 
     def revoked(self, places: Sequence[TopicPartition], *, lost: bool) -> None:
-        """Commit what was read, unless it is too late, and print what is given up."""
+        """Commit what was read, if it is not too late, and print the revoked partitions."""
         if not lost:
             self._commit()
         self._pending = {}
@@ -312,9 +312,9 @@ def consume(
     write: Callable[[str], object],
     stop: Event,
 ) -> str:
-    """Run so many consumers, each in its thread, until `stop` is set or the plan's time is over.
+    """Run consumers, a thread each, until `stop` is set or the plan's time is over.
 
-    Returns why it failed; empty where it did not.
+    Returns why one failed, or ''.
     """
     admin, lines = KafkaAdmin(options), Lines(write)
     members = [Consumer(1 + at, plan, options, admin, lines) for at in range(consumers)]
@@ -414,7 +414,7 @@ def _send(
 
 
 class DeliveryCounts:
-    """Prints what became of each record, and counts."""
+    """Prints and counts the outcome of each record."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write, self._begun = write, time.monotonic()
@@ -429,5 +429,5 @@ class DeliveryCounts:
         self._write(f"{key} {outcome.topic}/{outcome.partition} offset={outcome.offset}")
 
     def seconds(self) -> float:
-        """Return how long it has taken until now, s."""
+        """Return the time since the start, s."""
         return time.monotonic() - self._begun

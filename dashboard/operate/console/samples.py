@@ -41,10 +41,10 @@ MINUTES = Table(
 
 _TABLE = JobSample._meta.db_table  # noqa: SLF001 - Django's documented API
 _ADD = f"""\
-INSERT INTO {_TABLE} (scenario, slot, told, waited, longest, behind, letters)
+INSERT INTO {_TABLE} (scenario, slot, updates, waited, longest, behind, letters)
 VALUES (%s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (slot, scenario) DO UPDATE SET
-  told = {_TABLE}.told + excluded.told,
+  updates = {_TABLE}.updates + excluded.updates,
   waited = {_TABLE}.waited + excluded.waited,
   longest = CASE WHEN excluded.longest > {_TABLE}.longest THEN excluded.longest
     ELSE {_TABLE}.longest END,
@@ -55,7 +55,7 @@ ON CONFLICT (slot, scenario) DO UPDATE SET
 
 @dataclass(slots=True)
 class _Sample:
-    told: int = 0
+    updates: int = 0
     waited: int = 0
     longest: int = 0
     behind: int = 0
@@ -84,7 +84,7 @@ def add_sample(
         waits = [wait for seen in records if (wait := _wait(seen, now)) is not None]
         if waits:
             sample = found.setdefault(scenario, _Sample())
-            sample.told, sample.waited, sample.longest = len(waits), sum(waits), max(waits)
+            sample.updates, sample.waited, sample.longest = len(waits), sum(waits), max(waits)
     for beat in beats:
         sample = found.setdefault(beat.scenario, _Sample())
         sample.behind = max(sample.behind, now - beat.log_time)
@@ -101,13 +101,13 @@ def _wait(seen: ReadableRecord, now: int) -> int | None:
 
 def _write(found: Mapping[str, _Sample], slot: int) -> None:
     rows = [
-        (scenario, slot, each.told, each.waited, each.longest, each.behind, each.letters)
+        (scenario, slot, each.updates, each.waited, each.longest, each.behind, each.letters)
         for scenario, each in sorted(found.items())
     ]
     execute_many(_ADD, rows)
 
 
-# ---- what pages are told --------------------------------------------------------------------
+# ---- what pages are updates --------------------------------------------------------------------
 
 
 def history(query: str, back: int, width: int, now: int) -> dict[str, list[Any]]:
@@ -119,7 +119,7 @@ def history(query: str, back: int, width: int, now: int) -> dict[str, list[Any]]
     return {
         "at": [row["at"] / 1000 for row in rows],
         "mean": [_mean(row) for row in rows],
-        "longest": [row["longest"] if row["told"] else None for row in rows],
+        "longest": [row["longest"] if row["updates"] else None for row in rows],
         "behind": [row["behind"] for row in rows],
         "letters": [row["letters"] for row in rows],
     }
@@ -137,4 +137,4 @@ def _of(query: str) -> JobSampleQuerySet:
 
 
 def _mean(row: Mapping[str, Any]) -> int | None:
-    return round(row["waited"] / row["told"]) if row["told"] else None
+    return round(row["waited"] / row["updates"]) if row["updates"] else None

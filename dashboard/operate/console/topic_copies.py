@@ -79,7 +79,7 @@ class ViewTailer(TopicConsumer):
             self._begin_anew(gaps)
             return 0
         self._apply(messages)
-        self._note_positions(self._reader.positions())
+        self._update_positions(self._reader.positions())
         return len(messages)
 
     def pause_s(self, read: int) -> float:  # noqa: ARG002 - it is the same after any step
@@ -102,7 +102,7 @@ class ViewTailer(TopicConsumer):
             if not edges[topic]:
                 self._lose(topic)
             elif self._known.get(topic) == identity:
-                self._note_edges(topic, edges[topic], at)
+                self._update_edges(topic, edges[topic], at)
             else:
                 log.info("views: reading from the beginning", topic=topic, partitions=identity[1])
                 self._known[topic] = identity
@@ -134,10 +134,10 @@ class ViewTailer(TopicConsumer):
                 log.warning("views: there is no such topic", topic=topic, view=table.view.name)
             table.lose_topic()
 
-    def _note_edges(self, topic: str, edges: Mapping[int, tuple[int, int]], at: int) -> None:
+    def _update_edges(self, topic: str, edges: Mapping[int, tuple[int, int]], at: int) -> None:
         for table in self._tables[topic]:
             table.regain_topic()
-            if changes := table.note_edges(edges, at):
+            if changes := table.update_edges(edges, at):
                 self._on_change(table, changes)
 
     def _read_from(self, starts: Mapping[TopicPartition, int]) -> None:
@@ -176,7 +176,7 @@ class ViewTailer(TopicConsumer):
                 if changes := table.apply(arrived):
                     self._on_change(table, changes)
 
-    def _note_positions(self, positions: Mapping[TopicPartition, int]) -> None:
+    def _update_positions(self, positions: Mapping[TopicPartition, int]) -> None:
         by_topic: dict[str, dict[int, int]] = defaultdict(dict)
         for (topic, partition), position in positions.items():
             by_topic[topic][partition] = position

@@ -133,7 +133,7 @@ class ViewTable:
             }
             self._awaited = _Moment(at, {number: end for number, (_, end) in edges.items()})
             self._status = "catching-up"
-            self._note_reached()
+            self._update_status()
 
     def lose_topic(self) -> None:
         """Record that there is no such topic now. Rows stay, in case it is back unchanged."""
@@ -146,7 +146,7 @@ class ViewTable:
         with self._lock:
             if self._status == "topic-absent":
                 self._status = "catching-up"
-                self._note_reached()
+                self._update_status()
 
     def apply(self, messages: Iterable[ConsumerRecord]) -> list[RowChange]:
         """Apply records in the order of each partition; return what they changed.
@@ -179,9 +179,9 @@ class ViewTable:
             for at, position in positions.items():
                 if at in self._partitions:
                     self._partitions[at].position = position
-            self._note_reached()
+            self._update_status()
 
-    def note_edges(self, edges: Edges, at: int) -> list[RowChange]:
+    def update_edges(self, edges: Edges, at: int) -> list[RowChange]:
         """Compare with the log's edges as they were at this time (Unix ms); return what changed.
 
         Rows of which the log has deleted the record leave the table, as a copy that is rebuilt
@@ -197,7 +197,7 @@ class ViewTable:
                 part.begin, part.end = max(part.begin, begin), end
             if self._awaited is None:
                 self._awaited = _Moment(at, {number: end for number, (_, end) in known.items()})
-            self._note_reached()
+            self._update_status()
             return self._forget_deleted() if moved else []
 
     def _forget_deleted(self) -> list[RowChange]:
@@ -210,7 +210,7 @@ class ViewTable:
         changes = [self._put(row.key, row.partition, None) for row in gone]
         return [change for change in changes if change is not None]
 
-    def _note_reached(self) -> None:
+    def _update_status(self) -> None:
         parts = self._partitions
         if self._status == "catching-up" and all(p.position >= p.goal for p in parts.values()):
             self._status = "ready"

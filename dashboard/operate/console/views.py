@@ -253,7 +253,7 @@ class RowFilterForm(FilterForm):
 
     PLACES = ("after",)
 
-    def wanted(self) -> TopicRowFilter:
+    def criteria(self) -> TopicRowFilter:
         """Return which rows are asked for. The form must be valid."""
         data = self.cleaned_data
         return TopicRowFilter(data["key"], data["not_empty"], data["expression"])
@@ -366,7 +366,7 @@ def view(request: HttpRequest, name: str) -> HttpResponse:
 
 def _rows(table: ViewTable, form: RowFilterForm) -> dict[str, Any]:
     after = form.cleaned_data["after"]
-    wanted = form.wanted()
+    wanted = form.criteria()
     page = table.page(wanted.test(), PAGE_SIZE, after, prefix=wanted.prefix())
     following = "" if page.following is None else page.following.hex()
     place = form.data.get("after", "")

@@ -178,7 +178,7 @@ def _all_found(data: QueryDict) -> tuple[LetterSelection, str]:
     form = LetterFilterForm(QueryDict(data.get("filter", "")[:4_000]))
     if not form.is_valid():
         return LetterSelection([]), "filter: expected the list's own"
-    rows = form.wanted().rows().open()
+    rows = form.criteria().rows().open()
     letters = list(rows.order_by("appended_at", "id")[:MAX_MANY])
     beyond = rows.count() - len(letters) if len(letters) == MAX_MANY else 0
     return LetterSelection(letters, beyond=beyond), ""

@@ -260,7 +260,7 @@ class RecordFault:
     span: Span | None = None
     field: str = ""
 
-    def told(self, sample: Sample) -> str:
+    def located_text(self, sample: Sample) -> str:
         """Return the text with the place."""
         if self.span is None:
             return self.text

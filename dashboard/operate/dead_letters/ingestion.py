@@ -178,7 +178,7 @@ def read_letter(message: ConsumerRecord, topics: Topics) -> DeadLetter:
         dead_partition=message.partition,
         dead_offset=message.offset,
         noted_at=message.timestamp,
-        told_offset=message.offset,
+        last_dead_offset=message.offset,
     )
 
 
@@ -207,8 +207,8 @@ def ingest_letters(letters: Iterable[DeadLetter]) -> None:
 def _reported_again(letter: DeadLetter) -> None:
     """Count one more report of the record, unless this very one was counted before."""
     rows = DeadLetter.objects.of_record(*_dead_letter_place(letter))
-    rows.filter(told_offset__lt=letter.dead_offset).update(
-        repeats=F("repeats") + 1, told_offset=letter.dead_offset
+    rows.filter(last_dead_offset__lt=letter.dead_offset).update(
+        repeats=F("repeats") + 1, last_dead_offset=letter.dead_offset
     )
 
 

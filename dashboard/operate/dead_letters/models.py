@@ -70,7 +70,7 @@ class DeadLetter(models.Model):
     topic, partition, offset, appended_at: of the refused record in its source topic; whole: key,
     value and headers are all there, else only their beginnings; asset, agent: as far as they can
     be read, for who looks for them. dead_partition, dead_offset: of the first report in the dead
-    letters' topic, noted_at its time; repeats: how often it came again, up to `told_offset`.
+    letters' topic, noted_at its time; repeats: how often it came again, up to `last_dead_offset`.
 
     fate, fate_at, fate_by, why: what became of it, when, by whom, for what reason; a letter that
     is being sent has its new partition already, and the offset from which it must be looked for
@@ -92,7 +92,7 @@ class DeadLetter(models.Model):
     dead_offset = models.BigIntegerField()
     noted_at = models.BigIntegerField()
     repeats = models.IntegerField(default=0)
-    told_offset = models.BigIntegerField()
+    last_dead_offset = models.BigIntegerField()
 
     fate = models.CharField(max_length=10, default=OPEN)
     fate_at = models.BigIntegerField(null=True)

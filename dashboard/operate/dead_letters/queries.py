@@ -217,7 +217,7 @@ class LetterFilterForm(PeriodForm):
         self.offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
         self.fields["q"].widget.attrs["type"] = "search"
 
-    def wanted(self) -> LetterFilter:
+    def criteria(self) -> LetterFilter:
         """Return the filter of a valid form."""
         data = self.cleaned_data
         return LetterFilter(

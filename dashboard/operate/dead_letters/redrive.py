@@ -17,9 +17,9 @@ import structlog
 from django.db import transaction
 from django.http import HttpRequest
 
-from bus.base import Bus, BusError, Delivered, Headers, no_answer
+from bus.base import Bus, BusError, Delivered, Headers, Outgoing, no_answer
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.kafka import REACH_S, Delivery, Outgoing, deliver_all, gateway
+from dashboard.core.common.kafka import REACH_S, Delivery, deliver_all, gateway
 from dashboard.core.common.sql import chunks
 from dashboard.core.common.times import Clock
 from dashboard.operate.dead_letters.models import SENDING, DeadLetter

@@ -96,9 +96,9 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     if not asked.is_valid():
         context = {"fault": "The filter cannot be read: use the list's own."}
         return render(request, "dead_letters/refused.html", context, status=422)
-    told = {"form": form, "filter": asked.wanted().query()}
+    told = {"form": form, "filter": asked.criteria().query()}
     record(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **told)
-    return LETTER_FILE.response(request, form, asked.wanted().rows())
+    return LETTER_FILE.response(request, form, asked.criteria().rows())
 
 
 def _object(letter: DeadLetter) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def letter_context(
         "scenario": scenario,
         "advice": ADVICE.get(letter.reason, Advice("", "")),
         "fault": fault,
-        "fault_text": fault.told(sample),
+        "fault_text": fault.located_text(sample),
         "doubt": scenario and doubt_of(sample, in_force(scenario, letter.partition, letter.offset)),
         **_bytes(sample, fault),
         "fields": _lines(sample, fault),
@@ -283,7 +283,7 @@ def letters(request: HttpRequest) -> HttpResponse:
     """List the letters that pass the filter; for a script, the figures that refresh themselves."""
     form, now = LetterFilterForm(request.GET), now_ms()
     valid = form.is_valid()
-    wanted = form.wanted() if valid else LetterFilter()
+    wanted = form.criteria() if valid else LetterFilter()
     context = _list_context(request, wanted, now) | {"form": form}
     if is_fragment(request):
         return render(request, "dead_letters/_figures.html", context)

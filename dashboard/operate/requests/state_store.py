@@ -315,7 +315,7 @@ class ReadForm(forms.Form):
             self.add_error("after", "Expected a name without control characters.")
         return data
 
-    def wanted(self) -> ReadState:
+    def read_request(self) -> ReadState:
         """Return what is to be read, of a form that is valid."""
         data = self.cleaned_data
         return ReadState(data["scenario"], data["partition"], data["asset"] or None, data["after"])

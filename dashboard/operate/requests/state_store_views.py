@@ -68,7 +68,7 @@ class ReadingList(QueryList):
 
     def query(self, form: ReadForm) -> tuple[ReadState, Reading, dict[str, Any]]:
         """Return the reading that the form describes, and what the audit says of it."""
-        wanted = form.wanted()
+        wanted = form.read_request()
         scenario, partition, asset = wanted.scenario, wanted.partition, wanted.asset or ""
         row = Reading(
             id=uuid4(), scenario=scenario, partition=partition, asset=asset, after=wanted.after

@@ -217,7 +217,7 @@ class ProposalForm(forms.Form):
         data: Any = None,
         reason: str = "",
     ) -> None:
-        base = status.told.version if status.told else ""
+        base = status.carried.version if status.carried else ""
         initial = {"id": uuid4(), "base": base, "reason": reason}
         if proposal is not None:
             initial["keys"] = proposal.text
@@ -257,7 +257,7 @@ def send(
 
     Returns how sending went. Raises rate_limits.TooMany, and then nothing was requested.
     """
-    assert status.told is not None
+    assert status.carried is not None
     change = RuleChange(
         id=id_,
         scenario=status.scenario.name,
@@ -265,14 +265,14 @@ def send(
         username=user.get_username(),
         reason=reason,
         asked_at=now,
-        before=status.told.rule,
+        before=status.carried.rule,
         after=text_of(proposal.wanted),
         reverted=not proposal.keys,
         status="sending",
     )
     parameters = {"scenario": change.scenario, "keys": proposal.keys, "base": base}
     request, fresh = requests.send(
-        status.told.query,
+        status.carried.query,
         "rule",
         user,
         now,

@@ -59,14 +59,14 @@ class PartitionStatus:
 class ScenarioStatus:
     """A scenario with what is known of it.
 
-    scenario: as this process has it; file: as its file has it now, None where that lacks it; told:
-    by the job, None before it did; configured, present: as the job has it, by the file alone and
-    with the overlay `keys`.
+    scenario: as this process has it; file: as its file has it now, None where that lacks it;
+    carried: what the job reported of it, None before that; configured, present: as the job has it,
+    by the file alone and with the overlay `keys`.
     """
 
     scenario: Scenario
     file: Scenario | None
-    told: CarriedScenario | None
+    carried: CarriedScenario | None
     configured: Scenario
     present: Scenario
     keys: Mapping[str, Any]
@@ -91,7 +91,7 @@ class ScenarioStatus:
     @property
     def file_waits(self) -> bool:
         """Return whether the file has changed since the job read it."""
-        if self.told is None or self.file is None:
+        if self.carried is None or self.file is None:
             return False
         return _live(self.file) != _live(self.configured)
 
@@ -122,7 +122,7 @@ def _known(
     return ScenarioStatus(
         scenario=scenario,
         file=here,
-        told=carried,
+        carried=carried,
         configured=parsed(carried.configured) if carried else here or scenario,
         present=parsed(carried.rule) if carried else here or scenario,
         keys=json.loads(carried.keys) if carried else {},
@@ -177,12 +177,12 @@ def _status(
 def problems(status: ScenarioStatus, file_error: str) -> list[str]:
     """Return what is to be known before the figures are believed, in words."""
     messages = [f"{file_error}. What the job has taken up before goes on."] if file_error else []
-    if status.told is None:
+    if status.carried is None:
         return [*messages, "The job has not reported its rule: check that it runs."]
     if status.file is None and not file_error:
         messages.append("The file lacks this scenario now.")
-    if status.told.problem:
-        messages.append(f"What was changed from here does not count: {status.told.problem}")
+    if status.carried.problem:
+        messages.append(f"What was changed from here does not count: {status.carried.problem}")
     if status.file_waits:
         messages.append("The file has changed since the job read it: reload the job to apply it.")
     for waiting, words in _WAITING.items():

@@ -131,7 +131,7 @@ def review(request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         return _proposed(request, entry)
     draft = models.find_draft(request, "rule")
-    if draft is None or draft["scenario"] != name or entry.told is None:
+    if draft is None or draft["scenario"] != name or entry.carried is None:
         return redirect("rules:scenario", name)
     try:
         return _review(request, entry, propose(entry, read_overlay(draft.get("keys", ""))))
@@ -141,7 +141,7 @@ def review(request: HttpRequest, name: str) -> HttpResponse:
 
 def _proposed(request: HttpRequest, entry: ScenarioStatus) -> HttpResponse:
     """Store what the form proposes, or takes back, and redirect to its review. Raises Http404."""
-    if entry.told is None:
+    if entry.carried is None:
         raise Http404
     if key := request.POST.get("take_back", ""):
         if key != EVERY and key not in entry.keys:
@@ -170,7 +170,7 @@ def confirm(request: HttpRequest, name: str) -> HttpResponse:
     The scenario's page shows what becomes of it.
     """
     entry = _known(name)
-    if entry.told is None:
+    if entry.carried is None:
         raise Http404
     try:
         proposal = propose(entry, read_overlay(request.POST.get("keys", "")))
@@ -180,7 +180,7 @@ def confirm(request: HttpRequest, name: str) -> HttpResponse:
     if not form.is_valid():
         return _review(request, entry, proposal, 422, form)
     data = form.cleaned_data
-    if data["base"] != entry.told.version:
+    if data["base"] != entry.carried.version:
         again = ProposalForm(entry, proposal, reason=data["reason"])
         return _review(request, entry, proposal, 409, again, moved=True)
     try:

@@ -88,7 +88,7 @@ GROWING = (
     "incidents_incident",
     "notifications_incidentevent",
     "summaries_presence",
-    "summaries_troublespan",
+    "summaries_impairedspan",
 )
 """Tables that get rows with most batches."""
 

@@ -197,7 +197,7 @@ class AgentFacts(NamedTuple):
         return clock_now(self.lately.sums, self.agent.clock, self.agent.last_seen)
 
     @property
-    def heard_at(self) -> int:
+    def last_contact_at(self) -> int:
         """When it was last heard of: seen in a record, or by reports that were not taken."""
         board = (row.last for row in self.on_board.values())
         return max(self.agent.last_seen, self.lately.sums.last, *board)
@@ -284,7 +284,7 @@ def _silent(scenario: Scenario, known: AgentFacts, now: int) -> Iterator[Fault]:
     """Yield that an agent has been silent everywhere for long, while another went on."""
     agent = known.agent
     quiet = quiet_ms(scenario, agent.gap)
-    missed = quiet < now - known.heard_at and now - agent.last_seen < EXPECTED_MS
+    missed = quiet < now - known.last_contact_at and now - agent.last_seen < EXPECTED_MS
     alone = known.others_at >= agent.last_seen + quiet
     if scenario.forget_delay is not None and missed and alone and agent.is_unseen(now):
         yield Fault("silent", agent.last_seen, agent.silent, agent.silent + agent.votes)

@@ -14,12 +14,12 @@ from typing import Any, Literal
 import msgspec
 from ninja import Schema, Status
 
-from bus.base import Delivered, Unavailable, no_answer
+from bus.base import Delivered, Outgoing, Unavailable, no_answer
 from dashboard.core.api.problems import MAX_ERRORS, Problem, invalid
 from dashboard.core.api.router import ApiRequest, OperationRouter, known_scenario
 from dashboard.core.api.schemas import read_json
 from dashboard.core.common.access import REPORTS
-from dashboard.core.common.kafka import REACH_S, Outgoing, Result, deliver_all, gateway
+from dashboard.core.common.kafka import REACH_S, Result, deliver_all, gateway
 from dashboard.core.common.metrics import API_REPORTS
 from dashboard.core.common.times import duration, now_ms
 from domain.fold import Bucket

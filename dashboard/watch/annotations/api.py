@@ -222,12 +222,12 @@ def list_label_keys(request: ApiRequest, scenario: str) -> Any:
 def put_many_labels(request: ApiRequest, scenario: str, given: ManyIn) -> Any:
     """Give several assets the labels that people give them: all of each, or nothing of any."""
     name = known_scenario(scenario).name
-    wanted = {item.asset: dict(item.labels) for item in given.items}
+    edits = {item.asset: dict(item.labels) for item in given.items}
     for number, item in enumerate(given.items):
         _check(item.asset, item.labels, f"items.{number}.")
-    _put(request, name, replaced(name, wanted))
-    labels = labels_of(name, list(wanted))
-    return {"items": [{"asset": asset, "labels": labels.get(asset, {})} for asset in wanted]}
+    _put(request, name, replaced(name, edits))
+    labels = labels_of(name, list(edits))
+    return {"items": [{"asset": asset, "labels": labels.get(asset, {})} for asset in edits]}
 
 
 @router.operation("GET scenarios/{scenario}/labels/{asset:asset}", LabelsOut, "read", *READ)
@@ -272,15 +272,15 @@ def _check(asset: str, labels: dict[str, Any], before: str = "") -> None:
             raise invalid(f"{before}labels.{key}", wrong)
 
 
-def _put(request: ApiRequest, scenario: str, wanted: LabelEdits) -> None:
+def _put(request: ApiRequest, scenario: str, edits: LabelEdits) -> None:
     """Store them, unless one cannot be stored: then nothing. Raises Problem 422 or 429."""
-    LABELS.take(request.auth.pk, now_ms(), sum(max(1, len(each)) for each in wanted.values()))
+    LABELS.take(request.auth.pk, now_ms(), sum(max(1, len(each)) for each in edits.values()))
     with transaction.atomic():
-        changes = put(scenario, wanted, request.auth.get_username(), now_ms())
+        changes = put(scenario, edits, request.auth.get_username(), now_ms())
         refused = next((each for each in changes if each.fault), None)
         if refused is not None:
             raise invalid("labels", f"{refused.asset!r}, {refused.key}: {refused.fault}")
-    log_edits(Actor.of(request), scenario, wanted, counted(changes))
+    log_edits(Actor.of(request), scenario, edits, counted(changes))
 
 
 def _labels(scenario: str, asset: str) -> dict[str, Any]:

@@ -68,15 +68,15 @@ class LabelCell(NamedTuple):
 
 
 # By asset and key.
-WantedLabels = dict[str, dict[str, LabelCell]]
+EditsByAsset = dict[str, dict[str, LabelCell]]
 
 
 @dataclass
 class LabelTable:
-    """The content of a file. labels: how many are wanted; found: of its lines what is none of
+    """The content of a file. labels: how many it edits; found: of its lines what is none of
     those, counted as `refused`, `again` (an earlier line says the same) and `agents`' own."""
 
-    wanted: WantedLabels = field(default_factory=dict)
+    edits: EditsByAsset = field(default_factory=dict)
     labels: int = 0
     lines: int = 0
     found: ImportCounts = field(default_factory=ImportCounts)
@@ -161,7 +161,7 @@ def _take(table: LabelTable, line: int, asset: str, key: str, value: str) -> Non
     if wrong := fault(key, value) if value else key_fault(key) and f"key: {key_fault(key)}":
         table.found.refuse(line, wrong)
         return
-    labels = table.wanted.setdefault(asset, {})
+    labels = table.edits.setdefault(asset, {})
     if key not in labels:
         labels[key] = LabelCell(value or None, line)
         table.labels += 1
@@ -223,12 +223,12 @@ REST_S = 0.5
 
 
 def work(clock: Clock = now_ms) -> bool:
-    """Give each open table a turn. Returns whether one of them can go on at once."""
+    """Apply one portion of each open table. Return whether any can continue at once."""
     return take_turns(UploadTask(upload, clock) for upload in LabelUpload.objects.open())
 
 
 def at_once(upload: LabelUpload, clock: Clock = now_ms) -> None:
-    """Carry a table on here as far as that takes a moment; the rest is the worker's."""
+    """Apply a table for a moment in this process; the worker does the rest."""
     task = UploadTask(upload, clock)
     with suppress(LabelUpload.DoesNotExist):  # its user has sent another one instead
         while upload.is_open and _small(upload):
@@ -306,7 +306,7 @@ class UploadTask(ResumableTask[LabelUpload]):
             self.move(status=UNREADABLE, problem=problem, data=None, ended_at=now)
             return
         read = table.found.text()
-        size = {"labels": table.labels, "assets": len(table.wanted), "read": read, "found": read}
+        size = {"labels": table.labels, "assets": len(table.edits), "read": read, "found": read}
         with transaction.atomic():
             if self.move(status=COMPARING, data=None, started_at=now, **size):
                 portions = _portions(self.upload, table)
@@ -317,8 +317,8 @@ class UploadTask(ResumableTask[LabelUpload]):
     def _pass(self, portion: LabelPortion) -> None:
         """Compare a portion with the labels that there are, or apply it, and count its changes."""
         upload = self.upload
-        rows = msgspec.json.decode(portion.wanted, type=WantedLabels)
-        wanted = {
+        rows = msgspec.json.decode(portion.edits, type=EditsByAsset)
+        edits = {
             asset: {key: each.value for key, each in labels.items()}
             for asset, labels in rows.items()
         }
@@ -326,16 +326,16 @@ class UploadTask(ResumableTask[LabelUpload]):
         counted = ImportCounts.of(upload.found)
         further = {"portion": portion.number + 1, "done": upload.done + portion.labels}
         if upload.status == APPLYING:
-            self._apply(wanted, lines, counted, further)
+            self._apply(edits, lines, counted, further)
             return
-        counted.take(annotation_labels.compare(upload.scenario, wanted), lines)
-        shown = sum(bool(kept.state) for kept in stored(upload.scenario, wanted.keys()).values())
-        counted.unknown += len(wanted) - shown
+        counted.take(annotation_labels.compare(upload.scenario, edits), lines)
+        shown = sum(bool(kept.state) for kept in stored(upload.scenario, edits.keys()).values())
+        counted.unknown += len(edits) - shown
         self.move(found=counted.text(), **further)
 
     def _apply(
         self,
-        wanted: annotation_labels.LabelEdits,
+        edits: annotation_labels.LabelEdits,
         lines: dict[tuple[str, str], int],
         counted: ImportCounts,
         further: dict[str, int],
@@ -345,7 +345,7 @@ class UploadTask(ResumableTask[LabelUpload]):
             if not self.move(**further):
                 return  # another worker has it, or it was cancelled
             changes = annotation_labels.put(
-                upload.scenario, wanted, upload.actor["name"], self.clock()
+                upload.scenario, edits, upload.actor["name"], self.clock()
             )
             counted.take(changes, lines)
             LabelUpload.objects.filter(pk=upload.pk).update(found=counted.text())
@@ -353,9 +353,9 @@ class UploadTask(ResumableTask[LabelUpload]):
 
 def _portions(upload: LabelUpload, table: LabelTable) -> Iterator[LabelPortion]:
     """Yield the table in parts of PORTION labels or a few more."""
-    part: WantedLabels = {}
+    part: EditsByAsset = {}
     number = labels = 0
-    for asset, values in table.wanted.items():
+    for asset, values in table.edits.items():
         part[asset] = values
         labels += len(values)
         if labels >= WRITE_PORTION:
@@ -365,6 +365,6 @@ def _portions(upload: LabelUpload, table: LabelTable) -> Iterator[LabelPortion]:
         yield _portion(upload, number, labels, part)
 
 
-def _portion(upload: LabelUpload, number: int, labels: int, part: WantedLabels) -> LabelPortion:
-    wanted = msgspec.json.encode(part).decode()
-    return LabelPortion(upload=upload, number=number, labels=labels, wanted=wanted)
+def _portion(upload: LabelUpload, number: int, labels: int, part: EditsByAsset) -> LabelPortion:
+    edits = msgspec.json.encode(part).decode()
+    return LabelPortion(upload=upload, number=number, labels=labels, edits=edits)

@@ -1,4 +1,4 @@
-"""Label files as people deal with them: sent, looked at, applied, stopped; and their counts."""
+"""The life of a label file: sent, reviewed, applied, stopped; and its counts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ImportCounts(msgspec.Struct):
             self.refused.append((line, why))
 
     def take(self, changes: Iterable[LabelEdit], lines: Mapping[tuple[str, str], int]) -> None:
-        """Count changes. lines: by asset and key where in the file each stands."""
+        """Count changes. lines: by asset and key, the line of the file."""
         for change in changes:
             if change.fault:
                 why = f"{change.asset}, {change.key}: {change.fault}"

@@ -96,8 +96,7 @@ def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
 
 
 def _uploads(request: HttpRequest) -> list[tuple[LabelUpload, ImportCounts]]:
-    """Return the tables that the user has sent or may take over, the newest first, and what they
-    came to."""
+    """Return the tables that the user has sent or may take over, newest first, with results."""
     uploads = LabelUpload.objects.within_reach(user_of(request)).select_related("user")
     return [(each, ImportCounts.of(each.found)) for each in uploads.order_by("-sent_at")]
 
@@ -146,12 +145,12 @@ def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     gone = request.POST.get("do") == "remove"
     wrong = key_fault(key) if gone else fault(key, value)
     if not wrong:
-        wanted = {asset: {key: None if gone else value}}
-        wrong = next((each.fault for each in annotation_labels.compare(scenario, wanted)), "")
+        edits = {asset: {key: None if gone else value}}
+        wrong = next((each.fault for each in annotation_labels.compare(scenario, edits)), "")
     if not wrong:
-        changes = annotation_labels.put(scenario, wanted, user_of(request).get_username(), now_ms())
+        changes = annotation_labels.put(scenario, edits, user_of(request).get_username(), now_ms())
         annotation_labels.log_edits(
-            Actor.of(request), scenario, wanted, annotation_labels.counted(changes)
+            Actor.of(request), scenario, edits, annotation_labels.counted(changes)
         )
     if is_fragment(request):
         context = labels_context(request, known, asset)
@@ -174,7 +173,7 @@ MADE = Table("label-changes", "Asset", "Key", "Before", "After", "What")
 @form_of("labels:labels")
 @role_required("command")
 def upload(request: HttpRequest) -> HttpResponse:
-    """Receive a table, to be looked at before it is applied."""
+    """Receive a table, for review before it is applied."""
     scenario, sent = request.POST.get("scenario", ""), request.FILES.get("file")
     known = scenario_or_404(scenario)
     if sent is None or isinstance(sent, list):
@@ -221,7 +220,7 @@ def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 @form_of("labels:table", "number")
 @role_required("command")
 def apply(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
-    """Start applying a table that was looked at, or the rest of one that was stopped.
+    """Start applying a reviewed table, or the rest of a stopped one.
 
     A small one is applied at once.
     """

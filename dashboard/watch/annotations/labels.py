@@ -173,14 +173,14 @@ class _Row(NamedTuple):
     shown: bool = True
 
 
-def put(scenario: str, wanted: LabelEdits, by: str, now: int) -> list[LabelEdit]:
-    """Store people's labels, in one transaction. Returns what became of each.
+def put(scenario: str, edits: LabelEdits, by: str, now: int) -> list[LabelEdit]:
+    """Store people's labels in one transaction. Return the result of each.
 
-    What would be more than an asset may have is left out, as `refused`.
+    Labels beyond an asset's limit are `refused`.
     """
     with transaction.atomic():
         alone(scenario)
-        changes = compare(scenario, wanted)
+        changes = compare(scenario, edits)
         _carry_out(scenario, changes, by, now)
     return changes
 
@@ -190,44 +190,44 @@ def counted(changes: Iterable[LabelEdit]) -> Counter[str]:
     return Counter(change.kind for change in changes)
 
 
-def log_edits(actor: Actor, scenario: str, wanted: LabelEdits, done: Mapping[str, int]) -> None:
+def log_edits(actor: Actor, scenario: str, edits: LabelEdits, done: Mapping[str, int]) -> None:
     """Record in the audit what was written, if anything was."""
     if not any(done.get(kind) for kind in ("new", "changed", "removed")):
         return
-    asset = next(iter(wanted)) if len(wanted) == 1 else ""
-    values = dict(wanted[asset]) if asset else None
+    asset = next(iter(edits)) if len(edits) == 1 else ""
+    values = dict(edits[asset]) if asset else None
     record(
         actor,
         "labels.changed",
         scenario=scenario,
         target=asset,
         labels=values,
-        assets=None if asset else len(wanted),
+        assets=None if asset else len(edits),
         new=done.get("new", 0),
         changed=done.get("changed", 0),
         removed=done.get("removed", 0),
     )
 
 
-def compare(scenario: str, wanted: LabelEdits) -> list[LabelEdit]:
+def compare(scenario: str, edits: LabelEdits) -> list[LabelEdit]:
     """Return what would become of people's labels."""
-    known = _known(scenario, wanted)
+    known = _known(scenario, edits)
     return [
         change
-        for asset, labels in wanted.items()
+        for asset, labels in edits.items()
         for change in _of_asset(asset, labels, known.get(asset, {}))
     ]
 
 
-def replaced(scenario: str, wanted: Mapping[str, Mapping[str, str]]) -> LabelEdits:
+def replaced(scenario: str, edits: Mapping[str, Mapping[str, str]]) -> LabelEdits:
     """Return the same, and that people give these assets no other label."""
-    known = _known(scenario, wanted)
+    known = _known(scenario, edits)
     return {
         asset: {
             **{key: None for key, source in known.get(asset, {}) if source == PERSON},
             **labels,
         }
-        for asset, labels in wanted.items()
+        for asset, labels in edits.items()
     }
 
 
@@ -346,8 +346,8 @@ HINT = f'"{FIELD}"'
 def labels_of_votes(votes: Iterable[Any]) -> dict[str, tuple[str, str]]:
     """Return by key the value that the live votes give, and the agent.
 
-    Of two it is the newest, then the first by name. What can be no label is passed over, as a vote
-    counts whatever its detail is.
+    The newest wins, then the first by name. Invalid labels are skipped: a vote counts whatever its
+    detail is.
     """
     by_key: dict[str, tuple[str, str]] = {}
     live = (vote for vote in votes if vote.silent is None)

@@ -151,11 +151,11 @@ class Note(AssetRow, AuthoredRow):
         )
 
     def may_be_edited_by(self, user: User, now: int) -> bool:
-        """Return whether the note is the user's, and new enough."""
+        """Return whether the user wrote the note, recently enough."""
         return self.may_be_deleted_by(user) and now - self.at < NOTE_EDITED_FOR_MS
 
     def may_be_deleted_by(self, user: User) -> bool:
-        """Return whether the note is the user's, and not deleted."""
+        """Return whether the user wrote the note, and it is not deleted."""
         return self.deleted_at is None and self.user_id == user.pk
 
 
@@ -421,12 +421,12 @@ class LabelUploadQuerySet(models.QuerySet["LabelUpload"]):
     """Label files."""
 
     def open(self) -> LabelUploadQuerySet:
-        """Return those of which there is something to do, the first that was sent first."""
+        """Return the unfinished uploads, in the order in which they were sent."""
         rows = self.filter(status__in=OPEN, scenario__in=list(scenarios()))
         return rows.defer("data").order_by("sent_at")
 
     def within_reach(self, user: User) -> LabelUploadQuerySet:
-        """Return those of a user, and those that were stopped, which anybody may take over."""
+        """Return those of a user, and stopped ones, which anybody may take over."""
         return self.filter(Q(user=user) | Q(status=STOPPED)).defer("data")
 
 
@@ -487,22 +487,22 @@ class LabelUpload(ScenarioRow):
 
     @property
     def time_left_ms(self) -> int | None:
-        """Return how long it takes from here at its pace, ms; None where that is not known."""
+        """Return the time left at the present pace, ms; None if unknown."""
         if not self.is_open or not self.done:
             return None
         took = self.moved_at - self.started_at
         return took * (self.labels - self.done) // self.done + 1_000
 
     def took_ms(self, now: int) -> int:
-        """Return how long it took to be applied, ms."""
+        """Return how long applying it took, ms."""
         return (self.ended_at or now) - self.started_at
 
     def is_waiting(self, now: int) -> bool:
-        """Return whether nothing has been done for a while of what there is to do."""
+        """Return whether an unfinished upload has made no progress for a while."""
         return self.is_open and now - self.moved_at > QUIET_MS
 
     def start(self, actor: Actor, now: int) -> bool:
-        """Start applying what was looked at. Returns whether it did: that is done once."""
+        """Start applying a reviewed upload. Return whether this call started it."""
         began = self._change(
             (REVIEW,), portion=0, done=0, found=self.read, actor=asdict(actor), started_at=now,
             moved_at=now,
@@ -527,13 +527,13 @@ class LabelUpload(ScenarioRow):
 class LabelPortion(models.Model):
     """A part of a table, of which each asset is in one: applied whole or not at all.
 
-    wanted: by asset and key the value, or null, and the line, as JSON; labels: how many.
+    edits: by asset and key the value, or null, and the line, as JSON; labels: how many.
     """
 
     upload = models.ForeignKey(LabelUpload, models.CASCADE, related_name="portions")
     number = models.IntegerField()
     labels = models.IntegerField()
-    wanted = models.TextField()
+    edits = models.TextField()
 
     class Meta:
         constraints = (UniqueConstraint(fields=["upload", "number"], name="one_label_portion"),)

@@ -10,10 +10,10 @@ from dashboard.watch.annotations.label_files import work
 
 @shared_task(ignore_result=True)
 def carry_on() -> bool:
-    """Give every open table a turn. Returns whether there is more to do.
+    """Apply a portion of every open table. Return whether there is more to do.
 
-    Then it goes on after what else waits. Queued every few seconds too, so that a table goes on
-    whose worker was killed.
+    It then continues behind other waiting tasks. Scheduled every few seconds too, which resumes
+    tables whose worker was killed.
     """
     more = work()
     if more:

@@ -49,7 +49,7 @@ def _user(request: HttpRequest) -> User:
 @form_of("board:scenario", "scenario")
 @role_required("command")
 def acknowledge_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
-    """Acknowledge the assets that are named; to a script, return what became of each as JSON."""
+    """Acknowledge the named assets; to a script, return the result of each as JSON."""
     known, user, now = scenario_or_404(scenario), _user(request), now_ms()
     form = AckForm(now, shift_ends(user, now), request.POST)
     assets = _assets(form, request)
@@ -90,7 +90,7 @@ def _assets(form: forms.Form, request: HttpRequest) -> list[str]:
 
 
 def _words(scenario: Scenario, outcome: AckOutcome) -> str:
-    """Return what became of them in one sentence."""
+    """Return the results in one sentence."""
     n, sentences = len(outcome.taken), []
     if n:
         noun = f"{scenario.noun}" if n == 1 else f"{scenario.noun}s"
@@ -106,7 +106,7 @@ def _words(scenario: Scenario, outcome: AckOutcome) -> str:
 @form_of("board:scenario", "scenario")
 @role_required("command")
 def take_back_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
-    """Take back the acknowledgements in force of the assets that are named."""
+    """Take back the acknowledgements in force of the named assets."""
     known, user = scenario_or_404(scenario), _user(request)
     form = forms.Form(request.POST)
     assets = _assets(form, request)

@@ -113,7 +113,7 @@ Row = tuple[int, str, str, str]
 
 
 def work(clock: Clock = now_ms) -> bool:
-    """Give each open run a turn. Returns whether one of them can go on at once."""
+    """Send one portion of each open run. Return whether any can continue at once."""
     return take_turns(RunTask(run, clock) for run in Run.objects.open())
 
 
@@ -137,7 +137,7 @@ class RunTask(ResumableTask[Run]):
         return runs.update(lease=self.lease, lease_until=now + LEASE_MS) == 1
 
     def release(self) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         self.held().update(lease="", lease_until=0)
 
     def held(self) -> RunQuerySet:
@@ -160,9 +160,9 @@ class RunTask(ResumableTask[Run]):
         return bool(self.sent) or not self._is_quiet()
 
     def pause_s(self, took_s: float) -> float:
-        """Return how long to pause, in seconds, to keep to MOST_A_SECOND; store the rate.
+        """Return the pause that keeps to MOST_A_SECOND, s; store the rate.
 
-        QUIET_S less the time taken where nothing is to be sent.
+        With nothing to send it is QUIET_S, less the time taken.
         """
         if not self.sent:
             return QUIET_S - took_s

@@ -288,7 +288,7 @@ class BulkForm(ScheduleFields, EndForm):
             self._forgive(("end", "until_at"))
 
     def _forgive(self, names: Iterable[str]) -> None:
-        """Drop what is wrong with fields that are not looked at."""
+        """Drop the errors of fields that the command does not use."""
         for name in names:
             self.errors.pop(name, None)
 

@@ -1,6 +1,4 @@
-"""Runs of one command over many assets: what became of each, who owns them, how long they are
-kept.
-"""
+"""Runs of one command over many assets: the outcome of each item, owners, retention."""
 
 from __future__ import annotations
 
@@ -136,13 +134,13 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.exclude(status=REVIEW)
 
     def not_ended(self) -> RunQuerySet:
-        """Return those of which something is left, reviews among them."""
+        """Return the runs that have not ended, reviews among them."""
         return self.filter(ended_at=None)
 
     def open(self) -> RunQuerySet:
-        """Return the started ones of which something is left, the first that was started first.
+        """Return the runs under way, in the order of their starts.
 
-        One whose scenario is not configured any more stays as it is.
+        Leaves out those whose scenario is no longer configured.
         """
         rows = self.not_ended().started().filter(scenario__in=list(scenarios()))
         return rows.order_by("started_at")
@@ -234,10 +232,10 @@ class Run(ScenarioRow):
         return names[-1] if names else self.sender_name
 
     def _taken_over(self, user: User, now: int) -> dict[str, Any]:
-        """Return the fields of a run that goes on in this user's name from `now` (ms).
+        """Return the fields of a run that continues in this user's name from `now` (ms).
 
-        What was claimed and not stored as sent goes with the rest: sent twice, it is one command to
-        the job.
+        Commands that were claimed and not stored as sent are sent with the rest: the job carries a
+        command out once.
         """
         if self.sender_id == user.pk:
             return {}
@@ -397,7 +395,7 @@ class Run(ScenarioRow):
 
     @property
     def took_ms(self) -> int:
-        """Return how long an ended run took from its start, ms."""
+        """Return the time from start to end of an ended run, ms."""
         return (self.ended_at or 0) - (self.started_at or 0)
 
     def purge_returns(self) -> PurgeReturns:
@@ -462,7 +460,7 @@ class ItemQuerySet(models.QuerySet["Item"]):
         return self.filter(outcome=READY)
 
     def unsent(self) -> ItemQuerySet:
-        """Return those to be sent, and those of which it is not stored that they were."""
+        """Return the items to be sent, and those not stored as sent."""
         return self.filter(outcome__in=UNSENT_YET)
 
     def waiting(self) -> ItemQuerySet:

@@ -1,4 +1,4 @@
-"""What is said elsewhere of a run: in the audit, and in the history of an asset."""
+"""A run as the audit and the history of an asset show it."""
 
 from __future__ import annotations
 

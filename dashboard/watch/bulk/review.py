@@ -52,7 +52,7 @@ class TargetAsset(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Names that were given, each once, in their order; and how many were given again."""
+    """The given names, each once, in order; and how many were repeated."""
 
     names: Sequence[str]
     repeated: int = 0
@@ -189,7 +189,7 @@ def _rows(
 
 
 def _insert(rows: list[tuple[Any, ...]]) -> None:
-    """Insert rows by plain SQL, as they are many: a fifth of the time that model instances take."""
+    """Insert rows by plain SQL, which takes a fifth of the time of model instances."""
     table = Item._meta.db_table  # noqa: SLF001 - Django's documented API
     names, marks = ", ".join(COLUMNS), ", ".join(["%s"] * len(COLUMNS))
     sql = f"INSERT INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - our own names
@@ -267,9 +267,9 @@ class Hiding(NamedTuple):
 
 
 def hiding(run: Run, scenario: Scenario | None) -> Hiding | None:
-    """Return what is to be said of a task that may hide something; None where it can hide nothing.
+    """Return the warning about a task that may hide something, or None.
 
-    scenario: None where there is none of that name any more.
+    scenario: None if it is no longer configured.
     """
     if scenario is None or run.kind != "schedule":
         return None

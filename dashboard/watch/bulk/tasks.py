@@ -10,9 +10,9 @@ from dashboard.watch.bulk.execution import work
 
 @shared_task(ignore_result=True)
 def carry_on() -> bool:
-    """Give every open run a turn; where there is more to do, again after other waiting tasks.
+    """Send a portion of every open run; with more to do, queue again behind other tasks.
 
-    Called every few seconds too, so that a run goes on whose worker was killed.
+    Scheduled every few seconds too, which resumes runs whose worker was killed.
     """
     more = work()
     if more:

@@ -166,7 +166,7 @@ def _asked(known: Run, do: str, user: User) -> bool:
 @never_cache
 @role_required("read")
 def outcomes(request: HttpRequest, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
-    """Return what became of each asset, as CSV."""
+    """Return the outcome of each asset as CSV."""
     known = _known(id)
     oldest_first = ListOrder("number", down=False)
     name = f"bulk-{str(known.pk)[:8]}"

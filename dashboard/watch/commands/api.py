@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from typing import Any, Literal
 
@@ -17,23 +16,18 @@ from pydantic import Field
 
 from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.api.router import READ, SEND, ApiRequest, OperationRouter, known_scenario
-from dashboard.core.api.schemas import NO_NUL, AssetIn, AssetOut, CommandOut, StrictSchema
+from dashboard.core.api.schemas import NO_NUL, AssetOut, StrictSchema
 from dashboard.core.api.store_answers import VIA_OF_ASSETS, RecordAnswerOut, one_by
 from dashboard.core.audit.log import Actor
-from dashboard.core.common.access import OPERATORS, TooMany
-from dashboard.core.common.times import now_ms
+from dashboard.core.common.access import OPERATORS
 from dashboard.core.states.models import Answer, AssetState
 from dashboard.core.states.stores import Via
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.commands.models import Command as Row
 from dashboard.watch.commands.models import ScheduledTask, phase_of_outcome
 from dashboard.watch.commands.schedules import TaskList
-from dashboard.watch.commands.submission import (
-    IdTaken,
-    InvalidCommand,
-    Submitter,
-    submit,
-)
+from dashboard.watch.commands.submission import Submitter, submit
+from dashboard.watch.commands.views import command_out, render_outcome
 from domain.config_values import MAX_DURATION
 from domain.names import MAX_NAME, MAX_STATE, name_ok
 from domain.records import Command, Kind, Schedule
@@ -53,10 +47,51 @@ router = OperationRouter()
 
 _BARE = (404, 409, 422, 503)
 
-COMMAND_OUT = {200: CommandOut, 202: CommandOut}
 
-POLL_S = 0.05
-"""How often a waiting request looks for the outcome, seconds."""
+class AssetIn(StrictSchema):
+    """The state to pin (`set`), or to vote for as one more agent (`vote`)."""
+
+    state: str = Field(min_length=1, max_length=MAX_STATE)
+    mode: Literal["set", "vote"] = "set"
+    reason: str = Field("", max_length=MAX_REASON, pattern=NO_NUL, description="A `set` needs one.")
+    until: int | None = Field(
+        None, ge=0, le=MAX_TIME, strict=True, description="End of a `set`, Unix ms."
+    )
+    if_version: str | None = Field(
+        None,
+        max_length=64,
+        description="Refuse where state, pending or override has changed since, such as 1.42.0.",
+    )
+
+
+class CommandOut(Schema):
+    """A command and how far it has come. Times in Unix ms.
+
+    `phase`: sending, unknown (not confirmed in time; it may still arrive), sent, applied,
+    no-change, refused or unsent. `outcome` is the job's answer, null until then. Of a command that
+    was not sent from here only the answer is known.
+    """
+
+    id: str
+    scenario: str
+    asset: str
+    phase: Literal["sending", "unknown", "sent", "applied", "no-change", "refused", "unsent"]
+    kind: str | None = None
+    state: str | None = None
+    until: int | None = None
+    reason: str | None = None
+    if_version: str | None = None
+    user: str | None = None
+    source: str | None = None
+    created_at: int | None = None
+    partition: int | None = None
+    offset: int | None = None
+    outcome: str | None = None
+    version: str | None = None
+    answered_at: int | None = None
+
+
+COMMAND_OUT = {200: CommandOut, 202: CommandOut}
 
 Wait = Query(0.0, ge=0, le=MAX_WAIT_S, description="Seconds to wait for the outcome.")
 
@@ -211,46 +246,10 @@ def send_command(
 
     Returns 202 and where to follow it, or 200 and its outcome within the wait.
     """
-    by = Submitter(request.auth, Actor.of(request), "api")
-    row, refusal = submit(scenario, command, by)
-    if row is None:
-        raise _problem_of(refusal)
-    if row.status == "unsent":
-        raise Problem(503, "unsent", row.outcome)
-    row = _outcome(row, wait_s)
-    response["Location"] = reverse("api-v1:get_command", args=(row.pk,))
-    return Status(200 if wait_s and row.status == "answered" else 202, command_out(row))
-
-
-def _problem_of(refusal: InvalidCommand | IdTaken | TooMany | None) -> Exception:
-    """Return the answer to a command that was refused."""
-    if isinstance(refusal, InvalidCommand):
-        return invalid(refusal.field, str(refusal))
-    if isinstance(refusal, TooMany):
-        return refusal
-    return Problem(409, "id-taken", str(refusal))
-
-
-def _outcome(row: Row, wait_s: float) -> Row:
-    """Return the row once it is answered, or as it stands when the wait is over."""
-    end = time.monotonic() + wait_s
-    while row.status != "answered" and time.monotonic() < end:
-        time.sleep(POLL_S)
-        row.refresh_from_db()
-    return row
-
-
-def command_out(row: Row) -> dict[str, Any]:
-    """Return a command's row as the API gives it."""
-    return model_to_dict(row) | {
-        "id": str(row.pk),
-        "state": row.state or None,
-        "if_version": row.if_version or None,
-        "user": row.username,
-        "phase": row.phase(now_ms()),
-        "outcome": row.outcome if row.status == "answered" else None,
-        "version": str(Version.parse(row.version)) if row.version else None,
-    }
+    outcome = submit(scenario, command, Submitter(request.auth, Actor.of(request), "api"))
+    answer: Status[Any] = render_outcome(request, outcome, wait_s=wait_s)
+    response["Location"] = reverse("api-v1:get_command", args=(command.id,))
+    return answer
 
 
 def answer_out(answer: Answer) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class ScheduleFields(forms.Form):
             self.fields["condition"].widget = forms.Select(choices=[("", "anything"), *states])
 
     def check_schedule(self, scenario: Scenario, data: dict[str, Any], state_field: str) -> None:
-        """Note what is missing, or does not belong together. state_field: what a `set` sets."""
+        """Add errors for missing or contradictory fields. state_field: what a `set` sets."""
         state, condition = data.get(state_field) or "", data.get("condition") or ""
         if not data.get("do"):
             self.add_error("do", "Choose what is to be done.")
@@ -96,7 +96,7 @@ class ScheduleFields(forms.Form):
         self._check_end(data)
 
     def _check_begin(self, data: dict[str, Any]) -> None:
-        """Work out the time of the first run, and note where there is none, or two."""
+        """Set the time of the first run; add an error if there is none, or two."""
         data["at"] = self._typed("run_at", data)
         if data.get("run_at") and data.get("after"):
             self.add_error("run_at", "Expected a time here or a span above, not both.")
@@ -105,7 +105,7 @@ class ScheduleFields(forms.Form):
             self.add_error("after", "Expected a time such as 30s, 5m or 2h.")
 
     def _check_end(self, data: dict[str, Any]) -> None:
-        """Work out the end, and note what a task that runs once has no use for."""
+        """Set the end; add errors for fields that a task that runs once does not have."""
         data["last"] = self._typed("run_until", data)
         if "every" not in self.errors and not data.get("every"):
             for name in ("times", "run_until"):
@@ -117,7 +117,7 @@ class ScheduleFields(forms.Form):
                 self.add_error("run_until", "Expected a time after the first run.")
 
     def _typed(self, field: str, data: dict[str, Any]) -> int | None:
-        """Return the time typed in a field, Unix ms; None, which is noted, for what is none."""
+        """Return the time typed in a field, Unix ms; add an error and return None if it is none."""
         if not data.get(field):
             return None
         try:
@@ -127,7 +127,7 @@ class ScheduleFields(forms.Form):
             return None
 
     def schedule(self) -> Schedule:
-        """Return what the valid form asks for."""
+        """Return the schedule of the valid form."""
         data = self.cleaned_data
         return Schedule(
             do=data["do"],
@@ -140,7 +140,7 @@ class ScheduleFields(forms.Form):
 
 
 def words_of(schedule: Schedule, until: int | None = None) -> str:
-    """Return what is asked for, in words: `notify in 5 m, then every 1 h, if it is down`.
+    """Return a schedule in words: `notify in 5 m, then every 1 h, if it is down`.
 
     until: after which it runs no more, Unix ms.
     """
@@ -242,6 +242,10 @@ class CommandForm(forms.Form):
         """Return what the page showed, None where that is not known."""
         return read_sight(self.cleaned_data["sight"])
 
+    def is_confirmed(self, record: StateValue | None) -> bool:  # noqa: ARG002 - as a task needs it
+        """Return whether the valid form may be sent: its warning, if it has one, has been shown."""
+        return True
+
     def kept(self) -> str:
         """Return what the form held and the command does not, as JSON, should it be shown again."""
         held = {name: str(self.data.get(name, ""))[:MAX_SIGHT] for name in _KEPT}
@@ -280,8 +284,7 @@ class PurgeForm(CommandForm):
     kind: ClassVar[Kind] = "purge"
     reason = forms.CharField(required=False, max_length=MAX_REASON, label="Reason")
 
-    @property
-    def confirmed(self) -> bool:
+    def is_confirmed(self, record: StateValue | None) -> bool:  # noqa: ARG002 - as a task needs it
         """Return whether the second step was taken."""
         return bool(self.data.get("confirm"))
 
@@ -369,6 +372,10 @@ class ScheduleForm(ScheduleFields, CommandForm):
             return ""
         shown = record.state if record else None
         return warning(self.scenario, self.schedule(), self.cleaned_data["state"], shown)
+
+    def is_confirmed(self, record: StateValue | None) -> bool:
+        """Return whether the warning, if there is one, was shown as it is now."""
+        return self.warning(record) in ("", self.data.get("confirm"))
 
     def command(self, asset: str, user: str) -> Command:
         """Return the command that the valid form requests."""

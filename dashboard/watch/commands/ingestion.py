@@ -29,7 +29,7 @@ def ingest_changes(changes: BatchChanges) -> None:
 
 
 def record(records: Iterable[tuple[str, ReadableRecord]], newest: Mapping[str, ByAsset]) -> None:
-    """Write the tasks that records tell of, and end those of which the newest tells no more.
+    """Write the tasks that records contain, and end those that the newest no longer contains.
 
     records: those with tasks, in order for each asset; newest: by scenario and asset.
     """
@@ -106,7 +106,7 @@ def _ids(seen: ReadableRecord) -> set[UUID]:
 
 
 def _end(row: ScheduledTask, seen: ReadableRecord) -> None:
-    """End a task of which the newest record of its asset does not tell."""
+    """End a task that the newest record of its asset does not contain."""
     cause = seen.shape.cause
     if not isinstance(seen.shape, StateValue):
         own = cause.type == "schedule" and cause.command == str(row.task)

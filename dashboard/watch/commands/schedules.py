@@ -80,7 +80,7 @@ class ScheduleFilterForm(ListForm):
 
     def rows(self) -> ScheduledTaskQuerySet:
         """Return the tasks that pass, the next run first."""
-        return ScheduledTask.objects.find(**self.wanted())
+        return ScheduledTask.objects.find(**self.criteria())
 
 
 class CancelForm(forms.Form):
@@ -146,8 +146,8 @@ def cancel(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
         return redirect(asset_url(scenario, asset))
     user, data = user_of(request), form.cleaned_data
     command = Command("cancel", asset, str(data["id"]), user.get_username(), task=str(data["task"]))
-    row, refusal = submit(known, command, Submitter(user, Actor.of(request), "form"))
-    if row is None:
-        messages.error(request, f"Not sent: {refusal}")
+    outcome = submit(known, command, Submitter(user, Actor.of(request), "form"))
+    if outcome.row is None:
+        messages.error(request, f"Not sent: {outcome.reason}")
         return redirect(asset_url(scenario, asset))
-    return redirect(f"{asset_url(scenario, asset)}?command={row.pk}")
+    return redirect(f"{asset_url(scenario, asset)}?command={outcome.row.pk}")

@@ -17,19 +17,22 @@ from dashboard.core.common.access import COMMANDS, TooMany
 from dashboard.core.common.kafka import Delivery, deliver_signed, gateway
 from dashboard.core.common.times import Clock, now_ms
 from dashboard.core.job.status import job_is_silent
-from dashboard.watch.commands.forms import expected_state
+from dashboard.core.states.stores import record_of
+from dashboard.watch.commands.forms import CommandForm, expected_state
 from dashboard.watch.commands.models import SLOW_MS, Phase
 from dashboard.watch.commands.models import Command as Row
+from dashboard.watch.commands.stale_forms import moved_on
 from domain.records import REFUSED, Command, Refusal, Unreadable
 from domain.scenario import UNKNOWN, Scenario
 from domain.version import Version
+from wire.sink import StateValue
 from wire.source import decode_source, encode_command
 
 # ---- submission ----------------------------------------------------------------------------------
 # Commands to assets submitted: checked, kept, delivered to the log, audited.
 #
-# Forms and REST turn what came to them into a command and a submitter, call `submit`, and turn its
-# outcome into a page or an answer. Bulk runs keep their commands as items of their own, and `send`
+# Forms call `submit_form`, REST calls `submit`; both get an Outcome, which `views.render_outcome`
+# renders for their clients. Bulk runs keep their commands as items of their own, and `send`
 # them by the portion.
 
 command_placed = Signal()
@@ -82,7 +85,7 @@ def _check_schedule(scenario: Scenario, command: Command) -> None:
 
 
 def details_of(command: Command) -> dict[str, Any]:
-    """Return what a command about a task says of it; empty for another one."""
+    """Return the fields of the task that a command is about; {} for other commands."""
     details = asdict(command.schedule) if command.schedule else {"task": command.task}
     return {name: value for name, value in details.items() if value is not None}
 
@@ -96,18 +99,69 @@ class Submitter(NamedTuple):
     form: str = ""
 
 
-class SubmissionOutcome(NamedTuple):
-    """The outcome of a submission: the command's row, or why there is none. The row's status says
-    whether it is sent, unsent, or not yet known to be."""
-
-    row: Row | None
-    refusal: InvalidCommand | IdTaken | TooMany | None = None
+Result = Literal["sent", "unsent", "invalid", "id-taken", "too-many", "changed", "unconfirmed"]
 
 
-def submit(
-    scenario: Scenario, command: Command, by: Submitter, clock: Clock = now_ms
-) -> SubmissionOutcome:
-    """Check a command, keep it, deliver it and log it in the audit. Returns what came of it.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a submission.
+
+    `sent`: it is in the log, or not yet known to be; `unsent`: it is kept, and not in the log;
+    `changed`: its form asks for an unchanged asset, which it is not; `unconfirmed`: its form is to
+    be confirmed. row: the command that was kept; reason: why it is not sent, empty where its form
+    says so; field: the field at fault; retry_after: after `too-many`, s; record: of a form that is
+    to be shown again, the asset's newest.
+    """
+
+    result: Result
+    row: Row | None = None
+    reason: str = ""
+    field: str | None = None
+    retry_after: int | None = None
+    record: StateValue | None = None
+
+    @classmethod
+    def of_row(cls, row: Row) -> Outcome:
+        """Return the outcome of a command that was kept."""
+        return cls("unsent", row, row.outcome) if row.status == "unsent" else cls("sent", row)
+
+    @classmethod
+    def of_refusal(cls, refusal: InvalidCommand | IdTaken | TooMany) -> Outcome:
+        """Return the outcome of a command that was refused."""
+        if isinstance(refusal, InvalidCommand):
+            return cls("invalid", reason=str(refusal), field=refusal.field)
+        if isinstance(refusal, TooMany):
+            return cls("too-many", reason=str(refusal), retry_after=refusal.retry_after)
+        return cls("id-taken", reason=str(refusal))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the HTTP headers that say when to try again."""
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+
+def submit_form(form: CommandForm, asset: str, by: Submitter, clock: Clock = now_ms) -> Outcome:
+    """Submit the command of a form if it is valid, in time and confirmed. Return the outcome."""
+    if not form.is_valid():
+        return Outcome("invalid")
+    record = record_of(form.scenario.name, asset)
+    if _is_late(form, asset, record):
+        return Outcome("changed", record=record)
+    if not form.is_confirmed(record):
+        return Outcome("unconfirmed", record=record)
+    return submit(form.scenario, form.command(asset, by.user.get_username()), by, clock)
+
+
+def _is_late(form: CommandForm, asset: str, record: StateValue | None) -> bool:
+    """Return whether the form requests an unchanged state that is known to be another by now."""
+    data = form.cleaned_data
+    if not data["unchanged"] or Row.objects.filter(pk=data["id"]).exclude(status="unsent").exists():
+        return False  # a form sent twice is shown its outcome of the first time
+    return moved_on(form.scenario.name, asset, data["seen"], data["sight"], record)
+
+
+def submit(scenario: Scenario, command: Command, by: Submitter, clock: Clock = now_ms) -> Outcome:
+    """Check a command, store it, send it, and log it in the audit. Return the outcome.
 
     The same command with the same id is returned as it stands, and delivered again only where it is
     known not to have been.
@@ -117,9 +171,9 @@ def submit(
     except (InvalidCommand, IdTaken, TooMany) as refusal:
         why = "too many" if isinstance(refusal, TooMany) else str(refusal)
         _log_submission(by.actor, scenario, command, f"refused: {why}")
-        return SubmissionOutcome(None, refusal)
+        return Outcome.of_refusal(refusal)
     _log_submission(by.actor, scenario, command, row.status)
-    return SubmissionOutcome(row)
+    return Outcome.of_row(row)
 
 
 def _submit(scenario: Scenario, command: Command, by: Submitter, clock: Clock) -> Row:
@@ -178,7 +232,7 @@ def _check_same(row: Row, scenario: Scenario, command: Command, user: User) -> N
 
 
 def _reopen(row: Row, command: Command, by: Submitter, clock: Clock) -> bool:
-    """Take up an unsent command as it is worded now. Returns false if another did so first."""
+    """Claim an unsent command, reworded. Return False if another request did so first."""
     COMMANDS.take(by.user.pk, clock())
     unsent = Row.objects.filter(pk=row.pk, status="unsent")
     changed = unsent.update(
@@ -226,7 +280,7 @@ def _deliver(row: Row, command: Command) -> None:
 
 
 def _log_submission(actor: Actor, scenario: Scenario, command: Command, outcome: str) -> None:
-    """Log what became of a command when it was to be sent; its answer stands with it."""
+    """Log the outcome of a submission in the audit."""
     record(
         actor,
         f"command.{command.kind}",

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.forms.models import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
+from ninja import Status
 
+from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import (
     OPERATORS,
-    TooMany,
     form_of,
     is_fragment,
     may,
@@ -31,14 +34,13 @@ from dashboard.core.states.stores import record_of
 from dashboard.watch.commands.forms import (
     FORMS,
     CommandForm,
-    PurgeForm,
     ScheduleForm,
     asked_again,
     shown,
 )
 from dashboard.watch.commands.models import Command as Row
-from dashboard.watch.commands.stale_forms import MOVED_ON, changes, moved_on, read_sight
-from dashboard.watch.commands.submission import InvalidCommand, Submitter, progress, submit
+from dashboard.watch.commands.stale_forms import MOVED_ON, changes, read_sight
+from dashboard.watch.commands.submission import Outcome, Result, Submitter, progress, submit_form
 from dashboard.watch.commands.warnings import returning
 from domain.scenario import Scenario
 from domain.version import Version
@@ -143,6 +145,106 @@ def _url(scenario: Scenario, kind: str, asset: str) -> str:
     return reverse("commands:command", args=(scenario.name, kind, asset))
 
 
+# ---- outcomes ------------------------------------------------------------------------------------
+# What came of a submission, for each kind of client.
+
+STATUSES: dict[Result, tuple[int, int]] = {
+    "sent": (200, 202),
+    "unsent": (503, 503),
+    "invalid": (422, 422),
+    "id-taken": (422, 409),
+    "too-many": (429, 429),
+    "changed": (409, 409),
+    "unconfirmed": (200, 409),
+}
+"""HTTP statuses: of a page, and of REST. REST names its problems as results are named."""
+
+POLL_S = 0.05
+"""How often a request of REST that waits looks for the job's answer, seconds."""
+
+
+def render_outcome(
+    request: HttpRequest,
+    outcome: Outcome,
+    form: CommandForm | None = None,
+    asset: str = "",
+    wait_s: float = 0.0,
+) -> Any:
+    """Return the outcome of a submission as a page, a fragment, or an answer of REST.
+
+    form and asset: what was submitted on a page, None and empty for REST, which waits `wait_s`
+    seconds for the job's answer. Raises Problem for a command of REST that is not sent.
+    """
+    if form is None:
+        return _rest_answer(outcome, wait_s)
+    if outcome.result == "sent" and outcome.row is not None and not is_fragment(request):
+        return redirect(f"{asset_url(form.scenario.name, asset)}?command={outcome.row.pk}")
+    context = _panel_of(outcome, form, asset, user_of(request)).context()
+    if is_fragment(request):  # htmx swaps only what succeeds
+        return render(request, "commands/_forms.html", context)
+    page_status, _ = STATUSES[outcome.result]
+    return render(request, "commands/page.html", context, status=page_status)
+
+
+def _panel_of(outcome: Outcome, form: CommandForm, asset: str, user: User) -> Panel:
+    """Return the asset's forms: with the command to follow, or with the one that came back."""
+    if outcome.result in ("changed", "unconfirmed"):
+        return _renewed(outcome, form, asset)
+    if outcome.result == "sent" and outcome.row is not None:
+        return _following(outcome.row, form.scenario, user)
+    if outcome.reason or outcome.result == "unsent":
+        prefix = "Not sent: " if outcome.result == "unsent" else ""
+        form.blame(outcome.field, prefix + outcome.reason)
+    return Panel(form.scenario, asset, record_of(form.scenario.name, asset), bound=form)
+
+
+def _renewed(outcome: Outcome, form: CommandForm, asset: str) -> Panel:
+    """Return the form about what the asset is now, also to be confirmed where that is needed."""
+    now, data, record = now_ms(), form.cleaned_data, outcome.record
+    late = outcome.result == "changed"
+    since = changes(form.scenario, asset, data["seen"], data["sight"], record, now) if late else []
+    bound = form.renewed(record, now, late=late)
+    return Panel(form.scenario, asset, record, bound=bound, changes=tuple(since))
+
+
+def _following(row: Row, scenario: Scenario, user: User) -> Panel:
+    record = record_of(scenario.name, row.asset)
+    return Panel(scenario, row.asset, record, command=row, user_id=user.pk)
+
+
+def _rest_answer(outcome: Outcome, wait_s: float) -> Status[Any]:
+    """Return 202 and the command, or 200 if the job answers within the wait. Raises Problem."""
+    _, status = STATUSES[outcome.result]
+    if outcome.field is not None:
+        raise invalid(outcome.field, outcome.reason)
+    if outcome.row is None or outcome.result != "sent":
+        raise Problem(status, outcome.result, outcome.reason, headers=outcome.headers)
+    row = _answered(outcome.row, wait_s)
+    return Status(200 if wait_s and row.status == "answered" else status, command_out(row))
+
+
+def _answered(row: Row, wait_s: float) -> Row:
+    """Return the row once it is answered, or as it is after the wait."""
+    end = time.monotonic() + wait_s
+    while row.status != "answered" and time.monotonic() < end:
+        time.sleep(POLL_S)
+        row.refresh_from_db()
+    return row
+
+
+def command_out(row: Row) -> dict[str, Any]:
+    """Return a command's row for the API."""
+    return model_to_dict(row) | {
+        "id": str(row.pk),
+        "state": row.state or None,
+        "if_version": row.if_version or None,
+        "user": row.username,
+        "phase": row.phase(now_ms()),
+        "outcome": row.outcome if row.status == "answered" else None,
+        "version": str(Version.parse(row.version)) if row.version else None,
+    }
+
+
 # ---- commands ------------------------------------------------------------------------------------
 # Pages of commands: the forms' target, and a command's way to its outcome.
 
@@ -161,65 +263,9 @@ def command(request: HttpRequest, scenario: str, kind: str, asset: str) -> HttpR
     if kind not in FORMS:
         raise Http404
     form = FORMS[kind](known, request.POST)
-    if not form.is_valid():
-        return _again(request, form, asset, 422)
-    record = record_of(scenario, asset)
-    late = _is_late(form, asset, record)
-    if late or not _is_confirmed(form, record):
-        return _renewed(request, form, asset, record, late)
-    return _submit(request, form, asset)
-
-
-def _is_late(form: CommandForm, asset: str, record: StateValue | None) -> bool:
-    """Return whether the form requests an unchanged state that is known to be another by now."""
-    data = form.cleaned_data
-    if not data["unchanged"] or Row.objects.filter(pk=data["id"]).exclude(status="unsent").exists():
-        return False  # a form sent twice is shown its outcome of the first time
-    return moved_on(form.scenario.name, asset, data["seen"], data["sight"], record)
-
-
-def _is_confirmed(form: CommandForm, record: StateValue | None) -> bool:
-    """Return whether the valid form may be sent: its warning, if it has one, has been shown."""
-    if isinstance(form, ScheduleForm):
-        return form.warning(record) in ("", form.data.get("confirm"))
-    return not isinstance(form, PurgeForm) or form.confirmed
-
-
-def _renewed(
-    request: HttpRequest, form: CommandForm, asset: str, record: StateValue | None, late: bool
-) -> HttpResponse:
-    """Return the form about what the asset is now, also to be confirmed where that is needed."""
-    now, data = now_ms(), form.cleaned_data
-    since = changes(form.scenario, asset, data["seen"], data["sight"], record, now) if late else []
-    bound = form.renewed(record, now, late=late)
-    panel = Panel(form.scenario, asset, record, bound=bound, changes=tuple(since))
-    return _forms(request, panel, 409 if late else 200)
-
-
-def _submit(request: HttpRequest, form: CommandForm, asset: str) -> HttpResponse:
-    user, scenario = user_of(request), form.scenario
-    by = Submitter(user, Actor.of(request), "form", form.kept())
-    row, refusal = submit(scenario, form.command(asset, user.get_username()), by)
-    if row is None:
-        form.blame(refusal.field if isinstance(refusal, InvalidCommand) else None, str(refusal))
-        return _again(request, form, asset, 429 if isinstance(refusal, TooMany) else 422)
-    if row.status == "unsent":
-        form.blame(None, f"Not sent: {row.outcome}")
-        return _again(request, form, asset, 503)
-    if not is_fragment(request):
-        return redirect(f"{asset_url(scenario.name, asset)}?command={row.pk}")
-    return _forms(request, _following(row, scenario, user), 200)
-
-
-def _again(request: HttpRequest, form: CommandForm, asset: str, status: int) -> HttpResponse:
-    record = record_of(form.scenario.name, asset)
-    return _forms(request, Panel(form.scenario, asset, record, bound=form), status)
-
-
-def _forms(request: HttpRequest, panel: Panel, status: int) -> HttpResponse:
-    if is_fragment(request):  # htmx swaps only what succeeds
-        return render(request, "commands/_forms.html", panel.context())
-    return render(request, "commands/page.html", panel.context(), status=status)
+    by = Submitter(user_of(request), Actor.of(request), "form", form.kept())
+    response: HttpResponse = render_outcome(request, submit_form(form, asset, by), form, asset)
+    return response
 
 
 @require_GET
@@ -248,8 +294,3 @@ def status(request: HttpRequest, id: uuid.UUID) -> HttpResponse:  # noqa: A002 -
             context |= panel.context()
     name = "commands/_status.html" if is_fragment(request) else "commands/status.html"
     return render(request, name, context)
-
-
-def _following(row: Row, scenario: Scenario, user: User) -> Panel:
-    record = record_of(scenario.name, row.asset)
-    return Panel(scenario, row.asset, record, command=row, user_id=user.pk)

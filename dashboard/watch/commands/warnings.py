@@ -119,7 +119,7 @@ def may_hide(
 
 
 def warning(scenario: Scenario, schedule: Schedule, state: str, shown: str | None) -> str:
-    """Return what is said of a task before it is scheduled; empty where it can hide nothing.
+    """Return the warning before a task is scheduled, or '' if it can hide nothing.
 
     state: what a `set` pins; shown: what the asset shows now, None if that is not known.
     """
@@ -129,7 +129,7 @@ def warning(scenario: Scenario, schedule: Schedule, state: str, shown: str | Non
 
 
 def warning_of_many(scenario: Scenario, do: str, state: str) -> str:
-    """Return what is said of a task that may hide something at several assets."""
+    """Return the warning about a task that may hide something at several assets."""
     return PURGES_MANY if do == "purge" else _sets(scenario, state, "them", "their")
 
 

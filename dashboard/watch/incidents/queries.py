@@ -109,7 +109,7 @@ class IncidentFilterForm(ListForm, PeriodForm):
 
     def rows(self) -> IncidentQuerySet:
         """Return the incidents that pass."""
-        return Incident.objects.find(**self.wanted())
+        return Incident.objects.find(**self.criteria())
 
 
 class IncidentList(ListPage):

@@ -124,7 +124,7 @@ class GroupFilterForm(ListForm, PeriodForm):
 
     def rows(self) -> IncidentQuerySet:
         """Return the incidents that are grouped."""
-        data = self.wanted()
+        data = self.criteria()
         of_value = (self.key, data["value"]) if data["value"] else None
         return Incident.objects.find(start=data["start"], end=data["end"], label=of_value)
 

@@ -225,7 +225,7 @@ class WindowFilterForm(ListForm):
 
     def rows(self) -> QuerySet[Window]:
         """Return the windows that pass."""
-        return Window.objects.find(**self.wanted())
+        return Window.objects.find(**self.criteria())
 
 
 class WindowList(ListPage):

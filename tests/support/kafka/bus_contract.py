@@ -8,7 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from bus.base import Bus, ConsumerRecord, Delivered, Reader, TooLarge, TopicMismatch, TopicSpec
+from bus.base import (
+    Bus,
+    ConsumerRecord,
+    Delivered,
+    Outgoing,
+    Reader,
+    TooLarge,
+    TopicMismatch,
+    TopicSpec,
+)
 from wire.partitioner import partition_of
 
 __all__ = [
@@ -125,6 +134,24 @@ def test_explicit_partition_and_none_key(bus: Bus, prefix: str) -> None:
     places = [producer.send_and_wait(topic, None, b"tick", partition=at)[1] for at in range(4)]
     assert places == [0, 1, 2, 3]
     assert 0 <= producer.send_and_wait(topic, None, b"anywhere").partition < 4
+
+
+def test_all_records_of_a_list_come_to_their_places(bus: Bus, prefix: str) -> None:
+    topic, producer = made(bus, f"{prefix}.list"), bus.producer()
+    large = Outgoing(topic, b"k", b"v" * 3_000_000)
+    results = producer.send_all([Outgoing(topic, b"k", b"1"), large, Outgoing(topic, None, b"2")])
+    first, refused, last = results
+    assert isinstance(first, Delivered)
+    assert isinstance(last, Delivered)
+    assert isinstance(refused, TooLarge)
+    assert (first.offset, last.offset) == (0, 1)
+    assert producer.send_all([]) == []
+
+
+def test_what_is_not_confirmed_in_time_may_still_arrive(bus: Bus, prefix: str) -> None:
+    topic, producer = made(bus, f"{prefix}.unconfirmed"), bus.producer()
+    assert producer.send_all([Outgoing(topic, b"k", b"v")], timeout_s=-1) == [None]
+    assert producer.flush(20) == 0
 
 
 def test_callbacks_come_once_and_in_order(bus: Bus, prefix: str) -> None:

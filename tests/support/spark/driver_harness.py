@@ -16,8 +16,8 @@ from config.settings import Settings
 from streaming.fold import query as fold_query
 from streaming.fold.assignment import EngineAssignment
 from streaming.fold.rules import read_book
-from streaming.job import driver as job_driver
 from streaming.job.driver import Driver
+from streaming.spark import run_loop
 from streaming.spark.jvm import JvmLost
 from support.run.stack import wait_until
 from wire.job import Control, JobAnswer, QueryReport, decode_progress, encode
@@ -65,10 +65,10 @@ class Stage:
         self.queries: list[Query] = []
         self.stop = threading.Event()
         self.lost: list[JvmLost] = []
-        monkeypatch.setattr(job_driver, "jvm_process", lambda _spark: None)
-        monkeypatch.setattr(job_driver, "PAUSE_STAYING_S", 60)
-        monkeypatch.setattr(job_driver, "FIRST_PAUSE_S", 0.1)
-        monkeypatch.setattr(job_driver, "LOOK_S", 0.02)
+        monkeypatch.setattr(run_loop, "jvm_process", lambda _spark: None)
+        monkeypatch.setattr(run_loop, "PAUSE_STAYING_S", 60)
+        monkeypatch.setattr(run_loop, "FIRST_PAUSE_S", 0.1)
+        monkeypatch.setattr(run_loop, "LOOK_S", 0.02)
         monkeypatch.setattr(fold_query, "start", self._started)
 
     def _started(self, *_args: Any, **_more: Any) -> Query:

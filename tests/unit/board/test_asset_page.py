@@ -415,7 +415,7 @@ def test_a_refused_record_is_shown_to_admins_alone(world: World, kind: str, role
 
 LETTER = {
     "reason": "unknown-state", "appended_at": 1, "size": 1, "dead_partition": 0, "dead_offset": 0,
-    "noted_at": 1, "told_offset": 0,
+    "noted_at": 1, "last_dead_offset": 0,
 }  # fmt: skip
 
 

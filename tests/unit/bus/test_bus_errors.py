@@ -77,8 +77,8 @@ def test_a_lost_broker_is_put_down_to_the_refused_login_until_one_answers(caplog
     login, lost = Login(), Unavailable("timed out")
     assert login.cause(lost) is lost
     for _ in range(3):
-        login.heard(ck.KafkaError(ck.KafkaError._AUTHENTICATION, WORDS))
-    login.heard(ck.KafkaError(ck.KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+        login.on_error(ck.KafkaError(ck.KafkaError._AUTHENTICATION, WORDS))
+    login.on_error(ck.KafkaError(ck.KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
     assert isinstance(login.cause(lost), LoginRefused)
     other = BusError("no such topic")
     assert login.cause(other) is other

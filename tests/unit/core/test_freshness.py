@@ -84,9 +84,9 @@ def test_a_rebuild_is_told_until_it_is_done():
     assert (trouble["since"], trouble["stale"]) == (NOW - 9_000, True)
     level = {name: replace(beat, engine="kernel") for name, beat in beats.items()}
     assert told(well(beats=level, rebuilds=rebuilds)) == [trouble], "it has not said that it ended"
-    silent = {name: replace(beat, heard=NOW - 30_000) for name, beat in behind.items()}
+    silent = {name: replace(beat, received_at=NOW - 30_000) for name, beat in behind.items()}
     assert told(well(beats=silent, rebuilds=rebuilds))[0] == trouble
-    gone = {name: replace(beat, heard=NOW - 90_000) for name, beat in behind.items()}
+    gone = {name: replace(beat, received_at=NOW - 90_000) for name, beat in behind.items()}
     assert told(well(beats=gone, rebuilds=rebuilds))[0]["what"] == "The job has not answered"
 
 
@@ -105,9 +105,9 @@ def test_a_rebuild_hides_no_other_query_that_is_late():
 
 def test_a_job_that_somebody_started_has_a_moment_until_its_first_heartbeat():
     signs, by = Signs(), Stopped("ada", "a drill", NOW - 30_000)
-    signs.heard(beat(log_time=NOW - 40_000), PLACE, 1, NOW - 40_000)
-    signs.told(encode(QueryReport("kernel", NOW - 30_000, "stopped", 2, stopped=by)))
-    signs.told(encode(QueryReport("kernel", NOW - 9_000, "starting", 2)))
+    signs.record_heartbeat(beat(log_time=NOW - 40_000), PLACE, 1, NOW - 40_000)
+    signs.record_progress(encode(QueryReport("kernel", NOW - 30_000, "stopped", 2, stopped=by)))
+    signs.record_progress(encode(QueryReport("kernel", NOW - 9_000, "starting", 2)))
     trouble = told(replace(signs.facts(), reached=NOW))[0]
     assert (trouble["kind"], trouble["what"]) == ("job", "The job is starting")
     assert trouble["since"] == NOW - 40_000
@@ -119,9 +119,9 @@ def test_a_job_that_somebody_started_has_a_moment_until_its_first_heartbeat():
 
 def test_the_end_of_a_rebuild_is_heard():
     signs, by = Signs(), Stopped("ada", "a drill", NOW)
-    signs.told(encode(QueryReport("kernel", NOW, "catching-up", 2, rebuild=by)))
+    signs.record_progress(encode(QueryReport("kernel", NOW, "catching-up", 2, rebuild=by)))
     assert signs.facts().rebuilds == {"kernel": Pause("ada", NOW, "a drill")}
-    signs.told(encode(QueryReport("kernel", NOW, "running", 2)))
+    signs.record_progress(encode(QueryReport("kernel", NOW, "running", 2)))
     assert signs.facts().rebuilds == {}
 
 
@@ -379,7 +379,9 @@ def test_a_board_on_which_nobody_ever_reported_has_no_trouble():
     """Its pipeline is off, and a rule's record at the job's start is no report."""
     signs = Signs()
     for number in range(40):
-        signs.heard(beat("clients/0", records=1), PLACE, number, NOW - 600_000 + number * 2_000)
+        signs.record_heartbeat(
+            beat("clients/0", records=1), PLACE, number, NOW - 600_000 + number * 2_000
+        )
     facts = replace(signs.facts(), beats=well().beats, unwritten=None)
     for current in ("", "clients", "attack"):
         assert told(facts, current) == []
@@ -389,7 +391,7 @@ def test_a_board_on_which_nobody_ever_reported_has_no_trouble():
 def test_a_replay_changes_nothing_of_a_silence():
     seen = LastSeen(NOW - 3 * HOUR, 1_000)
     signs = Signs()
-    signs.heard(beat("attack/0", records=500), PLACE, 1, NOW - 1_000)
+    signs.record_heartbeat(beat("attack/0", records=500), PLACE, 1, NOW - 1_000)
     facts = replace(about(attack=seen), usual=signs.facts().usual)
     (trouble,) = told(facts)
     assert trouble["since"] == NOW - 3 * HOUR
@@ -524,7 +526,7 @@ def beat(
 
 def test_the_newest_heartbeat_counts():
     signs = Signs()
-    signs.heard(beat(log_time=NOW), PLACE, 1, NOW)
+    signs.record_heartbeat(beat(log_time=NOW), PLACE, 1, NOW)
     signs.remember("attack/0", NOW - 5_000, NOW - 6_000)
     assert signs.facts().beats == {"attack/0": Beat(NOW, NOW)}
     signs.remember("attack/0", NOW + 1, NOW + 1)
@@ -540,21 +542,21 @@ def test_since_when_a_clock_is_ahead_is_heard_or_remembered():
 
     for n in range(3):
         at = NOW + 1_000 * n
-        signs.heard(beat(log_time=NOW + HOUR, at=at), PLACE, n, at)
+        signs.record_heartbeat(beat(log_time=NOW + HOUR, at=at), PLACE, n, at)
         assert since() == (HOUR - 1_000 * n, NOW)
-    signs.heard(beat(log_time=NOW + 7_000, at=NOW + 2_000), PLACE, 4, NOW + 2_000)
+    signs.record_heartbeat(beat(log_time=NOW + 7_000, at=NOW + 2_000), PLACE, 4, NOW + 2_000)
     assert since() == (5_000, None)
     signs.remember("attack/0", NOW + 9_000, NOW + HOUR, "", NOW - 1)
     assert since() == (HOUR - 9_000, NOW - 1)
-    signs.heard(beat(log_time=NOW + HOUR, at=NOW + 10_000), PLACE, 5, NOW + 10_000)
+    signs.record_heartbeat(beat(log_time=NOW + HOUR, at=NOW + 10_000), PLACE, 5, NOW + 10_000)
     assert since() == (HOUR - 10_000, NOW - 1)
 
 
 def test_states_below_what_the_board_has_are_told():
     signs = Signs()
     signs.remember("attack/0", NOW - 90_000, NOW - 90_000, epoch=3)
-    signs.heard(beat(log_time=NOW, epoch=1), PLACE, 1, NOW)
-    signs.heard(beat("orders/1", log_time=NOW, epoch=1), PLACE, 2, NOW)
+    signs.record_heartbeat(beat(log_time=NOW, epoch=1), PLACE, 1, NOW)
+    signs.record_heartbeat(beat("orders/1", log_time=NOW, epoch=1), PLACE, 2, NOW)
     beats = {**well().beats, **signs.facts().beats}
     (trouble,) = told(well(beats=beats))
     assert trouble["what"] == "New states of attack/0 are dropped as older"
@@ -563,17 +565,21 @@ def test_states_below_what_the_board_has_are_told():
     assert "Restart the job" in trouble["details"]
     assert told(well(beats=beats), "orders") == []
     assert elsewhere(well(beats=beats)) == {"attack": trouble["what"]}
-    signs.heard(beat(log_time=NOW, epoch=4), PLACE, 3, NOW)
+    signs.record_heartbeat(beat(log_time=NOW, epoch=4), PLACE, 3, NOW)
     assert told(well(beats={**well().beats, **signs.facts().beats})) == []
 
 
 def test_a_killed_job_that_reads_again_has_shown_what_it_had_shown():
     signs = Signs()
-    signs.heard(beat(log_time=NOW - 20_000, epoch=3), PLACE, 1, NOW - 20_000)
-    signs.heard(beat(log_time=NOW - 76_000, epoch=3), PLACE, 2, NOW)  # from its last commit
+    signs.record_heartbeat(beat(log_time=NOW - 20_000, epoch=3), PLACE, 1, NOW - 20_000)
+    signs.record_heartbeat(
+        beat(log_time=NOW - 76_000, epoch=3), PLACE, 2, NOW
+    )  # from its last commit
     (trouble,) = told(well(beats={**well().beats, **signs.facts().beats}))
     assert (trouble["kind"], trouble["since"]) == ("late", NOW - 20_000)
-    signs.heard(beat(log_time=NOW - 90_000, epoch=4), PLACE, 3, NOW)  # it writes states anew
+    signs.record_heartbeat(
+        beat(log_time=NOW - 90_000, epoch=4), PLACE, 3, NOW
+    )  # it writes states anew
     (trouble,) = told(well(beats={**well().beats, **signs.facts().beats}))
     assert trouble["since"] == NOW - 90_000
 
@@ -592,14 +598,14 @@ def test_nothing_is_live_while_every_partition_is_late():
 def test_heartbeats_of_before_a_rebuild_are_no_trouble():
     signs = Signs()
     signs.remember("attack/0", NOW, NOW, epoch=3)
-    signs.heard(beat(log_time=NOW - 9_000, epoch=2), PLACE, 1, NOW - 9_000)  # read again
+    signs.record_heartbeat(beat(log_time=NOW - 9_000, epoch=2), PLACE, 1, NOW - 9_000)  # read again
     assert told(well(beats={**well().beats, **signs.facts().beats})) == []
 
 
 def test_what_is_no_heartbeat_is_passed_over():
     signs = Signs()
-    signs.heard(b"{", PLACE, 1, NOW)
-    signs.heard(None, PLACE, 2, NOW)
+    signs.record_heartbeat(b"{", PLACE, 1, NOW)
+    signs.record_heartbeat(None, PLACE, 2, NOW)
     assert signs.facts() == Facts()
 
 
@@ -608,7 +614,7 @@ def reported(gaps: list[int], dead: int = 0) -> int:
     signs, at = Signs(), NOW
     for number, gap in enumerate(gaps):
         at += gap
-        signs.heard(beat(records=3, dead=dead), PLACE, number, at)
+        signs.record_heartbeat(beat(records=3, dead=dead), PLACE, number, at)
     return signs.facts().usual.get("attack", 0)
 
 
@@ -629,7 +635,7 @@ def test_a_heartbeat_is_watched_for_until_the_database_has_it():
     signs = Signs()
     signs.stored({PLACE: 5})
     for offset in range(3, 9):
-        signs.heard(beat(), PLACE, offset, NOW + offset * 1_000)
+        signs.record_heartbeat(beat(), PLACE, offset, NOW + offset * 1_000)
     assert signs.facts().unwritten == NOW + 5_000
     signs.stored({PLACE: 7})
     assert signs.facts().unwritten == NOW + 7_000
@@ -639,12 +645,14 @@ def test_a_heartbeat_is_watched_for_until_the_database_has_it():
 
 def test_a_stop_is_heard_of_until_the_start():
     signs = Signs()
-    signs.told(encode(QueryReport("kernel", NOW, "stopped", 1, stopped=Stopped("ada", "why", NOW))))
-    signs.told(b"{")
+    signs.record_progress(
+        encode(QueryReport("kernel", NOW, "stopped", 1, stopped=Stopped("ada", "why", NOW)))
+    )
+    signs.record_progress(b"{")
     assert signs.facts().pauses == {"kernel": Pause("ada", NOW, "why")}
-    signs.told(encode(QueryReport("python", NOW, "running", 1)))
+    signs.record_progress(encode(QueryReport("python", NOW, "running", 1)))
     assert signs.facts().pauses
-    signs.told(encode(QueryReport("kernel", NOW, "running", 1)))
+    signs.record_progress(encode(QueryReport("kernel", NOW, "running", 1)))
     assert not signs.facts().pauses
 
 
@@ -672,21 +680,21 @@ def slow(query: str = "kernel", **clocks: ClockBehind) -> QueryReport:
 
 def test_clocks_behind_are_heard_of_until_they_are_right():
     signs = Signs()
-    signs.told(encode(slow(attack=SLOW)))
+    signs.record_progress(encode(slow(attack=SLOW)))
     assert signs.facts().clocks_behind == {}, "nobody has heard of that bucket"
-    signs.heard(beat(engine="kernel"), PLACE, 1, NOW)
+    signs.record_heartbeat(beat(engine="kernel"), PLACE, 1, NOW)
     assert signs.facts().clocks_behind == {"attack/0": SLOW}
-    signs.told(encode(slow("python", orders=SLOW)))
+    signs.record_progress(encode(slow("python", orders=SLOW)))
     assert signs.facts().clocks_behind == {"attack/0": SLOW}
-    signs.told(encode(slow()))
+    signs.record_progress(encode(slow()))
     assert signs.facts().clocks_behind == {}
 
 
 def test_what_a_query_said_that_has_handed_a_bucket_over_says_nothing():
     signs = Signs()
-    signs.told(encode(slow(attack=SLOW)))
-    signs.heard(beat(engine="kernel"), PLACE, 1, NOW)
-    signs.heard(beat(engine="python"), PLACE, 2, NOW + 1_000)
+    signs.record_progress(encode(slow(attack=SLOW)))
+    signs.record_heartbeat(beat(engine="kernel"), PLACE, 1, NOW)
+    signs.record_heartbeat(beat(engine="python"), PLACE, 2, NOW + 1_000)
     assert signs.facts().clocks_behind == {}
 
 

@@ -117,7 +117,7 @@ def test_what_does_not_shrink_is_never_caught_up():
 def test_what_is_kept_is_bounded():
     paces = Paces()
     for n in range(10_000):
-        paces.heard(heartbeat(NOW + 1_000 * n), NOW + 1_000 * n)
+        paces.record(heartbeat(NOW + 1_000 * n), NOW + 1_000 * n)
         paces.of("attack/0").lagged(NOW + 1_000 * n, n)
     pace = paces.of("attack/0")
     assert len(pace._beats) == len(pace._lags) == KEPT
@@ -134,8 +134,8 @@ def heartbeat(at: int, records: int = 0) -> Heartbeat:
 
 def test_the_newest_heartbeat_of_a_bucket_is_kept():
     paces = Paces()
-    paces.heard(heartbeat(2_000), 2_010)
-    paces.heard(heartbeat(1_000), 1_010)
+    paces.record(heartbeat(2_000), 2_010)
+    paces.record(heartbeat(1_000), 1_010)
     assert paces.newest["attack/0"] == (2_010, heartbeat(2_000))
 
 

@@ -487,7 +487,7 @@ def test_nobody_is_bothered_about_what_is_in_hand(rule, raw):
     events = history(raw)
     for at, send in sends(rehearse(rule, WORLD, events, end_of(events))):
         if send.kind in (ESCALATED, REMINDER):
-            going_on = [member for member in send.members if member.active and member.told]
+            going_on = [member for member in send.members if member.active and member.notified]
             assert going_on
             assert not all(member.in_hand(at) for member in going_on)
 

@@ -62,7 +62,7 @@ def test_a_stage_is_all_that_a_rule_needs():
 )
 def test_a_rule_tells_of_tasks_by_scenario_and_labels(change: dict[str, Any], expected: bool):
     rule = rule_from_plain({"stages": [{"channels": [1]}]} | change)
-    assert rule.tells_task("attack", {"customer": "acme"}) is expected
+    assert rule.covers_task("attack", {"customer": "acme"}) is expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_rule_tells_of_tasks_by_scenario_and_labels(change: dict[str, Any], ex
 )
 def test_a_rule_tells_of_agents_by_kind_and_scenario(change: dict[str, Any], expected: bool):
     rule = rule_from_plain({"stages": [{"channels": [1]}]} | change)
-    assert rule.tells_agent("attack", "agent-late") is expected
+    assert rule.covers_agent("attack", "agent-late") is expected
 
 
 @pytest.mark.parametrize(

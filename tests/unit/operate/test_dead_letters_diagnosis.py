@@ -120,7 +120,7 @@ def test_each_fault_is_told_and_marked(key, value, reason, words, marked):
     kept = value if value is None else value[:65_536]
     sample = Sample(key, kept, PARTITION, NOW)
     fault = fault_of(reason, sample, ATTACK)
-    assert words in fault.told(sample)
+    assert words in fault.located_text(sample)
     data = key if fault.where == "key" else kept
     begin, end = fault.span or (0, 0)
     if marked is not None:
@@ -268,7 +268,7 @@ def test_any_record_is_shown(key, value, reason, partition):
     sample = Sample(key, value, partition, NOW)
     for scenario in (ATTACK, None):
         fault = fault_of(reason, sample, scenario)
-        assert fault.told(sample)
+        assert fault.located_text(sample)
         assert len(fault.text) < 2_000
         data = (key if fault.where == "key" else value) or b""
         if fault.span is not None:

@@ -138,7 +138,7 @@ def test_rows_whose_record_the_log_has_deleted_leave_as_a_rebuilt_copy_lacks_the
     log, table = messages(records), ViewTable(VIEW)
     table.begin({0: (0, 100), 1: (0, 100), 2: (0, 100)}, NOW)
     table.apply(log)
-    table.note_edges({0: (begin, 100), 1: (0, 100), 2: (0, 100)}, NOW)
+    table.update_edges({0: (begin, 100), 1: (0, 100), 2: (0, 100)}, NOW)
     left = [m for m in log if m.partition or m.offset >= begin]
     assert {row.key: row for row in table.page(TopicRowFilter().test(), 1000).rows} == table_of(
         left

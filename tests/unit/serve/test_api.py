@@ -16,8 +16,8 @@ from django.test import Client
 from dashboard.core.common import access, kafka, times
 from dashboard.core.common.scenarios import scenarios
 from dashboard.watch.agents import reporting
-from dashboard.watch.commands import api as command_api
 from dashboard.watch.commands import submission
+from dashboard.watch.commands import views as command_views
 from dashboard.watch.commands.models import Command as Row
 from domain.fold import Bucket
 from domain.records import MAX_AHEAD, DeadLetter, Doubt, Flap, Report, StateRecord, Vote
@@ -245,7 +245,7 @@ def test_waiting_gives_the_outcome(api, bus, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_waiting_in_vain_is_202(api, bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(command_api, "POLL_S", 0.01)
+    monkeypatch.setattr(command_views, "POLL_S", 0.01)
     start = time.monotonic()
     response = api("put", f"{SHOP}?wait=0.2", set_body())
     assert (response.status_code, response.json()["outcome"]) == (202, None)

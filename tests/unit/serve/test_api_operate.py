@@ -239,7 +239,7 @@ def test_metrics_count_the_open_dead_letters_by_reason_and_alarms_begin_at_0(bus
     for offset, reason in enumerate(("bad-time", "bad-time", "not-json")):
         DeadLetter.objects.create(
             topic="attack.reports", partition=0, offset=offset, reason=reason, appended_at=now,
-            size=1, dead_partition=0, dead_offset=offset, told_offset=offset, noted_at=now,
+            size=1, dead_partition=0, dead_offset=offset, last_dead_offset=offset, noted_at=now,
         )  # fmt: skip
     figures = scrape(headers)
     assert figures[key("tallyboard_dead_letters", fate="open", reason="bad-time")] == 2

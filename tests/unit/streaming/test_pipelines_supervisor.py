@@ -17,6 +17,7 @@ from dashboard.core.common.times import now_ms
 from streaming.pipelines import supervisor as supervising
 from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 from streaming.pipelines.supervisor import PipelineSupervisor
+from streaming.spark import run_loop
 from support.run.stack import wait_until
 from support.spark.driver_harness import Query
 from wire.job import Control, encode
@@ -39,8 +40,9 @@ class Trial:
             monkeypatch.setattr(supervising.queries, name, lambda *_: None)
         monkeypatch.setattr(supervising.queries, "start", self._start)
         monkeypatch.setattr(supervising, "graph_of", lambda *_: ())
-        monkeypatch.setattr(supervising, "jvm_process", lambda _spark: None)
-        monkeypatch.setattr(supervising, "FIRST_PAUSE_S", 0.05)
+        monkeypatch.setattr(run_loop, "jvm_process", lambda _spark: None)
+        monkeypatch.setattr(run_loop, "FIRST_PAUSE_S", 0.05)
+        monkeypatch.setattr(run_loop, "LOOK_S", 0.02)
         monkeypatch.setattr(supervising, "LOOK_S", 0.02)
         settings = Settings(data_dir=folder, _env_file=None)  # type: ignore[call-arg]
         count = SimpleNamespace(value=0)

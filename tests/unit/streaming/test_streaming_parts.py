@@ -256,7 +256,7 @@ def test_on_a_cluster_spark_proves_itself_and_encrypts(tmp_path: Path) -> None:
 
 def test_on_a_cluster_no_port_without_a_lock_is_opened_unasked(tmp_path: Path) -> None:
     def wanted(**changes: object) -> str:
-        return Settings(_env_file=None, **changes).wanted_trigger  # type: ignore[arg-type,call-arg]
+        return Settings(_env_file=None, **changes).effective_trigger  # type: ignore[arg-type,call-arg]
 
     assert wanted() == wanted(spark_master="local[4]") == "real-time"
     assert wanted(spark_master="spark://tally:7077") == "micro-batch"

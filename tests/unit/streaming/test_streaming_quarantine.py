@@ -81,12 +81,12 @@ def test_a_leg_is_planned_and_its_end_is_moved_once_it_is_committed(tmp_path: Pa
 
 
 def test_starts_at_one_place_are_counted(tmp_path: Path) -> None:
-    assert [quarantine.Starts(tmp_path).note("1: a") for _ in range(3)] == [0, 1, 2]
-    assert quarantine.Starts(tmp_path).note("1: b") == 0
+    assert [quarantine.Starts(tmp_path).record("1: a") for _ in range(3)] == [0, 1, 2]
+    assert quarantine.Starts(tmp_path).record("1: b") == 0
     quarantine.Starts(tmp_path).forget()
-    assert quarantine.Starts(tmp_path).note("1: b") == 0
+    assert quarantine.Starts(tmp_path).record("1: b") == 0
     (tmp_path / quarantine.STARTS).write_text("{")
-    assert quarantine.Starts(tmp_path).note("1: b") == 0
+    assert quarantine.Starts(tmp_path).record("1: b") == 0
 
 
 def test_what_was_set_aside_is_kept_once(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     made = Stage(tmp_path, bus, monkeypatch)
     made.file.write_text(SCENARIOS)
     monkeypatch.setattr(quarantine, "MOST_UNPACKED", 1000)
-    monkeypatch.setattr("streaming.job.driver.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("streaming.spark.run_loop.FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr("streaming.job.driver.Driver._step_over", lambda *_: None)
     made.begin()
     made.wait_for("running")

@@ -11,8 +11,8 @@ import pytest
 from bus.base import BusError, TopicSpec
 from bus.memory import MemoryBus
 from domain.scenario_parser import load_scenarios
-from streaming.job import driver
 from streaming.job.sources import WrongSetting, bound, check
+from streaming.spark import run_loop
 from support.run.stack import wait_until
 from support.spark.driver_harness import SCENARIOS, TOPICS, Stage
 from wire.topics import BOUNDED
@@ -35,7 +35,7 @@ def stage(tmp_path: Path, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> It
     made = Stage(tmp_path, bus, monkeypatch)
     made.file.write_text(SCENARIOS)
     bus.ensure_topics([TopicSpec(REPORTS, 2, {})])
-    monkeypatch.setattr(driver, "PAUSE_STAYING_S", 0.1)
+    monkeypatch.setattr(run_loop, "PAUSE_STAYING_S", 0.1)
     yield made
     made.end()
 

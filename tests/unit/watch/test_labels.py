@@ -34,9 +34,9 @@ def labels(asset: str = "shop") -> dict[str, str]:
     return annotation_labels.labels_of("attack", [asset]).get(asset, {})
 
 
-def give(asset: str = "shop", **wanted: str | None) -> dict[str, int]:
+def give(asset: str = "shop", **edits: str | None) -> dict[str, int]:
     return dict(
-        annotation_labels.counted(annotation_labels.put("attack", {asset: wanted}, "ada", NOW))
+        annotation_labels.counted(annotation_labels.put("attack", {asset: edits}, "ada", NOW))
     )
 
 
@@ -123,35 +123,35 @@ def test_keys_and_values_are_known() -> None:
 
 
 def test_the_audit_says_who_changed_what() -> None:
-    wanted = {"shop": {"tier": "gold"}}
-    done = annotation_labels.counted(annotation_labels.put("attack", wanted, "ada", NOW))
-    annotation_labels.log_edits(Actor.system("test"), "attack", wanted, done)
+    edits = {"shop": {"tier": "gold"}}
+    done = annotation_labels.counted(annotation_labels.put("attack", edits, "ada", NOW))
+    annotation_labels.log_edits(Actor.system("test"), "attack", edits, done)
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.target) == ("labels.changed", "shop")
-    annotation_labels.log_edits(Actor.system("test"), "attack", wanted, {"same": 1})
+    annotation_labels.log_edits(Actor.system("test"), "attack", edits, {"same": 1})
     assert AuditEntry.objects.count() == 1
 
 
 # ---- tables -------------------------------------------------------------------------------------
 
 
-def wanted(table: label_files.LabelTable) -> dict[str, dict[str, str | None]]:
+def edits(table: label_files.LabelTable) -> dict[str, dict[str, str | None]]:
     """By asset and key what a table gives."""
-    said = table.wanted.items()
+    said = table.edits.items()
     return {asset: {key: each.value for key, each in labels.items()} for asset, labels in said}
 
 
 def test_a_line_for_each_label() -> None:
     table = label_files.read_table(b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n")
-    assert wanted(table) == {"shop": {"tier": "gold", "owner": None}, "mail": {"tier": "a b"}}
+    assert edits(table) == {"shop": {"tier": "gold", "owner": None}, "mail": {"tier": "a b"}}
     assert (table.lines, table.labels, table.found.said) == (3, 3, 0)
-    assert table.wanted["mail"]["tier"].line == 4
+    assert table.edits["mail"]["tier"].line == 4
 
 
 def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
     data = "\ufeffasset;tier;owner\r\nshop;gold;\r\n\r\nZürich;;bob\r\n".encode()
     table = label_files.read_table(data)
-    assert wanted(table) == {
+    assert edits(table) == {
         "shop": {"tier": "gold", "owner": None},
         "Zürich": {"tier": None, "owner": "bob"},
     }
@@ -170,7 +170,7 @@ def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
 )
 def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
     table = label_files.read_table(f"asset,key,value\nfirst,tier,gold\n{line}\n".encode())
-    assert wanted(table) == {"first": {"tier": "gold"}}
+    assert edits(table) == {"first": {"tier": "gold"}}
     ((number, why),) = table.found.refused
     assert number == 3
     assert why.startswith(says)
@@ -226,7 +226,7 @@ def test_what_is_written_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> N
     before = {row.asset: labels(row.asset) for row in Label.objects.filter(source="person")}
     before["asset-1"].pop("zone")
     table = label_files.read_table(b"".join(label_files.lines("attack")))
-    assert wanted(table) == before
+    assert edits(table) == before
     assert table.found.counts == {"agents": 1}
 
 

@@ -87,7 +87,7 @@ class World:
     def tail(self) -> None:
         while through_locks(self.tailer.step, self.tailer.close):
             pass
-        through_locks(self.tailer.care, self.tailer.close)
+        through_locks(self.tailer.maintain, self.tailer.close)
 
 
 def through_locks(step: Callable[[], object], start_again: Callable[[], object]) -> bool:

@@ -128,7 +128,7 @@ def test_counts_of_a_time_when_nobody_looked_are_shown_to_nobody(admin: Client, 
     entry = LiveRecord("new", "0000000001.0000000000000000009.0000000000", None, ("t", 0), 9)
     view.apply("attack", [entry], {})
     tailer._uncounted.add("attack")
-    tailer.care()
+    tailer.maintain()
     assert counts(admin.get("/job/").content.decode())["attack"] == 2
     told = threads.Beats().message("attack", 10_000)
     assert b'"worst":{}' in told.replace(b" ", b"")

@@ -859,7 +859,7 @@ def admin(bus) -> Client:
     )  # fmt: skip
     DeadLetter.objects.create(
         pk=1, topic="attack.reports", partition=0, offset=1, reason="not-json", appended_at=now,
-        size=1, dead_partition=0, dead_offset=1, told_offset=1, noted_at=now, key=b"shop",
+        size=1, dead_partition=0, dead_offset=1, last_dead_offset=1, noted_at=now, key=b"shop",
         value=b"{", asset="shop",
     )  # fmt: skip
     return client

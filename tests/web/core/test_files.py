@@ -107,7 +107,7 @@ def test_a_board_of_the_past(admin: Client) -> None:
 def test_dead_letters(admin: Client) -> None:
     letter = DeadLetter.objects.create(
         reason="not-json", scenario="attack", topic="attack.reports", partition=1, offset=2,
-        appended_at=3, noted_at=4, size=5, dead_partition=0, dead_offset=0, told_offset=0,
+        appended_at=3, noted_at=4, size=5, dead_partition=0, dead_offset=0, last_dead_offset=0,
         asset="@a", key=b"@a", value=b"\xff", headers='[["h", "/w=="]]',
     )  # fmt: skip
     assert file(admin, "/dead-letters/export/csv/") == csv(

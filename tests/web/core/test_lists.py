@@ -29,7 +29,7 @@ class LabelForm(ListForm):
     key = forms.CharField(required=False, max_length=5)
 
     def rows(self) -> Any:
-        given = {name: value for name, value in self.wanted().items() if value}
+        given = {name: value for name, value in self.criteria().items() if value}
         return Label.objects.filter(**given)
 
 
@@ -101,7 +101,7 @@ def test_no_file_leaves_where_nobody_notes_it(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nobody: Any = Provider(lists._nobody_notes)
-    monkeypatch.setattr(lists, "note_export", nobody)
+    monkeypatch.setattr(lists, "record_export", nobody)
     with pytest.raises(RuntimeError, match="nobody notes"):
         client.get("/listed/labels.csv")
 

@@ -15,7 +15,7 @@ from django.test import Client
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.models import Transition
-from dashboard.notify.summaries.models import Alarm, TroubleSpan
+from dashboard.notify.summaries.models import Alarm, ImpairedSpan
 from dashboard.watch.incidents.models import Incident
 from domain.version import Version
 
@@ -62,7 +62,7 @@ def alarms() -> None:
 def spans() -> None:
     base = _base()
     for asset, s in SECONDS.items():
-        TroubleSpan.objects.create(
+        ImpairedSpan.objects.create(
             scenario="attack", asset=asset, place=asset, begin=base + s * 1000, end=base + 60_000,
             end_place="z", state="under-attack", unconfirmed=False,
         )  # fmt: skip
@@ -184,7 +184,7 @@ def test_a_place_that_is_gone_leads_to_older_rows(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("model", "order"),
-    [(Incident, "began_at"), (Transition, "at"), (Alarm, "begin"), (TroubleSpan, "begin")],
+    [(Incident, "began_at"), (Transition, "at"), (Alarm, "begin"), (ImpairedSpan, "begin")],
 )
 def test_each_has_an_index_of_its_order(model: type[Model], order: str) -> None:
     indexes = [tuple(index.fields) for index in model._meta.indexes]

@@ -12,7 +12,7 @@ from hypothesis.extra.django import TestCase
 
 from dashboard.core.common.models import LENGTHS_MS, ongoing
 from dashboard.core.common.times import HOUR_MS
-from dashboard.notify.summaries.models import TroubleSpan
+from dashboard.notify.summaries.models import ImpairedSpan
 from dashboard.watch.incidents.models import Incident
 
 AT = 1_000 * HOUR_MS
@@ -24,15 +24,15 @@ BEGINS = st.one_of(
 )
 
 
-def span(number: int, begin: int, length: int | None) -> TroubleSpan:
+def span(number: int, begin: int, length: int | None) -> ImpairedSpan:
     end = None if length is None else begin + length
-    return TroubleSpan(
+    return ImpairedSpan(
         scenario="attack", asset=f"site-{number}", place="p", begin=begin, end=end,
         state="under-attack", unconfirmed=False,
     )  # fmt: skip
 
 
-def of_span(row: TroubleSpan) -> Incident:
+def of_span(row: ImpairedSpan) -> Incident:
     return Incident(
         scenario="attack", asset=row.asset, place="p", began_at=row.begin, ended_at=row.end,
         state="under-attack", worst="under-attack",
@@ -52,15 +52,15 @@ class AnyHistory(TestCase):
         expected = sorted(
             row.asset for row in rows if row.begin < AT and (row.end is None or row.end > AT)
         )
-        TroubleSpan.objects.bulk_create(rows)
+        ImpairedSpan.objects.bulk_create(rows)
         Incident.objects.bulk_create(of_span(row) for row in rows)
-        assert assets_at(TroubleSpan.objects, "begin", "end") == expected
+        assert assets_at(ImpairedSpan.objects, "begin", "end") == expected
         assert assets_at(Incident.objects, "began_at", "ended_at") == expected
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("model", "columns"), [(TroubleSpan, ("begin", "end")), (Incident, ("began_at", "ended_at"))]
+    ("model", "columns"), [(ImpairedSpan, ("begin", "end")), (Incident, ("began_at", "ended_at"))]
 )
 def test_no_condition_reads_history_from_one_of_its_ends(model: Any, columns: tuple[str, str]):
     """But that of the longest rows, which are few."""

@@ -276,7 +276,7 @@ def test_a_session_that_has_ended_does_not_come_back(client: Client):
     session = SessionStore(key_of(client))
     assert session.get(BEGUN)
     rest(client, 3601)
-    session.note_use()
+    session.record_use()
     assert not logged_in(client)
 
 

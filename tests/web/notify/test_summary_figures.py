@@ -26,12 +26,12 @@ from dashboard.notify.summaries.models import (
     AssetDay,
     Gap,
     HourRow,
+    ImpairedSpan,
     KeptSum,
     Presence,
     Progress,
     ReportingZone,
     Target,
-    TroubleSpan,
 )
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.serve.materialiser.worker import sort_out
@@ -504,8 +504,8 @@ def test_a_deleted_incident_and_an_extra_one_are_named(summed: None):
         (Incident, "changes", 1, "incident, changes"),
         (Incident, "worst", "x", "incident, worst"),
         (Presence, "end", 1, "time on the board, end"),
-        (TroubleSpan, "state", "x", "time of trouble, state"),
-        (TroubleSpan, "begin", 1, "time of trouble, begin"),
+        (ImpairedSpan, "state", "x", "time of trouble, state"),
+        (ImpairedSpan, "begin", 1, "time of trouble, begin"),
     ],
 )
 def test_a_bent_row_of_history_is_named(

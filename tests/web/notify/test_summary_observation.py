@@ -19,7 +19,7 @@ from dashboard.core.job.models import FIGURES, BucketStatus
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.digests import content_of
 from dashboard.notify.summaries.figures import Question
-from dashboard.notify.summaries.models import Gap, Presence, Progress, Target, TroubleSpan
+from dashboard.notify.summaries.models import Gap, ImpairedSpan, Presence, Progress, Target
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.serve.materialiser.worker import SinkBatch
 from dashboard.serve.materialiser.writer import write
@@ -58,7 +58,7 @@ def bad(
         scenario=scenario, asset=asset, place=f"{begin:020}", began_at=begin, ended_at=end,
         state=state, worst=state,
     )  # fmt: skip
-    TroubleSpan.objects.create(
+    ImpairedSpan.objects.create(
         scenario=scenario, asset=asset, place=f"{begin:020}", begin=begin, end=end,
         end_place="" if end is None else f"{end:020}", state=state, unconfirmed=False,
     )  # fmt: skip
@@ -367,7 +367,7 @@ def test_targets_that_differ_are_told_each_by_itself(several: None, client: Clie
 
 def test_a_target_is_not_judged_where_no_state_was_confirmed(client: Client):
     present(MONDAY - 28 * DAY_MS)
-    TroubleSpan.objects.create(
+    ImpairedSpan.objects.create(
         scenario="attack", asset="shop", place="0", begin=MONDAY - 28 * DAY_MS, state="clear",
         unconfirmed=True,
     )  # fmt: skip

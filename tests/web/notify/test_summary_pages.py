@@ -20,11 +20,11 @@ from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, iso
 from dashboard.notify.summaries import phrases
 from dashboard.notify.summaries.models import (
     Alarm,
+    ImpairedSpan,
     Presence,
     Progress,
     ReportingZone,
     Target,
-    TroubleSpan,
 )
 from dashboard.notify.summaries.report import SummaryReport
 from dashboard.notify.summaries.rollups import sum_up_day
@@ -48,7 +48,7 @@ def trouble(asset: str, begin: int, ms: int, *, unconfirmed: bool = False, **inc
     """A time in trouble, from so long after Monday on; bad time with its incident."""
     began, ended = MONDAY + begin, MONDAY + begin + ms
     place = f"{asset}{begin:020}"
-    TroubleSpan.objects.create(
+    ImpairedSpan.objects.create(
         scenario="attack", asset=asset, place=place, begin=began, end=ended, end_place=place + "z",
         state="under-attack", unconfirmed=unconfirmed,
     )  # fmt: skip

@@ -653,7 +653,7 @@ async def test_a_server_sends_a_file_in_portions(monkeypatch):
     await sync_to_async(ingest_letters)(
         DeadLetter(
             reason="not-json", topic="attack.reports", partition=0, offset=n, appended_at=1_000,
-            noted_at=1_000, size=0, dead_partition=0, dead_offset=n, told_offset=n,
+            noted_at=1_000, size=0, dead_partition=0, dead_offset=n, last_dead_offset=n,
         )
         for n in range(5)
     )  # fmt: skip

@@ -40,7 +40,7 @@ def kept(key: bytes | None, value: bytes | None, reason: str = "not-json") -> De
     letter = DeadLetter(
         reason=reason, scenario="attack", topic="attack.reports", partition=0, offset=1,
         appended_at=now_ms(), noted_at=now_ms(), key=key, value=value, size=len(value or b""),
-        dead_partition=0, dead_offset=1, told_offset=1,
+        dead_partition=0, dead_offset=1, last_dead_offset=1,
     )  # fmt: skip
     ingest_letters([letter])
     return DeadLetter.objects.get()

@@ -450,12 +450,14 @@ def test_a_report_is_measured_from_its_append_until_the_database_has_it(world: W
     begun = now_ms()
     world.write()
     told = list(JobSample.objects.filter(scenario="attack"))
-    assert sum(row.told for row in told) == 2
+    assert sum(row.updates for row in told) == 2
     longest = max(row.longest for row in told)
     assert 0 <= longest <= now_ms() - begun + 10_000
     assert longest <= sum(row.waited for row in told) <= 2 * longest
     world.write()
-    assert sum(JobSample.objects.values_list("told", flat=True)) == 2  # nothing new, nothing more
+    assert (
+        sum(JobSample.objects.values_list("updates", flat=True)) == 2
+    )  # nothing new, nothing more
 
 
 def test_what_a_rebuild_writes_again_took_no_time_from_report_to_board(world: World):
@@ -474,7 +476,7 @@ def test_what_a_rebuild_writes_again_took_no_time_from_report_to_board(world: Wo
         )
     world.write()
     assert AssetState.objects.get(asset="shop").version.startswith("000002.")
-    assert sum(JobSample.objects.values_list("told", flat=True)) == 1
+    assert sum(JobSample.objects.values_list("updates", flat=True)) == 1
 
 
 def test_what_was_read_once_more_and_what_time_did_are_no_wait():
@@ -490,7 +492,7 @@ def test_what_was_read_once_more_and_what_time_did_are_no_wait():
     samples.add_sample({"attack": newest}, beats, [DeadLetter(scenario="attack")], now)
     samples.add_sample({}, [heartbeat(log_time=now - 1_000)], [DeadLetter(scenario="attack")], now)
     (row,) = JobSample.objects.all()
-    told = (row.told, row.waited, row.longest, row.behind, row.letters)
+    told = (row.updates, row.waited, row.longest, row.behind, row.letters)
     assert told == (2, 400, 300, 4_000, 2)
 
 
@@ -513,7 +515,7 @@ def test_charts_and_their_table_tell_the_same():
     tell()
     beat()
     for age in (3_000, 63_000, 64_000 + samples.SLOT_MS):
-        sample(age, told=2, waited=500, longest=400, behind=900, letters=1)
+        sample(age, updates=2, waited=500, longest=400, behind=900, letters=1)
     client = logged_in_as("operator")
     found = client.get("/job/kernel/samples.json").json()
     assert {len(line) for line in found.values()} == {3}
@@ -533,11 +535,11 @@ def test_samples_are_put_together_and_lose_nothing():
     hour, day = 3_600_000, 86_400_000
     for n in range(12):
         for age in (0, hour + 120_000, day + hour, 31 * day):
-            sample(age + n * samples.SLOT_MS, told=1, waited=10, longest=n, behind=n, letters=1)
+            sample(age + n * samples.SLOT_MS, updates=1, waited=10, longest=n, behind=n, letters=1)
     now = now_ms()
     assert thin_samples(now) > 12
     kept = JobSample.objects.all()
-    assert sum(row.told for row in kept) == sum(row.letters for row in kept) == 36
+    assert sum(row.updates for row in kept) == sum(row.letters for row in kept) == 36
     assert max(row.longest for row in kept) == 11
     assert kept.filter(slot__gte=now - hour).count() == 12
     assert kept.filter(slot__lt=now - hour, slot__gte=now - day).count() <= 3

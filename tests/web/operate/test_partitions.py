@@ -63,7 +63,7 @@ def hear(beats: list[Heartbeat], at: int) -> None:
     """As the tailer tells of heartbeats that were appended at `at`."""
     signs = live_view().signs
     for offset, one in enumerate(beats):
-        signs.heard(encode(one), ("job.buckets", 0), offset, at)
+        signs.record_heartbeat(encode(one), ("job.buckets", 0), offset, at)
     signs.reached(now_ms())
 
 

@@ -379,7 +379,7 @@ def test_a_clock_ahead_is_told_by_banner_row_readiness_rest_and_metric(
 ) -> None:
     now = now_ms()
     tell(world, beat(10, log_time=now + 23 * HOUR_MS, at=now))
-    live_view().signs.heard(
+    live_view().signs.record_heartbeat(
         encode(beat(10, log_time=now + 23 * HOUR_MS, at=now)), (topics().buckets, 0), 1, now
     )
     live_view().signs.reached(now_ms())
@@ -412,8 +412,10 @@ def test_a_brokers_clock_behind_is_told_by_banner_readiness_and_metric(
     world.job.producer.send_and_wait(topics().progress, b"kernel", encode(progress))
     tell(world, beat(10, log_time=now - 12_000))
     signs = live_view().signs
-    signs.heard(encode(beat(10, log_time=now - 12_000)), (topics().buckets, 0), 1, now_ms())
-    signs.told(encode(progress))
+    signs.record_heartbeat(
+        encode(beat(10, log_time=now - 12_000)), (topics().buckets, 0), 1, now_ms()
+    )
+    signs.record_progress(encode(progress))
     signs.reached(now_ms())
     page = text(client.get("/partitions/").content.decode())
     assert "A broker's clock is 10 min behind in attack/0 since" in page

@@ -92,7 +92,7 @@ def refused_letter() -> DeadLetter:
         reason=UNSIGNED, scenario="attack", topic=TOPIC, partition=partition_of(b"shop", 4),
         offset=0, appended_at=kafka.now_ms(), key=b"shop", value=FORGED, headers="[]",
         size=len(FORGED), whole=True, asset="shop", dead_partition=0, dead_offset=0, noted_at=1,
-        told_offset=0,
+        last_dead_offset=0,
     )  # fmt: skip
 
 

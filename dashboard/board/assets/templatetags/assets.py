@@ -11,7 +11,7 @@ from dashboard.board.assets.explanation import names
 from dashboard.board.assets.palette import VERBS, Verb
 from dashboard.board.assets.scenario_tabs import NO_TABS, Tabs, alarms, tabs
 from dashboard.core.common.access import ALLOWED, Role
-from dashboard.core.common.times import duration, exact_span, moment
+from dashboard.core.common.times import duration, exact_span
 from dashboard.core.job.freshness import BoardProblem, Link
 from dashboard.watch.annotations.acknowledgements import why_not
 from domain.names import USER_PREFIX
@@ -22,22 +22,9 @@ from wire.sink import StateValue
 # What the page of one asset needs besides the board's own marks.
 
 register = template.Library()
-register.simple_tag(moment)
 register.filter(duration)
 register.filter(names)
 register.filter("span", exact_span)
-
-
-@register.simple_tag
-def colour(scenario: Scenario, name: str) -> str:
-    """Return the colour of a state, by name."""
-    return scenario.spec(name).colour
-
-
-@register.simple_tag
-def label(scenario: Scenario, name: str) -> str:
-    """Return what a state is called on pages."""
-    return scenario.spec(name).label
 
 
 @register.simple_tag(takes_context=True)

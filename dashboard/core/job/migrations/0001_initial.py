@@ -117,7 +117,7 @@ class Migration(migrations.Migration):
                 ),
                 ("scenario", models.CharField(max_length=40)),
                 ("slot", models.BigIntegerField()),
-                ("told", models.BigIntegerField(default=0)),
+                ("updates", models.BigIntegerField(default=0)),
                 ("waited", models.BigIntegerField(default=0)),
                 ("longest", models.BigIntegerField(default=0)),
                 ("behind", models.BigIntegerField(default=0)),

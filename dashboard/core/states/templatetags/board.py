@@ -18,7 +18,7 @@ from dashboard.core.common.exports import CONTENT_TYPES
 from dashboard.core.common.navigation import TERMS
 from dashboard.core.common.tables import Table
 from dashboard.core.common.text import isolated
-from dashboard.core.common.times import since, time_of_day, until, utc
+from dashboard.core.common.times import moment, since, time_of_day, until, utc
 from dashboard.core.states.board_rows import Row, asset_path
 from dashboard.core.states.caveats import sentence
 from domain.scenario import UNKNOWN, Scenario
@@ -31,6 +31,7 @@ register.filter(isolated)
 register.filter(sentence)
 register.filter(utc)
 register.filter("clock", time_of_day)
+register.simple_tag(moment)
 register.simple_tag(since)
 register.simple_tag(until)
 
@@ -81,6 +82,18 @@ def state(scenario: Scenario, name: str, title: str = "") -> SafeString:
 
 
 @register.simple_tag
+def colour(scenario: Scenario, name: str) -> str:
+    """Return the colour of a state, by name."""
+    return scenario.spec(name).colour
+
+
+@register.simple_tag
+def label(scenario: Scenario, name: str) -> str:
+    """Return what a state is called on pages."""
+    return scenario.spec(name).label
+
+
+@register.simple_tag
 def row_class(scenario: Scenario, row: Row) -> str:
     """Return the classes of a row: its edge has the colour of the worst that anybody says of it."""
     worst = row["beneath"] or row["disputed"]
@@ -92,10 +105,10 @@ def row_class(scenario: Scenario, row: Row) -> str:
 @register.simple_tag
 def row_state(scenario: Scenario, row: Row) -> SafeString:
     """Return the state of a row; one that nothing has reported says so."""
-    return state(scenario, row["state"], UNREPORTED if is_unheard(scenario, row) else "")
+    return state(scenario, row["state"], UNREPORTED if is_unreported(scenario, row) else "")
 
 
-def is_unheard(scenario: Scenario, row: Row) -> bool:
+def is_unreported(scenario: Scenario, row: Row) -> bool:
     """Return whether the row's state says only that no report made one."""
     named = any(spec.name == UNKNOWN for spec in scenario.states)
     return row["state"] == UNKNOWN and not (named or row["votes"] or row["doubt"])

@@ -288,7 +288,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="TroubleSpan",
+            name="ImpairedSpan",
             fields=[
                 (
                     "id",
@@ -341,23 +341,23 @@ class Migration(migrations.Migration):
             ],
             options={
                 "indexes": [
-                    models.Index(fields=["scenario", "begin"], name="trouble_begin"),
-                    models.Index(fields=["begin", "id"], name="trouble_newest"),
+                    models.Index(fields=["scenario", "begin"], name="impaired_begin"),
+                    models.Index(fields=["begin", "id"], name="impaired_newest"),
                     models.Index(
                         condition=models.Q(("length_class__isnull", False)),
                         fields=["scenario", "length_class", "begin", "end"],
-                        name="trouble_length",
+                        name="impaired_length",
                     ),
-                    models.Index(fields=["scenario", "end"], name="trouble_end"),
+                    models.Index(fields=["scenario", "end"], name="impaired_end"),
                     models.Index(
                         condition=models.Q(("end", None)),
                         fields=["scenario", "asset"],
-                        name="trouble_open",
+                        name="impaired_open",
                     ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("scenario", "asset", "place"), name="one_trouble_per_place"
+                        fields=("scenario", "asset", "place"), name="one_impaired_per_place"
                     )
                 ],
             },

@@ -43,7 +43,7 @@ class Migration(migrations.Migration):
                 ("dead_offset", models.BigIntegerField()),
                 ("noted_at", models.BigIntegerField()),
                 ("repeats", models.IntegerField(default=0)),
-                ("told_offset", models.BigIntegerField()),
+                ("last_dead_offset", models.BigIntegerField()),
                 ("fate", models.CharField(default="open", max_length=10)),
                 ("fate_at", models.BigIntegerField(null=True)),
                 ("fate_by", models.CharField(blank=True, max_length=150)),

@@ -104,7 +104,7 @@ class Migration(migrations.Migration):
                 ),
                 ("number", models.IntegerField()),
                 ("labels", models.IntegerField()),
-                ("wanted", models.TextField()),
+                ("edits", models.TextField()),
                 (
                     "upload",
                     models.ForeignKey(

@@ -102,7 +102,7 @@ def _work(mark: RowMark, now: int) -> SafeString:
 
 @register.inclusion_tag("annotations/_acknowledgement.html", takes_context=True)
 def held(context: Any, scenario: Scenario, asset: str, record: StateValue) -> dict[str, Any]:
-    """Return the context for who has the asset in hand; `ack` is None where nobody does."""
+    """Return the context of the acknowledgement in force; `ack` is None without one."""
     now = context["now"]
     severity = scenario.severity(record.state)
     rows = Acknowledgement.objects.in_force(now).filter(

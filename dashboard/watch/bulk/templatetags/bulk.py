@@ -42,7 +42,7 @@ MARKS = {
 
 @register.simple_tag
 def outcome(run: Run, item: Item) -> SafeString:
-    """Return what became of an asset, as icon, colour and word."""
+    """Return the outcome of an asset as icon, colour and word."""
     return mark(run.outcome_text(item.outcome), *MARKS[item.outcome])
 
 
@@ -61,5 +61,5 @@ def pin_words(run: Run, item: Item, now: int) -> SafeString:
 
 @register.filter
 def schedule_words(run: Run) -> str:
-    """Return what a run that schedules a task asks for, in words."""
+    """Return the schedule of a run in words."""
     return words_of(Schedule(**run.schedule), run.until)

@@ -32,7 +32,7 @@ WAYS = {"sync": produce_sync, "async": produce_async, "callback": produce_with_c
 
 
 class Command(BaseCommand):
-    """The command that sends records KEY-0, KEY-1, … and prints what became of each."""
+    """The command that sends records KEY-0, KEY-1, … and prints the outcome of each."""
 
     help = "Send records to a topic and print partition and offset of each, or its error."
 

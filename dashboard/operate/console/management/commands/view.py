@@ -154,13 +154,13 @@ class Printout:
         if not self.whole or self._table.state().restarts > self._restarts:
             return
         for change in changes:
-            before, after = self._wanted(change.before), self._wanted(change.after)
+            before, after = self._passing(change.before), self._passing(change.after)
             if after is not None:
                 self._write(f"{'~' if before else '+'} {_line(after)}")
             elif before is not None:
                 self._write(f"- {printed(change.key)}")
 
-    def _wanted(self, row: TopicRow | None) -> TopicRow | None:
+    def _passing(self, row: TopicRow | None) -> TopicRow | None:
         return row if row is not None and self._passes(row) else None
 
 
