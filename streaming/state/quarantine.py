@@ -96,15 +96,15 @@ def look(
 
 def write_dead_letter(bus: Bus, topic: str, place: TopicPartition, batch: Batch, size: int) -> None:
     """Write the dead letter of a batch. topic: of dead letters. Raises BusError."""
-    fate = "cannot be unpacked" if size == UNREADABLE else f"over {MOST_UNPACKED} bytes unpacked"
-    log.warning("%s/%d: %d to %d set aside: %s", *place, batch.first, batch.last, fate)
+    why = "cannot be unpacked" if size == UNREADABLE else f"over {MOST_UNPACKED} bytes unpacked"
+    log.warning("%s/%d: %d to %d set aside: %s", *place, batch.first, batch.last, why)
     description = {
         "first": batch.first,
         "last": batch.last,
         "records": batch.records,
         "codec": batch.codec,
         "bytes": batch.size,
-        "why": fate,
+        "why": why,
     }
     value = json.dumps(description).encode()
     dead = DeadRecord(SET_ASIDE, place[0], place[1], batch.first, batch.timestamp, None, value)

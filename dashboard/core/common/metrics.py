@@ -189,7 +189,9 @@ DOUBTED = Metric(
     "doubt",
     ("scenario", "doubt"),
 )
-DEAD_LETTERS = Metric("tallyboard_dead_letters", "Dead letters in the database", ("fate", "reason"))
+DEAD_LETTERS = Metric(
+    "tallyboard_dead_letters", "Dead letters in the database", ("status", "reason")
+)
 REFUSED_COMMANDS = Metric(
     "tallyboard_refused_commands_total",
     "Records that commanded something and were refused for their signature, by topic and reason",

@@ -92,7 +92,7 @@ class JobSampleQuerySet(models.QuerySet["JobSample"]):
     def merged(self, width: int, *by: str) -> list[dict[str, Any]]:
         """Return one sample, `at` its begin, for each `width` ms and each of what it is put
         together by; parts: of how many."""
-        sums: dict[str, Any] = {name: Sum(name) for name in ("told", "waited", "letters")}
+        sums: dict[str, Any] = {name: Sum(name) for name in ("updates", "waited", "letters")}
         most = {name: Max(name) for name in ("longest", "behind")}
         slots = self.annotate(at=F("slot") - F("slot") % width).values(*by, "at")
         merged = slots.annotate(**sums, **most, parts=Count("pk")).order_by("at")

@@ -24,9 +24,9 @@ _COUNT = "dead-letters-open"
 
 _HEADERS = msgspec.json.Decoder(list[tuple[str, bytes]])
 _OPEN_AGAIN = {
-    "fate": OPEN,
-    "fate_at": None,
-    "fate_by": "",
+    "status": OPEN,
+    "status_at": None,
+    "status_by": "",
     "edited": False,
     "new_topic": "",
     "new_partition": None,
@@ -39,7 +39,7 @@ class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
 
     def open(self) -> DeadLetterQuerySet:
         """Return those with which nobody has dealt."""
-        return self.filter(fate=OPEN)
+        return self.filter(status=OPEN)
 
     def of_record(self, topic: str, partition: int, offset: int) -> DeadLetterQuerySet:
         """Return the letter of the record at a place, if there is one."""
@@ -47,7 +47,7 @@ class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
 
     def discard(self, user: str, why: str, now: int) -> int:
         """Discard those that are open. Returns how many."""
-        done = self.open().update(fate=DISCARDED, fate_at=now, fate_by=user, why=why)
+        done = self.open().update(status=DISCARDED, status_at=now, status_by=user, why=why)
         self.forget_count()
         return done
 
@@ -72,9 +72,9 @@ class DeadLetter(models.Model):
     be read, for who looks for them. dead_partition, dead_offset: of the first report in the dead
     letters' topic, noted_at its time; repeats: how often it came again, up to `last_dead_offset`.
 
-    fate, fate_at, fate_by, why: what became of it, when, by whom, for what reason; a letter that
-    is being sent has its new partition already, and the offset from which it must be looked for
-    there (`sent_from`).
+    status, status_at, status_by, why: what became of it, when, by whom, why. A letter that is being
+    sent has its new partition already, and the offset from which it must be looked for there
+    (`sent_from`).
     """
 
     reason = models.CharField(max_length=20)
@@ -94,9 +94,9 @@ class DeadLetter(models.Model):
     repeats = models.IntegerField(default=0)
     last_dead_offset = models.BigIntegerField()
 
-    fate = models.CharField(max_length=10, default=OPEN)
-    fate_at = models.BigIntegerField(null=True)
-    fate_by = models.CharField(max_length=150, blank=True)
+    status = models.CharField(max_length=10, default=OPEN)
+    status_at = models.BigIntegerField(null=True)
+    status_by = models.CharField(max_length=150, blank=True)
     why = models.CharField(max_length=500, blank=True)
     edited = models.BooleanField(default=False)
     new_topic = models.CharField(max_length=249, blank=True)
@@ -118,12 +118,12 @@ class DeadLetter(models.Model):
             UniqueConstraint(fields=["topic", "partition", "offset"], name="one_letter_per_record"),
         )
         indexes = (
-            Index(fields=["fate", "appended_at", "id"], name="letters_by_fate"),
+            Index(fields=["status", "appended_at", "id"], name="letters_by_status"),
             Index(fields=["appended_at", "id"], name="letters_by_time"),
         )
 
     def __str__(self) -> str:
-        return f"{self.topic}/{self.partition}/{self.offset}: {self.reason}, {self.fate}"
+        return f"{self.topic}/{self.partition}/{self.offset}: {self.reason}, {self.status}"
 
     @property
     def place(self) -> str:
@@ -131,9 +131,9 @@ class DeadLetter(models.Model):
         return f"{self.topic}/{self.partition}/{self.offset}"
 
     @property
-    def outcome_text(self) -> str:
+    def status_text(self) -> str:
         """Return what became of it, in words."""
-        return OUTCOMES.get(self.fate, self.fate)
+        return OUTCOMES.get(self.status, self.status)
 
     # ---- the refused record, as far as it was kept ----
 
@@ -167,9 +167,9 @@ class DeadLetter(models.Model):
         claimed = DeadLetter.objects.open().filter(pk=self.pk)
         return (
             claimed.update(
-                fate=SENDING,
-                fate_at=now,
-                fate_by=user,
+                status=SENDING,
+                status_at=now,
+                status_by=user,
                 edited=edited,
                 new_topic=self.topic,
                 new_partition=partition,
@@ -181,14 +181,14 @@ class DeadLetter(models.Model):
 
     def mark_redriven(self, partition: int, offset: int) -> None:
         """Store where it has arrived, if it is being sent."""
-        self._settle(fate=REDRIVEN, new_partition=partition, new_offset=offset)
+        self._settle(status=REDRIVEN, new_partition=partition, new_offset=offset)
 
     def reopen(self) -> None:
         """Open it again, if it is being sent."""
         self._settle(**_OPEN_AGAIN)
 
     def _settle(self, **fields: object) -> None:
-        DeadLetter.objects.filter(pk=self.pk, fate=SENDING).update(**fields)
+        DeadLetter.objects.filter(pk=self.pk, status=SENDING).update(**fields)
         DeadLetter.objects.forget_count()
 
 

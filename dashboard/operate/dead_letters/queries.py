@@ -56,7 +56,7 @@ class LetterFilter:
     reason: str = ""
     scenario: str = ""
     q: str = ""
-    fate: str = OPEN
+    status: str = OPEN
     start: int | None = None
     end: int | None = None
     sort: str = "-time"
@@ -67,7 +67,7 @@ class LetterFilter:
         parts = {
             "reason": Q(reason=self.reason) if self.reason else Q(),
             "scenario": Q(scenario=self.scenario) if self.scenario else Q(),
-            "fate": Q(fate=self.fate) if self.fate in OUTCOMES else Q(),
+            "status": Q(status=self.status) if self.status in OUTCOMES else Q(),
             "q": Q(asset__icontains=self.q) | Q(agent__icontains=self.q) if self.q else Q(),
         }
         if without != "time":
@@ -81,7 +81,7 @@ class LetterFilter:
 
     @property
     def narrowed(self) -> bool:
-        """Whether more than the fate is asked for."""
+        """Whether more than the status is asked for."""
         times = self.start is not None or self.end is not None
         return bool(self.reason or self.scenario or self.q or times)
 
@@ -91,7 +91,7 @@ class LetterFilter:
             "reason": self.reason,
             "scenario": self.scenario,
             "q": self.q,
-            "fate": self.fate,
+            "status": self.status,
             "start": moment_text(self.start),
             "end": moment_text(self.end),
             "sort": self.sort,
@@ -131,7 +131,7 @@ class LetterCounts:
     newest: int
     reasons: list[tuple[str, int]]
     sources: list[tuple[str, int]]
-    fates: Mapping[str, int]
+    statuses: Mapping[str, int]
     bars: list[HistogramBar]
     before: int
     """Letters before the histogram's first hour."""
@@ -139,7 +139,7 @@ class LetterCounts:
 
 def figures(wanted: LetterFilter, now: int) -> LetterCounts:
     """Return the figures of a filter at `now` (Unix ms)."""
-    fates = _counts(wanted.rows("fate"), "fate")
+    statuses = _counts(wanted.rows("status"), "status")
     bars, before = _histogram(wanted, now)
     newest = wanted.rows().order_by("-id").values_list("id", flat=True).first()
     return LetterCounts(
@@ -148,7 +148,7 @@ def figures(wanted: LetterFilter, now: int) -> LetterCounts:
         newest=newest or 0,
         reasons=_by_number(_counts(wanted.rows("reason"), "reason")),
         sources=_by_number(_counts(wanted.rows("scenario"), "scenario")),
-        fates=fates,
+        statuses=statuses,
         bars=bars,
         before=before,
     )
@@ -200,20 +200,20 @@ class LetterFilterForm(PeriodForm):
 
     reason = forms.ChoiceField(required=False)
     scenario = forms.ChoiceField(required=False, label="Source")
-    fate = forms.ChoiceField(required=False)
+    status = forms.ChoiceField(required=False)
     q = forms.CharField(required=False, max_length=255, label="Asset or agent")
     sort = forms.ChoiceField(required=False, widget=forms.HiddenInput)
     after = forms.IntegerField(
         required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput
     )
 
-    field_order = ("reason", "scenario", "fate", "q")
+    field_order = ("reason", "scenario", "status", "q")
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
         self.offer("reason", [("", "any"), *((each, each) for each in LETTER_REASONS)])
         self.offer("scenario", [("", "any"), *scenario_choices()])
-        self.offer("fate", [*OUTCOMES.items(), (ANY, "any")])
+        self.offer("status", [*OUTCOMES.items(), (ANY, "any")])
         self.offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
         self.fields["q"].widget.attrs["type"] = "search"
 
@@ -224,7 +224,7 @@ class LetterFilterForm(PeriodForm):
             reason=data["reason"],
             scenario=data["scenario"],
             q=data["q"].strip(),
-            fate=data["fate"] or OPEN,
+            status=data["status"] or OPEN,
             start=unix_ms(data["start"]),
             end=unix_ms(data["end"]),
             sort=data["sort"] or "-time",
@@ -275,7 +275,7 @@ class ManyForm(forms.Form):
 
 def metrics() -> Iterator[MetricFamily]:
     """Yield how many dead letters there are."""
-    counts = DeadLetter.objects.values_list("fate", "reason").annotate(n=Count("id"))
+    counts = DeadLetter.objects.values_list("status", "reason").annotate(n=Count("id"))
     yield DEAD_LETTERS.family(
-        ((fate, reason), n) for fate, reason, n in counts.order_by("fate", "reason")
+        ((status, reason), n) for status, reason, n in counts.order_by("status", "reason")
     )

@@ -87,8 +87,8 @@ def discard(ids: Iterable[int], user: str, why: str, now: int) -> int:
 
 
 def find_out(letter: DeadLetter, now: int) -> str:
-    """Look for a letter that is being sent, and settle its fate. Returns the result in words."""
-    if letter.fate != SENDING or letter.fate_at is None or letter.sent_from is None:
+    """Look for a letter that is being sent, and settle its status. Returns the result in words."""
+    if letter.status != SENDING or letter.status_at is None or letter.sent_from is None:
         return "The letter is not being sent: there is nothing to check."
     try:
         found, whole = _look(gateway().bus, letter)
@@ -99,7 +99,7 @@ def find_out(letter: DeadLetter, now: int) -> str:
         return f"It has arrived, at offset {found}."
     if not whole:
         return "It was not found in the part of the log that could be read. Try again."
-    if now - letter.fate_at < SETTLED_MS:
+    if now - letter.status_at < SETTLED_MS:
         return "It is not in the log yet, but may still be on its way. Try again in half a minute."
     letter.reopen()
     return "It has not arrived: the letter is open again."

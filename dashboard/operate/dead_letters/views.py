@@ -79,8 +79,8 @@ from domain.records import Command
 
 FIELDS = (
     "id", "reason", "scenario", "topic", "partition", "offset", "appended_at", "noted_at",
-    "repeats", "size", "whole", "asset", "agent", "fate", "fate_at", "fate_by", "why", "edited",
-    "new_topic", "new_partition", "new_offset",
+    "repeats", "size", "whole", "asset", "agent", "status", "status_at", "status_by", "why",
+    "edited", "new_topic", "new_partition", "new_offset",
 )  # fmt: skip
 BYTES = ("key", "value")
 
@@ -166,8 +166,8 @@ def letter_context(
     known = name_ok(letter.asset) and "\ufffd" not in letter.asset
     return {
         "letter": letter,
-        "is_open": letter.fate == OPEN,
-        "is_sending": letter.fate == SENDING,
+        "is_open": letter.status == OPEN,
+        "is_sending": letter.status == SENDING,
         "now": now,
         "scenario": scenario,
         "advice": ADVICE.get(letter.reason, Advice("", "")),
@@ -304,7 +304,7 @@ def _list_context(request: HttpRequest, wanted: LetterFilter, now: int) -> dict[
         "now": now,
         "address": request.get_full_path(),
         "shown_up_to": request.GET.get("seen", ""),
-        "fates": OUTCOMES,
+        "statuses": OUTCOMES,
         "most": MAX_MANY,
         "thinned": deleted_count(),
         "kept_days": KEPT_MS // DAY_MS,

@@ -116,15 +116,17 @@ def metric(admin: httpx.Client, counted: Counted, topic: str) -> float:
 
 
 def letters(product: Stack) -> dict[tuple[str, int, int], tuple[int, str, str]]:
-    """Number, reason and fate of each letter, by topic, partition and offset."""
+    """Number, reason and status of each letter, by topic, partition and offset."""
     database = sqlite3.connect(product.data_dir / "tallyboard.sqlite3", timeout=30)
     try:
         rows = database.execute(
-            'select topic, "partition", "offset", id, reason, fate from dead_letters_deadletter'
+            'select topic, "partition", "offset", id, reason, status from dead_letters_deadletter'
         ).fetchall()
     finally:
         database.close()
-    return {(topic, part, at): (number, why, fate) for topic, part, at, number, why, fate in rows}
+    return {
+        (topic, part, at): (number, why, status) for topic, part, at, number, why, status in rows
+    }
 
 
 def forged(value: bytes) -> bytes:
@@ -185,7 +187,7 @@ def shown(product: Stack, admin: httpx.Client, sent: dict[Delivered, str]) -> No
     kept = letters(product)
     assert {at: kept[at][1] for at in places} == places
     for (topic, *_), why in places.items():
-        listed = admin.get("/dead-letters/", params={"reason": why, "fate": "any"})
+        listed = admin.get("/dead-letters/", params={"reason": why, "status": "any"})
         assert listed.status_code == 200
         assert topic in listed.text
     for number, why, _ in (kept[at] for at in places):

@@ -44,12 +44,12 @@ def test_a_table_without_a_name_does_not_sort_in_the_browser() -> None:
 
 def test_heads_link_to_other_orders_and_the_present_one_to_its_reverse() -> None:
     table = Table("", "Site", Column.number("Size"), Column("Fate")).with_choice("Choose all")
-    choice, site, size, fate = heads(table.ordered("-size", "?sort={}".format))
+    choice, site, size, status = heads(table.ordered("-size", "?sort={}".format))
     assert 'aria-label="Choose all"' in choice
     assert 'href="?sort=site"' in site
     assert 'aria-sort="descending"' in size
     assert 'href="?sort=size"' in size
-    assert "href" not in fate
+    assert "href" not in status
     _, site, size, _ = heads(table.ordered("site", "?sort={}".format))
     assert 'aria-sort="ascending"' in site
     assert 'href="?sort=-site"' in site

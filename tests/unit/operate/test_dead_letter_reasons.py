@@ -1,5 +1,5 @@
 """Each reason for which anything writes a dead letter is of the closed list, and each topic has a
-known fate for what nobody can read."""
+known status for what nobody can read."""
 
 from __future__ import annotations
 

@@ -59,14 +59,14 @@ def tell(job: PlayedJob, offset: int, reason: str = "not-json") -> None:
 
 
 def rows() -> list[tuple]:
-    return list(DeadLetter.objects.order_by("id").values_list("offset", "repeats", "fate"))
+    return list(DeadLetter.objects.order_by("id").values_list("offset", "repeats", "status"))
 
 
 def test_what_the_job_refuses_is_kept_as_it_came(job):
     put(job, b"shop", b'{"type":"report","agent":"waf-1","state":"on-fire"}', [("trace", b"\xff")])
     catch_up(job)
     letter = DeadLetter.objects.get()
-    assert (letter.reason, letter.scenario, letter.fate) == ("unknown-state", "attack", OPEN)
+    assert (letter.reason, letter.scenario, letter.status) == ("unknown-state", "attack", OPEN)
     assert (letter.asset, letter.agent, letter.whole) == ("shop", "waf-1", True)
     assert (letter.record_key, letter.size) == (b"shop", len(letter.record_value or b""))
     assert letter.topic == job.topics.reports("attack")
@@ -95,13 +95,13 @@ def test_a_job_that_replays_tells_of_the_same_records_and_nothing_comes_twice(jo
     replay.__dict__ = {**job.__dict__}
     replay.buckets = PlayedJob(MemoryBus(lambda: NOW), SCENARIOS.values()).buckets
     catch_up(replay)
-    assert [(repeats, fate) for _, repeats, fate in rows()] == [(1, OPEN), (1, OPEN)]
+    assert [(repeats, status) for _, repeats, status in rows()] == [(1, OPEN), (1, OPEN)]
 
 
 def test_a_letter_that_was_dealt_with_stays_so_when_it_is_told_again(job):
     tell(job, 5)
     catch_up(job)
-    DeadLetter.objects.update(fate="discarded")
+    DeadLetter.objects.update(status="discarded")
     tell(job, 5)
     catch_up(job)
     assert rows() == [(5, 1, "discarded")]

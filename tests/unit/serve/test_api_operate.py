@@ -242,7 +242,7 @@ def test_metrics_count_the_open_dead_letters_by_reason_and_alarms_begin_at_0(bus
             size=1, dead_partition=0, dead_offset=offset, last_dead_offset=offset, noted_at=now,
         )  # fmt: skip
     figures = scrape(headers)
-    assert figures[key("tallyboard_dead_letters", fate="open", reason="bad-time")] == 2
+    assert figures[key("tallyboard_dead_letters", status="open", reason="bad-time")] == 2
     assert figures[key("tallyboard_sink_gaps_total", topic="attack.states")] == 0
     assert figures[key("tallyboard_lower_epoch_records_total", scenario="attack")] == 0
     bucket = {"scenario": "attack", "partition": "0"}

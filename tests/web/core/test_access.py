@@ -697,7 +697,7 @@ def hurried() -> Iterator[None]:
         yield
 
 
-async def fate(socket: WebsocketCommunicator) -> tuple[int | None, str]:
+async def status(socket: WebsocketCommunicator) -> tuple[int | None, str]:
     """The code and the reason with which the socket closes; no code once it has beaten instead."""
     reason = ""
     while True:
@@ -718,9 +718,9 @@ async def fate(socket: WebsocketCommunicator) -> tuple[int | None, str]:
 async def test_sockets(hurried, role: str, path: str, message: dict[str, Any], codes: Any):
     async with socket_of(role, path) as socket:
         await socket.send_to(text_data=json.dumps(message))
-        code, reason = await fate(socket)
+        code, reason = await status(socket)
         while code is None and codes[ROLES.index(role)] is not None:
-            code, reason = await fate(socket)
+            code, reason = await status(socket)
     assert code == codes[ROLES.index(role)], reason
 
 
@@ -782,9 +782,9 @@ async def test_the_tables_leave_no_message_out(hurried):
     """The socket itself says which types it takes."""
     async with socket_of("manager", SOCKET) as socket:
         await socket.send_to(text_data=json.dumps({"type": "nothing"}))
-        code, reason = await fate(socket)
+        code, reason = await status(socket)
         while code is None:
-            code, reason = await fate(socket)
+            code, reason = await status(socket)
     taken = set(re.findall(r"[a-z-]+", reason.partition("expected ")[2])) - {"or"}
     assert taken == {
         message["type"] for _, message, codes in SOCKETS if codes[ROLES.index("manager")] is STAY

@@ -112,14 +112,14 @@ def test_dead_letters(admin: Client) -> None:
     )  # fmt: skip
     assert file(admin, "/dead-letters/export/csv/") == csv(
         "id,reason,scenario,topic,partition,offset,appended_at,noted_at,repeats,size,whole,asset,"
-        "agent,fate,fate_at,fate_by,why,edited,new_topic,new_partition,new_offset,key,value",
+        "agent,status,status_at,status_by,why,edited,new_topic,new_partition,new_offset,key,value",
         f"{letter.pk},not-json,attack,attack.reports,1,2,1970-01-01T00:00:00.003Z,"
         "1970-01-01T00:00:00.004Z,0,5,True,'@a,,open,,,,False,,,,'@a,\ufffd",
     )
     assert file(admin, "/dead-letters/export/ndjson/") == (
         f'{{"id":{letter.pk},"reason":"not-json","scenario":"attack","topic":"attack.reports",'
         '"partition":1,"offset":2,"appended_at":3,"noted_at":4,"repeats":0,"size":5,"whole":true,'
-        '"asset":"@a","agent":"","fate":"open","fate_at":null,"fate_by":"","why":"",'
+        '"asset":"@a","agent":"","status":"open","status_at":null,"status_by":"","why":"",'
         '"edited":false,"new_topic":"","new_partition":null,"new_offset":null,"key":"@a",'
         '"value_base64":"/w==","headers":[{"name":"h","value_base64":"/w=="}]}\n'
     )

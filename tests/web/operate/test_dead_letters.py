@@ -102,7 +102,7 @@ def test_only_an_admin_is_shown_the_way_there(world):
     ("query", "found"),
     [
         ("", 3), ("reason=not-json", 1), ("reason=bad-agent", 0), ("q=SHOP", 2), ("q=waf-1", 2),
-        ("scenario=attack", 3), ("scenario=orders", 0), ("fate=discarded", 0), ("fate=any", 3),
+        ("scenario=attack", 3), ("scenario=orders", 0), ("status=discarded", 0), ("status=any", 3),
         ("start=2000-01-01T00:00", 3), ("end=2000-01-01T00:00", 0), ("sort=asset", 3),
     ],
 )  # fmt: skip
@@ -116,7 +116,9 @@ def test_filters(world, admin, query: str, found: int):
     assert f'id="match-count">{found}<' in response.content.decode()
 
 
-@pytest.mark.parametrize("query", ["reason=x", "fate=x", "start=now", "sort=x", "after=0", "q=%00"])
+@pytest.mark.parametrize(
+    "query", ["reason=x", "status=x", "start=now", "sort=x", "after=0", "q=%00"]
+)
 def test_a_filter_that_is_none_is_named(world, admin, query: str):
     letter(world)
     response = admin.get(f"{LIST}?{query}")
@@ -267,7 +269,7 @@ def test_what_the_fold_before_refused_is_redriven_and_the_page_says_how_it_is_ta
     response = admin.post(url(one, "redrive/"), {"key": "shop", "value": sent.decode()})
     assert response.status_code == 302
     one.refresh_from_db()
-    assert (one.fate, one.edited) == (REDRIVEN, False)
+    assert (one.status, one.edited) == (REDRIVEN, False)
     world.write()
     assert DeadLetter.objects.count() == 1
     assert "Clear" in admin.get("/s/attack/a/shop/").content.decode()
@@ -378,7 +380,7 @@ def test_an_edited_record_is_sent_once_and_reaches_the_board(world, admin):
     assert sent.headers == (
         (redrive.REDRIVE_OF, f"{one.topic}/{one.partition}/{one.offset}".encode()),
     )
-    assert (one.fate, one.edited, one.fate_by) == (REDRIVEN, True, "admin")
+    assert (one.status, one.edited, one.status_by) == (REDRIVEN, True, "admin")
     assert (one.new_partition, one.new_offset) == (sent.partition, sent.offset)
     assert sent.partition == partition_of(b"shop", 4)
     world.write()
@@ -387,7 +389,7 @@ def test_an_edited_record_is_sent_once_and_reaches_the_board(world, admin):
     assert (again.status_code, len(log_of(world))) == (409, 1)
     head, _, rest = again.content.decode().partition("What is wrong")
     assert "Nothing was done." in head  # where who was second sees it
-    assert 'id="fate-h"' in rest
+    assert 'id="status-h"' in rest
 
 
 def test_what_would_be_refused_is_named_and_not_sent(world, admin):
@@ -401,7 +403,7 @@ def test_what_would_be_refused_is_named_and_not_sent(world, admin):
     assert "user:x" in page.partition("<textarea")[2]
     assert log_of(world) == []
     one.refresh_from_db()
-    assert one.fate == OPEN
+    assert one.status == OPEN
 
 
 @pytest.mark.parametrize(
@@ -466,7 +468,7 @@ def test_without_kafka_nothing_is_claimed(world, admin, monkeypatch):
     assert response.status_code == 503
     assert "Kafka does not answer" in response.content.decode()
     one.refresh_from_db()
-    assert one.fate == OPEN
+    assert one.status == OPEN
 
 
 @pytest.fixture
@@ -482,7 +484,7 @@ def unconfirmed(world, admin, monkeypatch) -> DeadLetter:
     admin.post(url(one, "redrive/"), {"key": "shop", "value": GOOD.decode()})
     monkeypatch.undo()
     one.refresh_from_db()
-    assert one.fate == SENDING
+    assert one.status == SENDING
     return one
 
 
@@ -491,7 +493,7 @@ def test_an_unconfirmed_record_is_found_in_the_log(world, admin, unconfirmed):
     put(world, b"shop", GOOD, redrive.redrive_headers(unconfirmed))
     admin.post(url(unconfirmed, "find-out/"))
     unconfirmed.refresh_from_db()
-    assert unconfirmed.fate == REDRIVEN
+    assert unconfirmed.status == REDRIVEN
     assert log_of(world)[0].offset == unconfirmed.new_offset
 
 
@@ -501,11 +503,11 @@ def test_an_unconfirmed_record_that_never_came_is_open_again_after_a_while(
     put(world, b"shop", GOOD)
     admin.post(url(unconfirmed, "find-out/"))
     unconfirmed.refresh_from_db()
-    assert unconfirmed.fate == SENDING
-    DeadLetter.objects.update(fate_at=now_ms() - redrive.SETTLED_MS - 1)
+    assert unconfirmed.status == SENDING
+    DeadLetter.objects.update(status_at=now_ms() - redrive.SETTLED_MS - 1)
     admin.post(url(unconfirmed, "find-out/"))
     unconfirmed.refresh_from_db()
-    assert unconfirmed.fate == OPEN
+    assert unconfirmed.status == OPEN
 
 
 # ---- many ---------------------------------------------------------------------------------------
@@ -523,14 +525,14 @@ def test_many_are_reviewed_and_redriven_each_once(world, admin):
     DeadLetter.objects.filter(reason="unknown-state").update(
         value=GOOD  # as if the scenario had got the state meanwhile
     )
-    every = {"do": "redrive-all", "filter": "fate=open"}
+    every = {"do": "redrive-all", "filter": "status=open"}
     page = admin.post(f"{LIST}many/", every, follow=True).content.decode()
     assert "Redrive 3 of 4?" in page
     assert "1 not-json" in page
     told = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}, follow=True).content.decode()
     assert "3 redriven" in told
     assert len(log_of(world)) == 3
-    assert DeadLetter.objects.filter(fate=REDRIVEN, edited=False).count() == 3
+    assert DeadLetter.objects.filter(status=REDRIVEN, edited=False).count() == 3
     again = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}, follow=True).content.decode()
     assert "0 redriven" in again
     assert "3 dealt with before" in again
@@ -556,7 +558,7 @@ def test_a_state_that_the_scenario_has_got_meanwhile_lets_letters_pass(
 def test_a_review_counts_what_would_be_in_doubt(world, admin):
     for ahead in (0, 3_600_000, 7_200_000):
         refused_before(world, GOOD[:-1] + b',"reported_at":%d}' % (now_ms() + ahead), "bad-time")
-    every = {"do": "redrive-all", "filter": "fate=open"}
+    every = {"do": "redrive-all", "filter": "status=open"}
     page = admin.post(f"{LIST}many/", every, follow=True).content.decode()
     assert "Redrive 3 of 3?" in page
     assert "are, 2 of them in doubt." in page
@@ -604,7 +606,7 @@ def test_many_are_discarded_for_a_reason(world, admin):
     given = {"ids": ids(page), "why": "a test"}
     told = admin.post(f"{LIST}many/discard/", given, follow=True).content.decode()
     assert "3 discarded" in told
-    assert set(DeadLetter.objects.values_list("fate", "fate_by", "why")) == {
+    assert set(DeadLetter.objects.values_list("status", "status_by", "why")) == {
         (DISCARDED, "admin", "a test")
     }
 

@@ -61,7 +61,7 @@ def test_any_letter_can_be_looked_at(admin, value: bytes | None):
 
 
 @pytest.mark.parametrize(
-    "name", ["reason", "scenario", "fate", "q", "start", "end", "sort", "after", "more"]
+    "name", ["reason", "scenario", "status", "q", "start", "end", "sort", "after", "more"]
 )
 def test_a_field_of_the_filter(admin, name: str):
     kept(b"shop", b"{")
@@ -95,7 +95,7 @@ def test_a_field_of_a_form(world, admin, path: str, name: str):
         form = {"key": "shop", "value": "{", "do": "redrive-all", "ids": str(one.pk), name: text}
         calm(admin.post(f"/dead-letters/{path.format(one.pk)}", form), text)
         one.refresh_from_db()
-        assert one.fate == OPEN or name == "why"
+        assert one.status == OPEN or name == "why"
         assert "\0" not in one.why
     ends = world.bus.offsets([world.gateway.topics.reports("attack")])
     assert {end for _, end in ends.values()} == {1}  # the scenario's own record

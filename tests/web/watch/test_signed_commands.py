@@ -105,7 +105,7 @@ def test_a_redrive_signs_what_an_admin_words_and_nothing_else(world: World, admi
     assert "Not sent: unsigned" in refused.content.decode()
     worded = FORGED.replace(b"trust me", b"I looked") + b"\n"
     admin.post(f"{url}redrive/", {"key": "shop", "value": worded.decode()})
-    assert DeadLetter.objects.get().fate == REDRIVEN
+    assert DeadLetter.objects.get().status == REDRIVEN
     found = log_of(world, TOPIC, (b"purge",))
     assert sorted(map(str, faults(found))) == ["None", UNSIGNED]
 

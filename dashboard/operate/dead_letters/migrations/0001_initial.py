@@ -44,9 +44,9 @@ class Migration(migrations.Migration):
                 ("noted_at", models.BigIntegerField()),
                 ("repeats", models.IntegerField(default=0)),
                 ("last_dead_offset", models.BigIntegerField()),
-                ("fate", models.CharField(default="open", max_length=10)),
-                ("fate_at", models.BigIntegerField(null=True)),
-                ("fate_by", models.CharField(blank=True, max_length=150)),
+                ("status", models.CharField(default="open", max_length=10)),
+                ("status_at", models.BigIntegerField(null=True)),
+                ("status_by", models.CharField(blank=True, max_length=150)),
                 ("why", models.CharField(blank=True, max_length=500)),
                 ("edited", models.BooleanField(default=False)),
                 ("new_topic", models.CharField(blank=True, max_length=249)),
@@ -59,7 +59,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "indexes": [
-                    models.Index(fields=["fate", "appended_at", "id"], name="letters_by_fate"),
+                    models.Index(fields=["status", "appended_at", "id"], name="letters_by_status"),
                     models.Index(fields=["appended_at", "id"], name="letters_by_time"),
                 ],
                 "constraints": [
