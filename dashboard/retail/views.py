@@ -203,7 +203,7 @@ def where(request: HttpRequest) -> HttpResponse:
         "looked_at": LOOKED_AT,
         "address": request.get_full_path(),
     }
-    return render_page(request, "orders/where", context, status=200 if valid else 422)
+    return render_page(request, "retail/orders/where", context, status=200 if valid else 422)
 
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def invoices(request: HttpRequest) -> HttpResponse:
         "products_table": PRODUCTS,
         "spans": SPANS,
     }
-    return render_page(request, "invoices/invoices", context)
+    return render_page(request, "retail/invoices/invoices", context)
 
 
 @require_safe

@@ -162,7 +162,7 @@ MISSING = "This browser has not been checked. Wait for the end of the check, the
 class CaptchaWidget(forms.Widget):
     """A challenge that the browser solves by itself, and what it says of that."""
 
-    template_name = "login_guard/captcha.html"
+    template_name = "accounts/login_guard/captcha.html"
 
     class Media:
         js = (Script("js/account/captcha.js", type="module"),)

@@ -201,7 +201,7 @@ def where_mail_is_caught(view: View) -> View:
 class MailList(ListPage):
     """The list of mails, the newest first."""
 
-    template = "mail_catcher/mails"
+    template = "notifications/mail_catcher/mails"
     table = MAIL_TABLE
     roles = OPERATORS
 
@@ -220,7 +220,7 @@ class MailList(ListPage):
 def mail(request: HttpRequest, number: int) -> HttpResponse:
     """Return the page of one mail."""
     return render(
-        request, "mail_catcher/mail.html", {"now": now_ms(), "mail": _mail_catcher_mail(number)}
+        request, "notifications/mail_catcher/mail.html", {"now": now_ms(), "mail": _mail_catcher_mail(number)}
     )
 
 

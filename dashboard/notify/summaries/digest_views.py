@@ -60,14 +60,14 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
     mail program does."""
     subscription = Subscription.objects.of_link(token)
     if subscription is None:
-        return render(request, "digests/unsubscribe.html", {"wrong": True}, status=404)
+        return render(request, "summaries/digests/unsubscribe.html", {"wrong": True}, status=404)
     known = subscription.configured_scenario
     title = known.title if known else subscription.scenario
     if request.method == "POST":
         subscription.delete()
         _log_end(request, subscription.user, subscription.scenario)
     context = {"title": title, "ended": request.method == "POST"}
-    return render(request, "digests/unsubscribe.html", context)
+    return render(request, "summaries/digests/unsubscribe.html", context)
 
 
 def _log_end(request: HttpRequest, user: User, scenario: str) -> None:
@@ -98,4 +98,4 @@ def _page(
         "reached": bool(targets_of_user(user, ["mail"])),
         "address": user.email,
     }
-    return render(request, "digests/own.html", context, status=status)
+    return render(request, "summaries/digests/own.html", context, status=status)

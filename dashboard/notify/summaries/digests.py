@@ -130,7 +130,7 @@ class Content(NamedTuple):
 
     def html(self) -> str:
         """Return it as HTML that a mail program shows."""
-        return render_to_string("digests/mail.html", self._asdict())
+        return render_to_string("summaries/digests/mail.html", self._asdict())
 
 
 def content_of(

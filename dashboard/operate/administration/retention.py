@@ -311,4 +311,4 @@ def _page(request: HttpRequest, form: RetentionForm, status: int = 200) -> HttpR
         "table": KEPT_TABLE,
         "address": request.path,
     }
-    return render_page(request, "retention/retention", context, status)
+    return render_page(request, "administration/retention/retention", context, status)

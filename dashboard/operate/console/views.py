@@ -332,7 +332,7 @@ class ViewRow(NamedTuple):
 class ViewList(ListPage):
     """The list of all views."""
 
-    template = "topic_views/views"
+    template = "console/topic_views/views"
     table = VIEW_TABLE
     roles = OPERATORS
 
@@ -361,7 +361,7 @@ def view(request: HttpRequest, name: str) -> HttpResponse:
         "address": request.get_full_path(),
         **(_rows(table, form) if valid and not entry.reason else {}),
     }
-    return render_page(request, "topic_views/view", context, status=200 if valid else 422)
+    return render_page(request, "console/topic_views/view", context, status=200 if valid else 422)
 
 
 def _rows(table: ViewTable, form: RowFilterForm) -> dict[str, Any]:

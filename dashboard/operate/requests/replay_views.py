@@ -297,7 +297,7 @@ PLAN = Table(
 def replay(request: HttpRequest) -> HttpResponse:
     """Return the form, its plan, and the newest replays; to a script, these alone."""
     if is_fragment(request):
-        return render(request, "replays/_replays.html", _list())
+        return render(request, "requests/replays/_replays.html", _list())
     carry, log_edges, fault = _logs()
     data = request.GET if "query" in request.GET else None
     form = ChoiceForm(carry, log_edges, data)
@@ -370,7 +370,7 @@ def _page(
         "problem": problem,
         "heard": last is not None and bool(form.buckets),
     }
-    return render(request, "replays/replay.html", context, status=status)
+    return render(request, "requests/replays/replay.html", context, status=status)
 
 
 def _rows(plan: ReplayPlan) -> list[tuple[BucketReplay, str, float]]:

@@ -47,7 +47,7 @@ BUCKETS = Table(
 class ReadingList(QueryList):
     """What was read, and the form that requests another reading."""
 
-    template_name = "state_store/readings.html"
+    template_name = "requests/state_store/readings.html"
     roles = ADMINS
     form_class = ReadForm
     kept = READINGS_KEPT
@@ -80,7 +80,7 @@ class ReadingDetail(QueryDetail):
     """One reading and its rows."""
 
     queryset = Reading.objects.all()
-    template_name = "state_store/reading.html"
+    template_name = "requests/state_store/reading.html"
     roles = ADMINS
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:

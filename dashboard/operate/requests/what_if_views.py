@@ -199,7 +199,7 @@ TRIALS = Table(
 class TrialList(QueryList):
     """What was tried; to admins, the form that tries another rule."""
 
-    template_name = "what_if/trials.html"
+    template_name = "requests/what_if/trials.html"
     roles = OPERATORS
     kept = TRIALS_KEPT
     table = TRIALS
@@ -253,7 +253,7 @@ class TrialDetail(QueryDetail):
     """One trial of a rule."""
 
     queryset = Trial.objects.all()
-    template_name = "what_if/trial.html"
+    template_name = "requests/what_if/trial.html"
     roles = OPERATORS
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:

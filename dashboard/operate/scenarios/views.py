@@ -75,7 +75,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         for entry in all_known(now)
     ]
     context = {"now": now, "table": SCENARIOS, "found": rows, "error": error}
-    return render_page(request, "rules/scenarios", context)
+    return render_page(request, "scenarios/scenarios", context)
 
 
 @require_safe
@@ -102,7 +102,7 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
         "what_if": _what_if(name),
         "topics": (gateway().topics.reports(name), gateway().topics.states(name)),
     }
-    return render_page(request, "rules/scenario", context)
+    return render_page(request, "scenarios/scenario", context)
 
 
 @require_safe
@@ -256,7 +256,7 @@ def _form(
     request: HttpRequest, entry: ScenarioStatus, form: ChangeForm, error: str, status: int = 200
 ) -> HttpResponse:
     context = _head(entry, now_ms()) | {"form": form, "error": error}
-    return render(request, "rules/change.html", context, status=status)
+    return render(request, "scenarios/change.html", context, status=status)
 
 
 def _review(
@@ -282,7 +282,7 @@ def _review(
         "what_if": _what_if(name, text),
         "back": f"{reverse('rules:change', args=[name])}{_query(rule=text)}",
     }
-    return render(request, "rules/review.html", context, status=status)
+    return render(request, "scenarios/review.html", context, status=status)
 
 
 def _query(**parts: str) -> str:

@@ -83,7 +83,7 @@ def page(request: HttpRequest, name: str, *, fault: str = "", status: int = 200)
         "uploads": _uploads(request),
         "now": now_ms(),
     }
-    return render(request, "labels/labels.html", context, status=status)
+    return render(request, "annotations/labels/labels.html", context, status=status)
 
 
 def _values(scenario: Scenario, key: str) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
         context = labels_context(request, known, asset)
         typed = {"key": key, "value": value} if wrong else {}
         context |= {"fault": wrong, "typed": typed, "open": True}
-        return render(request, "labels/_asset.html", context, status=422 if wrong else 200)
+        return render(request, "annotations/labels/_asset.html", context, status=422 if wrong else 200)
     if wrong:
         messages.error(request, f"The label was not changed. {wrong}.")
     return redirect(asset_path(scenario, asset))
@@ -214,7 +214,7 @@ def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
         "most_refused": MOST_REFUSED,
         "address": request.path,
     }
-    return render_page(request, "labels/table", context)
+    return render_page(request, "annotations/labels/table", context)
 
 
 @form_of("labels:table", "number")

@@ -98,7 +98,7 @@ class TaskList(ListPage):
     """The list of tasks, the next run first; in the API the last recorded."""
 
     form_class = ScheduleFilterForm
-    template = "schedules/schedules"
+    template = "commands/schedules/schedules"
     table = TASKS
     fields = FIELDS
 

@@ -227,13 +227,13 @@ def window(request: HttpRequest, number: int) -> HttpResponse:
         "planned": row.status == PLANNED,
         "running": row.status == RUNNING,
     }
-    return render_page(request, "maintenance/window", context)
+    return render_page(request, "incidents/maintenance/window", context)
 
 
 class WindowFormPage(FormPage):
     """The form of a new window, of which the address may say a part, or of a planned one."""
 
-    template_name = "maintenance/form.html"
+    template_name = "incidents/maintenance/form.html"
     permission = "command"
     form_class = WindowForm
     form_takes = ("now",)

@@ -232,7 +232,7 @@ class WindowList(ListPage):
     """The list of windows, the newest entry first."""
 
     form_class = WindowFilterForm
-    template = "maintenance/windows"
+    template = "incidents/maintenance/windows"
     table = WINDOW_TABLE
     fields = FIELDS
 

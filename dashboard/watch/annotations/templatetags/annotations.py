@@ -190,7 +190,7 @@ register.filter("isolated", isolated)
 
 
 def labels_context(request: HttpRequest, scenario: Scenario, asset: str) -> dict[str, Any]:
-    """Return the context of `labels/_asset.html`."""
+    """Return the context of `annotations/labels/_asset.html`."""
     rows = Label.objects.filter(scenario=scenario.name, asset=asset).order_by("key", "source")
     every = list(rows)
     hidden = {row.key: row for row in every if not row.shown}
@@ -214,7 +214,7 @@ def labels_context(request: HttpRequest, scenario: Scenario, asset: str) -> dict
     }
 
 
-@register.inclusion_tag("labels/_asset.html", takes_context=True)
+@register.inclusion_tag("annotations/labels/_asset.html", takes_context=True)
 def asset_labels(context: dict[str, Any], scenario: Scenario, asset: str) -> dict[str, Any]:
     """Return the context of the section of an asset's labels, with its form."""
     return labels_context(context["request"], scenario, asset)

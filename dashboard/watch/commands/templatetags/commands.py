@@ -50,7 +50,7 @@ def _followed(text: str | None, asset: str) -> Row | None:
 # The tasks of an asset, on its page.
 
 
-@register.inclusion_tag("schedules/_tasks.html", takes_context=True)
+@register.inclusion_tag("commands/schedules/_tasks.html", takes_context=True)
 def asset_tasks(
     context: template.Context, scenario: Scenario, asset: str, record: StateValue | None
 ) -> dict[str, Any]:

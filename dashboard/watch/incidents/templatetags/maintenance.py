@@ -24,7 +24,7 @@ MOST = 5
 """Most windows that are announced at a time."""
 
 
-@register.inclusion_tag("maintenance/_announced.html", takes_context=True)
+@register.inclusion_tag("incidents/maintenance/_announced.html", takes_context=True)
 def asset_maintenance(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
     """Return the context of the windows that cover an asset now, or will."""
     now, user = context["now"], context["request"].user
@@ -35,7 +35,7 @@ def asset_maintenance(context: Any, scenario: Scenario, asset: str) -> dict[str,
     return _context(windows, now) | {"plan": plan}
 
 
-@register.inclusion_tag("maintenance/_strip.html")
+@register.inclusion_tag("incidents/maintenance/_strip.html")
 def board_maintenance(scenario: Scenario, now: int) -> dict[str, Any]:
     """Return the context of the windows of a board that run, or begin within a day."""
     return _context(Window.objects.between(scenario.name, now, now + SOON_MS), now) | {
