@@ -220,7 +220,9 @@ class MailList(ListPage):
 def mail(request: HttpRequest, number: int) -> HttpResponse:
     """Return the page of one mail."""
     return render(
-        request, "notifications/mail_catcher/mail.html", {"now": now_ms(), "mail": _mail_catcher_mail(number)}
+        request,
+        "notifications/mail_catcher/mail.html",
+        {"now": now_ms(), "mail": _mail_catcher_mail(number)},
     )
 
 

@@ -104,7 +104,9 @@ def _page(request: HttpRequest, form: PushSubscriptionForm, mail_form: MailForm)
         "rows": [(row, device(row.agent)) for row in rows],
     }
     wrong = form.errors or mail_form.errors
-    return render(request, "notifications/push/browsers.html", context, status=422 if wrong else 200)
+    return render(
+        request, "notifications/push/browsers.html", context, status=422 if wrong else 200
+    )
 
 
 @never_cache

@@ -156,7 +156,9 @@ def of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
         context = labels_context(request, known, asset)
         typed = {"key": key, "value": value} if wrong else {}
         context |= {"fault": wrong, "typed": typed, "open": True}
-        return render(request, "annotations/labels/_asset.html", context, status=422 if wrong else 200)
+        return render(
+            request, "annotations/labels/_asset.html", context, status=422 if wrong else 200
+        )
     if wrong:
         messages.error(request, f"The label was not changed. {wrong}.")
     return redirect(asset_path(scenario, asset))

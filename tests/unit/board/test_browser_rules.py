@@ -16,7 +16,7 @@ from support.web.web_fixtures import bearer, make_user, memory_bus, show
 pytestmark = pytest.mark.django_db
 
 FOLDER = Path(settings.BASE_DIR, "templates")
-MAILS = {FOLDER / "digests" / "mail.html"}
+MAILS = {FOLDER / "summaries" / "digests" / "mail.html"}
 """A mail program knows no style sheet; the mail catcher shows a mail under a policy of its own."""
 TEMPLATES = sorted(set(FOLDER.rglob("*.html")) - MAILS)
 PATHS = [
