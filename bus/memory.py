@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import uuid
@@ -79,8 +80,11 @@ class MemoryBatches:
 class MemoryBus:
     """Topics as lists. `clock` gives the append time, Unix ms. Safe to share among threads.
 
-    `stop()` and `start()` play a broker that goes away and comes back.
+    `stop()` and `start()` play a broker that goes away and comes back. longest_wait_s: a reader
+    waits no longer for its first record, however long it is told to.
     """
+
+    longest_wait_s: float = math.inf
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -323,7 +327,7 @@ class MemoryBus:
         self, positions: dict[TopicPartition, int], gaps: list[LogGap], timeout_s: float, most: int
     ) -> list[ConsumerRecord]:
         """Return the records at `positions`, which move on. For MemoryReader."""
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + min(timeout_s, self.longest_wait_s)
         with self._changed:
             while True:
                 messages = self._read(positions, gaps, most) if self._up else []

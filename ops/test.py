@@ -67,9 +67,6 @@ WHOLE = ("-m", "not long", "--hypothesis-profile=full")
 """Every case but the trials, and every example; see `tests/support/run/selection.py`."""
 
 
-EACH_CORE = ("-n", "auto", "--dist", "worksteal")
-"""A worker for each core, which tests of the same file mostly share."""
-
 THREE = ("-n", "3", "--dist", "worksteal")
 FOUR = ("-n", "4", "--dist", "worksteal")
 """Workers, each with processes of its own: while one waits for a start or an end, others work."""
@@ -93,7 +90,7 @@ BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
 STAGES = (
     TestStage("unit", "functions and classes, without a process", 45, 110, (*THREE, *UNLOADED)),
-    TestStage("web", "pages, calls and socket messages", 150, 300, (*EACH_CORE, *NO_BROWSER)),
+    TestStage("web", "pages, calls and socket messages", 150, 300, (*FOUR, *NO_BROWSER)),
     TestStage(
         "integration/kafka", "a broker, and what lives with it", 130, 430, (*FOUR, *UNLOADED)
     ),

@@ -33,11 +33,13 @@ def isolate() -> None:
 isolate()
 gc.set_threshold(50_000, 20, 50)  # modules and tests stay: to look at them less saves a fifth
 
+from bus.memory import MemoryBus  # noqa: E402
 from support.run.selection import mark_extensive, register_profiles  # noqa: E402
 from support.run.stack import EmbeddedBroker  # noqa: E402
 from support.web.database import migrated_by_copy  # noqa: E402
 
 register_profiles()
+MemoryBus.longest_wait_s = 0.01  # what is played is there: to wait for more costs minutes in all
 
 
 def pytest_collection_finish() -> None:

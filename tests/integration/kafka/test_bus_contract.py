@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 
@@ -17,7 +18,9 @@ from support.run.stack import EmbeddedBroker
 @pytest.fixture(params=["kafka", "memory"])
 def bus(request: pytest.FixtureRequest) -> Bus:
     if request.param == "memory":
-        return MemoryBus(lambda: int(time.time() * 1000))
+        memory = MemoryBus(lambda: int(time.time() * 1000))
+        memory.longest_wait_s = math.inf  # as it is outside tests
+        return memory
     broker: EmbeddedBroker = request.getfixturevalue("broker")
     return KafkaBus({"bootstrap.servers": broker.bootstrap})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -14,7 +15,9 @@ from support.kafka.bus_contract import made, read
 
 @pytest.fixture
 def bus() -> MemoryBus:
-    return MemoryBus(lambda: int(time.time() * 1000))
+    memory = MemoryBus(lambda: int(time.time() * 1000))
+    memory.longest_wait_s = math.inf  # as it is outside tests
+    return memory
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ class AnswerForm(ListForm):
 
     def rows(self):
         """Return the answers that pass."""
-        return Answer.objects.filter(asset__icontains=self.wanted()["q"])
+        return Answer.objects.filter(asset__icontains=self.criteria()["q"])
 
 
 class AnswerList(ListPage):
