@@ -1,14 +1,18 @@
-"""Every page, visited once: to be read by everybody, in both themes and in windows of any width."""
+"""Every page, visited once: to be read by everybody, in both themes and in windows of any width.
+
+A plain run looks at half of the pages in the dark theme, and at the others in the light one.
+"""
 
 from __future__ import annotations
 
 import re
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from django.urls import URLResolver, get_resolver
@@ -26,6 +30,7 @@ from support.browser.browser_pages import (
     too_wide_in,
     view_at,
 )
+from support.run.selection import is_whole
 from support.run.stack import Stack, wait_until
 
 PHONE, DESK = 390, 1440
@@ -347,17 +352,23 @@ def go(walk: Walk, way: Step | tuple[Step, ...]) -> None:
             walk.page.goto(step.format(mine=walk.mine))
 
 
+def theme_of(name: str) -> Literal["light", "dark"]:
+    """Return the theme of a page's look: in a plain run half of the pages are dark."""
+    return "dark" if zlib.crc32(name.encode()) % 2 and not is_whole() else "light"
+
+
 def wrong_with(page: Page, name: str) -> list[str]:
     """What is wrong with a page that is to be of the view of this name."""
     found = [] if view_at(page.url) == name else [f"is {page.url}"]
     heads = page.locator("h1").count()
     found += [] if heads == 1 else [f"has {heads} headings of the first level"]
-    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    page.emulate_media(color_scheme=theme_of(name), reduced_motion="reduce")
     found += serious(page)
     found += [f"is too wide for {width} px" for width in too_wide_in(page)]
-    resize(page, PHONE)
-    page.emulate_media(color_scheme="dark")
-    found += serious(page, *COLOURS)
+    if is_whole():
+        resize(page, PHONE)
+        page.emulate_media(color_scheme="dark")
+        found += serious(page, *COLOURS)
     resize(page, DESK)
     return found
 

@@ -27,6 +27,8 @@ Open = Callable[..., Page]
 
 WIDTHS = (3840, 1440, 1024, 390)
 """Of windows, px: a wall's, a desk's, a small laptop's and a phone's."""
+NARROW = (1024, 390)
+"""Those in which a plain run looks whether a page fits."""
 SOME_WIDTHS = (390, 1024, 1440)
 """Those at which a page is laid out in another way than at the next, px."""
 COLOURS = ("color-contrast", "link-in-text-block")
@@ -112,7 +114,7 @@ def press_to(page: Page, wanted: Locator, key: str = "Tab", most: int = 80) -> N
 def too_wide_in(page: Page) -> list[int]:
     """The windows, px, that are narrower than what the page shows in them."""
     found = []
-    for width in WIDTHS:
+    for width in WIDTHS if is_whole() else NARROW:
         resize(page, width)
         if page.evaluate("document.documentElement.scrollWidth") > width:
             found.append(width)
