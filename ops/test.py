@@ -67,6 +67,7 @@ WHOLE = ("-m", "not long", "--hypothesis-profile=full")
 """Every case but the trials, and every example; see `tests/support/run/selection.py`."""
 
 
+TWO = ("-n", "2", "--dist", "worksteal")
 THREE = ("-n", "3", "--dist", "worksteal")
 FOUR = ("-n", "4", "--dist", "worksteal")
 """Workers, each with processes of its own: while one waits for a start or an end, others work."""
@@ -95,7 +96,7 @@ STAGES = (
         "integration/kafka", "a broker, and what lives with it", 130, 430, (*FOUR, *UNLOADED)
     ),
     TestStage(
-        "integration/spark", "job and kernel against the fold", 210, 900, (*THREE, *UNLOADED)
+        "integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)
     ),
     TestStage("e2e/browser", "the product in Chromium", 130, 900, (*GROUPS, *PICTURES), BROWSING),
     TestStage("e2e/faults", "the product is killed and started", 45, 280, (*THREE, *UNLOADED)),
