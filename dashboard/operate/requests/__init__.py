@@ -1,1 +1,1 @@
-"""Requests to the job: rules tried on the log, readings of its state store, replays."""
+"""Requests to the job: what-if trials, state store readings and replays."""

@@ -1,6 +1,4 @@
-"""A batch query requested of the job, followed until its whole result is in the database, and
-cancelled.
-"""
+"""Batch queries: request one from the job, follow it until its result is stored, cancel it."""
 
 from __future__ import annotations
 
@@ -39,18 +37,18 @@ from wire.batch_query import Snapshot
 from wire.job import Action, bucket_name
 
 # ---- snapshots -----------------------------------------------------------------------------------
-# Daily snapshots that a batch query may begin with. Times in Unix ms.
+# Daily snapshots that a batch query may start from. Times in Unix ms.
 
 
 def snapshots_before(scenario: Scenario, moment: int) -> dict[str, Snapshot]:
-    """Return by bucket the newest snapshot before a moment that still meets the log."""
+    """Return, by bucket, the newest snapshot before `moment` that still matches the log."""
     kept = FoldSnapshot.objects.filter(scenario=scenario.name, partition__lt=scenario.partitions)
     terms = {at: terms_of(scenario.name, at) for at in range(scenario.partitions)}
     return newest_before((row for row in kept if fits(row, terms[row.partition])), moment)
 
 
 def newest_before(kept: Iterable[FoldSnapshot], moment: int) -> dict[str, Snapshot]:
-    """Return by bucket the newest of these that lies before a moment."""
+    """Return, by bucket, the newest of the `kept` snapshots from before `moment`."""
     newest: dict[str, FoldSnapshot] = {}
     for row in kept:
         name = bucket_name(row.scenario, row.partition)
@@ -60,7 +58,7 @@ def newest_before(kept: Iterable[FoldSnapshot], moment: int) -> dict[str, Snapsh
 
 
 # ---- submission ----------------------------------------------------------------------------------
-# A batch query requested of the job that carries its scenario.
+# Requesting a batch query from the job that carries its scenario.
 
 
 class NoQuery(Exception):
@@ -73,10 +71,12 @@ class NoQuery(Exception):
 def submit(
     action: Action, parameters: msgspec.Struct, detail: Any, user: User, now: int, reason: str = ""
 ) -> None:
-    """Request a batch query. `detail`, a new row of the page that shows its result, names the
-    scenario; it is saved with the request, and has its id.
+    """Request a batch query from the job and save `detail` with the request.
 
-    Raises NoQuery and rate_limits.TooMany, and then nothing was saved or sent.
+    `detail` is a new row for the page that shows the result; it names the scenario and shares the
+    request's id.
+
+    Raises NoQuery and rate_limits.TooMany; in both cases nothing has been saved or sent.
     """
     query = query_of(detail.scenario)
     if query is None:
@@ -87,15 +87,15 @@ def submit(
 
 
 def query_of(scenario: str) -> str | None:
-    """Return the query that carries a scenario, as its buckets last reported; None if none did."""
+    """Return the query that carries a scenario, by its buckets' last reports, or None."""
     beats = BucketStatus.objects.filter(scenario=scenario).order_by("-epoch", "-at")
     return beats.values_list("engine", flat=True).first()
 
 
 # ---- progress ------------------------------------------------------------------------------------
-# The progress of a batch query, until its whole result is in the database. Times in Unix ms.
+# Progress of a batch query until its whole result is in the database. Times in Unix ms.
 
-# A result that has not arrived so long after its query's end may not arrive at all.
+# A result that has not arrived this long after its query ended may never arrive.
 SILENT_MS = 60_000
 
 Step = Literal["waiting", "running", "arriving", "done", "bad"]
@@ -103,15 +103,15 @@ Step = Literal["waiting", "running", "arriving", "done", "bad"]
 
 @dataclass(frozen=True)
 class QueryProgress(RequestProgress):
-    """A batch query as its page shows it. complete: its whole result is in the database."""
+    """A batch query as its page shows it. complete: the whole result is in the database."""
 
     id: UUID
     complete: bool
 
     @property
     def step(self) -> Step:
-        """Return where the query is on its way."""
-        if self.complete:  # the result may be faster than the answer that ends the request
+        """Return the step that the query has reached."""
+        if self.complete:  # the result may arrive before the answer that ends the request
             return "done"
         if self.request is None or self.tone == "bad":
             return "bad"
@@ -122,12 +122,12 @@ class QueryProgress(RequestProgress):
 
     @property
     def moving(self) -> bool:
-        """Return whether more is to come."""
+        """Return whether the query can still make progress."""
         return self.step in ("waiting", "running", "arriving")
 
     @property
     def text(self) -> str:
-        """Return the step in a sentence, and why it is so."""
+        """Return the step as a sentence, with the reason where there is one."""
         match self.step:
             case "done":
                 return (self.request.outcome if self.request else "") or "Done."
@@ -154,7 +154,7 @@ class QueryProgress(RequestProgress):
 
     @property
     def percent(self) -> int | None:
-        """Return how far the query has come, of a hundred; None while that is not known."""
+        """Return the progress as a percentage, or None while it is unknown."""
         if self.step == "arriving":
             return 100
         done, of = (self.row.step_done, self.row.step_of) if self.request else (None, None)
@@ -162,36 +162,36 @@ class QueryProgress(RequestProgress):
 
 
 def progress_of(row: Any, now: int) -> QueryProgress:
-    """Return how far the query has come of whose result `row` is."""
+    """Return the progress of the query whose result is `row`."""
     return progress_of_all([row], now)[0]
 
 
 def progress_of_all(rows: Iterable[Any], now: int) -> list[QueryProgress]:
-    """Return how far each query has come, in the order of the rows of their results."""
+    """Return the progress of each query, in the order of its result rows."""
     rows = list(rows)
     requests = JobRequest.objects.in_bulk([row.pk for row in rows])
     return [QueryProgress(requests.get(row.pk), now, row.pk, row.complete) for row in rows]
 
 
 # ---- pages ---------------------------------------------------------------------------------------
-# What the pages of all batch queries have: a form and the queries before, one query, cancelling it.
+# What all batch query pages share: the form with earlier queries, one query, cancelling it.
 
 
 class QueryList(FormPage):
-    """The newest batch queries of an action, and the form that requests another of the job.
+    """A list of an action's newest batch queries, with a form that requests another.
 
-    A subclass says of which rows it is, and makes a row of the form.
+    A subclass names the rows and makes a row from the form.
     """
 
     kept: Retention
-    """How long the queries' rows are kept, and how many of them."""
+    """How long and how many of the queries' rows are kept."""
     table: Table
     action: Action
     detail: str
-    """The name of the address of a query's page."""
+    """The URL name of a query's page."""
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return the newest queries, each with its progress."""
+        """Return the context with the newest queries and their progress."""
         rows = self.kept.model._default_manager.order_by("-asked_at")  # noqa: SLF001 - documented
         newest = list(rows[: self.kept.at_most])
         shown = {
@@ -203,7 +203,7 @@ class QueryList(FormPage):
         return super().get_context_data(**shown | context)
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Request the query, whose page shows how far it has come; say why nothing was sent."""
+        """Request the query and redirect to its page, or say why nothing was sent."""
         parameters, row, facts = self.query(form)
         reason, user = form.cleaned_data.get("reason", ""), user_of(self.request)
         try:
@@ -217,21 +217,21 @@ class QueryList(FormPage):
         return redirect(self.detail, row.pk)
 
     def query(self, form: Any) -> tuple[msgspec.Struct, Any, dict[str, Any]]:
-        """Return the query's parameters, the row of its result, and what the audit says of it."""
+        """Return the query's parameters, the row for its result, and the facts for the audit."""
         raise NotImplementedError
 
 
 class QueryDetail(FormPage):
-    """One batch query, its progress and its result; to a script, the part that renews itself."""
+    """One batch query with its progress and result; scripts get only the part that refreshes."""
 
     def get_template_names(self) -> list[str]:
-        """Return the template of the page, or of its part."""
+        """Return the template of the page, or of the part that refreshes."""
         assert self.template_name
         folder, _, name = self.template_name.rpartition("/")
         return [f"{folder}/_{name}" if is_fragment(self.request) else self.template_name]
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return the progress, and whether the user may cancel it."""
+        """Return the context with the progress and whether the user may cancel the query."""
         return super().get_context_data(
             followed=progress_of(self.row, self.now),
             admin=role_of(self.request.user) is Role.ADMIN,
@@ -247,7 +247,7 @@ ACTIONS = ("read-state", "what-if")
 @form_of("console:job")
 @role_required("read", (Role.ADMIN,))
 def cancel(request: HttpRequest, id: UUID) -> HttpResponse:  # noqa: A002 - as in the URL
-    """Request of the job that it ends a batch query; the query's page shows when it has."""
+    """Ask the job to end a batch query; the query's page shows when it has ended."""
     query = get_object_or_404(JobRequest, pk=id, action__in=ACTIONS)
     if query.status in SETTLED:
         messages.info(request, "It had ended already.")

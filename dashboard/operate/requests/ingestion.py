@@ -1,4 +1,4 @@
-"""Results of trials, and rows of the state store, into the database."""
+"""Store the results of trials and the rows read from the state store."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from wire.batch_query import (
 )
 
 # ---- results -------------------------------------------------------------------------------------
-# Results of batch queries, in the materialiser's transaction.
+# Results of batch queries, stored in the materialiser's transaction.
 
 
 def ingest_changes(changes: BatchChanges) -> None:
-    """Store the parts of results of batch queries that were requested here."""
+    """Store the partial results of batch queries that were requested here."""
     for result in changes.batch.results:
         try:
             request = UUID(result.ask)
         except ValueError:
-            continue  # another program's
+            continue  # requested by another program
         if isinstance(result, WhatIfResult):
             ingest_trial(request, result, changes.now)
         else:
@@ -40,14 +40,14 @@ def ingest_changes(changes: BatchChanges) -> None:
 
 
 # ---- what if -------------------------------------------------------------------------------------
-# Results of trials, into the database; in the materialiser's transaction.
+# Results of trials, stored in the materialiser's transaction.
 
 CHUNK = 500
-"""Rows written in one statement."""
+"""Rows written per statement."""
 
 
 def ingest_trial(request: UUID, result: WhatIfResult, _now: int) -> None:
-    """Store a part of a trial's result, if it was requested here."""
+    """Store part of a trial's result if the trial was requested here."""
     trial = Trial.objects.filter(pk=request, complete=False).first()
     if trial is None:
         return
@@ -70,13 +70,13 @@ def _row(trial: Trial, place: int, row: Difference) -> TrialResult:
 
 
 # ---- state store ---------------------------------------------------------------------------------
-# Rows of the state store into the database, each with what the board has at that moment.
+# Rows of the state store, each stored with the board's record at that moment.
 
-# Rows read or written in one statement.
+# Rows read or written per statement.
 
 
 def ingest_reading(request: UUID, result: Stored, now: int) -> None:
-    """Store a part of what was read, if it was requested here."""
+    """Store part of a reading if the reading was requested here."""
     reading = Reading.objects.filter(pk=request, complete=False).first()
     if reading is None:
         return
@@ -103,7 +103,7 @@ def _complete(reading: Reading, result: Stored, now: int) -> None:
 
 
 def _add_missing(reading: Reading, result: Stored) -> None:
-    """Add rows of what the board shows and the store has not."""
+    """Add rows for the assets that the board shows but the store does not have."""
     reached = {bucket.partition: bucket.offset for bucket in result.buckets}
     shown = AssetState.objects.filter(scenario=reading.scenario, purged=False)
     shown = shown.filter(partition__in=list(reached), asset__gt=reading.after)

@@ -1,4 +1,4 @@
-"""Requests of the log: rules tried, readings of the state store, replays. Times in Unix ms."""
+"""Requests that read the log: trials, state store readings, replays. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from wire.batch_query import Difference, StoredAsset, StoredBucket, Totals
 from wire.job import MAX_REASON
 
 # ---- what if -------------------------------------------------------------------------------------
-# Rules tried on the log, and what they would have made of it. Times in Unix ms.
+# Rules tried on the log, and the histories they would have produced. Times in Unix ms.
 
 
 class Trial(ScenarioRow, RequestDetail):
-    """A rule that somebody tries. id: of the request; keys: its changes, as TOML; totals: JSON."""
+    """A rule being tried. id: the request's; keys: its changes, as TOML; totals: JSON."""
 
     since = models.BigIntegerField()
     keys = models.TextField()
@@ -31,23 +31,23 @@ class Trial(ScenarioRow, RequestDetail):
 
     @property
     def decoded_totals(self) -> Totals | None:
-        """Return what the trial comes to, None while it is under way."""
+        """Return the trial's totals, or None while it is running."""
         return msgspec.json.decode(self.totals, type=Totals) if self.totals else None
 
     @property
     def propose_url(self) -> str:
-        """Return where the tried rule can be proposed, with its keys filled in."""
+        """Return the URL of the form that proposes the tried rule, with its keys filled in."""
         return f"{reverse('rules:change', args=[self.scenario])}?{urlencode({'rule': self.keys})}"
 
     @property
     def again_url(self) -> str:
-        """Return where the same can be tried once more, or otherwise."""
+        """Return the URL of the form for another trial, with this one's rule filled in."""
         query = urlencode({"scenario": self.scenario, "rule": self.keys})
         return f"{reverse('what_if:trials')}?{query}"
 
 
 class TrialResult(models.Model):
-    """An asset that would have another history. place: most different first; record: as JSON."""
+    """An asset whose history would differ. place: most different first; record: JSON."""
 
     trial = models.ForeignKey(Trial, on_delete=models.CASCADE, related_name="results")
     place = models.IntegerField()
@@ -68,7 +68,7 @@ class TrialResult(models.Model):
 
     @cached_property
     def difference(self) -> Difference:
-        """Its histories under both rules."""
+        """The asset's histories under both rules."""
         return msgspec.json.decode(self.record, type=Difference)
 
 
@@ -80,10 +80,10 @@ TRIALS_KEPT = Retention("trials of a rule", Trial, "asked_at", 14 * DAY_MS, at_m
 
 
 class Reading(ScenarioRow, RequestDetail):
-    """A requested reading, and, once it is complete, of which committed batch it came.
+    """A requested reading of the state store and, once complete, the committed batch it came from.
 
-    id: of the request; partition, asset: None and empty where all are meant; after: names after
-    this one; buckets: their clocks, offsets and rules, as JSON; cut: there are more assets.
+    id: the request's; partition, asset: None and empty for all; after: only names after this one;
+    buckets: their clocks, offsets and rules, as JSON; cut: there are more assets.
     """
 
     partition = models.IntegerField(null=True)
@@ -104,16 +104,16 @@ class Reading(ScenarioRow, RequestDetail):
         return msgspec.json.decode(self.buckets, type=list[StoredBucket])
 
     def verdict_counts(self) -> dict[str, int]:
-        """Return how many rows there are of each verdict."""
+        """Return the number of rows by verdict."""
         counted = self.rows.values_list("verdict").annotate(n=Count("pk"))
         return dict(counted.order_by())
 
 
 class StoredRow(models.Model):
-    """An asset as the state store has it, and how the database stood to it when it came.
+    """An asset in the state store, and how it compared with the database when it arrived.
 
-    verdict: of `comparing.VERDICTS`; fields: in which they differ; record: StoredAsset as JSON,
-    empty where the store has none; board: the database's record then, empty where it had none.
+    verdict: one of `comparing.VERDICTS`; fields: those that differ; record: StoredAsset as JSON,
+    empty if the store has none; board: the database's record at that time, empty if it had none.
     """
 
     reading = models.ForeignKey(Reading, on_delete=models.CASCADE, related_name="rows")
@@ -140,7 +140,7 @@ class StoredRow(models.Model):
 
     @property
     def stored(self) -> StoredAsset | None:
-        """Return what the store has, None where it has nothing."""
+        """Return the asset from the store, or None if the store does not have it."""
         return msgspec.json.decode(self.record, type=StoredAsset) if self.record else None
 
 
@@ -148,25 +148,23 @@ READINGS_KEPT = Retention("readings of the state store", Reading, "asked_at", 3 
 
 
 # ---- replays -------------------------------------------------------------------------------------
-# Replays that were requested, and what reconcile found at their end. Times in Unix ms.
+# Requested replays, and what reconcile found when they ended. Times in Unix ms.
 
 WAITING, RUNNING, DONE, FAILED = "", "running", "done", "failed"
-"""How far the reconcile at a replay's end has come."""
+"""Progress of the reconcile that runs when a replay ends."""
 GIVEN_UP_MS = 3_600_000
-"""A comparison that has not ended after so long was cut short: it is done again."""
+"""A comparison that has not ended after this long was cut short; it is run again."""
 MOST_COMPARED = 3
-"""Of so many replays it is looked whether one has ended: an older one is not compared any more."""
+"""How many of the newest replays are checked for comparison; older ones are never compared."""
 
 
 class ReplayQuerySet(models.QuerySet["Replay"]):
-    """Replays."""
-
     def newest(self) -> ReplayQuerySet:
-        """Return them in order, the newest first."""
+        """Return the replays, newest first."""
         return self.order_by("-asked_at")
 
     def to_compare(self, now: int) -> list[Replay]:
-        """Return the newest that the job has ended, and that are still to be compared."""
+        """Return the newest replays that the job has ended and that still need comparing."""
         rows = list(self.newest()[:MOST_COMPARED])
         ended = JobRequest.objects.filter(pk__in=[row.pk for row in rows], status="done")
         done = set(ended.values_list("pk", flat=True))
@@ -174,12 +172,12 @@ class ReplayQuerySet(models.QuerySet["Replay"]):
 
 
 class Replay(RequestDetail):
-    """A reset or rebuild of a query; its progress is that of the request with the same id.
+    """A reset or rebuild of a query; the request with the same id holds its progress.
 
-    scenario: the one that it was for, empty: all; start: where it was to begin, in words; whole:
-    whether it comes to the same states as the whole log; epoch: the query's before; plan: its
-    buckets as JSON. reconcile and what follows: the comparison at its end; `problem`: why it could
-    not judge, or the first differences.
+    scenario: the one it was requested for, empty for all; start: where it was to begin, in words;
+    whole: whether it reaches the same states as the whole log; epoch: the query's epoch before it;
+    plan: its buckets as JSON. reconcile and the fields after it: the comparison when it ended;
+    `problem`: why the comparison failed, or the first differences.
     """
 
     scenario = models.CharField(max_length=40, blank=True)
@@ -203,12 +201,15 @@ class Replay(RequestDetail):
         return f"{self.query} from {self.start}"
 
     def is_to_compare(self, now: int) -> bool:
-        """Return whether nobody has compared it, or is still about it at `now` (Unix ms)."""
+        """Return whether it needs comparing at `now` (Unix ms).
+
+        It does if nobody has begun, or if the comparison was cut short.
+        """
         cut_short = self.reconcile == RUNNING and now - (self.started_at or 0) > GIVEN_UP_MS
         return self.reconcile == WAITING or cut_short
 
     def claim_comparison(self, now: int) -> bool:
-        """Claim the comparison. Returns whether nobody else compares it; then nobody else will."""
+        """Claim the comparison. Returns whether that succeeded; then nobody else compares it."""
         free = Q(reconcile=WAITING) | Q(reconcile=RUNNING, started_at__lt=now - GIVEN_UP_MS)
         rows = Replay.objects.filter(free, pk=self.pk)
         return bool(rows.update(reconcile=RUNNING, started_at=now, ended_at=None))

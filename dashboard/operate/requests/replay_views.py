@@ -1,4 +1,4 @@
-"""The page of replays: chosen, reviewed, requested, followed."""
+"""The replays page: choose, review, request and follow a replay."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from dashboard.operate.requests.replays import (
 from wire.job import MAX_REASON, bucket_name
 
 # ---- replays -------------------------------------------------------------------------------------
-# Forms of what is to be read again, and of the confirmation.
+# Forms for choosing a replay and for confirming it.
 
 STARTS = {
     "earliest": "The beginning of the log",
@@ -60,9 +60,9 @@ STARTS = {
 
 
 class ChoiceForm(forms.Form):
-    """The form of a query and scenario, and from where.
+    """The form that chooses a query, a scenario and a starting point.
 
-    Offsets are fields of their own, by bucket.
+    Each bucket's offset has a field of its own.
     """
 
     query = forms.ChoiceField(label="Query")
@@ -82,7 +82,8 @@ class ChoiceForm(forms.Form):
     ) -> None:
         """Prepare the form.
 
-        queries: what each carries; edges: of their logs, None where Kafka does not answer.
+        queries: the scenarios that each query carries; edges: of their logs, None if Kafka does not
+        answer.
         """
         super().__init__(data, auto_id="replay-%s")
         self.ahead = {query: names for query in queries if (names := list(ahead(query)))}
@@ -120,19 +121,19 @@ class ChoiceForm(forms.Form):
         return forms.IntegerField(label=bucket, required=False, widget=widget, error_messages=wrong)
 
     def offset_fields(self) -> list[tuple[str, list[forms.BoundField]]]:
-        """Return the fields of the buckets' offsets, by scenario."""
+        """Return the fields for the buckets' offsets, by scenario."""
         fields: dict[str, list[forms.BoundField]] = {}
         for name, (scenario, _) in self.buckets.items():
             fields.setdefault(scenario, []).append(self[f"offset-{name}"])
         return list(fields.items())
 
     def given(self) -> list[tuple[str, str]]:
-        """Return what was typed, field by field, to be sent once more."""
+        """Return the non-empty fields as they were typed, to be posted again."""
         values = [(name, str(self.data.get(name, ""))) for name in self.fields]
         return [(name, value) for name, value in values if value]
 
     def clean(self) -> dict[str, Any]:
-        """Return the cleaned data, with errors added for what does not fit together."""
+        """Return the cleaned data, and add errors for values that do not fit together."""
         data = super().clean() or {}
         query, scenario, start = (data.get(name) for name in ("query", "scenario", "start"))
         if scenario and query and scenario not in self._queries[query]:
@@ -162,7 +163,7 @@ class ChoiceForm(forms.Form):
                 self.add_error(name, self.fields[name].error_messages["invalid"])
 
     def choice(self) -> ReplayChoice:
-        """Return what was chosen, of a form that is valid."""
+        """Return the choice. The form must be valid."""
         data = self.cleaned_data
         offsets = {name: data[f"offset-{name}"] for name in self.buckets}
         filled = {name: offset for name, offset in offsets.items() if offset is not None}
@@ -179,9 +180,9 @@ class ChoiceForm(forms.Form):
 
 
 class ReplayConfirmForm(forms.Form):
-    """The confirmation of a plan: why, and its name typed.
+    """The form that confirms a plan: a reason and its name, typed.
 
-    `id`: made with the form; seen: the plan.
+    `id`: made with the form; seen: the digest of the plan that was shown.
     """
 
     id = forms.UUIDField(widget=forms.HiddenInput)
@@ -192,7 +193,7 @@ class ReplayConfirmForm(forms.Form):
     def __init__(self, word: str, seen: str, data: Any = None) -> None:
         """Prepare the form.
 
-        word: what is to be typed; seen: the digest of the plan that is shown.
+        word: the word to type; seen: the digest of the plan that is shown.
         """
         initial = {"id": uuid4(), "seen": seen}
         super().__init__(data, auto_id="confirm-%s", initial=initial)
@@ -202,7 +203,7 @@ class ReplayConfirmForm(forms.Form):
             self.fields[name].widget.attrs["autocomplete"] = "off"
 
     def clean_typed(self) -> str:
-        """Return the name, letter by letter. Raises ValidationError."""
+        """Return the typed name. Raises ValidationError unless it matches exactly."""
         typed: str = self.cleaned_data["typed"]
         if typed != self._word:
             raise forms.ValidationError(f"Expected {self._word}, letter by letter.")
@@ -210,13 +211,13 @@ class ReplayConfirmForm(forms.Form):
 
 
 # ---- submission ----------------------------------------------------------------------------------
-# A reviewed plan, requested of the job.
+# Requesting a reviewed plan from the job.
 
 
 def submit(request: HttpRequest, plan: ReplayPlan, fields: Mapping[str, Any]) -> JobRequest:
-    """Request a replay and store it; the same id is sent once. Returns its request.
+    """Store and send a replay request, once per id. Returns the request.
 
-    fields: `id` and `reason` of the form. Raises rate_limits.TooMany.
+    fields: the form's `id` and `reason`. Raises rate_limits.TooMany.
     """
     user, choice, now = user_of(request), plan.choice, now_ms()
     epoch = BucketStatus.objects.filter(engine=choice.query).aggregate(at=Max("epoch"))["at"]
@@ -264,7 +265,7 @@ def _log_request(request: HttpRequest, plan: ReplayPlan, sent: JobRequest, reaso
 
 
 def start_words(choice: ReplayChoice) -> str:
-    """Return where it was to begin."""
+    """Return the place where the replay was to begin, in words."""
     match choice.start:
         case "earliest":
             return "the beginning of the log"
@@ -276,7 +277,7 @@ def start_words(choice: ReplayChoice) -> str:
 
 
 # ---- replays -------------------------------------------------------------------------------------
-# The console's page of replays: chosen, reviewed, requested, followed.
+# The console's replays page: choose, review, request, follow.
 
 MEANS = {
     "log": "its whole log, from an empty state",
@@ -295,7 +296,7 @@ PLAN = Table(
 @never_cache
 @role_required("read", ADMINS)
 def replay(request: HttpRequest) -> HttpResponse:
-    """Return the form, its plan, and the newest replays; to a script, these alone."""
+    """Return the form, its plan and the newest replays; scripts get only the replays."""
     if is_fragment(request):
         return render(request, "requests/replays/_replays.html", _list())
     carry, log_edges, fault = _logs()
@@ -310,7 +311,7 @@ def replay(request: HttpRequest) -> HttpResponse:
 @form_of("replays:replay")
 @role_required("read", ADMINS)
 def start(request: HttpRequest) -> HttpResponse:
-    """Request of the job what was reviewed, if that is still what would be done."""
+    """Request the reviewed plan from the job if it is still what would be done."""
     carry, log_edges, fault = _logs()
     form = ChoiceForm(carry, log_edges, request.POST)
     reviewed = None if log_edges is None else _reviewed(form, log_edges)
@@ -334,7 +335,7 @@ def start(request: HttpRequest) -> HttpResponse:
 
 
 def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:
-    """Return what each query carries, the edges of its logs, and why these are not known."""
+    """Return what each query carries, the edges of its logs, and why the edges are unknown."""
     carry = {name: mine for name in sorted(job.names()) if (mine := carried(name))}
     names = [name for mine in carry.values() for name in mine]
     logs = edges([gateway().topics.reports(name) for name in names])
@@ -346,7 +347,7 @@ def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:
 
 
 def _reviewed(form: ChoiceForm, log_edges: Edges) -> ReplayPlan | None:
-    """Return the plan of a form that is valid."""
+    """Return the form's plan, or None if the form is not valid."""
     if not form.is_valid():
         return None
     return with_moments(plan(form.choice(), log_edges), gateway().bus, gateway().topics)
@@ -374,7 +375,7 @@ def _page(
 
 
 def _rows(plan: ReplayPlan) -> list[tuple[BucketReplay, str, float]]:
-    """Return each bucket, what it begins with in words, and how long its records take, s."""
+    """Return each bucket, what it starts from in words, and how long its records take, s."""
     return [(each, MEANS[each.means], plan.seconds_of(each)) for each in plan.buckets]
 
 

@@ -1,4 +1,4 @@
-"""A replay planned: where each bucket would begin, what it would read, and how far it is."""
+"""Replays planned and followed: where each bucket begins, what it reads, how far it has come."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from wire.job import Action, bucket_name
 from wire.topics import Topics
 
 # ---- plan ----------------------------------------------------------------------------------------
-# The plan of a replay: where each bucket would begin, what it would read, what that means.
+# The plan of a replay: where each bucket would begin, what it would read, and what that means.
 #
-# Pure but for the look at the database. A bucket that begins in mid-log needs its state there: it
-# begins at the newest daily snapshot at or before the place that was chosen. Times in Unix ms.
+# Pure except for database reads. A bucket that begins in the middle of the log needs its state
+# there, so it begins at the newest daily snapshot at or before the chosen place. Times in Unix ms.
 
 From = Literal["earliest", "time", "offsets"]
-# What a bucket begins with: the whole log, a snapshot, no state although there was a log before,
-# and no record at all.
+# What a bucket starts from: the whole log, a snapshot, no state although the log has earlier
+# records, or a log without records.
 Means = Literal["log", "snapshot", "forgets", "nothing"]
 
-# Records/s of a query in micro-batches, until some have been measured here.
+# Records/s assumed for a query in micro-batches until a rate has been measured here.
 ASSUMED: Mapping[str, float] = {"kernel": 60_000.0, "python": 15_000.0}
-# So long it takes until a query that begins again reads, whatever there is to read, s.
+# How long a restarted query takes before it reads, however much there is to read, s.
 BEGIN_S = 6
-# So many of the last batches of catching up are looked at.
+# How many of the last catch-up batches are examined.
 MEASURED_OF = 30
-# A smaller batch says little of the rate.
+# A batch with fewer records says little about the rate.
 LEAST_ROWS = 2_000
 
-# Where the offset stands in a version's sortable form: states_assetstate.version.
+# Where the offset is in the sortable form of a version: states_assetstate.version.
 _OFFSET_AT, _OFFSET_DIGITS = 8, 19
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayChoice:
-    """The choice of what to replay. scenario: the one to read again, empty: all of the query's.
+    """What to replay. scenario: the one to read again, empty for all of the query's.
 
     offsets: by bucket; exactly: begin at these offsets with no state; bound: the last append time
-    that counts where a bucket's clock is ahead, None for none.
+    that counts where a bucket's clock is ahead, or None.
     """
 
     query: str
@@ -66,11 +66,11 @@ class ReplayChoice:
 
 @dataclass(frozen=True, slots=True)
 class BucketReplay:
-    """One bucket's part. begin, end: of its log; first: the offset from which it is read.
+    """One bucket of the plan. begin, end: the edges of its log; first: the offset to read from.
 
-    since: the time of that place, None where it is not known; later: it begins after the place that
-    was chosen; left: assets on the board that it would know nothing of; bound: the last append time
-    that counts, None where its clock is not ahead.
+    since: the time at that offset, None if unknown; later: it begins after the chosen place; left:
+    assets on the board that it would know nothing about; bound: the last append time that counts,
+    None if its clock is not ahead.
     """
 
     name: str
@@ -89,11 +89,11 @@ class BucketReplay:
 
     @property
     def records(self) -> int:
-        """Return how many records are read again."""
+        """Return how many records would be read again."""
         return max(0, self.end - self.first)
 
     def asked(self) -> dict[str, Any]:
-        """Return the bucket as it is sent to the job."""
+        """Return the bucket as sent to the job."""
         if self.snapshot is not None:
             file, digest = self.snapshot.file, self.snapshot.digest
             return {"offset": self.first, "snapshot": file, "digest": digest}
@@ -102,7 +102,7 @@ class BucketReplay:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """All buckets of a query. rate: records/s; measured: whether it was, or is assumed."""
+    """All buckets of a query. rate: records/s; measured: the rate is not an assumption."""
 
     choice: ReplayChoice
     buckets: Sequence[BucketReplay]
@@ -111,47 +111,47 @@ class ReplayPlan:
 
     @property
     def records(self) -> int:
-        """Return how many records are read again."""
+        """Return how many records would be read again."""
         return sum(bucket.records for bucket in self.buckets)
 
     @property
     def seconds(self) -> float:
-        """Return how long that would take, with its begin, s."""
+        """Return how long the replay would take, including its start, s."""
         return BEGIN_S + self.records / self.rate
 
     def seconds_of(self, bucket: BucketReplay) -> float:
-        """Return a bucket's part of it, s."""
+        """Return how long a bucket's records would take, s."""
         return bucket.records / self.rate
 
     @property
     def whole(self) -> bool:
-        """Return whether it comes to the states that the whole log comes to."""
+        """Return whether the replay reaches the same states as the whole log."""
         return all(bucket.means != "forgets" for bucket in self.buckets)
 
     @property
     def left(self) -> int:
-        """Return how many assets on the board the job would know nothing of."""
+        """Return how many assets on the board the job would know nothing about."""
         return sum(bucket.left for bucket in self.buckets)
 
     @property
     def action(self) -> Action:
-        """Return what is requested of the job for it."""
+        """Return the action to request from the job."""
         return "rebuild" if self.whole else "reset"
 
     @property
     def word(self) -> str:
-        """Return what is to be typed: the scenario's name, or the query's."""
+        """Return the word to type: the scenario's name, or the query's."""
         return self.choice.scenario or self.choice.query
 
     def parameters(self) -> dict[str, Any]:
-        """Return the plan as it is sent to the job."""
+        """Return the plan as sent to the job."""
         buckets = {bucket.name: bucket.asked() for bucket in self.buckets}
         plain: dict[str, Any] = {"buckets": {name: part for name, part in buckets.items() if part}}
         bounds = {each.name: each.bound for each in self.buckets if each.bound is not None}
         return plain | ({"bounds": bounds} if bounds else {})
 
     def digest(self) -> str:
-        """Return a name of what was reviewed: where each bucket begins, and with what."""
+        """Return a digest of the reviewed plan: where each bucket begins, and with what."""
         parts = [
             (bucket.name, bucket.first, bucket.means, bucket.asked(), bucket.bound)
             for bucket in self.buckets
@@ -166,12 +166,12 @@ def carried(query: str) -> list[str]:
     return [name for name in scenarios() if name in names]
 
 
-# First and next offset by scenario and partition.
+# First and next offset, by scenario and partition.
 Edges = Mapping[tuple[str, int], tuple[int, int]]
 
 
 def plan(choice: ReplayChoice, edges: Edges) -> ReplayPlan:
-    """Return where each bucket of the query would begin, as its log is."""
+    """Return where each bucket of the query would begin, given the edges of its log."""
     names = carried(choice.query)
     kept, beyond = _snapshots(names), () if choice.bound is None else ahead(choice.query)
     buckets = []
@@ -195,13 +195,13 @@ def plan(choice: ReplayChoice, edges: Edges) -> ReplayPlan:
 
 
 def ahead(query: str) -> dict[str, int]:
-    """Return since when the clocks of its buckets are ahead, by bucket."""
+    """Return since when the clocks of the query's buckets have been ahead, by bucket, Unix ms."""
     rows = BucketStatus.objects.filter(engine=query, ahead_since__isnull=False)
     return {row.bucket: row.ahead_since or 0 for row in rows.order_by("bucket")}
 
 
 def _snapshots(names: Iterable[str]) -> dict[tuple[str, int], list[FoldSnapshot]]:
-    """Return the snapshots by bucket, the oldest first."""
+    """Return the snapshots by bucket, oldest first."""
     groups: dict[tuple[str, int], list[FoldSnapshot]] = {}
     for row in FoldSnapshot.objects.filter(scenario__in=list(names)).order_by("next_offset"):
         groups.setdefault((row.scenario, row.partition), []).append(row)
@@ -215,7 +215,7 @@ def _bucket(
     edge: tuple[int, int],
     snapshots: list[FoldSnapshot],
 ) -> BucketReplay:
-    """Return the plan of one bucket. snapshots: those that meet the log, the oldest first."""
+    """Return the plan for one bucket. snapshots: those that match the log, oldest first."""
     name, (begin, end) = bucket_name(scenario, at), edge
     chosen = choice.scenario in ("", scenario)
     if chosen and choice.exactly:
@@ -239,7 +239,7 @@ def _bucket(
 
 
 def _fitting(choice: ReplayChoice, name: str, snapshots: list[FoldSnapshot]) -> list[FoldSnapshot]:
-    """Return those at or before the place that was chosen."""
+    """Return the snapshots at or before the chosen place."""
     if choice.start == "time":
         return [row for row in snapshots if row.clock <= choice.time]
     upto = choice.offsets.get(name)
@@ -249,7 +249,7 @@ def _fitting(choice: ReplayChoice, name: str, snapshots: list[FoldSnapshot]) -> 
 def _forgetting(
     name: str, scenario: str, at: int, edge: tuple[int, int], first: int, *, chosen: bool = True
 ) -> BucketReplay:
-    """Return a bucket that begins without state although its log began before."""
+    """Return a bucket that begins without state although its log began earlier."""
     begin, end = edge
     first = min(max(first, begin), end)
     if first == 0:
@@ -268,7 +268,7 @@ def _left(scenario: str, partition: int, first: int) -> int:
 
 
 def measured_rate(query: str) -> float | None:
-    """Return records/s of the last batches of catching up; None where there are none."""
+    """Return the records/s of the last catch-up batches, or None if there are none."""
     rows = JobProgress.objects.filter(query=query, status="catching-up").exclude(batch="")
     rates = []
     for text in rows.order_by("-id").values_list("batch", flat=True)[:MEASURED_OF]:
@@ -280,14 +280,14 @@ def measured_rate(query: str) -> float | None:
 
 
 # ---- start times ---------------------------------------------------------------------------------
-# The append times of the first records that would be read.
+# The append times of the first records to read.
 
-# So long the broker may take for all of them; what is not known by then is shown as that.
+# How long the broker may take for all of them; times it has not given by then stay unknown.
 PATIENCE_S = 2.0
 
 
 def with_moments(plan: ReplayPlan, bus: Bus, topics: Topics) -> ReplayPlan:
-    """Return the plan with the time of each bucket's first record, where Kafka answers in time."""
+    """Return the plan with the time of each bucket's first record, if Kafka answers in time."""
     open_ones = [b for b in plan.buckets if b.since is None and b.records]
     places = {_place(bucket, topics): bucket.first for bucket in open_ones}
     try:
@@ -306,7 +306,7 @@ def _place(bucket: BucketReplay, topics: Topics) -> TopicPartition:
 
 
 def moments(bus: Bus, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the append time of the record at each offset, or of the first behind it.
+    """Return, for each offset, the append time of its record or of the first one after it.
 
     Raises BusError.
     """
@@ -328,14 +328,14 @@ def moments(bus: Bus, places: Mapping[TopicPartition, int]) -> dict[TopicPartiti
 
 
 # ---- progress ------------------------------------------------------------------------------------
-# The progress of replays: by the job's answers, and bucket by bucket by its heartbeats.
+# Progress of replays: from the job's answers and, by bucket, from its heartbeats.
 
 LISTED = 10
 """How many replays the page lists."""
 
 
 class BucketProgress(NamedTuple):
-    """A bucket as it was requested: from which offset to which, and what it began with."""
+    """A bucket as requested: its first and end offsets, and what it started from."""
 
     name: str
     first: int
@@ -352,17 +352,17 @@ class PartProgress:
 
     @property
     def total(self) -> int:
-        """Return how many it has to read."""
+        """Return how many records it has to read."""
         return max(0, self.part.end - self.part.first)
 
     @property
     def done(self) -> int:
-        """Return how many it has read."""
+        """Return how many records it has read."""
         return 0 if self.left is None else self.total - self.left
 
     @property
     def percent(self) -> int:
-        """Return how far it has come, in percent."""
+        """Return the progress as a percentage."""
         return 100 * self.done // self.total if self.total else 100 * (self.left is not None)
 
 
@@ -380,7 +380,7 @@ class ReplayProgress(RequestProgress):
 
     @property
     def total(self) -> int:
-        """Return how many records are read again."""
+        """Return how many records are to be read again."""
         return sum(part.total for part in self.parts)
 
     @property
@@ -395,18 +395,18 @@ class ReplayProgress(RequestProgress):
 
     @property
     def percent(self) -> int:
-        """Return how far it has come, in percent."""
+        """Return the progress as a percentage."""
         return 100 * self.done // self.total if self.total else 100
 
 
 def dump_parts(plan: ReplayPlan) -> str:
-    """Return a plan's buckets as they are kept with the replay."""
+    """Return a plan's buckets in the form stored with the replay."""
     parts = [BucketProgress(each.name, each.first, each.end, each.means) for each in plan.buckets]
     return msgspec.json.encode(parts).decode()
 
 
 def newest(now: int) -> list[ReplayProgress]:
-    """Return the newest replays, the last first."""
+    """Return the newest replays, newest first."""
     rows = list(Replay.objects.newest()[:LISTED])
     requests = JobRequest.objects.in_bulk([row.pk for row in rows])
     reached = {name: (beat.epoch, beat.offset) for name, (_, beat) in newest_beats(now).items()}
@@ -426,9 +426,9 @@ def _replay(
 def _progress(
     part: BucketProgress, epoch: int, reached: Mapping[str, tuple[int, int]], *, done: bool
 ) -> PartProgress:
-    """Return the progress of a part.
+    """Return the progress of a bucket.
 
-    epoch: the query's before; done: the job has answered that it has caught up.
+    epoch: the query's epoch before the replay; done: the job has answered that it has caught up.
     """
     if done:
         return PartProgress(part, 0)

@@ -1,4 +1,4 @@
-"""Readings of the state store: asked for, and held against the database. Times in Unix ms."""
+"""Readings of the state store: requested, and compared with the database. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from domain.version import Version
 from wire.batch_query import ReadState, StoredAsset
 
 # ---- comparison ----------------------------------------------------------------------------------
-# The comparison of the database with what the state store has of an asset. Times in ms.
+# Comparison of the database with the state store's record of an asset. Times in ms.
 #
-# Both come from the one fold, so where neither is behind the other they must say the same.
+# Both come from the same fold, so they must agree unless one is behind the other.
 
 EQUAL, BEHIND, BOARD_BEHIND, DIFFERS = "equal", "behind", "board-behind", "differs"
-# By verdict: its word, icon, colour and meaning; what matters most first.
+# By verdict: its word, icon, colour and meaning; most important first.
 VERDICTS: dict[str, tuple[str, str, str, str]] = {
     DIFFERS: (
         "differs",
@@ -52,7 +52,7 @@ VERDICTS: dict[str, tuple[str, str, str, str]] = {
 
 
 class Board(NamedTuple):
-    """The database's row of an asset. record: of the states topic, as JSON; at: of its cause."""
+    """The database's row for an asset. record: from the states topic, as JSON; at: its cause's."""
 
     version: str
     at: int
@@ -61,14 +61,14 @@ class Board(NamedTuple):
 
 
 class RecordComparison(NamedTuple):
-    """A verdict, and the fields in which the two differ."""
+    """A verdict, and the fields that differ."""
 
     verdict: str
     fields: tuple[str, ...] = ()
 
 
 def judge(stored: StoredAsset, epoch: int, board: Board | None) -> RecordComparison:
-    """Compare an asset of the store with the database's row and return the verdict."""
+    """Compare an asset in the store with the database's row and return the verdict."""
     if board is None:
         return RecordComparison(EQUAL if stored.state is None else BOARD_BEHIND)
     version = Version.parse(board.version)
@@ -87,7 +87,7 @@ def judge(stored: StoredAsset, epoch: int, board: Board | None) -> RecordCompari
 
 
 def judge_missing(epoch: int, reached: int, board: Board) -> RecordComparison:
-    """Return the verdict on an asset that the board shows and the store has not.
+    """Return the verdict on an asset that the board shows but the store does not have.
 
     reached: its bucket's offset.
     """
@@ -97,7 +97,7 @@ def judge_missing(epoch: int, reached: int, board: Board) -> RecordComparison:
 
 
 def _differing(stored: StoredAsset, board: Board) -> tuple[str, ...]:
-    """Return the fields in which they do not say the same.
+    """Return the fields whose values differ.
 
     A row without a state is a purged one.
     """
@@ -118,7 +118,7 @@ def _differing(stored: StoredAsset, board: Board) -> tuple[str, ...]:
 
 
 def _votes(votes: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return of votes the part that is reported at once; ages may be reported up to 30 s later."""
+    """Return the part of the votes reported at once; ages may be reported up to 30 s later."""
     return sorted(
         (
             vote["agent"],
@@ -134,29 +134,29 @@ def _votes(votes: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def flapping(vote: dict[str, Any]) -> str:
-    """Return the state to which a vote has turned twice, of a record or of the store; else empty.
+    """Return the state that a vote has flapped to, from a state record or the store; else empty.
 
-    The store also has votes that have turned once.
+    The store also has votes that have turned only once.
     """
     flap = vote.get("flapping") or vote.get("flap") or {}
     return str(flap.get("state", "")) if flap.get("again", True) else ""
 
 
 def _doubts(doubts: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return of doubts the part that is reported at once."""
+    """Return the part of the doubts that is reported at once."""
     return sorted(
         (each["agent"], each["reason"], each["said"] or "", each["weight"]) for each in doubts
     )
 
 
 # ---- record lines --------------------------------------------------------------------------------
-# An asset of the store next to the database's record, line by line. Times in Unix ms.
+# An asset in the store next to the database's record, line by line. Times in Unix ms.
 
-# Most votes, and most doubts, that are told one by one.
+# Most votes, and most doubts, listed individually.
 MOST_LISTED = 20
 
 
-# What both sides have.
+# Fields that both sides have.
 FIELDS = (
     "state", "previous", "since", "unconfirmed", "disputed", "votes", "doubts", "pending",
     "override",
@@ -164,7 +164,7 @@ FIELDS = (
 
 
 class FieldComparison(NamedTuple):
-    """A field as each side has it; differs: whether that is a difference."""
+    """A field as each side has it. differs: whether the two disagree."""
 
     field: str
     store: str
@@ -175,7 +175,7 @@ class FieldComparison(NamedTuple):
 def lines(
     stored: StoredAsset | None, board: dict[str, Any] | None, differing: str
 ) -> list[FieldComparison]:
-    """Return both sides, field by field; what only the store has is empty on the other side."""
+    """Return both sides, field by field; the other side is empty for fields only the store has."""
     store = _as_text(msgspec.to_builtins(stored)) if stored is not None else {}
     other = _as_text(board) if board is not None and "state" in board else {}
     fields = differing.split(", ")
@@ -210,7 +210,6 @@ def _own(stored: StoredAsset | None) -> list[FieldComparison]:
 
 
 def _as_text(record: dict[str, Any]) -> dict[str, str]:
-    """Return a record's fields as text."""
     pending, pin, doubts = record["pending"], record["override"], record.get("doubts") or []
     return {
         "state": record["state"] or "purged",
@@ -266,11 +265,11 @@ def _time(at: int) -> str:
 
 
 # ---- state store ---------------------------------------------------------------------------------
-# Forms of the state store's page: what is to be read, and what of it is shown.
+# Forms of the state store's page: what to read, and which rows to show.
 
 
 class ReadForm(forms.Form):
-    """The form of a scenario, and of it one asset, one partition, or all."""
+    """The form that chooses a scenario and its one asset, one partition, or everything."""
 
     scenario = forms.ChoiceField(choices=scenario_choices)
     partition = forms.IntegerField(required=False, min_value=0, max_value=999)
@@ -293,7 +292,7 @@ class ReadForm(forms.Form):
             }
 
     def clean_asset(self) -> str:
-        """Return an empty text, or what may name an asset. Raises ValidationError."""
+        """Return the asset's name, or an empty string. Raises ValidationError."""
         asset: str = self.cleaned_data["asset"]
         if asset and not name_ok(asset):
             raise forms.ValidationError("Expected a name without control characters.")
@@ -302,7 +301,8 @@ class ReadForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Return the cleaned data.
 
-        A partition is one that the scenario has; an asset has one of its own.
+        Adds an error for a partition that the scenario does not have, or one given along with an
+        asset, whose name already determines its partition.
         """
         data = super().clean() or self.cleaned_data
         scenario: Scenario | None = scenarios().get(data.get("scenario", ""))
@@ -316,13 +316,13 @@ class ReadForm(forms.Form):
         return data
 
     def read_request(self) -> ReadState:
-        """Return what is to be read, of a form that is valid."""
+        """Return the reading to request. The form must be valid."""
         data = self.cleaned_data
         return ReadState(data["scenario"], data["partition"], data["asset"] or None, data["after"])
 
 
 class ShowForm(FilterForm):
-    """The form of what is shown of a reading: by verdict and name, ordered, a page at a time."""
+    """The form that selects, sorts and pages the rows of a reading: by verdict and name."""
 
     verdict = forms.ChoiceField(required=False, label="Status")
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Name holds")
@@ -349,14 +349,14 @@ ORDERS = {
     "votes": "votes",
     "due": "due",
 }
-"""By column: the field that it is ordered by."""
+"""The field to order by, for each column."""
 
 
 # ---- state store ---------------------------------------------------------------------------------
 # Readings as the page lists them. Times in Unix ms.
 
 PAGE = 100
-"""Rows of one page."""
+"""Rows per page."""
 ROWS = Table(
     "", Column.text("Status", name="standing"), "Asset", Column.number("Partition"), "State",
     "Since", Column.number("Votes"), "Due", Column("On the board"), Column("Side by side"),
@@ -366,7 +366,7 @@ ROWS = Table(
 
 @dataclass(frozen=True, slots=True)
 class ReadingPage:
-    """The part of a reading that is requested."""
+    """The requested part of a reading."""
 
     verdict: str = ""
     q: str = ""
@@ -374,7 +374,7 @@ class ReadingPage:
     page: int = 1
 
     def query(self, **changes: Any) -> str:
-        """Return the address that shows this, with changes."""
+        """Return this selection as a query string, with changes."""
         names = ("verdict", "q", "sort", "page")
         values = {name: getattr(self, name) for name in names} | changes
         plain = {"verdict": "", "q": "", "sort": "standing", "page": 1}
@@ -382,12 +382,12 @@ class ReadingPage:
 
     @property
     def table(self) -> Table:
-        """Return the rows' table: the heads sort by their columns."""
+        """Return the table of rows, whose headings sort by their columns."""
         return ROWS.ordered(self.sort, lambda order: self.query(sort=order, page=1))
 
 
 def rows_of(reading: Reading, shown: ReadingPage) -> QuerySet[StoredRow]:
-    """Return the rows that are requested, in their order."""
+    """Return the requested rows in the requested order."""
     ranks = [When(verdict=name, then=Value(at)) for at, name in enumerate(VERDICTS)]
     rows = reading.rows.annotate(
         rank=Case(*ranks, default=Value(len(ranks)), output_field=IntegerField())
@@ -402,7 +402,7 @@ def rows_of(reading: Reading, shown: ReadingPage) -> QuerySet[StoredRow]:
 
 
 def counts(reading: Reading, shown: ReadingPage) -> list[dict[str, Any]]:
-    """Return how many rows there are of each verdict."""
+    """Return the number of rows for each verdict, with what the page shows for it."""
     counted = reading.verdict_counts()
     return [
         {
@@ -425,5 +425,5 @@ def buckets_of(reading: Reading) -> list[dict[str, Any]]:
 
 
 def _live(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return of a scenario what makes its rule, without what is not set."""
+    """Return the scenario's rule keys that are set."""
     return {name: rule[name] for name in LIVE_KEYS if rule.get(name) not in (None, {})}

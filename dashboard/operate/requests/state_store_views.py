@@ -1,4 +1,4 @@
-"""The state store's pages: requested, followed, shown next to the database, exported as a file."""
+"""The state store's pages: request a reading, follow it, compare it, export it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dashboard.operate.requests.state_store import (
 from wire.batch_query import MOST_ROWS, ReadState
 
 PORTION = 500
-"""Rows of a file that are read and sent at a time."""
+"""Rows of a file read and sent at a time."""
 READINGS = Table(
     "readings", Column.time("Asked"), "Scenario", "Of it", "By", Column.number("Batch"), "Outcome"
 )
@@ -45,7 +45,7 @@ BUCKETS = Table(
 
 
 class ReadingList(QueryList):
-    """What was read, and the form that requests another reading."""
+    """Earlier readings, and the form that requests another."""
 
     template_name = "requests/state_store/readings.html"
     roles = ADMINS
@@ -56,18 +56,18 @@ class ReadingList(QueryList):
     detail = "state_store:reading"
 
     def get_form(self, form_class: Any = None) -> Any:
-        """Return the form as it was sent, or with what the address says."""
+        """Return the submitted form, or one filled in from the URL."""
         if self.request.method == "POST":
             return super().get_form(form_class)
         chosen = {name: self.request.GET.get(name, "")[:255] for name in ("scenario", "asset")}
         return ReadForm(initial=chosen)
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return how many assets are read at most."""
+        """Return the context with the most assets that are read."""
         return super().get_context_data(most=MOST_ROWS, **context)
 
     def query(self, form: ReadForm) -> tuple[ReadState, Reading, dict[str, Any]]:
-        """Return the reading that the form describes, and what the audit says of it."""
+        """Return the reading that the form describes, and the facts for the audit."""
         wanted = form.read_request()
         scenario, partition, asset = wanted.scenario, wanted.partition, wanted.asset or ""
         row = Reading(
@@ -84,7 +84,7 @@ class ReadingDetail(QueryDetail):
     roles = ADMINS
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return the reading, and its rows once it is complete."""
+        """Return the context with the reading and, once it is complete, its rows."""
         reading = self.row
         context["reading"], context["scenario"] = reading, scenarios().get(reading.scenario)
         if reading.complete:
@@ -110,7 +110,7 @@ def _rows(reading: Reading, form: ShowForm) -> dict[str, Any]:
 
 
 def _shown(form: ShowForm) -> ReadingPage:
-    """Return what is to be shown; what cannot be read is left out, and the form says so."""
+    """Return the rows to show; unreadable values are left out, and the form reports them."""
     form.is_valid()
     data = form.cleaned_data
     return ReadingPage(
@@ -139,7 +139,7 @@ def _row(reading: Reading, row: StoredRow) -> dict[str, Any]:
 @never_cache
 @role_required("read", ADMINS)
 def export(request: HttpRequest, id: UUID) -> HttpResponseBase:  # noqa: A002 - as in the URL
-    """Return the rows that are to be shown as a file: a JSON object in a line each."""
+    """Return the selected rows as a file of NDJSON."""
     reading = get_object_or_404(Reading, pk=id)
     shown = _shown(ShowForm(request.GET))
     lines = written("ndjson", (), _portions(reading, shown))

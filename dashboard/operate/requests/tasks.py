@@ -1,4 +1,4 @@
-"""The worker's tasks for replays, and the comparison at a replay's end."""
+"""The worker's tasks for replays, and the comparison when a replay ends."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from dashboard.core.common.times import now_ms
 from dashboard.operate.requests.models import DONE, FAILED, Replay
 
 # ---- verification --------------------------------------------------------------------------------
-# The comparison at a replay's end: reconcile, its outcome kept with the replay.
+# The comparison when a replay ends: reconcile, with the outcome stored on the replay.
 
 log = structlog.get_logger(__name__)
 
-# Most differences that are kept in words.
+# Most differences stored in words.
 NAMED = 20
 MAX_PROBLEM = 4_000
 
 
 def compare(id_: UUID) -> Replay:
-    """Compare, store the result and return it. Raises Replay.DoesNotExist."""
-    from dashboard.core.rules.reconciliation import Behind  # loads what only a reader needs
+    """Compare, store the result and return the replay. Raises Replay.DoesNotExist."""
+    from dashboard.core.rules.reconciliation import Behind  # only readers need this
 
     row = Replay.objects.get(pk=id_)
     try:
@@ -43,7 +43,7 @@ def compare(id_: UUID) -> Replay:
 
 
 def _compare(row: Replay) -> dict[str, Any]:
-    """Return what reconcile finds in the scenarios of the query. Raises Behind and BusError."""
+    """Return what reconcile finds in the query's scenarios. Raises Behind and BusError."""
     from bus.kafka import KafkaBus  # only a process that reads loads Kafka's library
     from dashboard.core.common.scenarios import scenarios, topics
     from dashboard.core.rules.log_replay import Snapshots
@@ -70,14 +70,14 @@ def _compare(row: Replay) -> dict[str, Any]:
 
 
 # ---- replays -------------------------------------------------------------------------------------
-# The worker's tasks for replays. May be run twice, or be cut short and run again.
+# The worker's tasks for replays. They may run twice, or be cut short and run again.
 
 
 @shared_task(ignore_result=True)
 def judge_ended() -> int:
-    """Start the comparison of each replay that has ended, in its own process. Returns how many.
+    """Start a process to compare each replay that has ended. Returns how many were started.
 
-    A long log takes minutes, and the worker has one task at a time.
+    A long log takes minutes, and the worker runs one task at a time.
     """
     now = now_ms()
     taken = [row for row in Replay.objects.to_compare(now) if row.claim_comparison(now)]

@@ -1,4 +1,4 @@
-"""Addresses of requests to the job: what if, the state store, replays; and cancelling one."""
+"""URLs for requests to the job: what if, the state store, replays, and cancelling."""
 
 from django.urls import include, path
 

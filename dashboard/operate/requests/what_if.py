@@ -27,15 +27,15 @@ from wire.batch_query import (
 )
 
 # ---- timeline bars -------------------------------------------------------------------------------
-# Timelines as bars: a piece for each time that an asset spends in a state. Times in Unix ms.
+# Timelines as bars: one segment for each period an asset spends in a state. Times in Unix ms.
 
-# Width of a bar, in units of its own.
+# Width of a bar, in its own units.
 WIDTH = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class BarSegment:
-    """A part of a bar: where it begins and how wide it is, its state, and from when to when."""
+    """A segment of a bar: its position, width and state, and the times it covers."""
 
     x: float
     width: float
@@ -56,7 +56,7 @@ class RuleTimeline:
 def shown_span(differences: Iterable[Difference], since: int, until: int) -> tuple[int, int]:
     """Return the part of a window in which any of these assets has a timeline.
 
-    What lies before is empty.
+    Nothing is drawn before it.
     """
     begins = [
         since if before is not None else moments[0][0]
@@ -70,7 +70,7 @@ def shown_span(differences: Iterable[Difference], since: int, until: int) -> tup
 def bars(
     scenario: Scenario, difference: Difference, since: int, until: int
 ) -> tuple[RuleTimeline, RuleTimeline]:
-    """Return an asset's timelines, under the running and the proposed rule."""
+    """Return an asset's timelines under the running and the proposed rule."""
     sides = zip(difference.before, (difference.running, difference.proposed), strict=True)
     running, other = (_bar(scenario, before, moments, since, until) for before, moments in sides)
     return running, other
@@ -97,7 +97,7 @@ def _bar(
 # Trials as the pages show them. Times in Unix ms.
 
 PAGE = 50
-"""Assets of one page."""
+"""Assets per page."""
 STATES = Table(
     "whatif-states",
     "State",
@@ -112,9 +112,9 @@ STATES = Table(
 
 
 def proposed(totals: Totals, known: Scenario) -> Scenario:
-    """Return the scenario that was tried, to show its states by.
+    """Return the tried scenario, whose states label the results.
 
-    It is the known one where the tried one cannot be read.
+    Returns the known scenario if the tried one cannot be read.
     """
     try:
         return scenario_from_plain(totals.rules[1])
@@ -124,7 +124,7 @@ def proposed(totals: Totals, known: Scenario) -> Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The beginning of some partitions: with what, from which time to which, and why so."""
+    """How some partitions began: with what state, the range of times, and why."""
 
     means: str
     partitions: Sequence[int]
@@ -134,7 +134,7 @@ class Beginning:
 
 
 def began_of(totals: Totals) -> list[Beginning]:
-    """Return what both runs began with; those with a state first. None of a trial of long ago."""
+    """Return what both runs began with, those with a state first; empty for very old trials."""
     groups: dict[tuple[str, str], dict[int, int]] = {}
     for partition, began in sorted(totals.began.items()):
         groups.setdefault((began.means, began.why), {})[partition] = began.at
@@ -149,14 +149,16 @@ _MEANS = ("snapshot", "log", "empty")
 
 
 def begun_at(totals: Totals) -> int:
-    """Return from when on histories are compared, Unix ms: not before the log's first record."""
+    """Return when the compared histories begin, Unix ms; not before the log's first record."""
     first = min((began.at for began in totals.began.values()), default=0)
     return max(totals.since, first)
 
 
 def earlier(running: Scenario) -> str:
-    """Return how long before its window a trial starts that begins with nothing, in words; empty
-    where that is the log's beginning."""
+    """Return how long before its window a trial without a snapshot starts, in words.
+
+    Returns an empty string if it starts at the beginning of the log.
+    """
     if running.lifetime is None:
         return ""
     longest_hold = max((running.holds or {"": 0}).values())
@@ -164,7 +166,7 @@ def earlier(running: Scenario) -> str:
 
 
 def states_of(totals: Totals, scenario: Scenario) -> list[dict[str, Any]]:
-    """Return per state how long assets were in it under each rule, and how often one got there."""
+    """Return, per state, the time assets spent in it and how often they entered it, by rule."""
     longest = max((max(total.running_ms, total.proposed_ms) for total in totals.states), default=0)
     return [_state(total, scenario, max(1, longest)) for total in totals.states]
 
@@ -181,7 +183,7 @@ def _state(total: StateTotal, scenario: Scenario, longest: int) -> dict[str, Any
 
 
 def asset_table(axis: Iterable[int], now: int) -> Table:
-    """Return the table of assets. axis: times that the timelines' head marks, Unix ms."""
+    """Return the table of assets. axis: times marked above the timelines, Unix ms."""
     marks = format_html_join("", "<span>{}</span>", ((moment(at, now),) for at in axis))
     timelines = format_html(
         'Timelines: above as it is, below proposed<span class="timeline-axis">{}</span>', marks
@@ -200,9 +202,9 @@ def asset_table(axis: Iterable[int], now: int) -> Table:
 def rows_of(
     trial: Trial, rows: Iterable[TrialResult], scenario: Scenario, totals: Totals
 ) -> tuple[list[dict[str, Any]], tuple[int, int, int]]:
-    """Return assets that would have another history, with their timelines, and the span of these.
+    """Return the assets whose history would differ, with their timelines, and the span drawn.
 
-    The span is the begin, middle and end that they are drawn over, Unix ms.
+    The span is its begin, middle and end, Unix ms.
     """
     rows = list(rows)
     since, until = shown_span((row.difference for row in rows), totals.since, totals.until)
@@ -231,9 +233,9 @@ def _row_of(
 
 
 def snapshots(running: Scenario, proposed: Scenario, since: int) -> dict[str, Snapshot]:
-    """Return by bucket the newest snapshot that lies far enough before the window for the rules.
+    """Return, by bucket, the newest snapshot far enough before the window for both rules.
 
-    Whether it still meets the log, and was made by the rule that is running, the job sees.
+    The job checks whether it still matches the log and was made by the running rule.
     """
     lead = lead_time(running, (running, proposed))
     if lead is None:

@@ -1,4 +1,4 @@
-"""What-if's pages: a rule is proposed, tried on the log, and shown."""
+"""What-if pages: propose a rule, try it on the log, show the result."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from wire.batch_query import WhatIf
 from wire.job import MAX_REASON
 
 # ---- what if -------------------------------------------------------------------------------------
-# The form of a trial: the changed keys as TOML or in fields of their own, and how far back.
+# The trial form: the changed keys, as TOML or in fields of their own, and how far back to go.
 
 HOURS = (1, 6, 24)
 LONGEST_MS = 7 * 24 * HOUR_MS
-"""The log holds no more than that."""
+"""The log holds no more than this."""
 _SPANS = ("vote_lifetime", "forget_after")
-"""Fields of a duration, each named as its key."""
+"""Duration fields, each named after its key."""
 
 
 class TrialForm(forms.Form):
     """A proposed rule for one scenario.
 
-    rule: the changed keys, as they would be in scenarios.toml; the fields next to it set one key
-    each, so that nobody has to write TOML for a hold.
+    rule: the changed keys, written as in scenarios.toml; each field next to it sets one key, so
+    that nobody has to write TOML for a hold.
     """
 
     scenario = forms.CharField(widget=forms.HiddenInput)
@@ -95,7 +95,7 @@ class TrialForm(forms.Form):
         }
         for name, text in placeholders.items():
             self.fields[name].widget.attrs["placeholder"] = text
-        if running.life_cycle:  # nothing is raised or lowered, and nobody's last word is kept
+        if running.life_cycle:  # nothing is raised or lowered, and silent votes are not kept
             self.fields["min_voters"].label = "Fewest voters"
             del self.fields["raise_voters"], self.fields["forget_after"]
 
@@ -107,7 +107,7 @@ class TrialForm(forms.Form):
         return [self[name] for name in names if name in self.fields]
 
     def clean(self) -> dict[str, Any]:
-        """Return the changed keys, and since when; what is wrong is said at its field."""
+        """Return the changed keys and the start time; errors are added to their fields."""
         data = super().clean() or self.cleaned_data
         if not self.errors:
             data["from"] = self._from(data)
@@ -131,7 +131,7 @@ class TrialForm(forms.Form):
         return at
 
     def _keys(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Return plain keys in which the proposal differs from the rule that is used."""
+        """Return, as plain keys, the differences between the proposal and the rule in use."""
         try:
             keys = read_overlay(data["rule"])
         except ScenarioError as error:
@@ -173,7 +173,7 @@ class TrialForm(forms.Form):
         return keys
 
     def _field_of(self, message: str, data: dict[str, Any]) -> str:
-        """Return the field that a message about a key belongs to."""
+        """Return the name of the field that a message about a key belongs to."""
         path = message.partition(":")[0]
         for number, spec in enumerate(self.running.states):
             if path.endswith(f".holds.{spec.name}") and data[f"hold-{number}"]:
@@ -183,12 +183,12 @@ class TrialForm(forms.Form):
 
 
 def _duration_text(ms: int | None) -> str:
-    """Return a duration as scenarios.toml has it."""
+    """Return a duration in the form used in scenarios.toml."""
     return "none" if ms is None else duration_text(ms)
 
 
 # ---- what if -------------------------------------------------------------------------------------
-# What-if's pages: a rule is proposed, tried on the log, and shown.
+# What-if pages: propose a rule, try it on the log, show the result.
 
 TRIALS = Table(
     "trials", Column.time("When"), "Scenario", "Changed keys", Column.time("Since"), "By", "Why",
@@ -197,7 +197,7 @@ TRIALS = Table(
 
 
 class TrialList(QueryList):
-    """What was tried; to admins, the form that tries another rule."""
+    """Earlier trials and, for admins, the form that tries another rule."""
 
     template_name = "requests/what_if/trials.html"
     roles = OPERATORS
@@ -210,7 +210,7 @@ class TrialList(QueryList):
         return as_carried(scenario_or_first(self.request.GET.get("scenario", "")))
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return the form and what it is about."""
+        """Return the context with the form and the scenario it is for."""
         text = self.request.GET.get("rule", "")[:MAX_TEXT]
         initial = {"scenario": self.running.name, "back": "6", "rule": text}
         shown = {
@@ -224,7 +224,7 @@ class TrialList(QueryList):
 
 
 class TrialRequest(TrialList):
-    """Requests of the job to try a rule."""
+    """Request a trial of a rule from the job."""
 
     roles = ADMINS
     page = "what_if:trials"
@@ -240,7 +240,7 @@ class TrialRequest(TrialList):
         return as_carried(scenario_or_404(self.request.POST.get("scenario", "")))
 
     def query(self, form: TrialForm) -> tuple[WhatIf, Trial, dict[str, Any]]:
-        """Return the trial that the form describes, and what the audit says of it."""
+        """Return the trial that the form describes, and the facts for the audit."""
         data, since, name = form.cleaned_data, form.cleaned_data["from"], self.running.name
         keys, reason = data["keys"], data["reason"]
         row = Trial(id=uuid4(), scenario=name, since=since, keys=overlay_text(keys), reason=reason)
@@ -257,7 +257,7 @@ class TrialDetail(QueryDetail):
     roles = OPERATORS
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return the trial, and its result as far as there is one."""
+        """Return the context with the trial and whatever result there is so far."""
         context = super().get_context_data(**context)
         trial, known = self.row, scenarios().get(self.row.scenario)
         context |= {

@@ -1,4 +1,4 @@
-"""`manage.py judge_replay ID`: reconcile the scenarios of a replay, and keep what was found."""
+"""`manage.py judge_replay ID`: reconcile a replay's scenarios and store the outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboard.operate.requests.tasks import compare
 
 
 class Command(BaseCommand):
-    """The command that compares, and keeps the outcome with the replay."""
+    """Compare a replay with the log and store the outcome with the replay."""
 
     help = "Reconcile the scenarios of a replay, and store the result for its page."
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("id", type=UUID, help="of the replay, as its page shows it")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Compare. Raises CommandError where it could not, or where something differs."""
+        """Compare. Raises CommandError if that failed or found differences."""
         try:
             row = compare(options["id"])
         except Replay.DoesNotExist:
