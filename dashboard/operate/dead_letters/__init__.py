@@ -1,1 +1,1 @@
-"""Records that were refused: shown, diagnosed, sent again."""
+"""Dead letters: show, diagnose and redrive records that were refused."""

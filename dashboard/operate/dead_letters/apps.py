@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class DeadLettersConfig(AppConfig):
-    """What the job refused, and what became of it."""
+    """The app for records that the job refused, and what became of them."""
 
     name = "dashboard.operate.dead_letters"
 
     def ready(self) -> None:
-        """Answer commands whose dead letter came before their place in the log was known."""
+        """Settle commands whose place in the log becomes known after their dead letter arrived."""
         from dashboard.watch.commands.submission import command_placed
 
         command_placed.connect(_settle)

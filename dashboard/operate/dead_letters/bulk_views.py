@@ -1,4 +1,4 @@
-"""Many letters at once: reviewed first, then sent again as they are, or discarded."""
+"""Many letters at once: review them, then redrive or discard them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from dashboard.operate.dead_letters.validation import RecordVerdict, judge
 from dashboard.operate.dead_letters.views import ADMINS
 
 MAX_LISTED = 200
-"""Most letters that a review lists; the others are counted."""
+"""Most letters that a review lists; the rest are only counted."""
 REFUSED = Table("", "Letter", "Asset", "Reason now", "What is wrong")
 OUTCOMES = Table("", "Letter", "Asset", "Outcome", "New place")
 NOTHING = "No letter is selected: select some in the list."
 
 
 class LetterSelection(NamedTuple):
-    """Letters that are open, how many others were named, and how many more a filter finds."""
+    """The open letters, how many other letters were named, and how many more the filter finds."""
 
     letters: list[DeadLetter]
     not_open: int = 0
@@ -45,7 +45,7 @@ class LetterSelection(NamedTuple):
 
 
 class Reviewed(NamedTuple):
-    """A letter, and what would become of it as it is."""
+    """A letter, and what would happen if it were redriven unchanged."""
 
     letter: DeadLetter
     verdict: RecordVerdict
@@ -54,7 +54,7 @@ class Reviewed(NamedTuple):
 @require_http_methods(["GET", "HEAD", "POST"])
 @role_required("report", ADMINS)
 def review(request: HttpRequest) -> HttpResponse:
-    """Keep what is chosen, and show what would become of it, before anything does."""
+    """Store the selection, then show what would happen to each letter before anything is done."""
     if request.method == "POST":
         return _chosen_for_review(request)
     data = models.find_draft(request, "dead-letters")
@@ -102,7 +102,7 @@ def _review_redrive(request: HttpRequest, chosen: LetterSelection) -> HttpRespon
 @form_of("dead_letters:letters")
 @role_required("report", ADMINS)
 def redrive_many(request: HttpRequest) -> HttpResponse:
-    """Redrive the letters as they are; each is judged once more, and has an outcome of its own."""
+    """Redrive the letters unchanged; each is judged again and has its own outcome."""
     chosen, fault = _chosen(request.POST)
     if fault or not (chosen.letters or chosen.not_open):
         return _refused(request, fault or NOTHING)
@@ -128,7 +128,7 @@ def redrive_many(request: HttpRequest) -> HttpResponse:
 @form_of("dead_letters:letters")
 @role_required("report", ADMINS)
 def discard_many(request: HttpRequest) -> HttpResponse:
-    """Discard the letters, for one reason."""
+    """Discard the letters, all for the same reason."""
     chosen, fault = _chosen(request.POST)
     if fault or not (chosen.letters or chosen.not_open):
         return _refused(request, fault or NOTHING)
@@ -144,7 +144,7 @@ def discard_many(request: HttpRequest) -> HttpResponse:
 @require_safe
 @role_required("report", ADMINS)
 def outcomes(request: HttpRequest) -> HttpResponse:
-    """Render what became of letters that were redriven or discarded."""
+    """Show what became of letters that were redriven or discarded."""
     data = models.find_draft(request, "outcomes")
     if data is None:
         return redirect("dead_letters:letters")
@@ -153,7 +153,7 @@ def outcomes(request: HttpRequest) -> HttpResponse:
 
 
 def verdict_of(letter: DeadLetter, now: int) -> RecordVerdict:
-    """Return what the job would make of the letter as it is. now: Unix ms."""
+    """Return what the job would make of the unchanged letter. now: Unix ms."""
     if not letter.whole:
         fault = RecordFault("only its beginning was stored: its producer must send it again")
         return RecordVerdict(None, reason="cut off", fault=fault)
@@ -161,7 +161,7 @@ def verdict_of(letter: DeadLetter, now: int) -> RecordVerdict:
 
 
 def _chosen(data: QueryDict, *, every: bool = False) -> tuple[LetterSelection, str]:
-    """Return the letters that a form names, and what is wrong with it; empty if nothing is."""
+    """Return the letters that a form names, and what is wrong with the form, or ""."""
     if every:
         return _all_found(data)
     named = ",".join(data.getlist("id")) or data.get("ids", "")
@@ -174,7 +174,7 @@ def _chosen(data: QueryDict, *, every: bool = False) -> tuple[LetterSelection, s
 
 
 def _all_found(data: QueryDict) -> tuple[LetterSelection, str]:
-    """Return the oldest open letters that pass the filter, and what is wrong with it."""
+    """Return the oldest open letters that pass the filter, and what is wrong with it, or ""."""
     form = LetterFilterForm(QueryDict(data.get("filter", "")[:4_000]))
     if not form.is_valid():
         return LetterSelection([]), "filter: expected the list's own"
@@ -198,7 +198,7 @@ def _review_discard(
 
 
 def _redriven(outcomes: list[RedriveOutcome], chosen: LetterSelection) -> dict[str, Any]:
-    """Return what became of each letter, as it is kept for the page that shows it."""
+    """Return what became of each letter, in the form stored for the outcomes page."""
     counts = Counter(outcome.became for outcome in outcomes)
     counts["taken"] += chosen.not_open
     return {"outcomes": [_plain(each) for each in outcomes], "counts": counts}

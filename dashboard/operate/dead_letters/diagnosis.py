@@ -1,4 +1,4 @@
-"""What is wrong with a refused record, and where, in words."""
+"""Diagnosis of refused records: what is wrong, and where, in words."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ from wire.source import MAX_BRACKETS, MAX_DETAIL, decode_placed, decode_source, 
 from wire.unreadable import KEY, bad_field, too_long
 
 # ---- byte display --------------------------------------------------------------------------------
-# Bytes as text for a page, whatever they are, with marks where something is wrong.
+# Any bytes as text for a page, with faults marked.
 
-# Most runs that a text is shown in; what follows is one more, without marks.
+# Most runs into which a text is split; the rest becomes one more run, without marks.
 MAX_RUNS = 1_000
 HEX_LINE = 16
-# How much is shown in hexadecimal, bytes.
+# How many bytes are shown in hexadecimal.
 MAX_HEX = 4_096
 
 Kind = Literal["", "byte", "escape"]
-# From which byte to which.
+# Begin and end, bytes.
 Span = tuple[int, int]
 
 
 class TextRun(NamedTuple):
-    """A part of a text. kind: plain, a byte that is no UTF-8, or a character that is not seen;
-    at fault: it lies in what is marked."""
+    """A run of text. kind: plain, a byte that is not UTF-8, or an invisible character; at fault:
+    the run lies within the mark.
+    """
 
     text: str
     kind: Kind
@@ -56,7 +57,7 @@ class TextRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place in a text, as people count: line and column from 1, and the byte from 0."""
+    """A place in a text: line and column counted from 1, and the byte from 0."""
 
     line: int
     column: int
@@ -68,14 +69,14 @@ class Point:
 
 
 def point(data: bytes, byte: int) -> Point:
-    """Return where the byte at this offset is."""
+    """Return the place of the byte at this offset."""
     before = data[:byte].decode(errors="surrogateescape")
     line = before.count("\n") + 1
     return Point(line, len(before) - (before.rfind("\n") + 1) + 1, byte)
 
 
 def bad_bytes(data: bytes) -> Span | None:
-    """Return where the first bytes that are not UTF-8 begin and end, or None."""
+    """Return the begin and end of the first bytes that are not UTF-8, or None."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -84,9 +85,9 @@ def bad_bytes(data: bytes) -> Span | None:
 
 
 def runs(data: bytes, mark: Span | None = None) -> list[TextRun]:
-    """Return the whole of `data` as text, with what lies in `mark` at fault; bounded."""
+    """Return all of `data` as a limited number of text runs; those in `mark` are at fault."""
     if mark is not None and mark[0] >= mark[1]:
-        mark = (mark[0], mark[0] + 1)  # a place is marked by what stands there
+        mark = (mark[0], mark[0] + 1)  # an empty mark covers the byte at its place
     found: list[TextRun] = []
     rest: list[str] = []
     for (kind, at_fault), group in groupby(_pieces(data, mark), key=lambda piece: piece[1:]):
@@ -119,12 +120,12 @@ def _pieces(data: bytes, mark: Span | None) -> Iterator[tuple[str, Kind, bool]]:
 
 
 def _unseen(char: str) -> bool:
-    """Return whether a character is not seen, or moves others: controls, marks of direction."""
+    """Return whether a character is invisible or moves others: controls, direction marks."""
     return char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cf", "Cn", "Zl", "Zp")
 
 
 def hex_lines(data: bytes) -> Sequence[tuple[str, str, str]]:
-    """Return the offset, digits and letters of each line; bounded by MAX_HEX."""
+    """Return the offset, digits and letters of each line, for at most MAX_HEX bytes."""
     shown = data[:MAX_HEX]
     return [_hex_line(at, shown[at : at + HEX_LINE]) for at in range(0, len(shown), HEX_LINE)]
 
@@ -135,7 +136,7 @@ def _hex_line(at: int, part: bytes) -> tuple[str, str, str]:
 
 
 # ---- diagnosis -----------------------------------------------------------------------------------
-# What is wrong with a refused record, and where, in words: as `wire.source` reads it again.
+# What is wrong with a refused record, and where, in words, as `wire.source` reads it again.
 #
 # Nothing here raises, whatever the bytes are.
 
@@ -238,12 +239,12 @@ ADVICE = {
         "Somebody sent an old command again, or a broker's clock has jumped: set it.",
     ),
 }
-"""In a sentence each, by every reason of the closed list."""
+"""For every reason in the closed list: its meaning and what to do, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A record of a source topic as it came. time: appended, Unix ms."""
+    """A record of a source topic as it arrived. time: when it was appended, Unix ms."""
 
     key: bytes | None
     value: bytes | None
@@ -253,7 +254,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class RecordFault:
-    """What is wrong, in words; and where, if it is at one place of key or value."""
+    """What is wrong, in words, and where, if it is at one place in the key or value."""
 
     text: str
     where: Where = ""
@@ -261,7 +262,7 @@ class RecordFault:
     field: str = ""
 
     def located_text(self, sample: Sample) -> str:
-        """Return the text with the place."""
+        """Return the text, followed by the place."""
         if self.span is None:
             return self.text
         data = sample.key if self.where == "key" else sample.value
@@ -269,9 +270,9 @@ class RecordFault:
 
 
 def fault_of(reason: str, sample: Sample, scenario: Scenario | None) -> RecordFault:
-    """Return why a record was refused for this reason of LETTER_REASONS, and where it shows.
+    """Return why a record was refused, for one of LETTER_REASONS, and where that shows.
 
-    scenario: that of its topic, or None where no such scenario is known here.
+    scenario: its topic's, or None if no such scenario is known here.
     """
     if reason == "too-large" and len(sample.value or b"") >= MAX_DEAD_VALUE:
         return RecordFault(f"the value is over {MAX_DEAD_VALUE:,} bytes; only these were kept")
@@ -288,7 +289,7 @@ def fault_of(reason: str, sample: Sample, scenario: Scenario | None) -> RecordFa
 
 
 def _mismatch(sample: Sample) -> RecordFault:
-    """Return why a value fits no schema: where it is no JSON at all, at which byte."""
+    """Return why a value fits no schema, with the byte where it stops being JSON."""
     whole = len(sample.value or b"") < MAX_DEAD_VALUE
     refusal = refusal_of(decode_source(b"-", sample.value, sample.time)) if whole else None
     if refusal is not None and refusal.reason in ("not-utf8", "not-json"):
@@ -297,7 +298,7 @@ def _mismatch(sample: Sample) -> RecordFault:
 
 
 def read(sample: Sample, scenario: Scenario | None) -> Record:
-    """Return a record as the job reads it. scenario: that of its topic, None where unknown here."""
+    """Return a record as the job reads it. scenario: its topic's, or None if unknown here."""
     if scenario is None:
         return decode_source(sample.key, sample.value, sample.time)
     place = (sample.partition, scenario.partitions)
@@ -305,7 +306,7 @@ def read(sample: Sample, scenario: Scenario | None) -> Record:
 
 
 def _unreadable(record: Unreadable, sample: Sample, fields: Fields) -> RecordFault:
-    """Return what the decoder says, with the bytes that it speaks of."""
+    """Return the decoder's message, with the bytes it refers to."""
     text = f"expected {record.expected}, got {record.given}"
     if record.path == KEY:
         span = _marked(sample.key or b"", record) or (0, len(sample.key or b""))
@@ -319,7 +320,7 @@ def _unreadable(record: Unreadable, sample: Sample, fields: Fields) -> RecordFau
 
 
 def _marked(data: bytes, record: Unreadable) -> Span | None:
-    """Return from where to where the data has what the decoder stopped at."""
+    """Return the span of the bytes where the decoder stopped."""
     if record.byte is None:
         return None
     given = record.given.encode()
@@ -336,7 +337,7 @@ def _ahead(value: Any, record: Unreadable, sample: Sample) -> str:
 def _refused_by_fold(
     reason: str, record: Record, sample: Sample, fields: Fields, scenario: Scenario | None
 ) -> RecordFault | None:
-    """Return why a record was refused that can be read."""
+    """Return why a readable record was refused."""
     match reason, record:
         case "unknown-state", Report(state=state) if scenario and scenario.knows(state):
             return _at(fields, "state", f"state: {state!r} was unknown then; by now it is known")
@@ -355,8 +356,10 @@ def _refused_by_fold(
 def _refused_formerly(
     reason: str, record: Record, sample: Sample, fields: Fields, scenario: Scenario | None
 ) -> RecordFault | None:
-    """Return why earlier versions of the fold refused a record that this one takes, or would take
-    but for another fault."""
+    """Return why an earlier version of the fold refused a record for a reason that has gone.
+
+    This version would take it, or would take it but for another fault.
+    """
     match reason, record:
         case "bad-time", Report(ahead=ahead) | Leave(ahead=ahead) if ahead > MAX_AHEAD:
             most = f"at most {MAX_AHEAD // MINUTE_MS} minutes ahead of the broker's clock"
@@ -370,7 +373,7 @@ def _refused_formerly(
 
 
 def _by_now(record: Record, scenario: Scenario | None) -> str:
-    """Return how a record is taken by now that was refused, as the end of a sentence."""
+    """Return how a record that was refused is treated now, as the end of a sentence."""
     if scenario is None or not scenario.lenient or isinstance(record, RefusedReport):
         return ""
     if isinstance(record, Report) and record.detail_fault is not None:
@@ -380,7 +383,7 @@ def _by_now(record: Record, scenario: Scenario | None) -> str:
 
 
 def detail_refusal(report: Report | RefusedReport, fields: Fields) -> Unreadable | None:
-    """Return what is wrong with the detail of a report, or None where it is kept."""
+    """Return what is wrong with a report's detail, or None if the detail is kept."""
     if report.detail_fault is None or "detail" not in fields:
         return None
     value, (begin, end) = fields["detail"]
@@ -390,9 +393,9 @@ def detail_refusal(report: Report | RefusedReport, fields: Fields) -> Unreadable
 
 
 def doubt_of(sample: Sample, rule: Scenario) -> str:
-    """Return in words what a refused record means for its agent; empty if nothing.
+    """Return what a refused record means for its agent, in words, or "".
 
-    rule: the one in force where the record lies.
+    rule: the rule in force where the record is.
     """
     record = read(sample, rule)
     if not rule.doubting or not isinstance(record, Report | RefusedReport):
@@ -418,7 +421,7 @@ def _length(ms: int) -> str:
 
 
 class Field(NamedTuple):
-    """A field of an object: its value, and where the value is in the bytes."""
+    """A field of an object: its value, and the span of that value in bytes."""
 
     value: Any
     span: Span
@@ -430,7 +433,7 @@ Fields = Mapping[str, Field]
 def fields_of(value: bytes | None) -> dict[str, Field]:
     """Return the fields of the object in a value, as far as it can be read.
 
-    Where a name is repeated, the last one counts.
+    If a name is repeated, the last one counts.
     """
     if value is None or bad_bytes(value) or _brackets(value) > MAX_BRACKETS:
         return {}
@@ -442,7 +445,7 @@ def fields_of(value: bytes | None) -> dict[str, Field]:
 
 
 def _fields(text: str, ascii_only: bool) -> dict[str, Field]:
-    """Return an object's fields. Raises what the decoder raises, or IndexError if it is cut off."""
+    """Return an object's fields. Raises the decoder's errors, and IndexError if it is cut off."""
 
     def byte(at: int) -> int:
         return at if ascii_only else len(text[:at].encode())
@@ -456,11 +459,11 @@ def _fields(text: str, ascii_only: bool) -> dict[str, Field]:
         if text[at] != '"':
             return found
         name, at = _DECODER.raw_decode(text, at)
-        begin = _skip(text, _skip(text, at) + 1)  # over the colon
+        begin = _skip(text, _skip(text, at) + 1)  # past the colon
         try:
             value, at = _DECODER.raw_decode(text, begin)
         except ValueError:
-            return found  # up to here it could be read
+            return found  # what precedes could be read
         found[name] = Field(value, (byte(begin), byte(at)))
         at = _skip(text, at)
         if text[at] == ",":

@@ -1,4 +1,4 @@
-"""Dead letters and forged commands out of their topic, for the materialiser."""
+"""Store dead letters and forged commands from their topic, for the materialiser."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from wire.source import MAX_BRACKETS, MAX_TIME
 from wire.topics import Topics
 
 # ---- forgeries -----------------------------------------------------------------------------------
-# Commands that were refused for their signature: counted, audited and answered.
+# Commands refused for their signature: counted, audited and answered.
 #
-# Within the materialiser's transaction, of each record once.
+# This runs in the materialiser's transaction, once for each record.
 
 ACTION = "command.refused"
 MOST_A_MINUTE = 20
-"""Most entries that the audit gets of these: a flood must not become its content."""
+"""Most audit entries a minute for refused commands, so that a flood cannot fill the audit."""
 CLAIMED = ("type", "action", "user", "id", "state", "agent", "reason")
-"""Fields of a refused command that its entry repeats, as what they are: claims."""
+"""Fields of a refused command that its audit entry repeats; they are only claims."""
 
 
 def ingest_forgeries(fresh: Sequence[DeadLetter]) -> None:
-    """Look for refused commands among letters that were not known before."""
+    """Process the refused commands among letters that are new."""
     refused = [letter for letter in fresh if letter.reason in FAULTS]
     if not refused:
         return
@@ -50,7 +50,7 @@ def ingest_forgeries(fresh: Sequence[DeadLetter]) -> None:
 
 
 class RefusalCount(NamedTuple):
-    """How many records of a topic were refused for one reason, ever."""
+    """How many records of a topic have ever been refused for one reason."""
 
     topic: str
     reason: str
@@ -58,7 +58,7 @@ class RefusalCount(NamedTuple):
 
 
 def refused() -> list[RefusalCount]:
-    """Return how many records were refused, by topic and reason, the most first."""
+    """Return how many records were refused, by topic and reason, largest count first."""
     rows = EventCount.objects.filter(name__in=FAULTS).order_by("-n")
     return [
         RefusalCount(topic, reason, n)
@@ -73,7 +73,7 @@ def _count(refused: Sequence[DeadLetter]) -> None:
 
 
 def _audit(refused: Sequence[DeadLetter]) -> None:
-    """Write an audit entry for each, as far as there is room; then one for all the others."""
+    """Write an audit entry for each letter while there is room, then one for all the others."""
     minute_ago = now_ms() - MINUTE_MS
     room = MOST_A_MINUTE - AuditEntry.objects.filter(action=ACTION, at__gt=minute_ago).count()
     one_by_one = refused if len(refused) <= room else refused[: max(0, room - 1)]
@@ -109,7 +109,7 @@ def _log_forgery(letter: DeadLetter) -> None:
 
 
 def settle(letter: DeadLetter) -> None:
-    """Mark a command of the board's own as refused, if this record is the one it sent."""
+    """Mark the board's own command as refused if this letter is about it."""
     rows = Command.objects.filter(
         scenario=letter.scenario, partition=letter.partition, offset=letter.offset
     )
@@ -121,7 +121,7 @@ def settle(letter: DeadLetter) -> None:
 
 
 def settle_sent(row: Command) -> None:
-    """Mark a command as refused, whose place is known only after its letter has come."""
+    """Mark a command as refused if its letter arrived before its place was known."""
     at_all = DeadLetter.objects.filter(scenario=row.scenario, reason__in=FAULTS)
     if row.partition is None or row.offset is None:
         return
@@ -130,25 +130,25 @@ def settle_sent(row: Command) -> None:
 
 
 # ---- dead letters --------------------------------------------------------------------------------
-# Dead letters out of their topic, for the materialiser: each refused record once.
+# Dead letters from their topic, for the materialiser: each refused record once.
 #
 # Spark's sink is at-least-once: after a replay the job reports the same record again. The first
-# report is kept, later ones are counted; one that was counted already, because the materialiser
-# reads its topic again, is not.
+# report is kept and later ones are counted. A report that was already counted, because the
+# materialiser reads its topic again, is not counted twice.
 
-# How much of a key is kept, bytes: no key that the job takes is longer.
+# How many bytes of a key are kept; the job takes no longer key.
 MAX_KEY = 4_096
-# How much of all headers is kept, bytes of names and values.
+# How many bytes of all headers are kept, names and values.
 MAX_HEADERS = 8_192
 MAX_NUMBER = 2**63 - 1
-# Letters asked for, or written, in one statement.
+# Letters queried or written in one statement.
 CHUNK = 500
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 
 class UnreadableLetter(UnreadableSinkRecord):
-    """A record of the dead letters' topic that is none."""
+    """A record of the dead letters' topic that is not a dead letter."""
 
 
 def read_letter(message: ConsumerRecord, topics: Topics) -> DeadLetter:
@@ -188,7 +188,7 @@ def ingest_changes(changes: BatchChanges) -> None:
 
 
 def ingest_letters(letters: Iterable[DeadLetter]) -> None:
-    """Write letters, in the order of their topic; within the materialiser's transaction."""
+    """Write letters in the order of their topic, in the materialiser's transaction."""
     told = list(letters)
     first = {_dead_letter_place(letter): letter for letter in reversed(told)}
     if not first:
@@ -205,7 +205,7 @@ def ingest_letters(letters: Iterable[DeadLetter]) -> None:
 
 
 def _reported_again(letter: DeadLetter) -> None:
-    """Count one more report of the record, unless this very one was counted before."""
+    """Count one more report of the record, unless this report was already counted."""
     rows = DeadLetter.objects.of_record(*_dead_letter_place(letter))
     rows.filter(last_dead_offset__lt=letter.dead_offset).update(
         repeats=F("repeats") + 1, last_dead_offset=letter.dead_offset
@@ -213,7 +213,7 @@ def _reported_again(letter: DeadLetter) -> None:
 
 
 def _known(letters: Mapping[tuple[str, int, int], Any]) -> set[tuple[str, int, int]]:
-    """Return which of these records have a letter already."""
+    """Return the records that already have a letter."""
     offsets: dict[tuple[str, int], list[int]] = {}
     for topic, partition, offset in letters:
         offsets.setdefault((topic, partition), []).append(offset)
@@ -234,7 +234,7 @@ def _dead_letter_place(letter: DeadLetter) -> tuple[str, int, int]:
 
 
 def _check(dead: DeadRecord) -> None:
-    """Raise ValueError for what the job would not write, and no column takes."""
+    """Raise ValueError for values that the job would not write or that no column can hold."""
     if dead.reason not in LETTER_REASONS:
         raise ValueError(f"reason: expected one of the closed list, got {dead.reason[:40]!r}")
     if not _TOPIC.match(dead.topic):
@@ -246,7 +246,7 @@ def _check(dead: DeadRecord) -> None:
 
 
 def _headers(headers: Headers) -> tuple[str, bool]:
-    """Return headers as JSON, values in base64, as many as are kept; and whether these are all."""
+    """Return the headers as JSON, as many as fit, values in base64; and whether all fitted."""
     kept: list[tuple[str, bytes]] = []
     room = MAX_HEADERS
     for name, value in headers:
@@ -258,7 +258,7 @@ def _headers(headers: Headers) -> tuple[str, bool]:
 
 
 def _agent(value: bytes) -> str:
-    """Return the agent that the value names, as far as it can be read; else empty."""
+    """Return the agent that the value names, or "" if that cannot be read."""
     if value.count(b"[") + value.count(b"{") > MAX_BRACKETS:
         return ""
     try:
@@ -270,5 +270,5 @@ def _agent(value: bytes) -> str:
 
 
 def _legible(name: bytes) -> str:
-    """Return the beginning of a name as a column takes it; what is no text is marked."""
+    """Return the beginning of a name as a column can hold it, with non-text bytes marked."""
     return name[: 4 * MAX_NAME].decode(errors="replace").replace("\0", "\ufffd")[:MAX_NAME]

@@ -1,4 +1,4 @@
-"""Dead letters as the database keeps them, how long, and the bytes that they were."""
+"""Dead letters in the database: their bytes, what became of them, how long they are kept."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dashboard.core.common.times import DAY_MS
 from dashboard.operate.dead_letters.diagnosis import Sample
 
 # ---- dead letters --------------------------------------------------------------------------------
-# Dead letters as the database keeps them. Times in Unix ms.
+# Dead letters in the database. Times in Unix ms.
 
 OPEN, SENDING, REDRIVEN, DISCARDED = "open", "sending", "redriven", "discarded"
-# What may have become of a letter, and what a page calls it.
+# What may have become of a letter, with the words a page uses for it.
 OUTCOMES = {OPEN: "Open", SENDING: "Being sent", REDRIVEN: "Redriven", DISCARDED: "Discarded"}
 
 
@@ -35,24 +35,22 @@ _OPEN_AGAIN = {
 
 
 class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
-    """Dead letters."""
-
     def open(self) -> DeadLetterQuerySet:
-        """Return those with which nobody has dealt."""
+        """Return the letters that nobody has dealt with."""
         return self.filter(status=OPEN)
 
     def of_record(self, topic: str, partition: int, offset: int) -> DeadLetterQuerySet:
-        """Return the letter of the record at a place, if there is one."""
+        """Return the letter of the record at this place, if there is one."""
         return self.filter(topic=topic, partition=partition, offset=offset)
 
     def discard(self, user: str, why: str, now: int) -> int:
-        """Discard those that are open. Returns how many."""
+        """Discard the open letters. Returns how many."""
         done = self.open().update(status=DISCARDED, status_at=now, status_by=user, why=why)
         self.forget_count()
         return done
 
     def count_open(self) -> int:
-        """Return how many are open, as of a few seconds ago at most."""
+        """Return how many letters are open; the count may be a few seconds old."""
         found = caches["figures"].get(_COUNT)
         if found is None:
             found = DeadLetter.objects.open().count()
@@ -60,20 +58,21 @@ class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
         return int(found)
 
     def forget_count(self) -> None:
-        """Drop the count that is kept, so that this process counts again when next asked."""
+        """Drop this process's cached count, so that the next call counts again."""
         caches["figures"].delete(_COUNT)
 
 
 class DeadLetter(models.Model):
-    """A record that the job refused, once, however often the job reported it.
+    """A record that the job refused; one row however often the job reported it.
 
     topic, partition, offset, appended_at: of the refused record in its source topic; whole: key,
-    value and headers are all there, else only their beginnings; asset, agent: as far as they can
-    be read, for who looks for them. dead_partition, dead_offset: of the first report in the dead
-    letters' topic, noted_at its time; repeats: how often it came again, up to `last_dead_offset`.
+    value and headers are complete, else only their beginnings are stored; asset, agent: as far as
+    they can be read, for searching. dead_partition, dead_offset: of the first report in the dead
+    letters' topic, noted_at its time; repeats: how often it was reported again, up to
+    `last_dead_offset`.
 
-    status, status_at, status_by, why: what became of it, when, by whom, why. A letter that is being
-    sent has its new partition already, and the offset from which it must be looked for there
+    status, status_at, status_by, why: what became of it, when, by whom and why. A letter that is
+    being sent already has its new partition, and the offset from which to look for it there
     (`sent_from`).
     """
 
@@ -104,7 +103,7 @@ class DeadLetter(models.Model):
     new_offset = models.BigIntegerField(null=True)
     sent_from = models.BigIntegerField(null=True)
 
-    # Last, because SQLite reads a row from its beginning: who counts rows reads no values.
+    # Last, because SQLite reads a row from its beginning, so counting rows need not read values.
     headers = models.TextField(default="[]")
     key = models.BinaryField(null=True)
     value = models.BinaryField(null=True)
@@ -112,7 +111,7 @@ class DeadLetter(models.Model):
     objects = DeadLetterQuerySet.as_manager()
 
     class Meta:
-        # The same telling names the same source record, so this holds for the dead letters'
+        # The same report always names the same source record, so this holds for the dead letters'
         # own places too.
         constraints = (
             UniqueConstraint(fields=["topic", "partition", "offset"], name="one_letter_per_record"),
@@ -127,7 +126,7 @@ class DeadLetter(models.Model):
 
     @property
     def place(self) -> str:
-        """Return where the refused record lay: topic/partition/offset."""
+        """Return the refused record's place: topic/partition/offset."""
         return f"{self.topic}/{self.partition}/{self.offset}"
 
     @property
@@ -160,9 +159,9 @@ class DeadLetter(models.Model):
     # ---- what becomes of it ----
 
     def claim(self, user: str, now: int, partition: int, sent_from: int, *, edited: bool) -> bool:
-        """Claim it, to send it again onto a partition. Returns whether it was still open.
+        """Claim the letter to send it again to a partition. Returns whether it was still open.
 
-        sent_from: the offset from which it must be looked for there.
+        sent_from: the offset from which to look for it there.
         """
         claimed = DeadLetter.objects.open().filter(pk=self.pk)
         return (
@@ -180,11 +179,11 @@ class DeadLetter(models.Model):
         )
 
     def mark_redriven(self, partition: int, offset: int) -> None:
-        """Store where it has arrived, if it is being sent."""
+        """Store where it arrived, if it is being sent."""
         self._settle(status=REDRIVEN, new_partition=partition, new_offset=offset)
 
     def reopen(self) -> None:
-        """Open it again, if it is being sent."""
+        """Reopen the letter, if it is being sent."""
         self._settle(**_OPEN_AGAIN)
 
     def _settle(self, **fields: object) -> None:
@@ -193,7 +192,7 @@ class DeadLetter(models.Model):
 
 
 class LetterCount(models.Model):
-    """How many letters something has happened to that leaves no row: `thinned`."""
+    """A count of letters affected by something that leaves no row: `thinned`."""
 
     what = models.CharField(max_length=20, unique=True)
     n = models.BigIntegerField(default=0)
@@ -203,17 +202,17 @@ class LetterCount(models.Model):
 
 
 # ---- dead letters --------------------------------------------------------------------------------
-# How long letters are kept, and how many. Those that go are counted.
+# How long letters are kept, and how many. Deleted letters are counted.
 
-# How long a letter is kept after it was noted: longer than its topic holds it.
+# How long a letter is kept after it was noted: longer than its topic keeps it.
 KEPT_MS = 30 * DAY_MS
 MAX_LETTERS = 50_000
 
 
 def delete_surplus(_now: int = 0) -> int:
-    """Delete what is over the bound, oldest first. Returns how many.
+    """Delete the oldest letters above the limit. Returns how many.
 
-    Numbers rise as letters come, so the newest number tells which are within the bound, without
+    Ids rise as letters arrive, so the newest id shows which letters are within the limit, without
     counting them.
     """
     newest = DeadLetter.objects.aggregate(newest=Max("id"))["newest"]
@@ -224,7 +223,7 @@ def delete_surplus(_now: int = 0) -> int:
 
 
 def deleted_count() -> int:
-    """Return how many letters were deleted, ever."""
+    """Return how many letters have ever been deleted."""
     return LetterCount.objects.filter(what="thinned").values_list("n", flat=True).first() or 0
 
 

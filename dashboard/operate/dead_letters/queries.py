@@ -1,4 +1,4 @@
-"""Which letters a page shows: by filter, in order, a page at a time."""
+"""The letters that a page shows: filtered, sorted and paged."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from domain.records import LETTER_REASONS
 from wire.source import MAX_RECORD
 
 # ---- dead letters --------------------------------------------------------------------------------
-# Which letters a page shows: by filter, in order, a page at a time, with figures of the whole.
+# The letters that a page shows: filtered, sorted and paged, with figures for all of them.
 
 PAGE = 100
-"""Letters on one page."""
+"""Letters per page."""
 ORDERS = {
     "time": "appended_at",
     "reason": "reason",
@@ -32,7 +32,7 @@ ORDERS = {
     "agent": "agent",
     "size": "size",
 }
-"""By what a list sorts, and the column; with `-` before it the other way round."""
+"""Sort key and column; a leading `-` reverses the order."""
 LETTERS = Table(
     "",
     Column.time("Appended", name="time"),
@@ -63,7 +63,7 @@ class LetterFilter:
     after: int | None = None
 
     def rows(self, without: str = "") -> DeadLetterQuerySet:
-        """Return the letters that pass the filter, or pass it but for one of its parts."""
+        """Return the letters that pass the filter, ignoring the part named by `without`."""
         parts = {
             "reason": Q(reason=self.reason) if self.reason else Q(),
             "scenario": Q(scenario=self.scenario) if self.scenario else Q(),
@@ -81,12 +81,12 @@ class LetterFilter:
 
     @property
     def narrowed(self) -> bool:
-        """Whether more than the status is asked for."""
+        """Whether the filter has any part besides the status."""
         times = self.start is not None or self.end is not None
         return bool(self.reason or self.scenario or self.q or times)
 
     def query(self, **changes: Any) -> str:
-        """Return the filter as a URL has it, with changes; an empty value takes a part out."""
+        """Return the filter as a query string, with changes; an empty value removes a part."""
         told = {
             "reason": self.reason,
             "scenario": self.scenario,
@@ -100,12 +100,12 @@ class LetterFilter:
 
 
 def moment_text(at: int | None) -> str:
-    """Return a moment (Unix ms) as a datetime-local field has it, in UTC; empty for None."""
+    """Return a moment (Unix ms) in UTC for a datetime-local field; empty for None."""
     return "" if at is None else field_text(at)
 
 
 def page(wanted: LetterFilter, size: int = PAGE) -> Page[DeadLetter]:
-    """Return one page of letters without their bytes; the next begins after its last number."""
+    """Return one page of letters without their bytes; the next begins after its last id."""
     order = ListOrder(ORDERS[wanted.sort.lstrip("-")], wanted.sort.startswith("-"))
     return page_after(_without_bytes(wanted.rows()), order, size, wanted.after)
 
@@ -115,7 +115,7 @@ def _without_bytes(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
 
 
 class HistogramBar(NamedTuple):
-    """An hour of the histogram. start: Unix ms; height: 0-100, of the fullest hour's."""
+    """An hour of the histogram. start: Unix ms; height: 0-100, relative to the fullest hour."""
 
     start: int
     n: int
@@ -124,7 +124,7 @@ class HistogramBar(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LetterCounts:
-    """Counts of what passes the filter, each without regard to its own part of it."""
+    """Counts of the letters that pass the filter; each ignores its own part of the filter."""
 
     total: int
     open: int
@@ -134,11 +134,11 @@ class LetterCounts:
     statuses: Mapping[str, int]
     bars: list[HistogramBar]
     before: int
-    """Letters before the histogram's first hour."""
+    """Letters from before the histogram's first hour."""
 
 
 def figures(wanted: LetterFilter, now: int) -> LetterCounts:
-    """Return the figures of a filter at `now` (Unix ms)."""
+    """Return the figures for a filter at `now` (Unix ms)."""
     statuses = _counts(wanted.rows("status"), "status")
     bars, before = _histogram(wanted, now)
     newest = wanted.rows().order_by("-id").values_list("id", flat=True).first()
@@ -163,7 +163,7 @@ def _by_number(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _histogram(wanted: LetterFilter, now: int) -> tuple[list[HistogramBar], int]:
-    """Return the last hours up to now, and how many letters are older than these."""
+    """Return the last hours up to now, and how many letters are older."""
     last = now // HOUR_MS
     first = last - HOURS + 1
     rows = wanted.rows("time")
@@ -181,18 +181,18 @@ def _histogram(wanted: LetterFilter, now: int) -> tuple[list[HistogramBar], int]
 
 
 def open_letters(_request: HttpRequest) -> dict[str, Callable[[], int]]:
-    """Return `open_letters` for templates; counted only where a page shows it, to admins."""
+    """Return `open_letters` for templates; it is counted only when a page shows it, to admins."""
     return {"open_letters": DeadLetter.objects.count_open}
 
 
 # ---- dead letters --------------------------------------------------------------------------------
-# What the pages of dead letters are given: a filter, an edited record, a reason, a choice.
+# Forms for dead letters: a filter, an edited record, a reason, a selection.
 
 MAX_MANY = 1_000
-"""Most letters that are dealt with at once."""
+"""Most letters that are processed at once."""
 MAX_WHY = 500
 ANY = "any"
-"""Of a letter, whatever has become of it."""
+"""Matches letters of every status."""
 
 
 class LetterFilterForm(PeriodForm):
@@ -218,7 +218,7 @@ class LetterFilterForm(PeriodForm):
         self.fields["q"].widget.attrs["type"] = "search"
 
     def criteria(self) -> LetterFilter:
-        """Return the filter of a valid form."""
+        """Return the filter. The form must be valid."""
         data = self.cleaned_data
         return LetterFilter(
             reason=data["reason"],
@@ -233,7 +233,7 @@ class LetterFilterForm(PeriodForm):
 
 
 class RecordForm(forms.Form):
-    """A record's key and value as they are to be sent."""
+    """A record's key and value, to be sent as entered."""
 
     key = forms.CharField(max_length=4_096, strip=False, label="Key: the asset", required=False)
     value = forms.CharField(
@@ -244,26 +244,26 @@ class RecordForm(forms.Form):
     )
 
     def record(self) -> tuple[bytes, bytes]:
-        """Return the key and value of a valid form. A browser ends lines in its own way."""
+        """Return the key and value of a valid form, as bytes; CRLF in the value becomes LF."""
         key = self.cleaned_data["key"].encode(errors="replace")
         value = self.cleaned_data["value"].replace("\r\n", "\n")
         return key, value.encode(errors="replace")
 
 
 class WhyForm(forms.Form):
-    """Why letters are discarded."""
+    """The reason for discarding letters."""
 
     why = forms.CharField(max_length=MAX_WHY, label="Reason")
 
 
 class ManyForm(forms.Form):
-    """Which letters: their numbers, or all that a filter finds, the oldest first."""
+    """The selected letters: their ids, or all that a filter finds, oldest first."""
 
     ids = forms.CharField(required=False, max_length=20 * MAX_MANY, widget=forms.HiddenInput)
     all = forms.BooleanField(required=False)
 
     def clean_ids(self) -> list[int]:
-        """Return the numbers in ascending order. Raises ValidationError."""
+        """Return the ids in ascending order. Raises ValidationError."""
         parts = [part for part in self.cleaned_data["ids"].split(",") if part]
         if len(parts) > MAX_MANY or not all(p.isascii() and p.isdigit() for p in parts):
             raise forms.ValidationError(f"ids: expected at most {MAX_MANY:,} numbers")
@@ -274,7 +274,7 @@ class ManyForm(forms.Form):
 
 
 def metrics() -> Iterator[MetricFamily]:
-    """Yield how many dead letters there are."""
+    """Yield the number of dead letters, by status and reason."""
     counts = DeadLetter.objects.values_list("status", "reason").annotate(n=Count("id"))
     yield DEAD_LETTERS.family(
         ((status, reason), n) for status, reason, n in counts.order_by("status", "reason")

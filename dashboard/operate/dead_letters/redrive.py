@@ -1,8 +1,8 @@
-"""What becomes of letters: sent again as new records, or discarded. Never twice.
+"""Redriving and discarding letters. A letter is never redriven twice.
 
-A letter is claimed by an update whose row count tells whether it was still open, and only who
-claimed it sends. What Kafka has not confirmed stays `sending`: it is looked for in the log before
-anybody may send it again.
+An update whose row count shows whether the letter was still open claims it, and only the claimant
+sends it. A letter that Kafka has not confirmed stays `sending`: it must be looked for in the log
+before anybody may send it again.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from dashboard.operate.dead_letters.models import SENDING, DeadLetter
 log = structlog.get_logger(__name__)
 
 REDRIVE_OF = "redrive-of"
-"""The header of a redriven record: topic/partition/offset of the one that was refused."""
+"""The header of a redriven record: topic/partition/offset of the refused one."""
 BATCH = 100
-"""Letters that are claimed and sent together."""
+"""Letters claimed and sent together."""
 SETTLED_MS = 30_000
-"""After this long a producer has sent a record or given it up, whatever became of its process."""
+"""By this time a producer has either sent a record or given up, even if its process has died."""
 LOOK_S = 8.0
 LOOK_RECORDS = 500_000
-"""How long, and in how many records, one looks for a record in the log."""
+"""How long, and through how many records, to search the log for a record."""
 
 MAX_NAMED = 50
-"""Most letters that an entry of the audit names; it says how many there were."""
+"""Most letters that an audit entry names; it also gives their number."""
 
 Became = Literal["redriven", "taken", "unsent", "unknown"]
 
 
 class Sending(NamedTuple):
-    """A letter to be redriven: with which key and value, onto which partition."""
+    """A letter to redrive, with its key, value and partition."""
 
     letter: DeadLetter
     key: bytes | None
@@ -53,8 +53,9 @@ class Sending(NamedTuple):
 
 
 class RedriveOutcome(NamedTuple):
-    """What became of one letter. became: redriven; taken: somebody dealt with it before; unsent:
-    it is open as before; unknown: Kafka has not confirmed it. place: of the new record."""
+    """What became of one letter. became: redriven; taken: somebody had already dealt with it;
+    unsent: it is still open; unknown: Kafka has not confirmed it. place: of the new record.
+    """
 
     sending: Sending
     became: Became
@@ -63,11 +64,11 @@ class RedriveOutcome(NamedTuple):
 
 
 def redrive(records: Sequence[Sending], user: str, clock: Clock) -> list[RedriveOutcome]:
-    """Send each letter once, in the order of its log. Returns the outcome of each."""
+    """Send each letter once, in the order of its log. Returns the outcome for each."""
     ordered = sorted(records, key=lambda each: _order(each.letter))
     try:
         ends = _ends(ordered)
-    except BusError as error:  # nothing has been claimed, so nothing is to be undone
+    except BusError as error:  # nothing has been claimed, so there is nothing to undo
         text = no_answer(error)
         return [RedriveOutcome(each, "unsent", text) for each in ordered]
     outcomes = []
@@ -80,14 +81,14 @@ def redrive(records: Sequence[Sending], user: str, clock: Clock) -> list[Redrive
 
 
 def discard(ids: Iterable[int], user: str, why: str, now: int) -> int:
-    """Discard the letters among these that are open. Returns how many."""
+    """Discard the open letters among these. Returns how many."""
     done = DeadLetter.objects.filter(pk__in=list(ids)).discard(user, why, now)
     log.info("dead letters discarded", user=user, discarded=done)
     return done
 
 
 def find_out(letter: DeadLetter, now: int) -> str:
-    """Look for a letter that is being sent, and settle its status. Returns the result in words."""
+    """Search the log for a letter being sent and settle its status. Returns the result in words."""
     if letter.status != SENDING or letter.status_at is None or letter.sent_from is None:
         return "The letter is not being sent: there is nothing to check."
     try:
@@ -113,7 +114,7 @@ def _order(letter: DeadLetter) -> tuple[str, int, int]:
 
 
 def _ends(records: Iterable[Sending]) -> dict[tuple[str, int], int]:
-    """Return where each partition ends now: what is sent comes after. Raises BusError."""
+    """Return the current end of each partition; new records come after it. Raises BusError."""
     bus = gateway().bus
     bus.wait(REACH_S)
     edges = bus.offsets({each.letter.topic for each in records})
@@ -155,13 +156,13 @@ def _outgoing(each: Sending) -> Outgoing:
 
 
 def redrive_headers(letter: DeadLetter) -> Headers:
-    """Return a redriven record's headers: those it had, and what it is the redrive of."""
+    """Return a redriven record's headers: the original ones, and the place it was redriven from."""
     kept = [(name, value) for name, value in letter.record_headers if name != REDRIVE_OF]
     return (*kept, (REDRIVE_OF, letter.place.encode()))
 
 
 def _record(each: Sending, delivery: Delivery) -> RedriveOutcome:
-    """Store what became of a letter that was claimed. Returns it."""
+    """Store and return the outcome of a claimed letter."""
     if delivery.place is not None:
         each.letter.mark_redriven(delivery.place.partition, delivery.place.offset)
         return RedriveOutcome(each, "redriven", place=delivery.place)
@@ -194,7 +195,7 @@ def _look(bus: Bus, letter: DeadLetter) -> tuple[int | None, bool]:
 
 
 def log_redriven(request: HttpRequest, outcomes: Sequence[RedriveOutcome]) -> None:
-    """Note letters that were to be sent again, and what became of them."""
+    """Record in the audit which letters were to be redriven, and what became of them."""
     letters = [outcome.sending.letter for outcome in outcomes]
     record(
         Actor.of(request),
@@ -209,7 +210,7 @@ def log_redriven(request: HttpRequest, outcomes: Sequence[RedriveOutcome]) -> No
 
 
 def log_discarded(request: HttpRequest, letters: Sequence[int], done: int, why: str) -> None:
-    """Note letters that were to be discarded, and how many were."""
+    """Record in the audit which letters were to be discarded, and how many were."""
     record(
         Actor.of(request),
         "letter.discarded",
@@ -225,7 +226,7 @@ def _target(letters: Sequence[int]) -> str:
 
 
 def _scenario(letters: Sequence[DeadLetter]) -> str:
-    """Return the scenario of all these letters, if it is one; else empty."""
+    """Return the scenario that all these letters share, or ""."""
     found = {letter.scenario for letter in letters}
     return found.pop() if len(found) == 1 else ""
 

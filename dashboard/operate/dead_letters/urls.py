@@ -1,4 +1,4 @@
-"""The pages of dead letters."""
+"""URLs of the dead letter pages."""
 
 from django.urls import path
 

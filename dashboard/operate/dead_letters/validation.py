@@ -50,17 +50,18 @@ from wire.sink import state_record
 from wire.source import decode_placed
 
 # ---- trial ---------------------------------------------------------------------------------------
-# A report tried on what the board has of its asset: what the fold would make of it now.
+# A report applied to the board's record of its asset: what the fold would make of it now.
 
 _NEXT = 2**62
-"""An offset behind all that the board has."""
+"""An offset after everything on the board."""
 
 
 class ReportTrial(NamedTuple):
     """What would become of a report.
 
-    reason: of its dead letter, or empty; votes: how many the asset has; vote: the one that it would
-    be, None where it is no newer than its agent's; doubt: of its agent, where it gives cause.
+    reason: of its dead letter, or empty; votes: how many the asset has; vote: the one it would
+    become, None if it is no newer than its agent's; doubt: about its agent, if it gives cause for
+    one.
     """
 
     reason: str
@@ -70,12 +71,12 @@ class ReportTrial(NamedTuple):
 
     @property
     def doubtful(self) -> bool:
-        """Whether it would be a vote in doubt, or leave its agent in doubt."""
+        """Whether its vote would be in doubt, or its agent left in doubt."""
         return self.doubt is not None or (self.vote is not None and self.vote.doubt is not None)
 
 
 def tried(report: Report | RefusedReport, scenario: Scenario, now: int) -> ReportTrial:
-    """Return what the fold makes of a report that is appended at `now` (Unix ms)."""
+    """Return what the fold would make of a report appended at `now` (Unix ms)."""
     board = record_of(scenario.name, report.asset)
     asset = None if board is None else _asset(scenario, state_record(board))
     votes = 0 if asset is None else len(asset.votes)
@@ -94,7 +95,7 @@ def tried(report: Report | RefusedReport, scenario: Scenario, now: int) -> Repor
 
 
 def _asset(scenario: Scenario, shown: StateRecord) -> Asset:
-    """Return an asset as far as its state record has it."""
+    """Return an asset as far as its state record describes it."""
     over = shown.override
     tallied = shown.state if over is None else over.underlying
     known = tallied != UNKNOWN or scenario.knows(UNKNOWN)
@@ -114,18 +115,18 @@ def _asset(scenario: Scenario, shown: StateRecord) -> Asset:
 # Whether the job would take a record now, by its own rules and the current scenario.
 
 NOT_OURS = "not-redriven"
-"""Why a record is not sent that the job would read: it belongs on every partition."""
+"""Why a record that the job could read is not redriven: it belongs on every partition."""
 NEWER = "If its agent has reported on this asset since, it changes nothing."
 DOUBT = "It may raise a state, and gives no all-clear."
-"""What a vote in doubt does."""
+"""The effect of a vote in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordVerdict:
     """What would become of a record. reason: why it would be refused, or empty; fault: where, and
-    in words; note: what is to be known besides, in sentences: of one that would be taken, how; of a
-    refused one, what it means for its agent; doubt: whether it would leave its agent, or the vote
-    that it is, in doubt."""
+    in words; note: further sentences: how a record would be taken, or what a refused one means
+    for its agent; doubt: whether it would leave its vote or its agent in doubt.
+    """
 
     scenario: Scenario | None
     partition: int = 0
@@ -144,8 +145,8 @@ class RecordVerdict:
 def scenario_of(topic: str) -> Scenario | None:
     """Return the scenario whose source topic this is, or None if it is not configured here.
 
-    It is as its file is now, since the job can be asked to read it again, with the console's
-    changes.
+    This is the scenario in the current file, since the job can be asked to reload it, with the
+    console's changes applied.
     """
     known = file_now().scenarios.get(topics().scenario_of(topic) or "")
     if known is None or topics().reports(known.name) != topic:
@@ -158,7 +159,7 @@ def judge(
 ) -> RecordVerdict:
     """Return what the job would make of this record at `now` (Unix ms), on its key's partition.
 
-    user: who rewords a command, and must be the one whom it names; "" where nobody does.
+    user: who edited a command and must be the user it names; "" if nobody did.
     """
     scenario = scenario_of(topic)
     if scenario is None:
@@ -181,7 +182,7 @@ def judge(
 def _refused(
     record: Record, sample: Sample, scenario: Scenario, user: str
 ) -> tuple[str, RecordFault | None]:
-    """Return why a record is refused that is no report, and where; empty if it is not."""
+    """Return why a record other than a report is refused, and where; empty if it is not."""
     match record:
         case Unreadable():
             return record.reason, fault_of(record.reason, sample, scenario)
@@ -233,7 +234,7 @@ def _fault_of_report(
 
 
 def _doubted(report: Report | RefusedReport, scenario: Scenario) -> str:
-    """Return in words that its agent would be doubted for a report, without the first word."""
+    """Return, in words, that a report would put its agent in doubt, without the first word."""
     agent, asset = isolated(report.agent), isolated(report.asset)
     lifetime = exact_span(scenario.lifetime or 0)
     return f"agent {agent} would then be in doubt on {asset} for {lifetime}"
@@ -257,7 +258,7 @@ def _refused_command(
 
 
 def _lapsed(name: str) -> str:
-    """Return why nothing is sent again in this name; empty if it may be, or is no user here."""
+    """Return why nothing may be redriven in this name; empty if it may, or is not a user here."""
     user = User.objects.filter(username=name).first()
     return "" if user is None else lapsed(user.pk, name, "command")
 
@@ -267,7 +268,7 @@ def _unproven(
 ) -> tuple[str, RecordFault | None]:
     """Return why a command's signature would not count; empty if it would.
 
-    user: who rewords it: it is signed for them.
+    user: who edits the command, which is then signed for them.
     """
     if user:
         return "", None
@@ -281,7 +282,7 @@ def _unproven(
 
 
 def _notes(report: Report, sample: Sample, scenario: Scenario, trial: ReportTrial) -> Iterator[str]:
-    """Yield what is to be known of a report before it is sent."""
+    """Yield what to know about a report before sending it."""
     if report.detail_fault is not None:
         refusal = detail_refusal(report, fields_of(sample.value))
         why = f": expected {refusal.expected}, got {refusal.given}" if refusal else ""
@@ -326,7 +327,7 @@ def _notes_of_age(
 
 
 def _but_doubt(report: Report, scenario: Scenario, trial: ReportTrial) -> str:
-    """Return what a report that changes no vote means for its agent; empty if nothing."""
+    """Return what a report that changes no vote means for its agent, or ""."""
     if trial.doubt is None:
         return ""
     return f"; but as it says worse, its {_doubted(report, scenario)}"

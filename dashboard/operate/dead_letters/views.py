@@ -1,4 +1,4 @@
-"""The list of dead letters, the page of one, and the letters that pass a filter as a file."""
+"""The list of dead letters, the page of one letter, and the filtered letters as a file."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ from domain.names import name_ok
 from domain.records import Command
 
 # ---- exports -------------------------------------------------------------------------------------
-# The letters that pass a filter as a file: NDJSON or CSV, streamed a portion at a time.
+# The letters that pass a filter as a file: NDJSON or CSV, streamed in portions.
 
 FIELDS = (
     "id", "reason", "scenario", "topic", "partition", "offset", "appended_at", "noted_at",
@@ -89,7 +89,7 @@ BYTES = ("key", "value")
 @never_cache
 @role_required("read", frozenset((Role.ADMIN,)))
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
-    """Return all letters that pass the filter, oldest first, as a file."""
+    """Return all letters that pass the filter as a file, oldest first."""
     if form not in CONTENT_TYPES:
         raise Http404
     asked = LetterFilterForm(request.GET)
@@ -102,7 +102,7 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
 
 
 def _object(letter: DeadLetter) -> dict[str, Any]:
-    """Return a letter as an object of NDJSON; bytes that are not UTF-8 as `…_base64`."""
+    """Return a letter as an NDJSON object; bytes that are not UTF-8 go into `…_base64`."""
     data = {name: getattr(letter, name) for name in FIELDS}
     for name, value in (("key", letter.record_key), ("value", letter.record_value)):
         data |= _text_or_base64(name, value)
@@ -120,7 +120,6 @@ def _text_or_base64(name: str, value: bytes | None) -> dict[str, Any]:
 
 
 def _cells(letter: DeadLetter) -> dict[str, Any]:
-    """Return a letter as a row of CSV."""
     data = {name: getattr(letter, name) for name in FIELDS}
     for name, value in (("key", letter.record_key), ("value", letter.record_value)):
         data[name] = (value or b"").decode(errors="replace")
@@ -138,16 +137,14 @@ LETTER_FILE = TableFile(
 
 
 # ---- detail --------------------------------------------------------------------------------------
-# What the page of one letter shows.
+# The context of a letter's page.
 
-# How much of a decoded field is shown, bytes.
+# How many bytes of a decoded field are shown.
 MAX_SHOWN = 300
 MAX_FIELDS = 50
 
 
 class DecodedField(NamedTuple):
-    """A decoded field."""
-
     name: str
     value: list[TextRun]
     at_fault: bool
@@ -160,7 +157,7 @@ def letter_context(
     why_form: WhyForm | None = None,
     verdict: RecordVerdict | None = None,
 ) -> dict[str, Any]:
-    """Return the page's context. verdict: on what a form held, if that was refused."""
+    """Return the page's context. verdict: on the submitted record, if it was refused."""
     sample, scenario = letter.sample, scenario_of(letter.topic)
     fault = fault_of(letter.reason, sample, scenario)
     known = name_ok(letter.asset) and "\ufffd" not in letter.asset
@@ -192,7 +189,7 @@ def letter_context(
 
 
 def record_url(scenario: str, partition: int, offset: int) -> str:
-    """Return the address of the page of a record in the scenario's source topic."""
+    """Return the URL of the page of a record in the scenario's source topic."""
     return reverse("board:record", args=[scenario, partition, offset])
 
 
@@ -214,7 +211,7 @@ def _span(fault: RecordFault | None, where: str) -> Span | None:
 
 
 def _lines(sample: Sample, fault: RecordFault) -> list[DecodedField]:
-    """Return the fields that could be read, and the one that is missing."""
+    """Return the fields that could be read, and the missing one."""
     found = fields_of(sample.value)
     lines = [
         DecodedField(name[:MAX_SHOWN], runs(_part(sample, field.span)), fault.field == name)
@@ -228,7 +225,7 @@ def _lines(sample: Sample, fault: RecordFault) -> list[DecodedField]:
 
 
 def _part(sample: Sample, span: Span) -> bytes:
-    """Return a field's value as it came, or its first MAX_SHOWN bytes."""
+    """Return a field's value as it arrived, at most its first MAX_SHOWN bytes."""
     return (sample.value or b"")[span[0] : min(span[1], span[0] + MAX_SHOWN)]
 
 
@@ -240,7 +237,7 @@ def _form(sample: Sample) -> RecordForm:
 
 
 def _edited_runs(form: RecordForm | None, verdict: RecordVerdict | None) -> list[TextRun]:
-    """Return what a form held, with the place marked for which it was refused."""
+    """Return the submitted value as runs, with the place of the fault marked."""
     if form is None or verdict is None or not form.is_valid():
         return []
     key, value = form.record()
@@ -249,7 +246,7 @@ def _edited_runs(form: RecordForm | None, verdict: RecordVerdict | None) -> list
 
 
 def _chain(letter: DeadLetter) -> dict[str, Any]:
-    """Return the letter that this record was a redrive of, and the one that its redrive became."""
+    """Return the letter that this one was redriven from, and the letter its redrive became."""
     return {"before": _redrive_of(letter), "after": _refused_again(letter)}
 
 
@@ -273,14 +270,14 @@ def _at(topic: str, partition: int, offset: int) -> DeadLetter | None:
 
 
 # ---- dead letters --------------------------------------------------------------------------------
-# The list of dead letters, and the page of one: looked at, mended, sent again, discarded.
+# The list of dead letters and the page of one: inspect, edit, redrive, discard.
 
 
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
 def letters(request: HttpRequest) -> HttpResponse:
-    """List the letters that pass the filter; for a script, the figures that refresh themselves."""
+    """Return the list of letters that pass the filter; scripts get only the refreshing figures."""
     form, now = LetterFilterForm(request.GET), now_ms()
     valid = form.is_valid()
     wanted = form.criteria() if valid else LetterFilter()
@@ -316,14 +313,14 @@ def _list_context(request: HttpRequest, wanted: LetterFilter, now: int) -> dict[
 @never_cache
 @role_required("read", ADMINS)
 def letter(request: HttpRequest, number: int) -> HttpResponse:
-    """Render one letter: what is wrong with it, as it came, and what can be done."""
+    """Return the page of one letter: what is wrong with it, its contents, and what can be done."""
     return _letter_page(request, get_object_or_404(DeadLetter, pk=number))
 
 
 @form_of("dead_letters:letter", "number")
 @role_required("report", ADMINS)
 def redrive_one(request: HttpRequest, number: int) -> HttpResponse:
-    """Send the record as the form has it, if the job would take it."""
+    """Send the record as edited in the form, if the job would take it."""
     found, form = get_object_or_404(DeadLetter, pk=number), RecordForm(request.POST)
     if not form.is_valid():
         return _letter_page(request, found, form=form, status=422)
@@ -333,7 +330,7 @@ def redrive_one(request: HttpRequest, number: int) -> HttpResponse:
     verdict = judge(found.topic, key, value, now_ms(), user.username if edited else "")
     if not verdict.taken:
         return _letter_page(request, found, form=form, verdict=verdict, status=422)
-    if edited and isinstance(verdict.record, Command):  # in the name of who words it
+    if edited and isinstance(verdict.record, Command):  # signed by who edited it
         try:
             value = gateway().signed(found.topic, key, value.strip())
         except NotSigned as problem:
@@ -387,7 +384,7 @@ def discard_one(request: HttpRequest, number: int) -> HttpResponse:
 @form_of("dead_letters:letter", "number")
 @role_required("report", ADMINS)
 def find_out_one(request: HttpRequest, number: int) -> HttpResponse:
-    """Look in the log for a record that Kafka has not confirmed."""
+    """Search the log for a record that Kafka has not confirmed."""
     found = get_object_or_404(DeadLetter, pk=number)
     messages.info(request, find_out(found, now_ms()))
     return redirect("dead_letters:letter", found.pk)

@@ -1,4 +1,4 @@
-"""Small marks of the dead letters' pages."""
+"""Template tags and filters for the dead letter pages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ BAR_WIDTH = 10
 
 @register.filter
 def means(reason: str) -> str:
-    """Return what a reason means, in a sentence; empty for one that is not of the list."""
+    """Return the meaning of a reason as a sentence; empty for an unknown reason."""
     return ADVICE[reason].means if reason in ADVICE else ""
 
 
 @register.simple_tag
 def filtered(wanted: LetterFilter, **changes: Any) -> str:
-    """Return the list's query with changes, from its first page."""
+    """Return the list's query string with changes, starting at the first page."""
     return f"?{wanted.query(**changes)}"
 
 
@@ -35,7 +35,7 @@ def filtered(wanted: LetterFilter, **changes: Any) -> str:
 def letter_counts(
     wanted: LetterFilter, part: str, counts: Iterable[tuple[str, int]]
 ) -> dict[str, Any]:
-    """Return the counts of the values that a part of the filter can have, as links."""
+    """Return links with counts for the values that one part of the filter can have."""
     items = [
         (value, n, filtered(wanted, **{part: value}), value == getattr(wanted, part))
         for value, n in counts
@@ -45,13 +45,13 @@ def letter_counts(
 
 @register.simple_tag
 def hour_query(wanted: LetterFilter, bar: HistogramBar) -> str:
-    """Return the list's query for one hour of the histogram."""
+    """Return the list's query string for one hour of the histogram."""
     return filtered(wanted, start=moment_text(bar.start), end=moment_text(bar.start + HOUR_MS))
 
 
 @register.simple_tag
 def marked(parts: Iterable[TextRun]) -> SafeString:
-    """Return bytes as text: what is at fault is marked, what would not be seen is spelled out."""
+    """Return bytes as text, with faults marked and invisible characters spelled out."""
     return format_html_join("", "{}", ((_run(part),) for part in parts))
 
 
@@ -63,7 +63,7 @@ def _run(part: TextRun) -> SafeString:
 
 @register.simple_tag
 def bars(found: list[HistogramBar]) -> SafeString:
-    """Return the histogram's bars, for those who can see them; the table has the same figures."""
+    """Return the histogram's bars; the table has the same figures for those who cannot see them."""
     return format_html_join(
         "",
         '<rect class="hour" x="{}" y="{}" width="{}" height="{}"></rect>',
