@@ -1,1 +1,1 @@
-"""Users, the audit's page, and how long everything is kept."""
+"""Administration: users, the audit's page, and retention."""

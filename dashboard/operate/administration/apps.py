@@ -1,15 +1,15 @@
-"""The app of retention."""
+"""The retention app."""
 
 from django.apps import AppConfig
 
 
 class RetentionConfig(AppConfig):
-    """The app of retention."""
+    """The retention app."""
 
     name = "dashboard.operate.administration"
 
     def ready(self) -> None:
-        """Tell those below how long a scenario keeps its changes."""
+        """Register, for lower packages, how long a scenario keeps its changes."""
         from dashboard.core.states.models import own_period
         from dashboard.operate.administration.retention import own_period_of
 

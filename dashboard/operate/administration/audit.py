@@ -1,4 +1,4 @@
-"""The page of the audit, and the same as a file."""
+"""The audit's page, and its entries as a file."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from dashboard.core.common.times import iso
 from domain.names import MAX_NAME
 
 # ---- audit ---------------------------------------------------------------------------------------
-# Entries of the audit for a page or a file: newest first, filtered, page by page.
+# Audit entries for a page or a file: newest first, filtered, paged.
 
 CHECKED = 10_000
-"""So many of the newest entries the page looks along for whether their chain is whole."""
+"""How many of the newest entries the page checks for an unbroken chain."""
 CHECK_KEPT_S = 60
-"""How long what was found stands."""
+"""How long the result of the check is cached, s."""
 
 
 class AuditRow(NamedTuple):
-    """An entry as the page shows it."""
+    """An audit entry for the page."""
 
     row: AuditEntry
     meaning: str
@@ -47,7 +47,7 @@ def _as_text(name: str, value: Any) -> str:
 
 
 def checked() -> ChainCheck:
-    """Return whether the newest entries hang together, as checked a moment ago."""
+    """Return whether the newest entries form an unbroken chain, by a recent check."""
     finding: ChainCheck | None = caches["figures"].get("audit-checked")
     if finding is None:
         finding = verify(CHECKED)
@@ -64,7 +64,7 @@ ENTRY_TABLE = Table("", "At", "Who", "Did", "To", "Outcome", "From", css="audit"
 
 
 class AuditFilterForm(ListForm, PeriodForm):
-    """The filter in the address. Times in UTC."""
+    """The filter in the URL. Times in UTC."""
 
     user = forms.CharField(required=False, max_length=150, label="User")
     action = forms.ChoiceField(required=False)
@@ -82,7 +82,7 @@ class AuditFilterForm(ListForm, PeriodForm):
             self.fields[name].widget.attrs = {"list": known, "autocomplete": "off"}
 
     def rows(self) -> QuerySet[AuditEntry]:
-        """Return the entries that pass: an action may be a group such as `command.`."""
+        """Return the entries that pass; an action may be a group such as `command.`."""
         data = self.criteria()
         conditions = {
             "name": data["user"],
@@ -99,7 +99,7 @@ class AuditFilterForm(ListForm, PeriodForm):
 
 
 def _actions() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the actions by their first word; a word's first choice is all of its actions."""
+    """Return the actions by first word; each group begins with a choice for the whole group."""
     groups = []
     for word, names in groupby(sorted(ACTIONS), key=lambda name: name.partition(".")[0]):
         group = list(names)
@@ -109,10 +109,10 @@ def _actions() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 # ---- audit ---------------------------------------------------------------------------------------
-# The page of the audit, and the same as a file.
+# The audit's page, and its entries as a file.
 
 MAX_OFFERED = 200
-"""Most names that the filter offers."""
+"""Most user names that the filter offers."""
 
 
 class AuditList(ListPage):
@@ -126,16 +126,16 @@ class AuditList(ListPage):
     fields = COLUMNS
 
     def entry(self, row: AuditEntry) -> AuditRow:
-        """Return an entry as the page shows it."""
+        """Return an entry for the page."""
         facts = {name: _as_text(name, value) for name, value in json.loads(row.facts).items()}
         return AuditRow(row, ACTIONS.get(row.action, ""), list(facts.items()))
 
     def plain(self, row: AuditEntry) -> dict[str, Any]:
-        """Return an entry as an object of NDJSON, or a line of CSV; its facts are JSON already."""
+        """Return an entry as an NDJSON object or a CSV line; its facts already are JSON."""
         return {**super().plain(row), "facts": msgspec.Raw(row.facts.encode())}
 
     def context(self) -> dict[str, Any]:
-        """Return whether the chain is whole, and whom the filter offers; a script needs neither."""
+        """Return whether the chain is whole and which users to offer; scripts need neither."""
         if is_fragment(self.request):
             return {}
         return {"chain": checked(), "kept_days": KEPT_DAYS, "users": _names()}

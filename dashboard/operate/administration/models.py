@@ -1,4 +1,4 @@
-"""Times that scenarios keep rows for, where they have their own, and what the last runs left."""
+"""Scenarios' own retention periods, and what the last retention runs left."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MAX_KEY = 100
 
 
 class PeriodQuerySet(models.QuerySet["Period"]):
-    """Times that scenarios have in place of the default."""
+    """Retention periods that scenarios have in place of the default."""
 
     def of_kind(self, key: str) -> PeriodQuerySet:
-        """Return those for rows of a kind."""
+        """Return the periods for one kind of rows."""
         return self.filter(key=key)
 
     def by_scenario(self) -> dict[str, int]:
@@ -23,7 +23,7 @@ class PeriodQuerySet(models.QuerySet["Period"]):
 
 
 class Period(ScenarioRow, AuthoredRow):
-    """How long a scenario keeps rows of a kind, in place of the default. key: of `Retention`."""
+    """How long a scenario keeps rows of a kind, instead of the default. key: of `Retention`."""
 
     key = models.CharField(max_length=MAX_KEY)
     kept_ms = models.BigIntegerField()
@@ -36,10 +36,10 @@ class Period(ScenarioRow, AuthoredRow):
 
 
 class Remainder(ScenarioRow):
-    """What the last run left of a kind: of a scenario, or of all (empty).
+    """What the last run left of a kind: for a scenario, or for all (empty).
 
     what: as declared; oldest: the time of the oldest row, Unix ms; deleted: by that run; fault: why
-    it could not delete, empty if it could.
+    the run could not delete, or empty.
     """
 
     what = models.CharField(max_length=MAX_KEY)

@@ -1,4 +1,4 @@
-"""How long everything is kept: the page, the form that changes it, and what is deleted."""
+"""Retention: how long everything is kept, the form that changes it, and the deleting."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ from dashboard.core.states.models import CHANGES
 from dashboard.operate.administration.models import Period, Remainder
 
 # ---- kept ----------------------------------------------------------------------------------------
-# All that is deleted with time: an app declares it as KEPT, beside its models.
+# Everything that is deleted with time. An app declares it as KEPT, next to its models.
 
 Declared = Retention | Thinning
 
 
 def kept() -> Iterator[Declared]:
-    """Yield what is deleted once it is past its time: app by app, in the order of the settings."""
+    """Yield what is deleted when it expires, app by app in the order of the settings."""
     for app in apps.get_app_configs():
         yield from getattr(app.models_module, "KEPT", ())
 
 
 # ---- periods -------------------------------------------------------------------------------------
-# Changes of how long a scenario keeps rows of a kind. Times in ms.
+# Changes to how long a scenario keeps rows of a kind. Times in ms.
 
 LEAST_MS, MOST_MS = DAY_MS, 20 * 366 * DAY_MS
-"""Bounds of a time: a day, and twenty years."""
+"""Limits of a period: one day and twenty years."""
 
 
 def adjustable() -> dict[str, Retention]:
-    """Return what scenarios may keep for a time of their own, by its key."""
+    """Return the kinds of rows for which scenarios may have their own period, by key."""
     return {each.key: each for each in kept() if isinstance(each, Retention) and each.by_scenario}
 
 
@@ -61,13 +61,13 @@ def period(each: Retention, scenario: str) -> int:
 
 
 def to_be_deleted(each: Retention, scenario: str, kept_ms: int, now: int) -> int:
-    """Return how many rows a scenario has that are older than a time would allow, at `now`."""
+    """Return how many of a scenario's rows would be older than `kept_ms` at `now` (Unix ms)."""
     return each.before(scenario, now - kept_ms).count()
 
 
 @transaction.atomic
 def set_period(each: Retention, scenario: str, kept_ms: int | None, user: User, now: int) -> None:
-    """Have a scenario keep rows of a kind for so long, ms; None: for the default."""
+    """Set how long a scenario keeps rows of a kind, ms; None restores the default."""
     if kept_ms is None:
         Period.objects.of_kind(each.key).filter(scenario=scenario).delete()
         return
@@ -76,7 +76,7 @@ def set_period(each: Retention, scenario: str, kept_ms: int | None, user: User, 
 
 
 # ---- application ---------------------------------------------------------------------------------
-# Retention applied: what is past its time goes, and it is noted what is left. Times in Unix ms.
+# Applying retention: delete what has expired, and record what is left. Times in Unix ms.
 
 log = structlog.get_logger(__name__)
 
@@ -84,20 +84,22 @@ MAX_FAULT = 300
 
 
 def periods_of(each: Declared) -> dict[str, int]:
-    """Return how long scenarios keep rows of a kind that have a time of their own, ms."""
+    """Return the scenarios' own periods for rows of a kind, ms."""
     if not isinstance(each, Retention) or not each.by_scenario:
         return {}
     return Period.objects.of_kind(each.key).by_scenario()
 
 
 def own_period_of(scenario: str) -> int | None:
-    """Return how long a scenario keeps its changes, ms, if it has a time of its own."""
+    """Return how long a scenario keeps its changes, ms, or None if it uses the default."""
     return periods_of(CHANGES).get(scenario)
 
 
 def apply_one(each: Declared, now: int) -> int:
-    """Delete what is past its time at `now` of one kind, and note what is left. Returns how many
-    rows went. Raises what deleting raises, once that is noted."""
+    """Delete the expired rows of one kind at `now`, and record what is left.
+
+    Returns how many were deleted. Raises whatever deleting raises, once it has been recorded.
+    """
     begun, gone, fault = time.monotonic(), 0, ""
     try:
         gone = each.apply(now, periods_of(each)) if isinstance(each, Retention) else each.apply(now)
@@ -111,7 +113,7 @@ def apply_one(each: Declared, now: int) -> int:
 
 
 def _record_left(each: Declared, now: int, gone: int, took_ms: int, fault: str) -> None:
-    """Note what is left of a kind; a fault in counting hinders nothing."""
+    """Record what is left of a kind; a failure to count it is only logged."""
     try:
         left = dict(_left(each)) or {"": (0, None)}
     except Exception:
@@ -133,7 +135,7 @@ def _record_left(each: Declared, now: int, gone: int, took_ms: int, fault: str) 
 
 
 def _left(each: Declared) -> Iterator[tuple[str, tuple[int, int | None]]]:
-    """Yield how many rows are left, and the time of the oldest: of all, and of each scenario."""
+    """Yield how many rows are left and the time of the oldest: in all, and for each scenario."""
     if not isinstance(each, Retention):
         return
     rows = each.model._default_manager.filter(each.condition)  # noqa: SLF001 - documented API
@@ -157,13 +159,16 @@ def _ms(each: Retention, at: int | None) -> int | None:
 
 
 # ---- retention -----------------------------------------------------------------------------------
-# The table of what is kept: how long, how much there is, and what the last run did.
+# The retention table: how long each kind is kept, how much there is, what the last run did.
 
 
 @dataclass(frozen=True)
 class RetentionRow:
-    """A kind of rows, or of a scenario those of its own time. days: by default; own: the
-    scenario's own days, None without; left: after the last run, None before the first."""
+    """A kind of rows, or a scenario with its own period for that kind.
+
+    days: the default; own: the scenario's own days, or None; left: after the last run, None before
+    the first.
+    """
 
     what: str
     scenario: str
@@ -174,12 +179,12 @@ class RetentionRow:
 
     @property
     def key(self) -> str:
-        """Its name among the table's rows."""
+        """Return its key among the table's rows."""
         return f"{self.what}/{self.scenario}"
 
 
 def lines() -> list[RetentionRow]:
-    """Return what is kept, in the order in which it is applied; scenarios below their kind."""
+    """Return what is kept, in the order it is applied; scenarios follow their kind."""
     left = {(row.what, row.scenario): row for row in Remainder.objects.all()}
     return [line for each in kept() for line in _lines(each, left)]
 
@@ -219,9 +224,9 @@ LEAST, MOST = LEAST_MS // DAY_MS, MOST_MS // DAY_MS
 
 
 class RetentionForm(forms.Form):
-    """A form of a kind, a scenario and a number of days. now: Unix ms.
+    """A form for a kind, a scenario and a number of days. now: Unix ms.
 
-    A time that deletes rows has to be confirmed: the form says how many.
+    A period that would delete rows must be confirmed; the form says how many.
     """
 
     key = forms.ChoiceField(label="What")
@@ -247,7 +252,7 @@ class RetentionForm(forms.Form):
             field.choices = choices
 
     def clean(self) -> dict[str, Any]:
-        """Ask for a confirmation where rows would be deleted."""
+        """Require a confirmation if rows would be deleted."""
         data = super().clean() or self.cleaned_data
         if self.errors:
             return data
@@ -265,31 +270,31 @@ class RetentionForm(forms.Form):
         return data
 
     def kind(self) -> Retention:
-        """Return the kind that a form names."""
+        """Return the kind that the form names."""
         return adjustable()[self.cleaned_data["key"]]
 
     def kept_ms(self) -> int | None:
-        """Return how long it is kept, ms; None for the default."""
+        """Return the period, ms; None for the default."""
         days = self.cleaned_data["days"]
         return None if days is None else days * DAY_MS
 
 
 # ---- retention -----------------------------------------------------------------------------------
-# The page of what is kept, for admins, and the form that changes it.
+# The retention page, for admins, and the form that changes a period.
 
 
 @require_safe
 @never_cache
 @role_required("read", ADMINS)
 def retention(request: HttpRequest) -> HttpResponse:
-    """Return the page; to a script, the part that renews itself."""
+    """Return the page; scripts get only the part that refreshes."""
     return _page(request, RetentionForm(now_ms()))
 
 
 @form_of("retention:retention")
 @role_required("command", ADMINS)
 def change(request: HttpRequest) -> HttpResponse:
-    """Have a scenario keep rows of a kind for a time of its own, or for the default."""
+    """Set a scenario's own period for rows of a kind, or restore the default."""
     now = now_ms()
     form = RetentionForm(now, request.POST)
     if not form.is_valid():

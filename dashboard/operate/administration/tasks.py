@@ -1,4 +1,4 @@
-"""The worker's task that deletes what is past its time. It may be run twice, or be cut short."""
+"""The worker's retention task. It may run twice, or be cut short."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ log = structlog.get_logger(__name__)
 
 @shared_task
 def apply_retention() -> dict[str, int]:
-    """Delete all that is past its time, or too much. Returns how many rows of each kind.
+    """Delete everything that has expired or exceeds its limit. Returns the number of rows by kind.
 
-    What fails hinders nothing else. Raises ExceptionGroup of all that failed.
+    A failure for one kind does not stop the others. Raises an ExceptionGroup of all failures.
     """
     now, deleted, failures = now_ms(), {}, []
     for each in kept():

@@ -1,4 +1,4 @@
-"""Addresses of users, the audit and retention."""
+"""URLs of users, the audit and retention."""
 
 from django.urls import include, path
 

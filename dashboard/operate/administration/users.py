@@ -1,4 +1,4 @@
-"""The pages of users: their list, a user's own page, and what admins do there."""
+"""User pages: the list, a user's own page, and what admins do there."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ from dashboard.core.common.tables import (
 from dashboard.core.common.times import unix_ms
 
 # ---- user forms ----------------------------------------------------------------------------------
-# Forms with which admins make and change users.
+# Forms in which admins create and change users.
 
 MAX_NAME = 150
 LETTERS = "Expected letters, digits and any of @ . + - _."
 NONE = "none"
-"""In a form: no role."""
+"""The form value for no role."""
 ROLE_CHOICES = [(role.value, role.value) for role in reversed(Role)]
 
 
 class UserForm(forms.Form):
-    """A form that makes a user."""
+    """A form that creates a user."""
 
     name = forms.CharField(
         max_length=MAX_NAME,
@@ -73,7 +73,7 @@ class UserForm(forms.Form):
 
 
 class RoleForm(forms.Form):
-    """A form that gives a user another role, or none."""
+    """A form that changes or removes a user's role."""
 
     role = forms.ChoiceField(choices=[*ROLE_CHOICES, (NONE, "no role")])
 
@@ -82,13 +82,13 @@ class RoleForm(forms.Form):
         super().__init__(data, auto_id="%s", initial=initial)
 
     def role_of(self) -> Role | None:
-        """Return the role of a valid form."""
+        """Return the role of a valid form, or None."""
         name = self.cleaned_data["role"]
         return None if name == NONE else Role(name)
 
 
 class SearchForm(NoFilter):
-    """A form that filters a list of users."""
+    """A form that searches a list of users."""
 
     q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
 
@@ -97,7 +97,7 @@ class SearchForm(NoFilter):
 # The list of users, and what each role may do.
 
 MOST = 500
-"""Most users of a page."""
+"""Most users on a page."""
 USERS = Table(
     "users", "Name", "Role", "Status", Column.time("Last login"), "Second factor",
     Column.number("Sessions"), Column.number("Tokens"),
@@ -124,7 +124,7 @@ class Person:
 
 
 def people(q: str, now: datetime, after: int | None = None) -> Page[Person]:
-    """Return the users whose name has this text, by name, after the user of a number."""
+    """Return a page of the users whose name contains `q`, by name, past the id `after`."""
     rows = User.objects.filter(username__icontains=q) if q else User.objects.all()
     page = page_after(rows, ListOrder("username", down=False), MOST, after)
     users = page.rows
@@ -172,14 +172,14 @@ def holders() -> dict[Role, int]:
 
 @dataclass(frozen=True)
 class Right:
-    """An action that roles may be allowed."""
+    """A right that roles may have."""
 
     what: str
     roles: frozenset[Role]
 
 
 def rights() -> dict[str, list[Right]]:
-    """Return what each role may do, from the tables that the product itself goes by."""
+    """Return what each role may do, from the tables that the application itself uses."""
     able = [
         Right(text, frozenset(role for role in Role if action in ALLOWED[role]))
         for action, text in SCOPES.items()
@@ -193,11 +193,11 @@ def rights() -> dict[str, list[Right]]:
 
 
 # ---- user views ----------------------------------------------------------------------------------
-# The pages of users: their list, a user's own page, and what each role may do.
+# User pages: the list, a user's own page, and what each role may do.
 
 
 class UserList(ListPage):
-    """The list of every user, or of those whose name has a text."""
+    """The list of all users, or of those whose name contains a text."""
 
     form_class = SearchForm
     template = "accounts/users"
@@ -205,7 +205,7 @@ class UserList(ListPage):
     roles = ADMINS
 
     def list_context(self) -> dict[str, Any]:
-        """Return the users of the page, None where the filter has faults, and its pager."""
+        """Return the page's users, None if the filter is invalid, and its pager."""
         valid, after = self.form.is_valid(), number_of(self.request.GET.get("after", ""))
         q = self.form.cleaned_data.get("q", "")
         found = people(q, timezone.now(), after) if valid else None
@@ -218,7 +218,7 @@ class UserList(ListPage):
 @role_required("read", ADMINS)
 @reauthentication_required(allow_get=True)
 def new_user(request: HttpRequest) -> HttpResponse:
-    """Return the form that makes a user; then the password for the first login, shown this once."""
+    """Return the form that creates a user; afterwards, show the first password, this once."""
     form = UserForm(request.POST if request.method == "POST" else None)
     if not form.is_bound or not form.is_valid():
         status = 422 if form.is_bound else 200
@@ -238,7 +238,7 @@ def new_user(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read", ADMINS)
 def user(request: HttpRequest, number: int) -> HttpResponse:
-    """Return the page of a user: what is known, and what an admin may change."""
+    """Return a user's page: what is known, and what an admin may change."""
     return user_page(request, get_object_or_404(User, pk=number))
 
 
@@ -251,7 +251,7 @@ def user_page(
     status: int = 200,
     **more: Any,
 ) -> HttpResponse:
-    """Return the page of a user; `refused`: why a request was refused."""
+    """Return a user's page. refused: why a request was refused."""
     role = account_users.role_of_person(person)
     now = timezone.now()
     tokens = person.api_tokens.not_revoked().order_by("-created_at")
@@ -275,36 +275,36 @@ def user_page(
 @never_cache
 @role_required("read", ADMINS)
 def roles(request: HttpRequest) -> HttpResponse:
-    """Return the page of what each role may do, and how many users have it."""
+    """Return the page of what each role may do and how many users have it."""
     context = {"table": ROLE_TABLE, "roles": list(Role), "rights": rights(), "holders": holders()}
     return render(request, "accounts/roles.html", context)
 
 
 # ---- user actions --------------------------------------------------------------------------------
-# Actions of an admin on a user, from the user's page.
+# An admin's actions on a user, from the user's page.
 
 
 Done = tuple[str, Mapping[str, Any]]
-"""What was done, in words and for the audit."""
+"""What was done, in words, and the facts for the audit."""
 
 
 @method_decorator(reauthentication_required, name="dispatch")
 class UserAction(FormPage):
-    """What an admin does to a user, once the password has been given again."""
+    """An admin's action on a user, which needs the admin's password again."""
 
     queryset = User.objects.all()
     roles = ADMINS
     form_class: Any = forms.Form
     page = "users:user"
     action = ""
-    """In the audit."""
+    """The action's name in the audit."""
 
     def act(self, form: Any) -> Done:
-        """Do it. Raises UserChangeRefused."""
+        """Perform the action. Raises UserChangeRefused."""
         raise NotImplementedError
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Do it and note it, or show the user's page with why it is refused (409)."""
+        """Perform and audit the action, or show the user's page with the refusal (409)."""
         refused = ""
         try:
             words, facts = self.act(form)
@@ -318,19 +318,19 @@ class UserAction(FormPage):
         return self.form_invalid(form, 409, refused=refused)
 
     def form_invalid(self, form: Any, status: int = 422, **context: Any) -> HttpResponse:
-        """Return the user's page with the form as it was sent."""
+        """Return the user's page with the form as submitted."""
         role_form = form if self.form_class is RoleForm else None
         return user_page(self.request, self.row, form=role_form, status=status, **context)
 
 
 class RoleChange(UserAction):
-    """Gives a user another role."""
+    """Change a user's role."""
 
     form_class = RoleForm
     action = "user.role"
 
     def act(self, form: RoleForm) -> Done:
-        """Give the role. Raises UserChangeRefused."""
+        """Set the role. Raises UserChangeRefused."""
         name, role = self.row.username, form.role_of()
         before = account_users.set_role(user_of(self.request), self.row, role)
         words = f"{name} has {role} as role now." if role else f"{name} has no role now."
@@ -338,12 +338,12 @@ class RoleChange(UserAction):
 
 
 class PasswordReset(UserAction):
-    """Gives a user a password for one login, shown this once."""
+    """Give a user a password for one login, shown only once."""
 
     action = "user.password-reset"
 
     def act(self, _form: forms.Form) -> Done:
-        """Return the password. Raises UserChangeRefused."""
+        """Reset the password and return it. Raises UserChangeRefused."""
         admin = user_of(self.request)
         password, ended = account_users.reset_password(admin, self.row, timezone.now())
         return password, ended._asdict()
@@ -354,7 +354,7 @@ class PasswordReset(UserAction):
 
 
 class Deactivation(UserAction):
-    """Deactivates a user."""
+    """Deactivate a user."""
 
     action = "user.deactivated"
 
@@ -366,7 +366,7 @@ class Deactivation(UserAction):
 
 
 class Reactivation(UserAction):
-    """Reactivates a user."""
+    """Reactivate a user."""
 
     action = "user.reactivated"
 
@@ -377,12 +377,12 @@ class Reactivation(UserAction):
 
 
 class FactorRemoval(UserAction):
-    """Takes a user's second factor away, as when the phone is lost."""
+    """Remove a user's second factor, for instance when the phone is lost."""
 
     action = "factor.removed"
 
     def act(self, _form: forms.Form) -> Done:
-        """Take it away. Raises UserChangeRefused."""
+        """Remove the second factor. Raises UserChangeRefused."""
         account_users.remove_factor(self.row)
         words = f"{self.row.username} logs in with the password alone now."
         return words, {"by": "an admin"}
@@ -391,7 +391,7 @@ class FactorRemoval(UserAction):
 @form_of("users:user", "number")
 @role_required("read", ADMINS)
 def end_sessions(request: HttpRequest, number: int) -> HttpResponse:
-    """End a user's sessions, or the one that the form names; never the request's own."""
+    """End a user's sessions, or the one that the form names, but never the current one."""
     user, own = get_object_or_404(User, pk=number), request.session.session_key
     ended = account_sessions.end_chosen(user, request.POST, but=own)
     record(Actor.of(request), "session.ended", target=user.username, sessions=ended)
