@@ -1,1 +1,1 @@
-"""The pages of scenarios: what is configured, in force, and proposed."""
+"""Scenario pages: what is configured, in force and proposed."""

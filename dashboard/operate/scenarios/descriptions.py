@@ -1,4 +1,4 @@
-"""A scenario's keys in words, as a page shows them."""
+"""A scenario's keys in words, for pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_NAMED = 40
 
 
 class DescriptionLine(NamedTuple):
-    """A line of a value: a state's label or an agent's name, if it has one, and the words."""
+    """One line of a value: a state's label or an agent's name, if it has one, and the words."""
 
     name: str
     words: str
@@ -38,7 +38,7 @@ Lines = tuple[DescriptionLine, ...]
 
 
 def lines(scenario: Scenario, key: str) -> Lines:
-    """Return one of LIVE_KEYS in words."""
+    """Return the value of one of LIVE_KEYS in words."""
     match key:
         case "rule":
             return rule(scenario)
@@ -82,7 +82,7 @@ def _agents(n: int) -> str:
 
 
 def severity(scenario: Scenario) -> str:
-    """Return whether its states are in an order of severity, and what follows."""
+    """Return whether the states are ordered by severity, and what follows from that."""
     if scenario.life_cycle:
         return (
             "No state is worse than another: each follows from the tally of the live votes, and "
@@ -95,7 +95,7 @@ def severity(scenario: Scenario) -> str:
 
 
 def _memory(scenario: Scenario) -> str:
-    """Return how long a silent agent's last word counts against an all-clear."""
+    """Return how long a silent agent's last vote counts against an all-clear."""
     if scenario.life_cycle:
         return "never: no state is worse than another"
     if scenario.forget_delay is None:
@@ -112,7 +112,7 @@ def _oldest(scenario: Scenario) -> str:
 
 
 def span(ms: int) -> str:
-    """Return a duration of a rule as the file has it: `250 ms`, `90 s`, `7 d`."""
+    """Return a duration as written in scenarios.toml: `250 ms`, `90 s`, `7 d`."""
     text = duration_text(ms)
     unit = text.lstrip("0123456789")
     return f"{int(text.removesuffix(unit)):,} {unit}"
@@ -140,7 +140,7 @@ def _weights(weights: Mapping[str, int]) -> Lines:
 
 
 def _task(scenario: Scenario, task: TaskRule) -> DescriptionLine:
-    """Return a task: what begins it, and what it does when and if what."""
+    """Return a task in words: what starts it, when and on what condition it acts, what it does."""
 
     def label(state: str | None) -> str:
         return scenario.spec(state or "").label
@@ -158,7 +158,7 @@ def _task(scenario: Scenario, task: TaskRule) -> DescriptionLine:
 
 
 def rule(scenario: Scenario) -> Lines:
-    """Return how votes become a state, a sentence for each threshold, from the top."""
+    """Return how votes become a state, one sentence per threshold, from the top."""
     how = scenario.rule
     if isinstance(how, Latest):
         return _one("The latest report decides.")
@@ -194,7 +194,7 @@ def _threshold(scenario: Scenario, threshold: Threshold) -> str:
 
 
 def _it(scenario: Scenario, state: str) -> str:
-    """Return what a threshold counts votes for: its state, or worse ones too if there are any."""
+    """Return what a threshold counts votes for: its state, or also worse ones if there are any."""
     ends = (scenario.states[0].name, scenario.mildest)
     return "it" if scenario.life_cycle or state in ends else "it or worse"
 
@@ -203,7 +203,7 @@ def _it(scenario: Scenario, state: str) -> str:
 
 
 class KeyComparison(NamedTuple):
-    """One key of several scenarios. differs: whether the last one is another than the first."""
+    """One key of several scenarios. differs: whether the first and the last value differ."""
 
     key: str
     title: str
@@ -220,7 +220,7 @@ PROPOSAL = Table(
 
 
 def compared(*scenarios: Scenario) -> list[KeyComparison]:
-    """Return every key that may be changed, of each of these."""
+    """Return every key that may be changed, with its value in each of these scenarios."""
     plain = [scenario.to_plain() for scenario in scenarios]
     return [
         KeyComparison(

@@ -1,4 +1,4 @@
-"""A proposed rule, and changes of rules: requested of the job, followed, kept."""
+"""Proposed rules, and rule changes: request, follow and store them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from wire.job import MAX_PARAMETERS, MAX_REASON
 from wire.source import MAX_BRACKETS, MAX_RECORD, fits
 
 # ---- proposal ------------------------------------------------------------------------------------
-# A proposed rule: from the form's fields, from text, from the overlay that is taken back.
+# A proposed rule: from the form's fields, from text, or from removing overlay keys.
 
 EVERY = "*"
-"""Of an overlay that is taken back: all of its keys."""
+"""Stands for all keys of an overlay that is removed."""
 TEXT_KEYS = ("rule", "weights")
 """Keys that have no fields of their own."""
 SPANS = {
@@ -38,15 +38,15 @@ SPANS = {
     "forget_after": "three lifetimes, at least 15m",
     "max_report_age": "as silent votes",
 }
-"""Keys that hold a duration, with what an empty one means."""
+"""Keys that hold a duration, with the meaning of an empty value."""
 LIFETIME_HINT = "needed, for example 10m"
-"""Of a vote's lifetime where states have severity: there none may be empty."""
+"""Placeholder of the vote lifetime where states have a severity; it must not be empty there."""
 BY_STATE = ("holds", "reminders", "purge_after")
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Another rule for a scenario. keys: of its overlay; wanted: the file with them."""
+    """A different rule for a scenario. keys: of its overlay; wanted: the file with them applied."""
 
     keys: dict[str, Any]
     wanted: Scenario
@@ -58,7 +58,7 @@ class Proposal:
 
 
 def propose(status: ScenarioStatus, keys: Mapping[str, Any]) -> Proposal:
-    """Return the scenario with these keys over its file's.
+    """Return the scenario with these keys applied over its file's.
 
     Raises ScenarioError, which names the key.
     """
@@ -73,13 +73,13 @@ def propose(status: ScenarioStatus, keys: Mapping[str, Any]) -> Proposal:
 
 
 def taken_back(status: ScenarioStatus, key: str) -> Proposal:
-    """Return the overlay without one of its keys, or without any. Raises ScenarioError."""
+    """Return the overlay without one of its keys, or without all of them. Raises ScenarioError."""
     kept = {} if key == EVERY else {k: v for k, v in status.keys.items() if k != key}
     return propose(status, kept)
 
 
 def change_text(status: ScenarioStatus, proposal: Proposal) -> str:
-    """Return a proposal as what-if reads it: what it changes, and what it removes, as TOML."""
+    """Return a proposal in TOML for what-if: the keys it changes and those it removes."""
     plain = proposal.wanted.to_plain()
     return overlay_text({k: plain[k] for k in LIVE_KEYS if k in proposal.keys or k in status.keys})
 
@@ -88,7 +88,7 @@ def change_text(status: ScenarioStatus, proposal: Proposal) -> str:
 
 
 class ChangeForm(forms.Form):
-    """Every key that may be changed, as it is now or is proposed; judged by the domain alone."""
+    """Every key that may be changed, with its present or proposed value; judged by the domain."""
 
     min_voters = forms.CharField(label="Fewest voters to lower a state", max_length=20)
     raise_voters = forms.CharField(label="Fewest voters to raise it", required=False, max_length=20)
@@ -118,7 +118,7 @@ class ChangeForm(forms.Form):
         empty = {**SPANS, "electorate": "the live votes", "raise_voters": "1"}
         for name, meaning in empty.items():
             self.fields[name].widget.attrs["placeholder"] = meaning
-        if start.life_cycle:  # nothing is raised or lowered, and nobody's last word is kept
+        if start.life_cycle:  # nothing is raised or lowered, and silent votes are not kept
             self.fields["min_voters"].label = "Fewest voters"
             del self.fields["raise_voters"], self.fields["forget_after"]
         else:
@@ -126,7 +126,7 @@ class ChangeForm(forms.Form):
         self.proposal: Proposal | None = None
 
     def clean(self) -> None:
-        """Apply what was entered to the file, as the job would."""
+        """Apply the input to the file's scenario, as the job would."""
         if self.errors:
             return
         try:
@@ -147,7 +147,7 @@ class ChangeForm(forms.Form):
         return keys | read_overlay(data["text"])
 
     def _field_of(self, error: str) -> str | None:
-        """Return the field that an error of the domain is about."""
+        """Return the field that a domain error is about."""
         path = error.split(": ", 1)[0].removeprefix(f"{self.one.scenario.name}.")
         key, _, state = path.partition(".")
         if key == "min_voters":
@@ -157,7 +157,7 @@ class ChangeForm(forms.Form):
         return key if key in self.fields and not state else "text"
 
     def rows(self) -> Iterator[tuple[str, list[BoundField]]]:
-        """Yield each state with its hold, its reminder and its purge."""
+        """Yield each state with its hold, reminder and purge fields."""
         for at, state in enumerate(self.states):
             yield state, [self[f"{key}-{at}"] for key in BY_STATE]
 
@@ -179,7 +179,7 @@ def _initial(start: Scenario) -> dict[str, Any]:
 
 
 def _states(status: ScenarioStatus, start: Scenario) -> list[str]:
-    """Return the states that may have a hold: those of the scenario, and those that have one."""
+    """Return the states that may have a hold: the scenario's, and those that already have one."""
     named = [spec.name for spec in status.configured.states]
     for scenario in (status.present, start):
         for key in BY_STATE:
@@ -192,17 +192,20 @@ def _text_of(ms: int | None) -> str:
 
 
 def _voters(lower: str, up: str) -> Any:
-    """Return the key `min_voters`: one number where one is enough to raise a state, else both."""
+    """Return `min_voters`: one number if one voter is enough to raise a state, else both."""
     return _whole(lower) if up in ("", "1") else {"lower": _whole(lower), "raise": _whole(up)}
 
 
 def _whole(text: str) -> int | str:
-    """Return an integer where it is one; else the text, of which the domain says what is wrong."""
+    """Return the text as an integer if it is one, else unchanged for the domain to reject."""
     return int(text) if text.isascii() and text.isdigit() else text
 
 
 class ProposalForm(forms.Form):
-    """The confirmation of a proposal. id: made with the form; base: what it was made from."""
+    """The confirmation of a proposal.
+
+    id: made with the form; base: what the proposal was based on.
+    """
 
     id = forms.UUIDField(widget=forms.HiddenInput)
     base = forms.CharField(max_length=64, widget=forms.HiddenInput)
@@ -228,7 +231,7 @@ class ProposalForm(forms.Form):
             self.fields[name].widget.attrs["autocomplete"] = "off"
 
     def clean_name(self) -> str:
-        """Return the name of the very scenario. Raises ValidationError."""
+        """Return the scenario's name. Raises ValidationError if it is another name."""
         name: str = self.cleaned_data["name"]
         if name != self.one.scenario.name:
             raise ValidationError(f"Expected {self.one.scenario.name}.")
@@ -236,12 +239,12 @@ class ProposalForm(forms.Form):
 
 
 # ---- rules ---------------------------------------------------------------------------------------
-# Changes of rules: requested of the job, followed, kept. Times in Unix ms.
+# Rule changes: request, follow and store them. Times in Unix ms.
 
 LISTED = 50
 """How many changes a page lists."""
 KEPT = 1_000
-"""How many changes of a scenario are kept, the newest."""
+"""How many of a scenario's newest changes are kept."""
 
 
 def send(
@@ -253,9 +256,9 @@ def send(
     user: User,
     now: int,
 ) -> str:
-    """Request the proposal, which was made from `base`, of the job; the same id is sent once.
+    """Request the proposal, made from `base`, from the job; the same id is sent only once.
 
-    Returns how sending went. Raises rate_limits.TooMany, and then nothing was requested.
+    Returns the result of sending. Raises rate_limits.TooMany, in which case nothing was requested.
     """
     assert status.carried is not None
     change = RuleChange(
@@ -299,7 +302,7 @@ class RuleChangeRow(RequestProgress):
 
     @property
     def moves(self) -> list[KeyComparison]:
-        """Return the keys that it changes, before and after."""
+        """Return the keys that the change affects, before and after."""
         both = compared(parsed(self.row.before), parsed(self.row.after))
         return [each for each in both if each.differs]
 
@@ -308,6 +311,6 @@ CHANGES = Table("changes", Column.time("When"), "Who", "Why", "What", "Outcome",
 
 
 def changes(scenario: str, now: int) -> list[RuleChangeRow]:
-    """Return the newest changes of a scenario that were requested here."""
+    """Return the newest changes to a scenario that were requested here."""
     rows = RuleChange.objects.filter(scenario=scenario).order_by("-asked_at")[:LISTED]
     return [RuleChangeRow(row, now) for row in rows]

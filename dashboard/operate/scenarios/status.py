@@ -1,4 +1,4 @@
-"""The status of a scenario: by its file, by its overlay, in the log, in each bucket."""
+"""The status of a scenario: in its file, its overlay, the log, and each bucket."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PLACES = Table(
 class PartitionStatus:
     """A partition of a scenario's log: its newest rule, and how far its bucket has come.
 
-    record: where that rule stands, None where it is not known; reached: the last offset applied.
+    record: where that rule is, or None if unknown; reached: the last offset applied.
     """
 
     partition: int
@@ -57,11 +57,11 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioStatus:
-    """A scenario with what is known of it.
+    """A scenario and what is known about it.
 
-    scenario: as this process has it; file: as its file has it now, None where that lacks it;
-    carried: what the job reported of it, None before that; configured, present: as the job has it,
-    by the file alone and with the overlay `keys`.
+    scenario: as this process loaded it; file: as its file now has it, None if the file lacks it;
+    carried: what the job reported about it, None before that; configured, present: as the job has
+    it, from the file alone and with the overlay `keys`.
     """
 
     scenario: Scenario
@@ -75,7 +75,7 @@ class ScenarioStatus:
 
     @property
     def engines(self) -> list[str]:
-        """Return the engines that carry it."""
+        """Return the engines that carry the scenario."""
         return sorted({place.engine for place in self.places if place.engine})
 
     @property
@@ -102,13 +102,13 @@ def _live(scenario: Scenario) -> dict[str, Any]:
 
 
 def known(name: str, now: int) -> ScenarioStatus:
-    """Return what is known of the scenario of this name, which this process has."""
+    """Return the status of a scenario. name: one that this process has; now: Unix ms."""
     carried = CarriedScenario.objects.filter(pk=name).first()
     return _known(scenarios()[name], carried, file_now(), newest_beats(now))
 
 
 def all_known(now: int) -> list[ScenarioStatus]:
-    """Return what is known of every scenario, in the file's order."""
+    """Return the status of every scenario, in the file's order. now: Unix ms."""
     carried = {row.scenario: row for row in CarriedScenario.objects.all()}
     file, beats = file_now(), newest_beats(now)
     return [_known(each, carried.get(name), file, beats) for name, each in scenarios().items()]
@@ -154,7 +154,7 @@ def _places(
 
 
 def _newest(scenario: str) -> dict[int, RuleRecord]:
-    """Return the newest rule of each partition, by partition."""
+    """Return the newest rule of each partition."""
     records = RuleRecord.objects.filter(scenario=scenario)
     lasts = list(records.values_list("partition").annotate(last=Max("offset")))
     wanted = [Q(partition=at, offset=last) for at, last in lasts]
@@ -175,7 +175,7 @@ def _status(
 
 
 def problems(status: ScenarioStatus, file_error: str) -> list[str]:
-    """Return what is to be known before the figures are believed, in words."""
+    """Return what the reader should know before trusting the figures, in words."""
     messages = [f"{file_error}. What the job has taken up before goes on."] if file_error else []
     if status.carried is None:
         return [*messages, "The job has not reported its rule: check that it runs."]

@@ -1,4 +1,4 @@
-"""The console's pages of the scenarios."""
+"""URLs of the console's scenario pages."""
 
 from django.urls import path
 

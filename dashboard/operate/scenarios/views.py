@@ -1,4 +1,4 @@
-"""The console's pages of the scenarios: what is configured, what the job uses, another rule."""
+"""The console's scenario pages: what is configured, what the job uses, proposing a rule."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from domain.overlay import overlaid, read_overlay
 from domain.scenario import Scenario, ScenarioError
 
 LONGEST_LINK = 6_000
-"""A proposal that is longer than this, characters, goes into no address."""
+"""Longest proposal that is put into a URL, characters."""
 WHAT_IF = "/what-if/"
 MOVED = "Somebody changed the rule meanwhile. Beside your proposal is the rule as it is now."
 
@@ -63,7 +63,7 @@ MOVED = "Somebody changed the rule meanwhile. Beside your proposal is the rule a
 @never_cache
 @role_required("read", OPERATORS)
 def listing(request: HttpRequest) -> HttpResponse:
-    """Return every scenario; to a script, the part of the page that renews itself."""
+    """Return every scenario; scripts get only the part that refreshes."""
     now, error = now_ms(), file_now().error
     rows = [
         (
@@ -82,7 +82,7 @@ def listing(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read", OPERATORS)
 def scenario(request: HttpRequest, name: str) -> HttpResponse:
-    """Return one scenario; to a script, the part of the page that renews itself."""
+    """Return one scenario; scripts get only the part that refreshes."""
     entry, now = _known(name), now_ms()
     context = _head(entry, now) | {
         "admin": role_of(request.user) is Role.ADMIN,
@@ -109,7 +109,7 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
 @never_cache
 @role_required("read", ADMINS)
 def change(request: HttpRequest, name: str) -> HttpResponse:
-    """Return the form for another rule, from the present one or the one that the address has."""
+    """Return the form for a new rule, starting from the present one or the one in the URL."""
     entry = _known(name)
     start, error = entry.present, ""
     if text := request.GET.get("rule", ""):
@@ -140,7 +140,7 @@ def review(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _proposed(request: HttpRequest, entry: ScenarioStatus) -> HttpResponse:
-    """Store what the form proposes, or takes back, and redirect to its review. Raises Http404."""
+    """Store the submitted proposal or removal, and redirect to its review. Raises Http404."""
     if entry.carried is None:
         raise Http404
     if key := request.POST.get("take_back", ""):
@@ -228,7 +228,7 @@ STATES = Table(
 
 
 def _states(entry: ScenarioStatus) -> list[dict[str, Any]]:
-    """Return each state with the present rule's values, and whether the file has others."""
+    """Return each state with the present rule's values, and whether the file's values differ."""
     now, file = entry.present, entry.configured
     extra = {*(now.holds or {}), *(now.reminders or {}), *(now.purge_after or {})}
     names = dict.fromkeys([spec.name for spec in now.states] + sorted(extra))
@@ -286,13 +286,13 @@ def _review(
 
 
 def _query(**parts: str) -> str:
-    """Return the end of an address, empty where it would be too long for one."""
+    """Return a query string, or "" if it would be too long for a URL."""
     text = urlencode(parts)
     return f"?{text}" if len(text) <= LONGEST_LINK else ""
 
 
 def _what_if(name: str, text: str = "") -> str:
-    """Return where a proposal can be tried on the past, empty where there is no such page."""
+    """Return the URL where a proposal can be tried on the past, or "" if there is no such page."""
     try:
         resolve(WHAT_IF)
     except Resolver404:

@@ -1,4 +1,4 @@
-"""Marks of the scenarios' pages."""
+"""Template tags of the scenario pages."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MARKS = {
     "changed": ("diamond", "violet"),
     "changes": ("diamond", "violet"),
 }
-"""By word: its icon and its colour."""
+"""The icon and colour for each word."""
 
 
 @register.simple_tag
 def rule_mark(word: str) -> SafeString:
-    """Return how a rule stands, as icon, colour and word."""
+    """Return a rule's status as icon, colour and word."""
     return mark(word, *MARKS[word])
 
 
 @register.simple_tag
 def named_field(field: BoundField) -> SafeString:
-    """Return a field whose label is for screen readers alone: its row and column show it."""
+    """Return a field with a label for screen readers only, as its row and column name it."""
     return field.as_widget(attrs={"aria-label": str(field.label)})
