@@ -1,1 +1,1 @@
-"""The processes: what writes the database, answers programs, speaks HTTP."""
+"""The processes that write the database, answer programs and serve HTTP."""

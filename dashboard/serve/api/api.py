@@ -1,4 +1,4 @@
-"""The API put together, with the examples of its OpenAPI document, each of which works."""
+"""The assembled API, with the examples of its OpenAPI document. Every example works."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ ROUTERS = (
     "dashboard.operate.console.api.views",
     "dashboard.retail.api.router",
 )
-"""The operations of each package, in the order of the OpenAPI document."""
+"""The routers of the packages, in the order of the OpenAPI document."""
 
 
 class Api(NinjaAPI):
-    """django-ninja's, with operations under their functions' names, and an example of each."""
+    """NinjaAPI with each operation named after its function, and an example of each."""
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
-        """Return the function's name."""
         return operation.view_func.__name__
 
     def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
@@ -57,13 +56,13 @@ problems.install(api)
 
 
 # ---- examples ------------------------------------------------------------------------------------
-# The examples of the OpenAPI document, each of which works: tests send them all.
+# The examples of the OpenAPI document. Every one works: tests send them all.
 #
-# Bodies of reports and alerts stand beside what reads them.
+# The bodies of reports and alerts are next to the code that reads them.
 
 COMMAND = "6f1d7a9e-0000-4000-8000-000000000001"
 
-# Values of parameters by name, wherever they occur.
+# Parameter values by name, wherever the parameter occurs.
 PARAMETERS: dict[str, Any] = {
     "scenario": "attack",
     "asset": "shop.example",
@@ -85,7 +84,7 @@ PARAMETERS: dict[str, Any] = {
     "Idempotency-Key": "6f1d7a9e-0000-4000-8000-000000000002",
 }
 
-# Values of parameters that are one operation's own; the path's stay as they are above.
+# Parameter values for single operations; path parameters keep the values above.
 OF_OPERATION: dict[str, dict[str, Any]] = {
     "list_orders": {"via": "database", "after": "order-10000", "local": "false"},
     "get_order": {"via": "database", "local": "false", "redirect": "false"},
@@ -141,7 +140,7 @@ OF_OPERATION: dict[str, dict[str, Any]] = {
     },
 }
 
-# Bodies by operation.
+# Request bodies by operation.
 BODIES: dict[str, dict[str, Any]] = {
     "put_asset": {
         "set": {
@@ -269,7 +268,7 @@ BODIES: dict[str, dict[str, Any]] = {
 
 
 def add_examples(document: dict[str, Any]) -> None:
-    """Put the examples into an OpenAPI document."""
+    """Add the examples to an OpenAPI document."""
     for methods in document["paths"].values():
         for operation in methods.values():
             _add(operation, OF_OPERATION.get(operation["operationId"], {}))

@@ -1,4 +1,4 @@
-"""Health checks, and the metrics that are read at each scrape."""
+"""Health checks, and the metrics collected at each scrape."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ FRESH_MS = 10_000
 """A bucket whose log time is older than this is not alive."""
 
 CATCH_UP_S = 2.0
-"""How long the materialiser may take to reach where the log ended when it was asked."""
+"""How long the materialiser may take to reach the end that the log had when it was queried."""
 
 GOING = ("running", "catching-up")
-"""What a query that tallies says of itself; any other status is a reason not to be ready."""
+"""Statuses of a query that is tallying; with any other the process is not ready."""
 
 COPIES = (
     "dashboard.operate.console.topic_copies.missing_views",
     "dashboard.core.states.stores.missing_copies",
 )
-"""Functions of the packages, each of which returns the copies that have not caught up, in words."""
+"""Functions of the packages; each returns the copies that have not caught up, in words."""
 
 POLL_S = 0.1
 ASK_S = 3.0
@@ -64,7 +64,7 @@ ASK_S = 3.0
 @require_safe
 @never_cache
 def healthz(_request: HttpRequest) -> HttpResponse:
-    """Return 200: this process answers."""
+    """Return 200, to show that this process answers."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
@@ -72,16 +72,17 @@ def healthz(_request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def readyz(_request: HttpRequest) -> JsonResponse:
-    """Return 200, or 503 and what is missing; `resting` where all of it is on purpose."""
+    """Return 200, or 503 with what is missing; `resting` if all of it is stopped on purpose."""
     missing, resting = _missing()
     body = {"ready": not missing, "missing": missing, "resting": resting}
     return JsonResponse(body, status=503 if missing else 200)
 
 
 def _missing() -> tuple[list[str], dict[str, int]]:
-    """Return what is missing, and what Kafka refuses this process first, as that may be the cause.
+    """Return what is missing, in words.
 
-    Also returns what rests, if there is no other reason.
+    Kafka's refusal of this process comes first, as a possible cause. Also returns what rests, if
+    there is no other reason.
     """
     refusal = process_signs().facts().refusal
     missing, resting = _missing_states()
@@ -92,10 +93,9 @@ def _missing() -> tuple[list[str], dict[str, int]]:
 
 
 def _missing_states() -> tuple[list[str], dict[str, int]]:
-    """Return what keeps the board from showing what the job tallies, in words; empty when nothing
-    does.
+    """Return, in words, what keeps the board from showing what the job tallies, if anything.
 
-    Also returns the queries that were stopped on purpose, and when the job last reported so (Unix
+    Also returns the queries that were stopped on purpose and when the job last reported that (Unix
     ms), if there is no other reason.
     """
     try:
@@ -119,18 +119,17 @@ def _missing_states() -> tuple[list[str], dict[str, int]]:
 
 
 def _carried_by(queries: Collection[str], buckets: Collection[str]) -> set[str]:
-    """Return the buckets of these queries; all of `buckets` where the job has no others."""
+    """Return the buckets that these queries carry; all of `buckets` if there are no others."""
     if not JobProgress.objects.exclude(query__in=queries).exists():
         return set(buckets)
-    statuses = BucketStatus.objects.filter(engine__in=queries)  # a query is one engine's
+    statuses = BucketStatus.objects.filter(engine__in=queries)  # a query belongs to one engine
     return set(statuses.values_list("bucket", flat=True))
 
 
 def missing_queries(wanted: Iterable[Scenario]) -> list[str]:
-    """Return the queries that tally nothing now, though nobody has stopped them, with the cause, in
-    words.
+    """Return, in words, the queries that tally nothing though nobody stopped them, and why.
 
-    Those that carry none of these scenarios any more are left out.
+    Queries that no longer carry any of these scenarios are left out.
     """
     names = [scenario.name for scenario in wanted]
     carrying = set(BucketStatus.objects.filter(scenario__in=names).values_list("engine", flat=True))
@@ -142,8 +141,9 @@ def missing_queries(wanted: Iterable[Scenario]) -> list[str]:
 
 
 _CAUSE = re.compile(r"in [\d.]+ s: (\w+:?(?: \[\w+])?)|([^(]+)")
-"""Of what a query says while it is restarted, the kind of error; else what stands before details:
-this page is open to everybody, and an error's text may hold names from the log."""
+"""The kind of error from a restarting query's message, else the text before any details: this page
+is public, and an error's text may contain names from the log.
+"""
 
 
 def _cause(progress: JobProgress) -> str:
@@ -152,11 +152,11 @@ def _cause(progress: JobProgress) -> str:
 
 
 def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
-    """Return the buckets without a heartbeat whose log time is within 10 s of `now` (ms), and why
-    in words.
+    """Return the buckets whose heartbeats lag, and why, in words. now: Unix ms.
 
-    A bucket whose clock is ahead of the job's own is one too, and one whose broker's clock is
-    behind it: until that is past no time passes there.
+    These are the buckets without a heartbeat whose log time is within 10 s of `now`. Also included
+    are buckets whose clock is ahead of the job's own, and those whose broker's clock is behind it:
+    until that has passed, no time passes in the bucket.
     """
     statuses = BucketStatus.objects.values_list("bucket", "log_time", "at")
     seen = {name: (log_time, at) for name, log_time, at in statuses}
@@ -167,9 +167,10 @@ def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
 
 
 def _fault(seen: tuple[int, int] | None, broker: ClockBehind | None, now: int) -> str:
-    """Return what is wrong with a bucket, in words; empty where nothing is.
+    """Return what is wrong with a bucket, in words, or "".
 
-    seen: log time and job's own time of its newest heartbeat; broker: its clock, if that is behind.
+    seen: the log time and the job's own time in its newest heartbeat; broker: its clock, if that is
+    behind.
     """
     if seen is None:
         return "the job has not reported yet"
@@ -182,12 +183,12 @@ def _fault(seen: tuple[int, int] | None, broker: ClockBehind | None, now: int) -
 
 
 def missing_copies() -> list[str]:
-    """Return what this process keeps a copy of and has not all of yet, in words."""
+    """Return this process's copies that are not yet complete, in words."""
     return [words for name in COPIES for words in import_string(name)()]
 
 
 def missing_changes(wanted: Iterable[Scenario], to: Gateway) -> list[str]:
-    """Return partitions of states whose present end the database does not reach in seconds."""
+    """Return the partitions of states whose current end the database does not reach in time."""
     try:
         edges = to.bus.offsets([to.topics.states(s.name) for s in wanted], timeout_s=ASK_S)
     except BusError as error:
@@ -210,7 +211,7 @@ def _behind(goals: Mapping[TopicPartition, int]) -> list[str]:
 
 
 # ---- metrics -------------------------------------------------------------------------------------
-# `/metrics`: this process's counts, and what the database and the broker report of the whole.
+# `/metrics`: this process's counts, and what the database and the broker report about everything.
 
 COLLECTORS = (
     "dashboard.operate.console.partitions.bucket_metrics",
@@ -227,17 +228,17 @@ COLLECTORS = (
     "dashboard.core.common.kafka.metrics",
     "dashboard.board.live.consumer.metrics",
 )
-"""Functions of the packages, each of which yields the metrics that are read at each scrape."""
+"""Functions of the packages; each yields the metrics collected at a scrape."""
 
 RUNS = 1_000
-# So many newest runs of the worker's tasks are counted.
+# How many of the newest runs of the worker's tasks are counted.
 
 
 @login_not_required
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return every metric, for a token with the scope `metrics` or a login; to nobody else."""
+    """Return all metrics, to a token with the scope `metrics` or a logged-in user only."""
     try:
         user_of(request, "metrics")
     except Problem as problem:
@@ -249,10 +250,10 @@ Collect = Callable[[], Iterable[Metric]]
 
 
 class ScrapeCollector(Collector):
-    """The metrics that a scrape of one web process shows."""
+    """The metrics for a scrape of one web process."""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield this process's own counters, then the metrics of the whole."""
+        """Yield this process's own metrics, then those of the whole system."""
         yield from REGISTRY.collect()
         for each in COLLECTORS:
             collect: Collect = import_string(each)
@@ -260,7 +261,7 @@ class ScrapeCollector(Collector):
 
 
 def states() -> Iterator[Metric]:
-    """Yield what there is a doubt of, and divergences."""
+    """Yield the divergences and the numbers of assets in doubt."""
     yield common_metrics.DIVERGED.family([((), Divergence.objects.count())])
     yield common_metrics.DOUBTED.family(
         ((scenario, doubt), n)
@@ -269,8 +270,8 @@ def states() -> Iterator[Metric]:
     )
 
 
-# What the materialiser keeps of itself, by its name in the database: the metric, and how many make
-# one.
+# The materialiser's counters: for each name in the database the metric, and the count that makes
+# one unit.
 _COUNTED = {
     "records": (common_metrics.MATERIALISED, 1),
     "unreadable": (common_metrics.PASSED_OVER, 1),
@@ -284,8 +285,10 @@ _COUNTED = {
 
 
 def materialiser() -> Iterator[Metric]:
-    """Yield what was counted. What an alarm looks at begins at 0: the first event is an increase,
-    too."""
+    """Yield the materialiser's counters.
+
+    Counters that alarms watch start at 0, so that the first event is an increase too.
+    """
     known, kept = list(scenarios().values()), event_counts()
     states = [topics().states(scenario.name) for scenario in known]
     begun = {"lower-epoch": [s.name for s in known], "gaps": states, "unreadable": states}
@@ -299,7 +302,7 @@ def materialiser() -> Iterator[Metric]:
 
 
 def worker() -> Iterator[Metric]:
-    """Yield metrics from the results that Celery keeps for a day, and from what its tasks made."""
+    """Yield metrics from the task results that Celery keeps for a day, and from their output."""
     runs: dict[tuple[str, str], TaskResult] = {}
     results = TaskResult.objects.filter(task_name__isnull=False).order_by("-date_done")
     for run in results.only("task_name", "status", "date_started", "date_done")[:RUNS]:

@@ -1,4 +1,4 @@
-"""The API, the health checks and the metrics."""
+"""URLs of the API, the health checks and the metrics."""
 
 from django.contrib.auth.decorators import login_not_required
 from django.urls import path
@@ -6,7 +6,7 @@ from django.urls import path
 from dashboard.serve.api import health
 from dashboard.serve.api.api import api
 
-# The API asks each request itself who it is; the login page is for browsers.
+# The API authenticates each request itself; the login page is for browsers.
 OPEN_TO_ALL = api.urls
 for _pattern in OPEN_TO_ALL[0]:
     if _pattern.callback:

@@ -42,29 +42,32 @@ from wire.topics import Topics
 
 log = structlog.get_logger(__name__)
 
-# Most messages of one transaction.
+# Most messages in one transaction.
 BATCH = 5_000
 # How long to wait for the first message of a batch, s.
 WAIT_S = 0.2
-# From one transaction to the next while little arrives, s: many small ones would cost a core.
+# Pause between transactions while little arrives, s; many small ones would use up a core.
 PACE_S = 0.05
-# So long a broker may gather what it answers with: an answer for each record costs both sides.
+# How long a broker may gather records for an answer, s: one answer per record costs both sides.
 GATHER_S = 0.05
-# By how many more objects than were freed Python looks at the young ones, and after how many such
-# looks at older ones: by its default of 700 that took a quarter of the materialiser's time.
+# How many net allocations trigger a collection of young objects, and how many of those a collection
+# of older ones: Python's default of 700 took a quarter of the materialiser's time.
 COLLECTOR_THRESHOLDS = (200_000, 20, 50)
-# SQLite's memory for pages of the database, KiB, and how many pages its log has before they are
-# copied. Together they save a tenth of the time; either alone saves little.
+# SQLite's page cache, KiB, and the number of log pages before a checkpoint. Together they save a
+# tenth of the time; either alone saves little.
 CACHE_KIB = 131_072
 LOG_PAGES = 8_000
-# What a database says of a value that it cannot hold.
+# What a database raises for a value that it cannot store.
 UNWRITABLE = (DataError, IntegrityError, OverflowError, ValueError)
 _TOPIC = attrgetter("topic")
 
 
 class Materialiser(TopicConsumer):
-    """The writer of sink topics into the database. Offsets are written with what they stand for, so
-    that a crash at any point neither loses nor repeats anything."""
+    """Writes the sink topics into the database.
+
+    Offsets are written together with the data they stand for, so a crash at any point neither loses
+    nor repeats anything.
+    """
 
     name = "materialiser"
     faults = (BusError, DatabaseError)
@@ -80,16 +83,16 @@ class Materialiser(TopicConsumer):
         replication: int = 1,
         beat: Callable[[], None] = lambda: None,
     ) -> None:
-        """beat: called with each step."""
+        """Prepare the consumer. beat: called at each step."""
         self._bus, self._topics, self._scenarios = bus, topics, scenarios
         self._clock, self._beat = clock, beat
         self._replication = replication
         self._prepared = False
         self._noted: Counter[tuple[str, str]] = Counter()
-        """What is to be counted with the next batch, by name and topic."""
+        """What to count with the next batch, by name and topic."""
 
     def step(self) -> int:
-        """Write one batch. Returns how many messages it had. Raises BusError, DatabaseError."""
+        """Write one batch. Returns how many messages it had. Raises BusError and DatabaseError."""
         self._beat()
         if self._reader is None:
             self._reader = self._open()
@@ -103,17 +106,17 @@ class Materialiser(TopicConsumer):
         return len(messages)
 
     def pause_s(self, read: int) -> float:
-        """Return how long to wait until the next transaction, s: not at all while much arrives."""
+        """Return how long to wait before the next transaction, s; 0 while much arrives."""
         return 0.0 if read == BATCH else PACE_S
 
     def recover(self, fault: Exception) -> None:
-        """Count a fault, and begin again from what the database has."""
+        """Count a fault, and start again from what the database has."""
         self._noted["faults", ""] += 1
         super().recover(fault)
         close_old_connections()
 
     def _write(self, messages: list[ConsumerRecord]) -> None:
-        """Write messages; one that the database cannot hold is refused, and stops nothing."""
+        """Write messages; one that the database cannot store is refused and stops nothing."""
         try:
             self._keep(sort_out(messages, self._topics), messages)
         except UNWRITABLE as error:
@@ -147,7 +150,7 @@ class Materialiser(TopicConsumer):
         return self._bus.reader(starts, gather_s=GATHER_S)
 
     def _prepare(self) -> None:
-        """Bring what is kept of assets in line with this version and its scenarios."""
+        """Update what is stored of assets for this version and its scenarios."""
         rank_anew(self._scenarios)
 
     def _sinks(self) -> list[str]:
@@ -158,8 +161,10 @@ class Materialiser(TopicConsumer):
 
 
 def enlarge_memory() -> None:
-    """Give SQLite more memory, in a process that materialises, and have it copy its log into the
-    database less often: it copies a page once then, however many transactions changed it."""
+    """Give SQLite more memory in a process that materialises, and make it checkpoint less often.
+
+    A page is then copied into the database once, however many transactions changed it.
+    """
     connection_created.connect(_enlarge, dispatch_uid="materialiser")
 
 
@@ -168,23 +173,26 @@ def _enlarge(connection: BaseDatabaseWrapper, **_: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             cursor.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
-            # What a statement of many rows would take back goes into no file: 5 % of the time.
+            # No file for the rollback data of multi-row statements: saves 5 % of the time.
             cursor.execute("PRAGMA temp_store=MEMORY")
 
 
 def relax_collector() -> None:
-    """Have Python look for cyclic garbage less often, in a process that materialises: what is
-    loaded by now stays, and the many objects of a batch are freed without it."""
+    """Make Python collect cyclic garbage less often in a process that materialises.
+
+    Everything loaded so far is kept, and the many objects of a batch are freed without the
+    collector.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 def rank_anew(scenarios: dict[str, Scenario]) -> None:
-    """Bring every row's severity and rank in line with the configured scenarios."""
+    """Update every row's severity and rank to match the configured scenarios."""
     for scenario in scenarios.values():
         rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
-        # The index of the board's order tells all pairs; only rows that are wrong are looked up.
+        # The index of the board's order lists all pairs; only rows that are wrong are looked up.
         for state, rank in rows.values_list("state", "rank").distinct().order_by():
             severity = scenario.severity(state)
             if rank not in ranks_of(severity):
@@ -192,7 +200,7 @@ def rank_anew(scenarios: dict[str, Scenario]) -> None:
 
 
 def _rank(rows: QuerySet[AssetState], severity: int) -> None:
-    """Rank rows again that are all of one state."""
+    """Update the ranks of rows that all have the same state."""
     disputed, undisputed = ranks_of(severity)
     rank = Case(When(disputed=None, then=undisputed), default=disputed)
     rows.update(severity=severity, rank=rank)
@@ -205,13 +213,13 @@ def _behind(
 
 
 # ---- batch ---------------------------------------------------------------------------------------
-# The content of a batch of sink messages, sorted out: nothing here touches the database.
+# Sorting the sink messages of a batch. Nothing here touches the database.
 
 MAX_NUMBER = 2**63 - 1
 MAX_BUCKET = 60
 """Longest name of a bucket, characters."""
 MAX_MESSAGE = 10_000
-"""How much of a message of the job is kept, characters."""
+"""How much of a job's message is kept, characters."""
 
 
 READ_LETTER = "dashboard.operate.dead_letters.ingestion.read_letter"
@@ -221,7 +229,7 @@ READ_LETTER = "dashboard.operate.dead_letters.ingestion.read_letter"
 def sort_out(messages: Iterable[ConsumerRecord], topics: Topics) -> SinkBatch:
     """Read messages of the sink topics and return the batch.
 
-    What cannot be read is counted and passed over.
+    Unreadable messages are counted and skipped.
     """
     batch = SinkBatch()
     scenarios: dict[str, str | None] = {}
@@ -244,7 +252,7 @@ def sort_out(messages: Iterable[ConsumerRecord], topics: Topics) -> SinkBatch:
 
 
 def refuse(batch: SinkBatch, message: ConsumerRecord, reason: str) -> None:
-    """Count and log a record of a sink topic that is passed over."""
+    """Count and log a record of a sink topic that is skipped."""
     batch.counted["unreadable", message.topic] += 1
     log.warning(
         "sink record cannot be read",
@@ -283,12 +291,12 @@ def _sort_message(batch: SinkBatch, message: ConsumerRecord, topics: Topics) -> 
 
 
 def reach(beat: Heartbeat) -> tuple[int, int, int]:
-    """Return how far a bucket has come: a later heartbeat has a higher one."""
+    """Return how far a bucket has come; a later heartbeat compares higher."""
     return (beat.epoch, beat.offset, beat.at)
 
 
 def _check(record: Heartbeat | LatenessReport | QueryReport, **longest: int) -> None:
-    """Raise UnreadableJobRecord for what no column takes."""
+    """Raise UnreadableJobRecord for values that no column can hold."""
     for name, value in msgspec.structs.asdict(record).items():
         if isinstance(value, str) and (len(value) > longest.get(name, 255) or "\0" in value):
             raise UnreadableJobRecord(f"{name}: expected at most {longest.get(name)} characters")

@@ -1,7 +1,7 @@
-"""A batch into the database: one transaction, states only upwards.
+"""Write a batch to the database in one transaction. States only move to higher versions.
 
-Plain SQL where rows are many: it runs on SQLite and on PostgreSQL alike, and takes a third of the
-time that model instances take.
+Large numbers of rows are written in plain SQL that runs on both SQLite and PostgreSQL; that takes a
+third of the time that model instances take.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _DOUBTED = itemgetter(*map(COLUMNS.index, DOUBTS))
 RENEW = f"""\
 UPDATE states_assetstate SET {", ".join(f'"{name}" = %s' for name in RENEWED)}
 WHERE id = %s AND version < %s"""  # noqa: S608 - our own names
-"""SQLite writes every index of which a column is named, be its value as it was."""
+"""SQLite writes every index that has a named column, even if its value is unchanged."""
 COUNT = """\
 INSERT INTO states_statecount (scenario, state, n) VALUES (%s, %s, %s)
 ON CONFLICT (scenario, state) DO UPDATE SET n = states_statecount.n + excluded.n"""
@@ -90,7 +90,7 @@ GROWING = (
     "summaries_presence",
     "summaries_impairedspan",
 )
-"""Tables that get rows with most batches."""
+"""Tables that get new rows with most batches."""
 
 
 _NOTHING = StoredRecord()
@@ -116,7 +116,7 @@ STEPS = (
     "dashboard.operate.console.samples.ingest_changes",
     "dashboard.operate.requests.ingestion.ingest_changes",
 )
-"""What the packages write of a batch, in this order, in the one transaction."""
+"""The packages' functions that write a batch, in this order, in one transaction."""
 
 
 @cache
@@ -126,7 +126,7 @@ def steps() -> tuple[Step, ...]:
 
 
 def write(batch: SinkBatch, scenarios: dict[str, Scenario], now: int) -> None:
-    """Write the batch and the offsets it reaches to, or nothing. `now`: Unix ms."""
+    """Write the batch and the offsets that it reaches, or nothing. now: Unix ms."""
     analyze_new_tables(GROWING)
     with transaction.atomic():
         use_indexes()
@@ -137,7 +137,7 @@ def write(batch: SinkBatch, scenarios: dict[str, Scenario], now: int) -> None:
         for step in steps():
             step(changes)
         advance_offsets(batch.offsets)
-        count(changes.counts)  # last, as a scenario's other writers wait from here on
+        count(changes.counts)  # last, as the scenario's other writers wait from here on
         count_doubts(changes.doubts)
         for finish in changes.last:
             finish()
@@ -148,9 +148,9 @@ def write(batch: SinkBatch, scenarios: dict[str, Scenario], now: int) -> None:
 
 
 def _alone(offsets: Iterable[tuple[str, int]]) -> None:
-    """Lock these partitions for ourselves until the transaction ends.
+    """Lock these partitions for this transaction until it ends.
 
-    Else another writer could change a row between our look at it and our writing, and it would be
+    Otherwise another writer could change a row between our read and our write, and it would be
     counted twice.
     """
     for topic, partition in sorted(offsets):
@@ -158,7 +158,7 @@ def _alone(offsets: Iterable[tuple[str, int]]) -> None:
 
 
 def stored(places: Iterable[AssetKey]) -> Known:
-    """Return what the database has of these assets."""
+    """Return what the database has for these assets."""
     by_scenario: dict[str, list[str]] = {}
     for scenario, asset in places:
         by_scenario.setdefault(scenario, []).append(asset)
@@ -179,7 +179,7 @@ def stored(places: Iterable[AssetKey]) -> Known:
 def compare(
     batch: SinkBatch, scenarios: dict[str, Scenario], known: Known, now: int
 ) -> BatchChanges:
-    """Return the changes that each asset's records make to what is known; drop older versions."""
+    """Return the changes that the records make to what is known; older versions are dropped."""
     changes = BatchChanges(batch, scenarios, now)
     for place, records in batch.states.items():
         scenario = scenarios[place[0]]
@@ -201,7 +201,7 @@ def compare(
 def _record(
     changes: BatchChanges, scenario: Scenario, seen: ReadableRecord, current: StoredRecord
 ) -> StoredRecord:
-    """Note what a new record changes. Returns what is known of the asset after it."""
+    """Record what a new record changes. Returns what is known of the asset after it."""
     shape, name = seen.shape, scenario.name
     after = Shown(seen.state, isinstance(shape, StateValue) and shape.unconfirmed)
     changes.records.append(NewRecord(scenario, seen, current, after))
@@ -216,7 +216,7 @@ def _record(
 def _record_newest(
     changes: BatchChanges, scenario: Scenario, newest: ReadableRecord, before: StoredRecord
 ) -> None:
-    """Note the row of an asset's newest record, and what is counted by it."""
+    """Add the row of an asset's newest record, and what it adds to the counts."""
     name, row = scenario.name, record_row(scenario, newest)
     _record_row(changes, row, before)
     changes.newest.setdefault(name, {})[newest.asset] = newest
@@ -227,7 +227,7 @@ def _record_newest(
 
 
 def _record_row(changes: BatchChanges, row: tuple[Any, ...], before: StoredRecord) -> None:
-    """Note the new row of an asset."""
+    """Add an asset's new row."""
     if not before.pk:
         changes.names.append(row[1])
     if before.pk and _INDEXED(row) == before.indexed:
@@ -241,7 +241,7 @@ def _doubts(row: tuple[Any, ...]) -> Doubts:
 
 
 def _doubt(counts: Counter[AssetKey], scenario: str, before: Doubts, after: Doubts) -> None:
-    """Count an asset's doubts, `after` in place of `before`."""
+    """Count an asset's doubts, replacing `before` by `after`."""
     if before == after:
         return
     for doubt in before:
@@ -251,7 +251,7 @@ def _doubt(counts: Counter[AssetKey], scenario: str, before: Doubts, after: Doub
 
 
 def _move(counts: Counter[AssetKey], scenario: str, before: str, after: str) -> None:
-    """Count an asset as gone from one state to another; empty: it is not on the board."""
+    """Count an asset's move between states; an empty state means it is not on the board."""
     if before != after:
         counts[scenario, before] -= bool(before)
         counts[scenario, after] += bool(after)
@@ -267,7 +267,7 @@ def _repeat(
 
 
 def _check_repeated(changes: BatchChanges) -> None:
-    """Compare records of versions that the database already has with its own."""
+    """Compare records whose versions the database already has with what it has."""
     for chunk in chunks(changes.repeated, STATEMENT):
         assets = {seen.asset for _, seen in chunk}
         rows = AssetState.objects.filter(asset__in=assets)
@@ -279,24 +279,24 @@ def _check_repeated(changes: BatchChanges) -> None:
 
 
 def _count_dropped(batch: SinkBatch, dropped: Mapping[str, int]) -> None:
-    """Count and log the records of lower epochs: only those of a replay of this topic are usual."""
+    """Count and log records of lower epochs; only those of a replay of this topic are usual."""
     for scenario, n in dropped.items():
         batch.counted["lower-epoch", scenario] += n
         log.warning("records of a lower epoch are dropped", scenario=scenario, records=n)
 
 
 def count(moves: Mapping[AssetKey, int]) -> None:
-    """Count so many more assets of a scenario in a state, or fewer."""
+    """Add to the numbers of assets by scenario and state."""
     _add(COUNT, moves)
 
 
 def count_doubts(moves: Mapping[AssetKey, int]) -> None:
-    """Count so many more assets of a scenario that there is a doubt of, or fewer."""
+    """Add to the numbers of assets in doubt by scenario."""
     _add(COUNT_DOUBT, moves)
 
 
 def _add(sql: str, numbers: Mapping[tuple[str, str], int]) -> None:
-    """Add to kept numbers. In order: no deadlock."""
+    """Add to stored numbers, in sorted order to avoid deadlocks."""
     execute_many(sql, [(*key, number) for key, number in sorted(numbers.items()) if number])
 
 
@@ -318,13 +318,13 @@ def _divergence(scenario: str, kept: str, seen: ReadableRecord, now: int) -> Div
 
 
 def write_states(changes: BatchChanges) -> None:
-    """Write the rows of assets, and what their history keeps."""
+    """Write the rows of assets and their history."""
     _write_rows(changes)
     _write_transitions(changes.transitions)
 
 
 def _write_rows(changes: BatchChanges) -> None:
-    """Write the rows of assets, each of them upwards only, and what new names are made of."""
+    """Write the rows of assets, only to higher versions, and add the runs of new names."""
     add_runs(changes.names)
     if connection.vendor == "sqlite":
         renewals = ((*_RENEWED(row), pk, row[_VERSION]) for pk, row in changes.renewed)
@@ -336,7 +336,7 @@ def _write_rows(changes: BatchChanges) -> None:
 
 
 def _write_transitions(rows: Iterable[tuple[Any, ...]]) -> None:
-    """Write what history keeps; of records of one place it is the newest."""
+    """Write the history; of several records of one place the newest counts."""
     newest = {row[:3]: row for row in rows}
     insert_many(
         "states_transition", state_rows.CHANGE_COLUMNS, list(newest.values()), REPLACE_TRANSITION
@@ -347,7 +347,7 @@ def _write_transitions(rows: Iterable[tuple[Any, ...]]) -> None:
 
 
 def write_answers(changes: BatchChanges) -> None:
-    """Store divergences, and each command's first answer."""
+    """Store divergences, and the first answer to each command."""
     Divergence.objects.bulk_create(changes.divergences, ignore_conflicts=True)
     answers = changes.batch.answers
     if answers:
@@ -376,7 +376,7 @@ def write_heartbeats(changes: BatchChanges) -> None:
 
 
 def write_progress(changes: BatchChanges) -> None:
-    """Store how queries and pipelines fare."""
+    """Store the progress of queries and pipelines."""
     batch = changes.batch
     job_ingestion.ingest_progress(batch.progress)
     job_ingestion.ingest_pipeline_progress(batch.pipelines)

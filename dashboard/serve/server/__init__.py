@@ -1,1 +1,1 @@
-"""The web server: daphne, its limits, its log."""
+"""The web server: daphne, its limits and its log."""

@@ -1,4 +1,4 @@
-"""daphne with a tailer, whose websockets hand their messages to the system at once."""
+"""daphne with a tailer, and websockets that pass their messages to the system at once."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ from twisted.internet import reactor
 from dashboard.serve.server.request_limits import IDLE_S, Bounds, Connection, Crowd
 
 # ---- direct socket -------------------------------------------------------------------------------
-# A websocket that hands its messages to the system at once.
+# A websocket that passes its messages to the system at once.
 #
-# Twisted has the event loop say first that a connection can be written to, though it nearly always
-# can: two changes of what the loop waits for, and a turn of it, for each message.
+# Twisted first waits for the event loop to report that a connection is writable, although it nearly
+# always is: for each message, two changes to what the loop waits for and one turn of the loop.
 
 
 class DirectSocket(WebSocketProtocol):
-    """daphne's websocket; what the system does not take at once waits as it would have."""
+    """daphne's websocket; whatever the system does not accept at once is queued as usual."""
 
     transport: Any
 
     def sendData(self, data: bytes, sync: bool = False, chopsize: int | None = None) -> None:  # noqa: N802
-        """Send bytes of frames, after those that wait."""
+        """Send frame bytes, after those already queued."""
         begun = 0 if sync or chopsize or self._waits() else self._sent(data)
         if begun < len(data):
             super().sendData(data[begun:], sync, chopsize)
 
     def _waits(self) -> bool:
-        """Return whether something waits to be sent, or nothing more is to be."""
+        """Return whether something is queued, or nothing more may be sent."""
         line = self.transport
         waiting = self.send_queue or line.dataBuffer or line._tempDataBuffer  # noqa: SLF001
         return bool(waiting or line.disconnecting or not line.connected)
 
     def _sent(self, data: bytes) -> int:
-        """Return how many bytes the system took; of a lost connection the loop will hear."""
+        """Return how many bytes the system accepted; the loop will notice a lost connection."""
         taken = self.transport.writeSomeData(data)
         return taken if isinstance(taken, int) else 0
 
 
 # ---- daphne --------------------------------------------------------------------------------------
-# daphne with a tailer: started once the address is taken, stopped with the server.
+# daphne with a tailer, which starts once the address is bound and stops with the server.
 
 # Largest websocket frame that is read at all, bytes.
 MAX_FRAME = 65_536
-# Largest websocket message either way, bytes: a snapshot of long names is some megabytes.
+# Largest websocket message in either direction, bytes; a snapshot of long names is some megabytes.
 MAX_MESSAGE = 16 << 20
-# How long a request may go on after its browser has gone, or the server was told to stop, s.
+# How long a request may go on after its browser has gone or the server was told to stop, s.
 PATIENCE_S = 2
 
 
 class WebServer(Server):
-    """daphne's server, which keeps why it could not listen."""
+    """daphne's server; it stores why it could not listen."""
 
     failure: str | None = None
     connections: dict[Any, dict[str, Any]]
 
     def listen_error(self, failure: Any) -> None:
-        """Store the reason, and do not start."""
+        """Store the reason, and stop."""
         self.failure = failure.getErrorMessage()
         self.stop()
 
     def kill_all_applications(self) -> Any:
-        """End what answers; of a connection that has sent no request yet there is nothing."""
+        """End the running applications; connections that have sent no request yet have none."""
         everything = self.connections
         self.connections = {
             protocol: details
@@ -79,16 +79,16 @@ class WebServer(Server):
 def serve(
     application: Any, host: str, port: int, bounds: Bounds, starts: Iterable[Callable[[], None]]
 ) -> str | None:
-    """Serve until SIGTERM or SIGINT; returns why it could not listen, or None.
+    """Serve until SIGTERM or SIGINT. Returns why it could not listen, or None.
 
-    starts: called once the address is taken.
+    starts: called once the address is bound.
     """
 
     def ready() -> None:
         server.http_factory.protocol, server.http_factory.timeOut = Connection, IDLE_S
         server.http_factory.crowd = Crowd(bounds)
         server.ws_factory.protocol = DirectSocket
-        server.ws_factory.setProtocolOptions(failByDrop=False)  # an oversized message is told so
+        server.ws_factory.setProtocolOptions(failByDrop=False)  # report an oversized message
         for start in starts:
             start()
 
@@ -109,12 +109,12 @@ def serve(
 
 
 def _escaped(host: str) -> str:
-    """Return the host as a part of an endpoint's description, where a colon separates."""
+    """Return the host escaped for an endpoint description, in which colons separate."""
     return host.strip("[]").replace(":", "\\:")
 
 
 def _close_sockets(server: WebServer) -> None:
-    """Close the sockets for browsers as the server goes away, so that they come back at once."""
+    """Close browsers' sockets as the server goes away, so that they reconnect at once."""
     for protocol in list(server.connections):
         if hasattr(protocol, "serverClose"):
             protocol.serverClose(1001)

@@ -1,4 +1,4 @@
-"""Limits of connections, and of what each may send and how long it may take."""
+"""Limits on connections, and on what each may send and how long it may take."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from dashboard.core.api.problems import Problem
 from dashboard.core.common.metrics import LIMITED
 
 # ---- limits --------------------------------------------------------------------------------------
-# The number of connections that a web process has, and how long a request may take to come.
+# How many connections a web process accepts, and how long a request may take to arrive.
 
 
 class Bounds(NamedTuple):
-    """The time that headers and a small body may take, s, and how many connections there may be.
+    """How long headers and a small body may take, s, and how many connections there may be.
 
-    at_once: of one address with a request that is not answered; 0: no bound.
+    at_once: connections from one address with an unanswered request; 0 for no limit.
     """
 
     head_s: float
@@ -35,9 +35,9 @@ class Bounds(NamedTuple):
 
 
 def bounds_of(settings: Settings) -> Bounds:
-    """Return the bounds by the settings.
+    """Return the limits from the settings.
 
-    Behind a proxy all come from its address, and clients are its to bound.
+    Behind a proxy all connections come from its address, so limiting clients is up to the proxy.
     """
     return Bounds(
         settings.http_head_s,
@@ -48,15 +48,15 @@ def bounds_of(settings: Settings) -> Bounds:
 
 
 SPARE = 300
-"""What a web process needs beside its connections: modules, the database, Kafka, a body's files."""
+"""Files needed besides connections: modules, the database, Kafka, a body's files."""
 
 
 class TooFew(Exception):
-    """The refusal where the system allows fewer than are needed; the message says what to do."""
+    """The system allows fewer files than needed; the message says what to do."""
 
 
 def raise_limit(connections: int) -> None:
-    """Raise this process's limit as far as the system allows. Raises TooFew."""
+    """Raise this process's file limit as far as the system allows. Raises TooFew."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -69,18 +69,18 @@ def raise_limit(connections: int) -> None:
 
 
 # ---- request limits ------------------------------------------------------------------------------
-# Limits of what a connection may send and how long it may take, judged before it is kept.
+# Limits on what a connection may send and how long it may take, checked before anything is stored.
 #
-# daphne hands a request on once it is whole; until then twisted collects it. Here its length is
-# held against what its address accepts, and an end that no further byte puts off stands for its
-# headers and for its body. docs/security.md has the bounds.
+# daphne passes a request on when it is complete; until then twisted collects it. Here its length is
+# checked against what its URL accepts, and its headers and body each have a deadline that further
+# bytes do not extend. docs/security.md lists the limits.
 
-# Largest body without a token or the cookie of a session, bytes: of a login it is some hundred.
+# Largest body without a token or a session cookie, bytes; that of a login is some hundred.
 ANONYMOUS = 65_536
-# What a form around a file, or around what a view bounds itself, may add, bytes.
+# Bytes that a form may add around a file, or around whatever a view limits itself.
 FRAME = 65_536
-# Where more than a form is sent, and how much with it, bytes: a little over what the view takes,
-# which says so in its own words. Elsewhere it is Django's DATA_UPLOAD_MAX_MEMORY_SIZE.
+# URLs that accept more than a form, and how many bytes: slightly more than the view does, so that
+# the view can answer in its own words. Elsewhere Django's DATA_UPLOAD_MAX_MEMORY_SIZE applies.
 LARGE = tuple(
     (re.compile(address), import_string(most) + frame)
     for address, most, frame in (
@@ -97,15 +97,15 @@ LARGE = tuple(
         ),
     )
 )
-# A body may take a second more for so many bytes that it announces, or may have.
+# A body gets one more second for each of this many bytes that it announces, or may have.
 LEAST_RATE = 131_072
-# Most bytes of larger bodies on their way at once, of all connections.
+# Most bytes of larger bodies in transit at once, over all connections.
 BODIES = 256 << 20
-# How long a connection may wait for its next request.
+# How long a connection may wait for its next request, s.
 IDLE_S = 60
-# How long what a refused client still sends is read and dropped, so that it reads the answer.
+# How long to read and drop what a refused client still sends, so that it reads the answer, s.
 LINGER_S = 2.0
-# How much of it, bytes.
+# How much of it to read, bytes.
 LINGER = 32 << 20
 
 WORDS = {
@@ -116,7 +116,7 @@ WORDS = {
 
 
 class Crowd:
-    """The HTTP connections of a server: those with a request on its way, and those that rest."""
+    """A server's HTTP connections: those with a request in progress, and those at rest."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -126,7 +126,7 @@ class Crowd:
         self._at_once: Counter[str] = Counter()
 
     def enter(self, connection: Connection) -> bool:
-        """Add a new connection, if need be in place of the one that rests longest.
+        """Add a new connection, if necessary in place of the one that has rested longest.
 
         Returns whether it may stay.
         """
@@ -141,7 +141,7 @@ class Crowd:
         return self.begin(connection)
 
     def begin(self, connection: Connection) -> bool:
-        """Begin a request. Returns whether its address may have one more."""
+        """Begin a request. Returns whether its address may have another one."""
         most = self.bounds.at_once
         if connection in self._resting:
             del self._resting[connection]
@@ -149,7 +149,7 @@ class Crowd:
         return not most or self._at_once[connection.address] <= most
 
     def end(self, connection: Connection) -> None:
-        """End a request, which is answered: its connection rests."""
+        """End an answered request; its connection is now at rest."""
         if connection in self._here and connection not in self._resting:
             self._resting[connection] = None
             self._at_once[connection.address] -= 1
@@ -157,20 +157,20 @@ class Crowd:
                 del self._at_once[connection.address]
 
     def leave(self, connection: Connection) -> None:
-        """Remove a connection, which is closed, or a websocket now."""
+        """Remove a connection that was closed or became a websocket."""
         self.end(connection)
         self._resting.pop(connection, None)
         self._here.discard(connection)
 
 
 class LimitedRequest(WebRequest):
-    """daphne's request, but what a form holds is not read here: Django does so, in a thread."""
+    """daphne's request without form parsing: Django does that, in a thread."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, parsePOSTFormSubmission=False, **kwargs)
 
     def process(self) -> Any:
-        """Hand it on; a websocket is none of the HTTP connections from here on."""
+        """Pass the request on; a websocket no longer counts as an HTTP connection."""
         channel = self.channel
         result = super().process()
         if self.transport is None:
@@ -179,11 +179,11 @@ class LimitedRequest(WebRequest):
 
 
 class Connection(HTTPChannel):
-    """A connection that is refused as soon as it requests too much, or takes too long."""
+    """A connection that is refused as soon as it sends too much or takes too long."""
 
     maxHeaders = 100  # noqa: N815 - twisted's
     transport: Any
-    _path: Any  # bytes, which twisted sets by its first line
+    _path: Any  # bytes, set by twisted from its first line
     address = ""
     _refused = False
     _begun = False
@@ -194,7 +194,7 @@ class Connection(HTTPChannel):
 
     @property
     def requestFactory(self) -> type[LimitedRequest]:  # noqa: N802 - twisted's
-        """Return our class, which daphne's factory would set to its own."""
+        """Return our class, where daphne's factory would set its own."""
         return LimitedRequest
 
     @requestFactory.setter
@@ -221,7 +221,7 @@ class Connection(HTTPChannel):
         super().connectionLost(reason)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
-        """Receive what came; from the first byte of a request on its headers have their time."""
+        """Receive data; the deadline for headers starts at the first byte of a request."""
         if self._refused:
             self._drop(len(data))
             return
@@ -231,12 +231,12 @@ class Connection(HTTPChannel):
             super().dataReceived(data)
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802
-        """Receive a line of the headers, of which twisted's bounds hold too: it answers 400."""
+        """Receive a header line; twisted's own limits also apply, with status 400."""
         if not self._refused and not self._closing():
             super().lineReceived(line)
 
     def rawDataReceived(self, data: bytes) -> None:  # noqa: N802
-        """Receive a part of a body, of which no more may come than its address accepts."""
+        """Receive part of a body, up to the size that its URL accepts."""
         if self._refused:
             return
         super().rawDataReceived(data)
@@ -246,7 +246,7 @@ class Connection(HTTPChannel):
                 self.refuse(413, "bodies")
 
     def allHeadersReceived(self) -> None:  # noqa: N802
-        """Judge the body by what is said of it, before room is made for it."""
+        """Check the announced size of the body before making room for it."""
         self._stop_clock()
         self._most = most_of(self.requests[-1], self._path)
         announced = self._most if self.length is None else self.length
@@ -260,14 +260,14 @@ class Connection(HTTPChannel):
                 self._wait(self.crowd.bounds.body_s + announced / LEAST_RATE)
 
     def allContentReceived(self) -> None:  # noqa: N802
-        """Stop the clock: the request is whole, and what answers it has its time."""
+        """Stop the clock: the request is complete, and whatever answers it may take its time."""
         self._stop_clock()
         super().allContentReceived()
 
     def requestDone(self, request: Any) -> None:  # noqa: N802
         """Let the connection rest once its request is answered.
 
-        The next one may have begun to come meanwhile.
+        The next request may have begun to arrive in the meantime.
         """
         self._begun = False
         self._release()
@@ -277,7 +277,7 @@ class Connection(HTTPChannel):
         super().requestDone(request)
 
     def become_websocket(self) -> None:
-        """Leave the connection to another protocol, which has it now."""
+        """Hand the connection over to another protocol."""
         self.setTimeout(None)
         self._release()
         self.crowd.leave(self)
@@ -285,14 +285,17 @@ class Connection(HTTPChannel):
     # ---- what is done about it ----
 
     def refuse(self, status: int, limit: str) -> None:
-        """Send an answer, and close; what was sent is dropped. limit: how it is counted."""
+        """Send a response and close; anything else received is dropped.
+
+        limit: its label in the metrics.
+        """
         LIMITED.labels(limit).inc()
         self._refused, self.length = True, None
         self._stop_clock()
         self.setTimeout(None)
         self._release()
         self.transport.write(answer_of(status, getattr(self, "_path", b"")))
-        if limit == "connections":  # and no room for one that lingers
+        if limit == "connections":  # there is no room for one that lingers
             self.crowd.leave(self)
             self.loseConnection()
             return
@@ -332,11 +335,11 @@ class Connection(HTTPChannel):
         self._clock = None
         if self._begun:
             self.refuse(408, "slow")
-        else:  # nothing was asked, so nothing is answered
+        else:  # there was no request to answer
             self.timeoutConnection()
 
     def _reserve(self, size: int) -> bool:
-        """Make room for a body; small ones always have it. Returns whether there is room."""
+        """Reserve room for a body; small ones always fit. Returns whether there is room."""
         if size <= ANONYMOUS:
             return True
         if self.crowd.bodies + size > BODIES:
@@ -361,7 +364,7 @@ def most_of(request: Any, path: bytes) -> int:
 
 
 def answer_of(status: int, path: bytes) -> bytes:
-    """Return a whole response, after which the connection is closed."""
+    """Return a complete response, after which the connection is closed."""
     title, words = WORDS[status]
     kind, body = "text/plain; charset=utf-8", words.encode()
     if path.startswith(b"/api/"):
@@ -377,5 +380,5 @@ def answer_of(status: int, path: bytes) -> bytes:
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
-# The reasons that programs are told.
+# The problem types that programs receive.
 PROBLEMS = {408: "too-slow", 413: "too-large", 503: "no-room"}

@@ -16,16 +16,16 @@ from dashboard.core.api.problems import METHODS
 log = logging.getLogger(REQUESTS)
 
 PROBES = ("healthz", "readyz", "metrics")
-"""Views that machines ask every few seconds."""
+"""Views that machines request every few seconds."""
 
 Respond = Callable[[HttpRequest], HttpResponseBase]
 
 
 def log_requests(respond: Respond) -> Respond:
-    """Return a middleware that logs each request but probes: who, which route, how it ended.
+    """Return middleware that logs every request except probes: the user, the route and the outcome.
 
-    A route is the pattern of an address, without the names of assets and users in it. Files of
-    pages are served before this.
+    A route is the pattern of a URL, without the names of assets and users in it. Static files are
+    served before this.
     """
 
     def middleware(request: HttpRequest) -> HttpResponseBase:

@@ -1,4 +1,4 @@
-"""`manage.py materialise`: runs the materialiser until SIGTERM."""
+"""`manage.py materialise`: run the materialiser until SIGTERM."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from dashboard.core.states.stores import CacheKeeper, configured
 from dashboard.serve.materialiser.worker import Materialiser, enlarge_memory, relax_collector
 
 READERS = ("dashboard.retail.ingestion.InvoiceReader", "dashboard.retail.ingestion.MilestoneReader")
-"""Readers of the packages, each of which follows topics of its own."""
+"""Readers from the packages; each follows its own topics."""
 
 
 class Command(BaseCommand):
-    """The command that writes the sink topics into the database, until it is stopped."""
+    """Write the sink topics into the database until stopped."""
 
     help = "Write the sink topics into the database until stopped."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Run until SIGTERM or SIGINT. Raises CommandError where the stores are to keep an unknown
-        scenario."""
+        """Run until SIGTERM or SIGINT.
+
+        Raises CommandError if the stores are configured for an unknown scenario.
+        """
         tallyboard = settings.TALLYBOARD
         configure_logs(tallyboard.log_level, "materialiser")
         enlarge_memory()
@@ -64,7 +66,7 @@ class Command(BaseCommand):
 
 
 def _cache_keeper(bus: KafkaBus) -> CacheKeeper | None:
-    """Return what keeps the cache, where one is configured. Raises CommandError."""
+    """Return the cache keeper if a cache is configured. Raises CommandError."""
     try:
         return CacheKeeper(bus) if configured() else None
     except ValueError as error:

@@ -23,21 +23,22 @@ from dashboard.operate.console.topics import ViewError
 from dashboard.serve.server.request_limits import TooFew, bounds_of, raise_limit
 
 COLLECT_AFTER = (20_000, 20, 20)
-"""Garbage is collected after so many new objects, and older objects are looked at after so many
-collections: a portion of records is thousands of objects, hardly any of which refer to each other
-in a circle, and all boards wait for a collection."""
+"""The garbage collector's thresholds: new objects before a collection, and collections before older
+objects are examined. A batch of records is thousands of objects with hardly any cycles, and all
+boards wait for a collection.
+"""
 
 
 class Command(BaseCommand):
-    """The command that serves the board on the configured address."""
+    """Serve the board on the configured address."""
 
     help = "Serve the board on the configured address until stopped."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Serve until SIGTERM or SIGINT.
 
-        Raises CommandError when the address, or files for all connections, are not to be had,
-        where the file of views declares none, or the stores are to keep an unknown scenario.
+        Raises CommandError if the address, or enough files for all connections, cannot be had, if
+        the file of views declares none, or if the stores are configured for an unknown scenario.
         """
         from bus.kafka import KafkaBus
         from dashboard.serve.server.daphne import serve  # installs an event loop
@@ -57,8 +58,8 @@ class Command(BaseCommand):
         )
         views = _views(bus)
         host, port = tallyboard.http_host, tallyboard.http_port
-        # What is there from the start is never garbage: a collection that walks all of it takes
-        # 50 ms of processor time, whoever waits for an answer.
+        # Objects loaded at start are never garbage. A collection that walks them all takes 50 ms of
+        # processor time while requests wait.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
@@ -78,7 +79,7 @@ class Command(BaseCommand):
 
 
 def _views(bus: Bus) -> list[Follower]:
-    """Return what keeps this process's copies of the views. Raises CommandError."""
+    """Return the followers that keep this process's copies of the views. Raises CommandError."""
     try:
         return topic_copies.followers(bus)
     except ViewError as error:
