@@ -1,1 +1,1 @@
-"""Incidents, and maintenance windows."""
+"""Incidents and maintenance windows."""

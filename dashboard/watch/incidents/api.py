@@ -1,4 +1,4 @@
-"""The operations on incidents and on maintenance windows."""
+"""API operations on incidents and maintenance windows."""
 
 # ruff: noqa: ARG001
 
@@ -36,9 +36,9 @@ from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
 
 # ---- incidents -----------------------------------------------------------------------------------
-# The operations on incidents: their list, and one of them with its timeline.
+# Operations on incidents: their list, and one with its timeline.
 
-# Each operation takes the request, and says its parameters in its signature.
+# Each operation takes the request and declares its parameters in its signature.
 
 
 MAX_NUMBER = 2**63 - 1
@@ -120,13 +120,13 @@ def _fits(number: int) -> bool:
 
 
 # ---- maintenance ---------------------------------------------------------------------------------
-# The operations on maintenance windows: their list, one of them, planning, ending, cancelling.
+# Operations on maintenance windows: list, read, plan, end, cancel.
 
-# Each operation takes the request, and says its parameters in its signature.
+# Each operation takes the request and declares its parameters in its signature.
 
 
 LATEST = 4_102_444_800_000
-"""Latest time of a window, Unix ms: whether it is too far ahead is judged later."""
+"""Latest time of a window, Unix ms; whether it is too far ahead is checked later."""
 
 
 Asset = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=NO_NUL)]
@@ -227,7 +227,7 @@ def cancel_maintenance(request: ApiRequest, number: int) -> Any:
 
 
 def _typed(given: WindowIn) -> dict[str, Any]:
-    """Return a body as the page's form has it. Raises Problem 422."""
+    """Return a body as input for the page's form. Raises Problem 422."""
     if (given.end is None) is (given.duration_ms is None):
         raise invalid("end", "expected either end or duration_ms")
     if given.filter and given.assets:
@@ -243,7 +243,7 @@ def _typed(given: WindowIn) -> dict[str, Any]:
 
 
 def _refusal(form: WindowForm) -> Problem:
-    """Return what is wrong with a body, or why no window is planned now."""
+    """Return what is wrong with a body, or why no window can be planned now."""
     for field, messages in form.errors.items():
         if field != "__all__":
             return invalid(field, str(messages[0]))

@@ -9,8 +9,7 @@ class IncidentsConfig(AppConfig):
     name = "dashboard.watch.incidents"
 
     def ready(self) -> None:
-        """Store acknowledgements with the incidents that they are about, and mark the rows of
-        assets that are in a window."""
+        """Record acknowledgements on their incidents, and mark the rows of assets in a window."""
         from dashboard.watch.annotations.row_marks import marks_changed, work_on
         from dashboard.watch.incidents.ingestion import record_acknowledgements
         from dashboard.watch.incidents.maintenance import work_of

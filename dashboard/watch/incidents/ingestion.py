@@ -1,7 +1,7 @@
-"""Incidents begin, change and end with the changes of states, in the transaction that writes these.
+"""Incidents begin, change and end with state changes, in the transaction that writes these.
 
-A change has a place in the log. A rebuild brings the same changes again: an incident that begins
-at the place of a known one is that one.
+A change has a place in the log. A rebuild brings the same changes again, so an incident that begins
+at the place of a known one is that incident.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from domain.notifications.events import BEGUN, CHANGED, ENDED, WITHDRAWN
 from domain.scenario import Scenario
 
 KEY = ("scenario", "asset", "place")
-"""Its place says which incident it is: new ones and known ones alike."""
+"""The place identifies an incident, new or known."""
 WRITTEN = (*KEY, "began_at", "ended_at", "state", "worst", "changes")
 NEW = (*WRITTEN, "acknowledged_by")
-"""Columns of a new incident, which nobody has acknowledged."""
+"""Columns of a new incident, which nobody has acknowledged yet."""
 REPLACE = on_conflict("incidents_incident", WRITTEN, KEY)
 _OPEN = f"""\
 SELECT {", ".join(WRITTEN)} FROM incidents_incident
@@ -35,9 +35,9 @@ _WRITTEN = attrgetter(*WRITTEN)
 
 @dataclass(slots=True)
 class Course:
-    """The course of an incident so far, as `incidents.models.Incident` has it.
+    """The course of an incident so far, with the fields of `incidents.models.Incident`.
 
-    A plain object: the materialiser makes thousands a second.
+    A plain object, because the materialiser makes thousands a second.
     """
 
     scenario: str
@@ -51,11 +51,11 @@ class Course:
 
 
 class IncidentChange(NamedTuple):
-    """What a change of a state made of an incident.
+    """What a state change made of an incident.
 
     kind: it began, its state changed, it ended, or a rebuild may not find it again; place, at: of
-    the change; incident: the place at which the incident began; state: the asset's from then on;
-    worst: of the incident's states so far.
+    the change; incident: the place where the incident began; state: the asset's new state; worst:
+    the worst of the incident's states so far.
     """
 
     kind: str
@@ -70,19 +70,19 @@ class IncidentChange(NamedTuple):
 
 
 incidents_changed = Signal()
-"""Sent in the transaction that stores them. changes: what was made of them; now: Unix ms."""
+"""Sent in the transaction that stores them. changes: a list of IncidentChange; now: Unix ms."""
 
 
 def ingest_changes(changes: BatchChanges) -> None:
-    """Begin, change and end incidents by the changes of a batch, and tell who listens."""
+    """Begin, change and end incidents by the changes of a batch, and send the signal."""
     made = record(changes.moves, changes.scenarios)
     incidents_changed.send(Incident, changes=made, now=changes.now)
 
 
 def record(moves: Iterable[StateChange], scenarios: dict[str, Scenario]) -> list[IncidentChange]:
-    """Begin, change and end incidents by changes of states, in order for each asset.
+    """Begin, change and end incidents by state changes, which are in order for each asset.
 
-    Returns what was made of them, in order for each asset.
+    Returns the changes to the incidents, in order for each asset.
     """
     return [
         change
@@ -93,7 +93,7 @@ def record(moves: Iterable[StateChange], scenarios: dict[str, Scenario]) -> list
 
 
 def record_acknowledgements(scenario: str, marks: Iterable[RowMark], **_: Any) -> None:
-    """Note on open incidents who acknowledged them first."""
+    """Record on open incidents who acknowledged them first."""
     for mark in marks:
         if mark.ack is not None:
             of_asset = Incident.objects.filter(scenario=scenario, asset=mark.asset)
@@ -101,7 +101,7 @@ def record_acknowledgements(scenario: str, marks: Iterable[RowMark], **_: Any) -
 
 
 def _record(scenario: Scenario, of_assets: dict[str, list[StateChange]]) -> list[IncidentChange]:
-    """Take the changes of some assets of a scenario."""
+    """Process the changes of some assets of a scenario."""
     running = _open(scenario.name, of_assets)
     touched: list[Course] = []
     changes: list[IncidentChange] = []
@@ -114,7 +114,6 @@ def _record(scenario: Scenario, of_assets: dict[str, list[StateChange]]) -> list
 
 
 def _open(scenario: str, assets: Collection[str]) -> dict[str, list[Course]]:
-    """Return the open incidents of assets."""
     by_asset: dict[str, list[Course]] = {}
     for row in fetched(_OPEN, scenario, assets):
         by_asset.setdefault(row[1], []).append(Course(*row))
@@ -126,8 +125,8 @@ def follow(
 ) -> tuple[list[Course], list[IncidentChange]]:
     """Return the incidents of one asset that its changes begin, change or end, and how.
 
-    known: its open ones. One that is open although the change comes from a good state is of another
-    rule, before a rebuild: it ends there.
+    known: its open incidents. If one is open although the change comes from a good state, it stems
+    from another rule before a rebuild, and ends there.
     """
     touched = {each.place: each for each in known if _void(each, moves[0])}
     changes = [
@@ -175,13 +174,15 @@ def _change(kind: str, incident: Course, move: StateChange) -> IncidentChange:
 
 
 def _is_bad(scenario: Scenario, state: str) -> bool:
-    """Return whether a state is one of an incident; "" is that of no asset."""
+    """Return whether a state belongs to an incident; "" is the state of no asset."""
     return bool(state) and not scenario.is_good(state)
 
 
 def _void(incident: Course, move: StateChange) -> bool:
-    """End an open incident that begins no earlier than a change which came only now, as if it had
-    never been: a rebuild finds it again, or does not. Returns whether it is one."""
+    """Withdraw an open incident that begins no earlier than a change that arrived only now.
+
+    It ends as if it had never been; a rebuild may find it again. Returns whether it was withdrawn.
+    """
     if incident.place < move.place:
         return False
     incident.ended_at = incident.began_at

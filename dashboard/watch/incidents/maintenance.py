@@ -1,7 +1,6 @@
-"""What follows from a maintenance window's beginning and end: its assets are stored, boards mark
-their rows.
+"""What follows when a maintenance window begins or ends: assets are stored, board rows marked.
 
-Each step may be cut short and done again. Times in Unix ms.
+Each step may be cut short and run again. Times in Unix ms.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from domain.scenario import Scenario
 log = structlog.get_logger(__name__)
 
 FOLLOWED_MS = 30 * SECOND_MS
-"""How often it is looked which assets a running window covers."""
+"""How often to check which assets a running window covers."""
 MOST_COVERED = 200_000
-"""Most assets that are stored of a window with a filter."""
+"""Most assets that are stored for a window with a filter."""
 MOST_MARKED = 20_000
-"""Most rows of a board that a window marks; a page says that it covers more."""
+"""Most board rows that a window marks; a page says when it covers more."""
 
 
 def keep(now: int) -> int:
-    """Do what is due at `now`: begin, follow and close windows. Returns how many there were."""
+    """Do what is due at `now`: begin, follow and close windows. Returns how many were processed."""
     live = Window.objects.filter(closed_at=None)
     due = list(live.filter(begun_at=None, cancelled_at=None, begin__lte=now))
     for window in due:
@@ -47,8 +46,7 @@ def keep(now: int) -> int:
 
 
 def work_of(scenario: str, assets: Collection[str], now: int) -> Mapping[str, Work]:
-    """Return which of these assets are in a window at `now`, and in which; of several, in the one
-    that ends last."""
+    """Return the windows that these assets are in at `now`; of several, the one that ends last."""
     return {
         asset: max(
             (Work(s.window.name, s.window.end, s.window.pk) for s in spans), key=lambda w: w.until
@@ -60,7 +58,7 @@ def work_of(scenario: str, assets: Collection[str], now: int) -> Mapping[str, Wo
 def _begin(window: Window, now: int) -> None:
     """Store the assets of a window that begins, and mark them."""
     if window.covers == FILTER:
-        delete_in_portions(window.assets.all())  # of an attempt that was cut short
+        delete_in_portions(window.assets.all())  # left by an attempt that was cut short
         for scenario in window.configured_scenarios:
             _store(window, scenario, window.matching(scenario, now), 0)
     with transaction.atomic():
@@ -72,7 +70,7 @@ def _begin(window: Window, now: int) -> None:
 
 
 def _follow(window: Window, now: int) -> None:
-    """Store which assets a running window covers from now on, and which no more; mark them."""
+    """Store which assets a running window now covers and which it no longer covers; mark them."""
     if window.covers == FILTER:
         for scenario in window.configured_scenarios:
             _follow_filter(window, scenario, now)
@@ -95,7 +93,7 @@ def _follow_filter(window: Window, scenario: Scenario, now: int) -> None:
 
 
 def _store(window: Window, scenario: Scenario, rows: QuerySet[AssetState], begin: int) -> int:
-    """Store that a window covers assets from `begin` on. Returns how many."""
+    """Store that a window covers these assets from `begin` on. Returns how many."""
     left = max(0, MOST_COVERED - window.assets.count())
     names = list(rows.values_list("asset", flat=True)[:left])
     for assets in chunks(names, STATEMENT):
@@ -110,7 +108,7 @@ def _store(window: Window, scenario: Scenario, rows: QuerySet[AssetState], begin
 
 
 def _close(window: Window, now: int) -> None:
-    """Take the marks of a window away that is over."""
+    """Remove the marks of a window that has ended."""
     marked = Mark.objects.filter(work_window=window.pk)
     for scenario in window.configured_scenarios:
         names = list(marked.filter(scenario=scenario.name).values_list("asset", flat=True))
@@ -123,7 +121,7 @@ def _close(window: Window, now: int) -> None:
 
 
 def _mark_new(window: Window, now: int) -> None:
-    """Mark the rows of a window's assets that are not marked yet."""
+    """Mark those rows of a window's assets that are not marked yet."""
     for scenario in window.configured_scenarios:
         marks = Mark.objects.filter(scenario=scenario.name, work_until__gte=window.end)
         left = MOST_MARKED - marks.filter(work_window=window.pk).count()
@@ -136,6 +134,6 @@ def _mark_new(window: Window, now: int) -> None:
 
 
 def _renew(scenario: str, assets: Iterable[str], now: int) -> None:
-    """Write the marks of assets anew, and send them to every board."""
+    """Rewrite the marks of assets, and send them to every board."""
     with changing(scenario, now) as changed:
         changed.extend(assets)

@@ -1,4 +1,4 @@
-"""Incidents and maintenance windows as the database has them. Times in Unix ms."""
+"""Incidents and maintenance windows in the database. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from domain.names import MAX_STATE
 from domain.scenario import Scenario
 
 # ---- incidents -----------------------------------------------------------------------------------
-# Incidents as the database has them. Times in Unix ms of the broker's clock.
+# Incidents in the database. Times in Unix ms of the broker's clock.
 
 FLAP_MS = 15 * MINUTE_MS
-"""An incident that begins sooner than this after the one before it of its asset is flapping."""
+"""An incident that begins within this time of its asset's previous one is flapping."""
 
 INCIDENT_STATUSES = {
     "open": Q(ended_at=None),
@@ -43,36 +43,36 @@ INCIDENT_STATUSES = {
     "ended": Q(ended_at__isnull=False),
 }
 ANY_PART, BEGINNING, ENDING = "", "began", "ended"
-"""What of an incident lies in the time of a filter: any part of it, its beginning, its end."""
+"""Which part of an incident must be in a filter's period: any part, its beginning or its end."""
 
 
 class IncidentCount(NamedTuple):
-    """How many incidents there are, and of how many assets these are."""
+    """How many incidents there are, and how many assets they affect."""
 
     incidents: int
     assets: int
 
 
 class IncidentQuerySet(models.QuerySet["Incident"]):
-    """Incidents."""
-
     def real(self) -> IncidentQuerySet:
-        """Return those that lasted; those that a rebuild did not find again have no length."""
+        """Return the incidents that lasted; those not found again by a rebuild have no length."""
         return self.exclude(ended_at=F("began_at"))
 
     def shown(self) -> IncidentQuerySet:
-        """Return those that pages show: the real ones of configured scenarios."""
+        """Return the incidents that pages show: the real ones of configured scenarios."""
         return self.real().filter(scenario__in=scenarios())
 
     def open(self) -> IncidentQuerySet:
-        """Return those that go on."""
+        """Return the incidents that have not ended."""
         return self.filter(ended_at=None)
 
     def within(
         self, start: int | None, end: int | None, of_time: str = ANY_PART
     ) -> IncidentQuerySet:
-        """Return those of which a part, the beginning or the end, as `of_time` says, lies between
-        two times (Unix ms)."""
+        """Return the incidents that lie between two times (Unix ms).
+
+        of_time: whether any part, the beginning or the end must be in the period.
+        """
         edge = "ended_at" if of_time == ENDING else "began_at"
         rows = self if end is None else self.filter(**{f"{edge}__lt": end})
         if start is None:
@@ -82,15 +82,14 @@ class IncidentQuerySet(models.QuerySet["Incident"]):
         return rows.filter(**{f"{edge}__gte": start})
 
     def labelled(self, key: str, value: str) -> IncidentQuerySet:
-        """Return those of assets with a label; with no value, of assets that have none of this
-        key."""
+        """Return the incidents of assets with a label, or without its key if the value is ""."""
         labels = Label.objects.filter(
             scenario=OuterRef("scenario"), asset=OuterRef("asset"), key=key, shown=True
         )
         return self.filter(Exists(labels.filter(value=value)) if value else ~Exists(labels))
 
     def flapping(self) -> IncidentQuerySet:
-        """Return those that began soon after one of their asset had ended."""
+        """Return the incidents that began soon after an incident of the same asset had ended."""
         ended_before = Incident.objects.real().filter(
             scenario=OuterRef("scenario"),
             asset=OuterRef("asset"),
@@ -114,10 +113,13 @@ class IncidentQuerySet(models.QuerySet["Incident"]):
         label: tuple[str, str] | None = None,
         flapping: bool = False,
     ) -> IncidentQuerySet:
-        """Return those that pass a filter. scenario: all by default; q: a part of the asset's name;
-        worst: a state; status: of INCIDENT_STATUSES; start, end: Unix ms; of_time: what of an
-        incident lies between these; asset: a whole name; label: a key and a value, which is "" for
-        assets without the key; flapping: only those that are."""
+        """Return the incidents that pass a filter.
+
+        scenario: all by default; q: part of the asset's name; worst: a state; status: one of
+        INCIDENT_STATUSES; start, end: Unix ms; of_time: which part of an incident must be between
+        them; asset: a full name; label: a key and a value, "" for assets without the key; flapping:
+        only incidents that are.
+        """
         conditions = {
             "scenario__in": scenario,
             "asset__icontains": q,
@@ -133,12 +135,12 @@ class IncidentQuerySet(models.QuerySet["Incident"]):
         return rows.filter(INCIDENT_STATUSES[status]) if status else rows
 
     def counts(self) -> IncidentCount:
-        """Return how many these are, and of how many assets."""
+        """Return how many incidents these are, and how many assets they affect."""
         return IncidentCount(self.count(), self.values("scenario", "asset").distinct().count())
 
     def acknowledge(self, by: str, at: int) -> int:
-        """Note on those that go on who acknowledged them first, and when. Returns on how many."""
-        # The web process and the broker may differ about what time it is.
+        """Record on open incidents who acknowledged them first, and when. Returns on how many."""
+        # The web process's and the broker's clocks may differ.
         since = Greatest(Value(at), F("began_at"))
         first = self.open().filter(acknowledged_at=None)
         return first.update(acknowledged_at=since, acknowledged_by=by)
@@ -147,10 +149,10 @@ class IncidentQuerySet(models.QuerySet["Incident"]):
 class Incident(AssetRow):
     """An asset's unbroken time outside its good states.
 
-    place: of the change that began it, so that a rebuild finds its own incidents again; state: the
-    newest of its states that is not good; worst: the most severe of them; changes: how many changes
-    of a state it has, its beginning included; ended_at: empty while it goes on; acknowledged_*: of
-    the first acknowledgement during it.
+    place: of the change that began it, so that a rebuild finds its own incidents again; state: its
+    newest state that is not good; worst: the most severe of them; changes: how many state changes
+    it has, including its beginning; ended_at: None until it ends; acknowledged_*: of its first
+    acknowledgement.
     """
 
     place = models.CharField(max_length=PLACE)
@@ -185,47 +187,47 @@ class Incident(AssetRow):
 
     @property
     def duration_ms(self) -> int | None:
-        """Return how long it lasted, ms; None while it goes on."""
+        """Return how long it lasted, ms, or None until it ends."""
         return None if self.ended_at is None else self.ended_at - self.began_at
 
     @property
     def until(self) -> int:
-        """Return when it ended; while it goes on, what time it is."""
+        """Return when it ended, or the present time if it has not, Unix ms."""
         return now_ms() if self.ended_at is None else self.ended_at
 
     @property
     def lasted_ms(self) -> int:
-        """Return how long it lasted, or has lasted until now, ms."""
+        """Return how long it lasted, or has lasted so far, ms."""
         return self.until - self.began_at
 
     @property
     def lasted(self) -> str:
-        """Return how long it lasted, or has lasted until now, in words."""
+        """Return how long it lasted, or has lasted so far, in words."""
         return duration(self.lasted_ms)
 
     @property
     def unanswered(self) -> str:
-        """Return how long nobody had acknowledged it, in words; empty while nobody has."""
+        """Return how long the first acknowledgement took, in words; empty if there is none."""
         at = self.acknowledged_at
         return "" if at is None else duration(at - self.began_at)
 
     @property
     def asset_url(self) -> str:
-        """Return the address of the asset's page."""
+        """Return the URL of the asset's page."""
         return asset_path(self.scenario, self.asset)
 
     def get_absolute_url(self) -> str:
-        """Return the address of its page."""
+        """Return the URL of its page."""
         return reverse("incidents:incident", args=[self.pk])
 
 
 # ---- incidents -----------------------------------------------------------------------------------
-# Retention of incidents: they are kept longer than the changes that they are made of.
+# Retention of incidents, which are kept longer than the changes they are made of.
 
 INCIDENTS_KEPT_MS = 730 * DAY_MS
 
 LEAST_MS = 90 * DAY_MS
-"""The sums of a summary are counted from incidents as long as raw history is kept."""
+"""Summaries count incidents for as long as raw history is kept."""
 
 INCIDENTS_KEPT = (
     Retention(
@@ -235,12 +237,14 @@ INCIDENTS_KEPT = (
 
 
 # ---- incidents -----------------------------------------------------------------------------------
-# Messages about an incident, which a higher package offers.
+# Messages about an incident, provided by a higher package.
 
 
 class Notified(NamedTuple):
-    """A message about an incident. at: when it was written, Unix ms; status, why: in words; url: of
-    its page."""
+    """A message about an incident.
+
+    at: when it was written, Unix ms; status, why: in words; url: of its page.
+    """
 
     at: int
     subject: str
@@ -255,12 +259,12 @@ def _nothing(incident: Incident) -> Sequence[Notified]:  # noqa: ARG001 - as tho
 
 
 messages_about = Provider(_nothing)
-"""Returns the messages about an incident, the newest first."""
+"""Returns the messages about an incident, newest first."""
 
 
 # ---- maintenance ---------------------------------------------------------------------------------
-# Maintenance windows as the database has them: planned, changed, ended and cancelled by people.
-# Times in Unix ms. The worker does what follows from it: `maintenance.py`.
+# Maintenance windows in the database: people plan, change, end and cancel them. Times in Unix ms.
+# The worker does what follows from that: `maintenance.py`.
 
 MAX_WHY = 500
 """Longest reason, characters."""
@@ -274,15 +278,15 @@ STATUSES = (RUNNING, PLANNED, ENDED, CANCELLED)
 
 
 MOST_ASSETS = 900
-"""Most assets that a window lists."""
+"""Most assets that a window may list."""
 MOST_OPEN = 500
-"""Most windows that are planned or run at a time."""
+"""Most windows that may be planned or running at a time."""
 LONGEST_MS = 31 * DAY_MS
 """Longest window."""
 FURTHEST_MS = 366 * DAY_MS
 """How far ahead a window may begin."""
 BACK_MS = 31 * DAY_MS
-"""How long ago a window may have begun that nobody had planned."""
+"""How long ago a window may have begun that was not planned in advance."""
 LIMIT = Limit("maintenance", 60)
 FARTHEST = 2**62
 """Later than any time."""
@@ -290,19 +294,20 @@ FARTHEST = 2**62
 
 windows_changed = Signal()
 """Sent with `scenario`, `begin` and `end` (Unix ms) in the transaction in which windows, or what
-they cover, change between these times; also when a window begins, and when it ends."""
+they cover, change between these times; also when a window begins or ends.
+"""
 
 Times = tuple[int, int]
 Covered = tuple[int, int | None]
-"""From when to when a window covers an asset, as `WindowAsset` has it."""
+"""When a window covers an asset, from and to, as in `WindowAsset`."""
 
 
 class WindowRefused(ValueError):
-    """A change that is refused; says why."""
+    """The change is refused; the message says why."""
 
 
 class WindowPlan(NamedTuple):
-    """A window as somebody wants it; the fields as those of `Window`. assets: those listed."""
+    """A window that somebody wants; the fields are those of `Window`. assets: those listed."""
 
     scenario: str
     name: str
@@ -316,7 +321,6 @@ class WindowPlan(NamedTuple):
     held: bool
 
     def columns(self) -> dict[str, Any]:
-        """Return the values of a window's columns."""
         named = self._asdict()
         del named["assets"]
         return named | {"planned_end": self.end}
@@ -331,14 +335,16 @@ class WindowSpan(NamedTuple):
 
 
 class Excluded(NamedTuple):
-    """Times that availability leaves out, begin and end (Unix ms), in order: of every asset of a
-    scenario, and by asset those of single assets besides."""
+    """Times that availability leaves out, as begin and end (Unix ms), in order.
+
+    Those of every asset of a scenario, and by asset the additional ones of single assets.
+    """
 
     everywhere: list[Times]
     by_asset: dict[str, list[Times]]
 
 
-# What a window's filter finds: assets by names and labels, never by what state they are in.
+# A window's filter finds assets by names and labels, never by their states.
 
 
 def _no_rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:  # noqa: ARG001 - as those who register have it
@@ -363,14 +369,12 @@ def read_filter(text: str, scenario: Scenario, now: int) -> Filter:
 
 
 class WindowQuerySet(models.QuerySet["Window"]):
-    """Maintenance windows."""
-
     def shown(self) -> WindowQuerySet:
-        """Return those that pages show: of configured scenarios, or of all."""
+        """Return the windows that pages show: of configured scenarios, or of all."""
         return self.filter(scenario__in=["", *scenarios()])
 
     def of_status(self, status: str, now: int) -> WindowQuerySet:
-        """Return those that have a status at `now` (Unix ms)."""
+        """Return the windows that have a status at `now` (Unix ms)."""
         if status == CANCELLED:
             return self.filter(cancelled_at__isnull=False)
         times = {
@@ -381,7 +385,7 @@ class WindowQuerySet(models.QuerySet["Window"]):
         return self.filter(times[status], cancelled_at=None)
 
     def find(self, *, scenario: str = "", q: str = "", status: str = "") -> WindowQuerySet:
-        """Return those that pass a filter. q: a part of the name; status: of STATUSES."""
+        """Return the windows that pass a filter. q: part of the name; status: one of STATUSES."""
         rows = self.shown()
         if scenario:
             rows = rows.filter(scenario__in=["", scenario])
@@ -390,18 +394,17 @@ class WindowQuerySet(models.QuerySet["Window"]):
         return rows.of_status(status, now_ms()) if status else rows
 
     def between(self, scenario: str, begin: int, end: int) -> WindowQuerySet:
-        """Return those of a scenario that have a part between two times (Unix ms), in order,
-        without the cancelled ones."""
+        """Return a scenario's windows that overlap a period (Unix ms), in order; none cancelled."""
         rows = self.filter(scenario__in=("", scenario), cancelled_at=None)
         return rows.filter(begin__lt=end, end__gt=begin).order_by("begin", "pk")
 
     def covering(
         self, scenario: str, assets: Collection[str], begin: int, end: int
     ) -> dict[str, list[WindowSpan]]:
-        """Return when which windows cover these assets between two times (Unix ms), cut off there.
+        """Return when windows cover these assets in a period (Unix ms), cut off at its ends.
 
-        Assets that none covers are left out; each list is in order of `begin`. A window that has
-        not begun covers what its filter finds now.
+        Assets that no window covers are left out; each list is ordered by `begin`. A window that
+        has not begun yet covers what its filter finds now.
         """
         windows = list(self.between(scenario, begin, end)) if assets else []
         spans: dict[str, list[WindowSpan]] = {}
@@ -413,8 +416,7 @@ class WindowQuerySet(models.QuerySet["Window"]):
         return spans
 
     def excluded(self, scenario: str, begin: int, end: int) -> Excluded:
-        """Return the times that availability leaves out between two times (Unix ms), cut off
-        there."""
+        """Return the times that availability leaves out in a period (Unix ms), cut at its ends."""
         windows = self.between(scenario, begin, end).filter(excluded=True)
         everywhere = [each.cut((0, None), begin, end) for each in windows if each.covers == ALL]
         spans: dict[str, list[WindowSpan]] = {}
@@ -426,8 +428,10 @@ class WindowQuerySet(models.QuerySet["Window"]):
 
     @transaction.atomic
     def plan(self, plan: WindowPlan, user: User, now: int) -> Window:
-        """Store a new window. Returns it. Raises WindowRefused where there are too many,
-        TooMany."""
+        """Store and return a new window.
+
+        Raises TooMany, and WindowRefused if there are too many windows.
+        """
         LIMIT.take(user.pk, now)
         if self.filter(end__gt=now, cancelled_at=None).count() >= MOST_OPEN:
             raise WindowRefused(
@@ -448,7 +452,7 @@ def _add(
     begin: int,
     end: int,
 ) -> None:
-    """Add when a window covers assets between two times."""
+    """Add the spans in which a window covers assets between two times."""
     for asset, covered in assets:
         span = window.cut(covered, begin, end)
         if span.begin < span.end:
@@ -458,12 +462,12 @@ def _add(
 class Window(AuthoredRow):
     """A time in which assets are worked on.
 
-    scenario: empty for all of them; covers: of COVERS; filter: in the filter language, of names and
-    labels alone; begin, end: from, to; planned_end: the end as it was before somebody ended the
-    window early, who is `ended_by`; excluded: its time is left out of availability; held: no
-    notification is sent while it runs; cancelled_at: it counts as if it had never been; begun_at:
-    when its assets were stored, empty before; looked_at: when it was last looked which assets the
-    filter finds; closed_at: when its end was noted; revision: rises with each change.
+    scenario: empty for all of them; covers: one of COVERS; filter: in the filter language, names
+    and labels only; begin, end: from, to; planned_end: the original end if somebody, `ended_by`,
+    ended the window early; excluded: availability leaves its time out; held: no notification is
+    sent while it runs; cancelled_at: it then counts as if it had never been; begun_at: when its
+    assets were stored, None before; looked_at: when the assets that its filter finds were last
+    checked; closed_at: when its end was processed; revision: rises with each change.
     """
 
     scenario = models.CharField(max_length=40, blank=True)
@@ -505,7 +509,7 @@ class Window(AuthoredRow):
 
     @property
     def status(self) -> str:
-        """Return which of STATUSES it has now."""
+        """Return its present status, one of STATUSES."""
         if self.cancelled_at is not None:
             return CANCELLED
         now = now_ms()
@@ -515,7 +519,7 @@ class Window(AuthoredRow):
 
     @property
     def configured_scenarios(self) -> list[Scenario]:
-        """Return the scenarios that it is about, those that are still configured."""
+        """Return its scenarios that are still configured."""
         return [each for name, each in scenarios().items() if self.scenario in ("", name)]
 
     @property
@@ -538,36 +542,36 @@ class Window(AuthoredRow):
 
     @property
     def written_down_late(self) -> bool:
-        """Return whether it had begun when it was written down."""
+        """Return whether it had already begun when it was entered."""
         return self.created_at > self.begin
 
     @property
     def listed_assets(self) -> list[str]:
-        """Return the assets that it lists, in order; none where it covers others."""
+        """Return the assets that it lists, in order; none unless it covers a list."""
         names = self.assets.order_by("asset").values_list("asset", flat=True)
         return list(names) if self.covers == LISTED else []
 
     def get_absolute_url(self) -> str:
-        """Return the address of its page."""
+        """Return the URL of its page."""
         return reverse("maintenance:window", args=[self.pk])
 
     # ---- what it covers ----
 
     @property
     def is_filter_to_come(self) -> bool:
-        """Return whether it covers what its filter finds now: nothing of it is stored yet."""
+        """Return whether it covers what its filter finds now, as nothing of it is stored yet."""
         return self.covers == FILTER and self.begun_at is None
 
     def matching(self, scenario: Scenario, now: int) -> QuerySet[AssetState]:
         """Return the visible assets of a scenario that its filter finds at `now` (Unix ms)."""
         try:
             wanted = read_filter(self.filter, scenario, now)
-        except FilterError:  # it was written for another file of scenarios
+        except FilterError:  # written for another scenarios file
             return AssetState.objects.none()
         return filter_rows(wanted, scenario, now)
 
     def on_board(self, scenario: Scenario) -> QuerySet[AssetState]:
-        """Return the visible assets of a scenario that it covers, by what is stored of it."""
+        """Return the visible assets of a scenario that it covers, as stored."""
         rows = AssetState.objects.filter(scenario=scenario.name, purged=False).order_by()
         if self.covers == ALL:
             return rows
@@ -577,8 +581,10 @@ class Window(AuthoredRow):
     def covered(
         self, scenario: str, assets: Collection[str] | None = None
     ) -> Iterable[tuple[str, Covered]]:
-        """Return the assets of a scenario that it covers, and from when to when, as `WindowAsset`
-        has it. assets: of these alone; they must be given where it covers all."""
+        """Return the assets of a scenario that it covers, each with when it does.
+
+        assets: only these; required if it covers all assets.
+        """
         if self.covers == ALL:
             return ((asset, (0, None)) for asset in assets or ())
         if self.is_filter_to_come:
@@ -594,8 +600,7 @@ class Window(AuthoredRow):
         return WindowSpan(max(first, self.begin, begin), min(last, end), self)
 
     def incidents(self, now: int) -> IncidentQuerySet:
-        """Return the incidents that its assets had while it covered them, until `now` (Unix ms),
-        the newest first."""
+        """Return its assets' incidents while it covered them, to `now` (Unix ms), newest first."""
         if now < self.begin:
             return Incident.objects.none()
         rows = Incident.objects.shown().within(self.begin, min(self.end, now))
@@ -606,18 +611,20 @@ class Window(AuthoredRow):
         return rows.order_by("-began_at")
 
     def _stored_during(self) -> QuerySet[WindowAsset]:
-        """Return its stored assets, of the outer query's incident, while covered."""
+        """Return its stored assets that match an outer query's incident, while covered."""
         rows = self.assets.filter(scenario=OuterRef("scenario"), asset=OuterRef("asset"))
         over = Q(begin__gte=Coalesce(OuterRef("ended_at"), FARTHEST))
         return rows.exclude(over).filter(Q(end=None) | Q(end__gt=OuterRef("began_at")))
 
     # ---- changes ----
-    # Each is about the window as it was seen: none is made where it is not so any more.
+    # Each applies to the window as the user saw it, and fails if it has changed since.
 
     @transaction.atomic
     def change(self, plan: WindowPlan, user: User, now: int) -> None:
-        """Store the planned window anew. Raises WindowRefused where it is not as it was seen,
-        TooMany."""
+        """Change the planned window.
+
+        Raises TooMany, and WindowRefused if it is no longer as it was seen.
+        """
         LIMIT.take(user.pk, now)
         same = Window.objects.of_status(PLANNED, now).filter(
             pk=self.pk, revision=self.revision, begun_at=None
@@ -635,7 +642,7 @@ class Window(AuthoredRow):
 
     @transaction.atomic
     def end_early(self, user: User, now: int) -> None:
-        """End the running window now. Raises WindowRefused where it does not run, TooMany."""
+        """End the running window now. Raises TooMany, and WindowRefused if it is not running."""
         LIMIT.take(user.pk, now)
         runs = Window.objects.filter(pk=self.pk, begin__lt=now, end__gt=now, cancelled_at=None)
         if not runs.update(end=now, ended_by=user.get_username(), revision=F("revision") + 1):
@@ -645,8 +652,10 @@ class Window(AuthoredRow):
 
     @transaction.atomic
     def cancel(self, user: User, now: int) -> None:
-        """Cancel it: it counts as if it had never been. Raises WindowRefused where it is,
-        TooMany."""
+        """Cancel it, so that it counts as if it had never been.
+
+        Raises TooMany, and WindowRefused if it is already cancelled.
+        """
         LIMIT.take(user.pk, now)
         known = Window.objects.filter(pk=self.pk, cancelled_at=None)
         name = user.get_username()
@@ -656,13 +665,13 @@ class Window(AuthoredRow):
         self.refresh_from_db()
 
     def log(self, actor: Actor, action: str) -> None:
-        """Note in the audit what somebody did to it."""
+        """Record in the audit what somebody did to it."""
         facts = ("covers", "filter", "begin", "end", "excluded", "held", "why")
         named = {name: getattr(self, name) for name in facts}
         record(actor, action, scenario=self.scenario, target=self.name, id=self.pk, **named)
 
     def announce(self, begin: int, end: int) -> None:
-        """Say of each of its scenarios that something changes between two times (Unix ms)."""
+        """Signal for each of its scenarios that something changes between two times (Unix ms)."""
         for scenario in [self.scenario] if self.scenario else scenarios():
             windows_changed.send(None, scenario=scenario, begin=begin, end=end)
 
@@ -676,15 +685,15 @@ class Window(AuthoredRow):
 
 
 def _rows_of(assets: Collection[str] | None, rows: QuerySet[Any]) -> Iterable[Any]:
-    """Return the rows of these assets; of all, as these may be many, a portion at a time."""
+    """Return the rows of these assets, or of all, in portions as these may be many."""
     return rows.iterator() if assets is None else rows.filter(asset__in=listed(list(assets)))
 
 
 class WindowAsset(AssetRow):
-    """An asset that a window covers, from `begin` (0: the window's own) to `end` (empty: its own).
+    """An asset that a window covers, from `begin` (0: the window's) to `end` (None: the window's).
 
-    Of a window that lists its assets they are there from the first. Of one with a filter they are
-    stored when it begins, and followed while it runs; so labels that change later change no
+    For a window that lists its assets these are stored from the start. For one with a filter they
+    are stored when it begins and followed while it runs, so labels that change later do not change
     history.
     """
 
@@ -702,13 +711,13 @@ class WindowAsset(AssetRow):
 
 
 # ---- maintenance ---------------------------------------------------------------------------------
-# Retention of maintenance windows: as long as the figures that they are left out of.
+# Retention of maintenance windows: as long as that of the figures they are left out of.
 
 WINDOWS_KEPT_MS = 3650 * DAY_MS
 
 
 def _delete(windows: QuerySet[Window]) -> int:
-    """Delete windows, their assets a portion at a time before them. Returns how many windows."""
+    """Delete windows, after their assets, which go in portions. Returns how many windows."""
     for pk in list(windows.values_list("pk", flat=True)):
         delete_in_portions(WindowAsset.objects.filter(window=pk))
     return delete_rows(windows)

@@ -1,4 +1,4 @@
-"""Incidents as lists: by asset, and by a label that assets share."""
+"""Lists of incidents: by asset, and by a label that assets share."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ INCIDENT_TABLE = Table(
 # The filter of incidents, and their list.
 
 OF_TIMES = {ANY_PART: "some part of them", BEGINNING: "they began", ENDING: "they ended"}
-"""What of incidents lies in the time of the filter, in words."""
+"""Which part of an incident must be in the filter's period, in words."""
 
 
 class LabelField(forms.CharField):
-    """An optional label, `customer:Acme`; with nothing after the colon, that there is none."""
+    """An optional label, `customer:Acme`; an empty value matches assets without the key."""
 
     def __init__(self) -> None:
         hint = {"placeholder": "customer:Acme", "autocomplete": "off"}
@@ -68,7 +68,7 @@ class LabelField(forms.CharField):
         )
 
     def clean(self, value: Any) -> tuple[str, str] | None:
-        """Return key and value; None where nothing was given. Raises ValidationError."""
+        """Return the key and value, or None if nothing was entered. Raises ValidationError."""
         text = super().clean(value)
         key, colon, of_key = text.partition(":")
         if not text:
@@ -79,7 +79,7 @@ class LabelField(forms.CharField):
 
 
 class IncidentFilterForm(ListForm, PeriodForm):
-    """The filter in the address. Times in UTC."""
+    """The filter in the URL. Times in UTC."""
 
     scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
     status = forms.ChoiceField(required=False)
@@ -125,21 +125,21 @@ class IncidentList(ListPage):
     at_most = 100_000
 
     def context(self) -> dict[str, Any]:
-        """Return how many incidents a filter with a beginning finds."""
+        """Return the number of incidents found, if the filter has a beginning."""
         dated = self.form.is_valid() and self.form.cleaned_data["start"]
         return {"count": self.form.rows().counts() if dated else None}
 
 
 # ---- groups --------------------------------------------------------------------------------------
-# Incidents of assets that share a label, as one: the unbroken times in which at least one of them
-# was in trouble.
+# Incidents of assets that share a label, combined: the unbroken times in which at least one of the
+# assets was in trouble.
 #
-# An asset belongs to the label that it has now, of whatever time its incidents are.
+# An asset belongs to the label it has now, however old its incidents are.
 
 MOST_LOOKED_AT = 20_000
 """Most incidents that are grouped, those that began last."""
 MOST_SHOWN = 100
-"""Most groups of a page, those that began last."""
+"""Most groups on a page, those that began last."""
 
 
 GROUP_FIELDS = (
@@ -150,10 +150,10 @@ GROUP_FIELDS = (
 
 @dataclass
 class IncidentGroup:
-    """The incidents of an unbroken time in which at least one asset of a label is in trouble.
+    """The incidents of an unbroken time in which at least one asset with a label is in trouble.
 
-    began_at, ended_at: Unix ms, ended_at None while it goes on; incidents: in the order in which
-    they began.
+    began_at, ended_at: Unix ms, ended_at None until it ends; incidents: in the order in which they
+    began.
     """
 
     scenario: Scenario
@@ -165,7 +165,7 @@ class IncidentGroup:
 
     @property
     def worst(self) -> str:
-        """The most severe state of them all."""
+        """The most severe state of all the incidents."""
         return min((each.worst for each in self.incidents), key=self.scenario.severity)
 
     @property
@@ -175,13 +175,13 @@ class IncidentGroup:
 
     @property
     def acknowledged(self) -> Incident | None:
-        """The incident that was acknowledged first, None where none was."""
+        """The incident that was acknowledged first, or None."""
         known = [each for each in self.incidents if each.acknowledged_at is not None]
         return min(known, key=lambda each: each.acknowledged_at or 0) if known else None
 
     @property
     def unanswered(self) -> str:
-        """How long nobody had acknowledged any of them, in words; empty while nobody has."""
+        """How long it took until the first acknowledgement, in words, or "" if there is none."""
         first = self.acknowledged
         if first is None or first.acknowledged_at is None:
             return ""
@@ -189,16 +189,16 @@ class IncidentGroup:
 
     @property
     def lasted(self) -> str:
-        """How long it lasted, or has lasted until now, in words."""
+        """How long it lasted, or has lasted so far, in words."""
         return duration((now_ms() if self.ended_at is None else self.ended_at) - self.began_at)
 
     def get_absolute_url(self) -> str:
-        """Return the address of its page."""
+        """Return the URL of its page."""
         return reverse("incidents:group", args=[self.incidents[0].pk, self.key])
 
     @property
     def report_url(self) -> str:
-        """The address of its report."""
+        """The URL of its report."""
         return reverse("incidents:group-report", args=[self.incidents[0].pk, self.key])
 
     def plain(self) -> dict[str, Any]:
@@ -215,22 +215,24 @@ class IncidentGroup:
 
 @dataclass(frozen=True)
 class GroupResult:
-    """Groups, those that began last first. cut: whether there were more incidents than were looked
-    at."""
+    """Groups, those that began last first.
+
+    cut: whether there were more incidents than were examined.
+    """
 
     groups: list[IncidentGroup]
     cut: bool
 
     @property
     def shown(self) -> list[IncidentGroup]:
-        """Those that a page shows."""
+        """The groups that a page shows."""
         return self.groups[:MOST_SHOWN]
 
 
 def find_groups(rows: IncidentQuerySet, scenario: Scenario, key: str) -> GroupResult:
-    """Return the groups that some of a scenario's incidents make by a label.
+    """Return the groups that a scenario's incidents form by a label.
 
-    Incidents of assets without the label are in none.
+    Incidents of assets without the label are in no group.
     """
     newest = rows.filter(scenario=scenario.name).order_by("-began_at")
     found = list(newest[: MOST_LOOKED_AT + 1])
@@ -246,7 +248,7 @@ def find_groups(rows: IncidentQuerySet, scenario: Scenario, key: str) -> GroupRe
 
 
 def group_of(row: Incident, scenario: Scenario, key: str) -> IncidentGroup | None:
-    """Return the group that an incident belongs to; None where its asset has not this label."""
+    """Return the group of an incident, or None if its asset does not have this label."""
     value = labels_of(scenario.name, [row.asset]).get(row.asset, {}).get(key)
     if value is None:
         return None
@@ -258,7 +260,7 @@ def group_of(row: Incident, scenario: Scenario, key: str) -> IncidentGroup | Non
 def merge(
     scenario: Scenario, key: str, value: str, incidents: Iterable[Incident]
 ) -> Iterator[IncidentGroup]:
-    """Yield the unbroken times that incidents make up; those that touch are one."""
+    """Yield the unbroken times that incidents make up; times that touch are combined."""
     group: IncidentGroup | None = None
     for each in sorted(incidents, key=lambda row: (row.began_at, row.pk)):
         if group is not None and (group.ended_at is None or each.began_at <= group.ended_at):
@@ -289,7 +291,7 @@ def _by_value(scenario: Scenario, key: str, rows: list[Incident]) -> dict[str, l
 
 
 def _around(members: IncidentQuerySet, row: Incident) -> list[Incident]:
-    """Return the incidents that an unbroken time joins to one of them, at most MOST_LOOKED_AT."""
+    """Return the incidents that overlap or touch one of them in a chain, at most MOST_LOOKED_AT."""
     begin, end, known = row.began_at, row.ended_at, 0
     while True:
         joined = members.within(begin - 1, end and end + 1)

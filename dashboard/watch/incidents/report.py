@@ -1,4 +1,4 @@
-"""The timeline of one incident, and the report after it."""
+"""The timeline of an incident, and the report on it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from domain.scenario import Scenario
 from wire.sink import cause_value
 
 # ---- timeline ------------------------------------------------------------------------------------
-# The timeline of one incident: changes of its state, acknowledgements and notes, in order.
+# The timeline of an incident: state changes, acknowledgements and notes, in order.
 
 MOST = 500
 """Most entries of each kind."""
 
 
 class Moment(NamedTuple):
-    """Something of an incident. at: Unix ms; state: the new one, empty where there is none."""
+    """An entry of an incident's timeline.
+
+    at: Unix ms; state: the new one, empty if there is none.
+    """
 
     at: int
     kind: str
@@ -36,20 +39,20 @@ class Moment(NamedTuple):
 
 
 class OfAsset(NamedTuple):
-    """Something of one of several incidents."""
+    """A timeline entry of one of several incidents."""
 
     incident: Incident
     moment: Moment
 
 
 def timeline_of(incidents: Iterable[Incident]) -> list[OfAsset]:
-    """Return what happened during several incidents, the first MOST of it, in order."""
+    """Return what happened during several incidents, in order; only the first MOST entries."""
     moments = (OfAsset(each, moment) for each in incidents for moment in timeline(each))
     return sorted(moments, key=lambda each: (each.moment.at, each.incident.asset))[:MOST]
 
 
 def timeline(incident: Incident) -> list[Moment]:
-    """Return what happened during an incident, its end included."""
+    """Return what happened during an incident, including its end."""
     until = incident.until
     moments = [*_changes(incident, until), *_acks(incident, until), *_notes(incident, until)]
     return sorted(moments, key=lambda moment: moment.at)
@@ -92,7 +95,7 @@ def _notes(row: Incident, until: int) -> list[Moment]:
 
 
 # ---- report --------------------------------------------------------------------------------------
-# The report after an incident, as Markdown. Times are in UTC.
+# The report on an incident, in Markdown. Times are in UTC.
 
 TO_WRITE = {
     "Impact": "Who noticed, and what did not work?",
@@ -103,13 +106,15 @@ TO_WRITE = {
 
 
 def as_markdown(incident: Incident) -> str:
-    """Return the report: facts and timeline, and the parts that people write."""
+    """Return the report: facts, timeline, and the sections that people fill in."""
     return "\n".join(_lines(incident)) + "\n"
 
 
 def group_as_markdown(group: IncidentGroup, at_most: int) -> str:
-    """Return the report on a group: facts, its incidents and their timeline, and the parts that
-    people write. at_most: so many incidents of it, those that began first."""
+    """Return the report on a group: facts, incidents, timeline, and sections to fill in.
+
+    at_most: how many of its incidents to include, those that began first.
+    """
     return "\n".join(_group_lines(group, group.incidents[:at_most])) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The worker's task for maintenance windows. It may be run twice, or be cut short and run again."""
+"""The worker's task for maintenance windows. It may run twice, or be cut short and run again."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from dashboard.watch.incidents.maintenance import keep
 
 @shared_task(ignore_result=True)
 def keep_windows() -> int:
-    """Begin, follow and close the windows of which it is time. Returns how many there were."""
+    """Begin, follow and close the windows that are due. Returns how many were processed."""
     return keep(now_ms())

@@ -1,4 +1,4 @@
-"""Addresses of incidents and maintenance windows."""
+"""URLs of incidents and maintenance windows."""
 
 from django.urls import include, path
 

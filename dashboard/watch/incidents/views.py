@@ -1,4 +1,4 @@
-"""The pages of incidents, of their groups, and of maintenance windows."""
+"""The pages of incidents, incident groups and maintenance windows."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ from dashboard.watch.incidents.windows import (
 @never_cache
 @role_required("read")
 def incident(request: HttpRequest, number: int) -> HttpResponse:
-    """Return the page of one incident; to a script, the part that renews itself."""
+    """Return an incident's page; scripts get only the part that refreshes."""
     row = _incident(number)
-    begun = row.began_at + 999  # a form's times are to the second: then it had begun
+    begun = row.began_at + 999  # a form's times are to the second; by then it had begun
     as_of = {"scenario": row.scenario, "at": field_text(begun, FIELD_SECOND)}
     context = {
         "now": now_ms(),
@@ -81,7 +81,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
 @never_cache
 @role_required("read")
 def incident_report(_request: HttpRequest, number: int) -> HttpResponse:
-    """Return the report on one incident as a Markdown file."""
+    """Return the report on an incident as a Markdown file."""
     text = as_markdown(_incident(number))
     response = HttpResponse(text, content_type="text/markdown; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="incident-{number}.md"'
@@ -94,14 +94,14 @@ def _incident(number: int) -> Incident:
 
 
 # ---- group views ---------------------------------------------------------------------------------
-# The pages of groups of incidents: their list, one of them, and its report.
+# The pages of incident groups: their list, one group, and its report.
 
 MOST_MEMBERS = 200
 """Most incidents of a group that its page lists, those that began first."""
 
 
 class GroupFilterForm(ListForm, PeriodForm):
-    """The filter of groups in the address. Times in UTC."""
+    """The filter of groups in the URL. Times in UTC."""
 
     before = None
     scenario = forms.ChoiceField(required=False)
@@ -119,17 +119,17 @@ class GroupFilterForm(ListForm, PeriodForm):
 
     @property
     def key(self) -> str:
-        """The label of a valid form, by default the first that the scenario has; "" of none."""
+        """The chosen label of a valid form, by default the scenario's first; "" if it has none."""
         return self.cleaned_data["label"] or next(iter(self.keys), "")
 
     def rows(self) -> IncidentQuerySet:
-        """Return the incidents that are grouped."""
+        """Return the incidents to group."""
         data = self.criteria()
         of_value = (self.key, data["value"]) if data["value"] else None
         return Incident.objects.find(start=data["start"], end=data["end"], label=of_value)
 
     def groups(self) -> GroupResult | None:
-        """Return the groups; None where the filter has faults, or the scenario has no labels."""
+        """Return the groups, or None if the filter is invalid or the scenario has no labels."""
         if not self.is_valid() or not self.key:
             return None
         return find_groups(self.rows(), self.chosen, self.key)
@@ -152,17 +152,17 @@ class GroupList(ListPage):
         return {"found": self.form.groups()}
 
     def context(self) -> dict[str, Any]:
-        """Return what they are grouped by."""
+        """Return the label and scenario of the groups."""
         key = self.form.key if self.form.is_valid() else ""
         return {"key": key, "scenario": self.form.chosen}
 
     def portions(self) -> Iterable[Iterable[IncidentGroup]]:
-        """Return the groups of the file."""
+        """Return the groups for the file."""
         found = self.form.groups()
         return [found.groups] if found else []
 
     def plain(self, row: IncidentGroup) -> dict[str, Any]:
-        """Return a group as an object of NDJSON, or a line of CSV."""
+        """Return a group as an NDJSON object or a CSV line."""
         return row.plain()
 
 
@@ -170,7 +170,7 @@ class GroupList(ListPage):
 @never_cache
 @role_required("read")
 def group(request: HttpRequest, number: int, key: str) -> HttpResponse:
-    """Return the page of the group that an incident belongs to by a label."""
+    """Return the page of an incident's group for a label."""
     known = _group(number, key)
     members = known.incidents[:MOST_MEMBERS]
     context = {
@@ -212,7 +212,7 @@ def _group(number: int, key: str) -> IncidentGroup:
 @never_cache
 @role_required("read")
 def window(request: HttpRequest, number: int) -> HttpResponse:
-    """Return the page of one window; to a script, the part that renews itself."""
+    """Return a window's page; scripts get only the part that refreshes."""
     row, now = _window(number), now_ms()
     context = {
         "now": now,
@@ -231,7 +231,7 @@ def window(request: HttpRequest, number: int) -> HttpResponse:
 
 
 class WindowFormPage(FormPage):
-    """The form of a new window, of which the address may say a part, or of a planned one."""
+    """The form for a new window, which the URL may fill in partly, or for a planned one."""
 
     template_name = "incidents/maintenance/form.html"
     permission = "command"
@@ -239,7 +239,7 @@ class WindowFormPage(FormPage):
     form_takes = ("now",)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Return the response, unless the window is not planned any more. Raises Http404."""
+        """Return the response, or redirect if the window is no longer planned. Raises Http404."""
         self.row = _window(kwargs.pop("number")) if kwargs else None
         if self.row and self.row.status != PLANNED:
             messages.error(request, "It is not planned any more, so it cannot be changed.")
@@ -247,7 +247,7 @@ class WindowFormPage(FormPage):
         return super().dispatch(request, *args, **kwargs)
 
     def get_form(self, form_class: Any = None) -> Any:
-        """Return the form as it was sent, or of the window as it is."""
+        """Return the submitted form, or one filled in from the window or the URL."""
         if self.request.method != "POST":
             if self.row:
                 return WindowForm.of(self.row, self.now)
@@ -258,7 +258,7 @@ class WindowFormPage(FormPage):
         return super().get_form(form_class)
 
     def form_valid(self, form: WindowForm) -> HttpResponse:
-        """Store the window, unless somebody has changed it meanwhile."""
+        """Store the window, unless somebody has changed it in the meantime."""
         try:
             saved = form.save(user_of(self.request), self.row)
         except TooMany as error:
@@ -281,7 +281,7 @@ def end(request: HttpRequest, number: int) -> HttpResponseBase:
 @form_of("maintenance:window", "number")
 @role_required("command")
 def cancel(request: HttpRequest, number: int) -> HttpResponseBase:
-    """Cancel a window: it counts as if it had never been."""
+    """Cancel a window, so that it counts as if it had never been."""
     return _do(request, number, Window.cancel, "maintenance.cancelled", "It is cancelled.")
 
 
@@ -304,7 +304,7 @@ def _do(
 
 
 def _suggested(request: HttpRequest) -> dict[str, str]:
-    """Return what a link to the form says of the window."""
+    """Return the initial values that a link to the form gives."""
     given = {name: request.GET.get(name, "") for name in ("scenario", "q", "asset")}
     suggested = {"scenario": given["scenario"] if given["scenario"] in scenarios() else ""}
     if given["asset"]:

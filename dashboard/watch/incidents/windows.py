@@ -1,4 +1,4 @@
-"""Maintenance windows as pages and programs read them, and the form of one."""
+"""Maintenance windows for pages and programs, and the form for one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from dashboard.watch.incidents.models import (
 from domain.names import MAX_NAME, name_ok
 
 # ---- maintenance ---------------------------------------------------------------------------------
-# What a window covers, as its page shows it, and its tables.
+# What a window covers, for its page, and its tables.
 
 SHOWN = 100
 """Most assets, and most incidents, that a window's page lists."""
@@ -45,7 +45,7 @@ SHOWN = 100
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a window covers. rows: the first of them; total: all; address: the board with them."""
+    """What a window covers. rows: the first assets; total: all; address: the board showing them."""
 
     rows: list[AssetState]
     total: int
@@ -91,13 +91,13 @@ WINDOW_INCIDENT_TABLE = Table(
 
 
 # ---- maintenance ---------------------------------------------------------------------------------
-# The form of a maintenance window, and the filter of their list. Times in UTC.
+# The form for a maintenance window, and the filter of the list. Times in UTC.
 
 EVERY = ("", "all scenarios")
 
 
 class WindowForm(forms.Form):
-    """A form of a maintenance window. now: Unix ms."""
+    """A form for a maintenance window. now: Unix ms."""
 
     name = forms.CharField(max_length=MAX_WORK, label="Name")
     scenario = forms.ChoiceField(required=False, label="Scenario")
@@ -141,7 +141,7 @@ class WindowForm(forms.Form):
 
     @classmethod
     def of(cls, window: Window, now: int) -> WindowForm:
-        """Return the form of a window as it is."""
+        """Return the form filled in from a window."""
         same = ("name", "scenario", "covers", "filter", "why", "excluded", "held")
         initial = {name: getattr(window, name) for name in same}
         initial["begin"], initial["end"] = utc_datetime(window.begin), utc_datetime(window.end)
@@ -149,7 +149,7 @@ class WindowForm(forms.Form):
         return cls(now, initial=initial)
 
     def clean(self) -> dict[str, Any]:
-        """Compare the parts with each other."""
+        """Check the fields against each other."""
         data = super().clean() or self.cleaned_data
         for name in ("begin", "end"):
             data[name] = unix_ms(data.get(name))
@@ -199,8 +199,10 @@ class WindowForm(forms.Form):
         return WindowPlan(**named, **chosen)
 
     def save(self, user: Any, window: Window | None = None) -> Window | None:
-        """Store the window of a valid form, or change `window`. Returns it; None where that is
-        refused, which the form then says. Raises TooMany."""
+        """Store the window of a valid form, or change `window`.
+
+        Returns it, or None if that is refused, which the form then reports. Raises TooMany.
+        """
         try:
             if window is None:
                 return Window.objects.plan(self.plan(), user, self.now)
@@ -212,7 +214,7 @@ class WindowForm(forms.Form):
 
 
 class WindowFilterForm(ListForm):
-    """The filter in the address of the list of windows."""
+    """The filter in the URL of the list of windows."""
 
     scenario = forms.ChoiceField(required=False)
     status = forms.ChoiceField(required=False)
@@ -229,7 +231,7 @@ class WindowFilterForm(ListForm):
 
 
 class WindowList(ListPage):
-    """The list of windows, the newest entry first."""
+    """The list of windows, newest entry first."""
 
     form_class = WindowFilterForm
     template = "incidents/maintenance/windows"
@@ -241,5 +243,5 @@ class WindowList(ListPage):
         return super().plain(row) | {"status": row.status, "assets": row.listed_assets}
 
     def context(self) -> dict[str, Any]:
-        """Return whether the user may plan one."""
+        """Return whether the user may plan a window."""
         return {"may_command": may(self.request.user, "command")}

@@ -1,4 +1,4 @@
-"""Maintenance on the board and on an asset's page."""
+"""Template tags for maintenance on the board and on an asset's page."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from domain.scenario import Scenario
 register = template.Library()
 
 AHEAD_MS = 31 * DAY_MS
-"""How far ahead an asset's page announces what is planned."""
+"""How far ahead an asset's page announces planned windows."""
 SOON_MS = DAY_MS
-"""How far ahead a board announces it."""
+"""How far ahead a board announces planned windows."""
 MOST = 5
 """Most windows that are announced at a time."""
 
@@ -37,7 +37,7 @@ def asset_maintenance(context: Any, scenario: Scenario, asset: str) -> dict[str,
 
 @register.inclusion_tag("incidents/maintenance/_strip.html")
 def board_maintenance(scenario: Scenario, now: int) -> dict[str, Any]:
-    """Return the context of the windows of a board that run, or begin within a day."""
+    """Return the context of the windows of a board that are running or begin within a day."""
     return _context(Window.objects.between(scenario.name, now, now + SOON_MS), now) | {
         "scenario": scenario
     }
