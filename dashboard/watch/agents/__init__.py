@@ -1,1 +1,1 @@
-"""Who reports: statistics, faults, mutes."""
+"""Agents: statistics, faults and mutes."""

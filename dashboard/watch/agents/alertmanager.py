@@ -1,7 +1,7 @@
-"""Prometheus Alertmanager's webhook: its alerts as reports.
+"""Prometheus Alertmanager's webhook: its alerts become reports.
 
-An alert says of an asset (a label names it) that it is in a state (another label's value gives it),
-under the name of an agent. A resolved one says that all is well again.
+An alert says that an asset (named by a label) is in a state (given by another label's value), in
+the name of an agent. A resolved alert says that all is well again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
 from wire.source import MAX_DETAIL
 
-# The webhook's format that is understood.
+# The version of the webhook's format that is supported.
 VERSION = "4"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 router = OperationRouter()
 
 MAX_MAPPINGS = 100
-# Longest text of an alert that goes into a report's detail, characters.
+# Longest text from an alert that goes into a report's detail, characters.
 MAX_TEXT = 200
 
 Label = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
@@ -137,7 +137,7 @@ EXAMPLE: dict[str, Any] = {
     ],
 }
 
-# The body in OpenAPI's terms; it is read here, so that each alert is answered by itself.
+# The body in OpenAPI's terms; it is read here, so that each alert gets its own answer.
 ALERTS_BODY: dict[str, Any] = {
     "required": True,
     "content": {
@@ -165,7 +165,7 @@ ALERTS_BODY: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class AlertReading:
-    """The way to read the alerts of one request. states: by the severity label's value."""
+    """How to read the alerts of one request. states: by the severity label's value."""
 
     scenario: Scenario
     options: AlertOptions
@@ -173,7 +173,7 @@ class AlertReading:
     resolved: str
 
     def item(self, alert: Any, now: int) -> ReportItem:
-        """Return the alert's report as it can be sent, or why it is refused."""
+        """Return the alert's report ready to send, or why it is refused."""
         if not _readable(alert):
             return refused("bad-alert", "expected status firing or resolved, and labels as texts")
         labels = alert["labels"]
@@ -199,7 +199,7 @@ class AlertReading:
     def _unknown(
         self, report: dict[str, Any], severity: str, alert: dict[str, Any], now: int
     ) -> ReportItem:
-        """Return an alert of which nobody can tell how bad it is; one that fires is recorded."""
+        """Return an alert whose severity is unknown; one that is firing is recorded."""
         expected = self._expected(severity)
         if alert["status"] == "resolved":
             return refused("unknown-severity", expected)
@@ -214,7 +214,7 @@ class AlertReading:
         return replace(item, refused="bad-time", detail=expected)
 
     def _state(self, severity: str) -> str | None:
-        """Return the state that a firing alert reports, or None where its severity says nothing."""
+        """Return the state that a firing alert reports, or None if its severity gives none."""
         known = self.states.get(severity)
         return severity if known is None and self.scenario.knows(severity) else known
 
@@ -236,7 +236,7 @@ class AlertReading:
 
 
 def reading(scenario: Scenario, options: AlertOptions) -> AlertReading:
-    """Return how alerts are to be read.
+    """Return how to read the alerts.
 
     Raises Problem 422 for a state that the scenario does not know.
     """
@@ -251,7 +251,7 @@ def reading(scenario: Scenario, options: AlertOptions) -> AlertReading:
 
 
 def alerts_of(data: Any) -> list[Any]:
-    """Return the alerts of a webhook's body. Raises Problem 422."""
+    """Return the alerts in a webhook's body. Raises Problem 422."""
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise invalid(
             "version", f'expected a table with version "{VERSION}", as Alertmanager sends'
@@ -263,7 +263,7 @@ def alerts_of(data: Any) -> list[Any]:
 
 
 def _usual(scenario: Scenario) -> dict[str, str]:
-    """Return what Prometheus' usual severities mean, where the vocabulary is closed."""
+    """Return the states for Prometheus' usual severities, if the vocabulary is closed."""
     if scenario.open_vocabulary:
         return {}
     names = [spec.name for spec in scenario.states]
@@ -296,7 +296,7 @@ def _milliseconds(text: Any) -> int:
 
 
 def _detail(alert: dict[str, Any], severity: str) -> dict[str, str]:
-    """Return what a person may want to know of the alert, as much of it as a report may carry."""
+    """Return facts about the alert that people may want, as many as a report can carry."""
     annotations = alert.get("annotations")
     summary = annotations.get("summary") if isinstance(annotations, dict) else None
     facts = {

@@ -1,4 +1,4 @@
-"""The operations on agents: how they fare, which are muted, muting one and taking it back."""
+"""API operations on agents: list them and their mutes, mute and unmute one."""
 
 # Each operation takes the request, and says its parameters in its signature.
 # ruff: noqa: ARG001
@@ -196,7 +196,7 @@ def unmute_agent(
 
 
 def _send(request: ApiRequest, scenario: Scenario, record: Mute | Unmute, now: int) -> Any:
-    """Send a request; 503 where no partition has confirmed it."""
+    """Send a request. Raises Problem 503 if no partition has confirmed it."""
     if not name_ok(record.agent) or record.agent.startswith(USER_PREFIX):
         raise invalid("agent", "an agent's name: 1 to 255 characters, not beginning with user:")
     try:

@@ -9,7 +9,7 @@ class AgentsConfig(AppConfig):
     name = "dashboard.watch.agents"
 
     def ready(self) -> None:
-        """Offer what there is to say of agents to the banner."""
+        """Register the findings about agents for the banner."""
         from dashboard.core.job.agent_findings import agent_news
         from dashboard.watch.agents.findings import news
 

@@ -1,4 +1,4 @@
-"""What is wrong with an agent, in words: on its page, in a banner's line, in a message."""
+"""An agent's faults in words: on its page, in a banner, in a message."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Words = Callable[[Scenario, Fault], str]
 class Phrases(NamedTuple):
     """The words for a kind of fault.
 
-    word: its mark, in shape and colour; page: the sentence on the agent's page; todo: what to do
-    about it; finds: the filter that finds its assets on the board. One by the agent's name finds
-    its live votes alone.
+    word: its mark, with shape and colour; page: the sentence on the agent's page; todo: what to do
+    about it; finds: the filter that finds its assets on the board. A filter by only the agent's
+    name finds only its live votes.
     """
 
     word: str
@@ -40,8 +40,11 @@ class Phrases(NamedTuple):
 
 
 class FaultText(NamedTuple):
-    """A fault as a page shows it. since: Unix ms, 0 where it is not known; url: where one sees what
-    it is about, empty for nowhere, and link: the words for that."""
+    """A fault as a page shows it.
+
+    since: Unix ms, 0 if unknown; url: the page that shows more, or empty; link: the text of the
+    link to it.
+    """
 
     kind: Kind
     text: str
@@ -55,7 +58,7 @@ class FaultText(NamedTuple):
 
 
 def said(scenario: Scenario, agent: str, fault: Fault) -> FaultText:
-    """Return a fault of an agent as its page shows it."""
+    """Return an agent's fault as its page shows it."""
     phrases = PHRASES[fault.kind]
     text = phrases.page(scenario, fault)
     marks = (phrases.word, phrases.shape, phrases.colour)
@@ -64,7 +67,7 @@ def said(scenario: Scenario, agent: str, fault: Fault) -> FaultText:
 
 
 def _link(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
-    """Return where to see what a fault is about, and the words for it; empty for nowhere."""
+    """Return the URL that shows what a fault is about and the link's text, or empty texts."""
     finds = PHRASES[fault.kind].finds.format(agent=quoted(agent))
     if fault.kind == "refused" and fault.reason != UNKNOWN_STATE:
         query = urlencode({"scenario": scenario.name, "q": agent})
@@ -83,7 +86,7 @@ def todo_of(fault: Fault) -> str:
 
 
 def on_assets(scenario: Scenario, n: int) -> str:
-    """Return on how many assets something is so: ` on 12 sites`; empty for none."""
+    """Return on how many assets something holds: ` on 12 sites`; empty for none."""
     return f" on {n:,} {scenario.noun}{'' if n == 1 else 's'}" if n else ""
 
 
@@ -92,8 +95,10 @@ def _on(fault: Fault, scenario: Scenario) -> str:
 
 
 def why_refused(scenario: Scenario, fault: Fault) -> str:
-    """Return why reports are refused, as far as the board knows it: `it says critical, which this
-    board does not know`; empty where it does not."""
+    """Return why reports are refused, as far as the board knows, or "".
+
+    For example `it says critical, which this board does not know`.
+    """
     if not fault.reason:
         return ""
     text = of_agent(scenario, Doubt("", fault.reason, fault.said or None, 0, 0, 0, 1)).text
@@ -131,7 +136,7 @@ def _flapping(scenario: Scenario, fault: Fault) -> str:
 
 
 def _span(fault: Fault) -> str:
-    """Return a time that was measured: some milliseconds on their way make no minute less."""
+    """Return a measured time, rounded to s: a few ms in transit must not cost a minute."""
     return span(round(fault.ms, -3))
 
 
@@ -212,7 +217,7 @@ PHRASES: Mapping[Kind, Phrases] = {
 }  # fmt: skip
 
 KINDS: tuple[Kind, ...] = tuple(PHRASES)
-"""Every kind of fault, the most important first."""
+"""Every kind of fault, most important first."""
 
 
 # ---- lines of a banner --------------------------------------------------------------------------
@@ -238,11 +243,11 @@ _LINES: Mapping[Kind, tuple[str, str]] = {
         "They change nothing: see that one process alone reports under its name.",
     ),
 }
-"""What is so, and what to do."""
+"""What is wrong, and what to do."""
 
 
 def line(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
-    """Return a fault that is told as a banner's line: what is so, and what to do."""
+    """Return a reported fault as a banner's line: what is wrong, and what to do."""
     what, todo = _LINES[fault.kind]
     on, why = _on(fault, scenario), why_refused(scenario, fault)
     words = {

@@ -1,6 +1,4 @@
-"""What is wrong with an agent, by what is known of it, and what stands against agents on the
-board, counted.
-"""
+"""Faults of agents, judged by what is known, and counts of what the board holds against them."""
 
 from __future__ import annotations
 
@@ -29,13 +27,13 @@ if TYPE_CHECKING:
 
 
 # ---- fault counts --------------------------------------------------------------------------------
-# What stands against agents on the board, counted: which votes are in doubt, and which agents.
+# Counts of what the board holds against agents: votes in doubt, and agents in doubt.
 #
-# Rows in doubt have an index of their own, so they are counted every few seconds. What is wrong
-# with other votes is counted with all votes, a portion of the board at a time (`statistics.py`).
+# Rows in doubt have an index of their own, so they are counted every few seconds. Faults of other
+# votes are counted with all votes, a portion of the board at a time (`statistics.py`).
 
 MOST_ROWS = 10_000
-"""Most rows in doubt that are counted: of more it is said that there are so many."""
+"""Most rows in doubt that are counted; above that, this number is reported."""
 MOST_SAID = 64
 CHUNK = 500
 
@@ -43,15 +41,18 @@ DOUBTS = (*VOTE_DOUBTS, *DOUBT_REASONS)
 """The faults of rows in doubt, by their names in the records."""
 FLAPPING, DETAIL = "flapping", "detail"
 OF_ALL_VOTES = (FLAPPING, DETAIL)
-"""The faults of other votes: one that goes to and fro, one whose detail was left out."""
+"""The faults of other votes: one that flaps, one whose detail was left out."""
 
 FaultKey = tuple[str, str, str]
 """Scenario, agent and kind of a fault."""
 
 
 class FaultCount(NamedTuple):
-    """A fault of an agent's votes: on how many assets, its oldest and its newest cause (Unix ms),
-    the newest word, and by how much a clock is ahead at least, ms."""
+    """A fault of an agent's votes.
+
+    assets: on how many; since, last: its oldest and newest cause, Unix ms; said: the newest word;
+    ms: the least time by which a clock is ahead.
+    """
 
     assets: int
     since: int
@@ -74,14 +75,14 @@ Counts = dict[FaultKey, FaultCount]
 
 
 def add(counts: Counts, place: FaultKey, more: FaultCount) -> None:
-    """Add to what is counted of an agent; of operators, and of what is no name, nothing is."""
+    """Add to an agent's counts; operators and invalid names are not counted."""
     agent = place[1]
     if name_ok(agent) and not agent.startswith(USER_PREFIX):
         counts[place] = counts[place].plus(more) if place in counts else more
 
 
 def count_doubts() -> None:
-    """Count the rows in doubt by agent, and replace what was counted before."""
+    """Count the rows in doubt by agent, and replace the previous counts."""
     rows = AssetState.objects.filter(purged=False, doubt__isnull=False).order_by()
     counts: Counts = {}
     for scenario, record in rows.values_list("scenario", "record")[:MOST_ROWS].iterator(2_000):
@@ -91,7 +92,7 @@ def count_doubts() -> None:
 
 
 def _doubts(record: StateValue) -> Iterator[tuple[str, str, FaultCount]]:
-    """Yield agent, kind and count of what is in doubt on an asset and counts."""
+    """Yield agent, kind and count of everything in doubt on an asset that counts."""
     for vote in record.votes:
         if vote.doubt is not None and vote.muted is None:
             ahead = max(0, vote.reported_at - vote.time) if vote.doubt == CLOCK_AHEAD else 0
@@ -103,7 +104,7 @@ def _doubts(record: StateValue) -> Iterator[tuple[str, str, FaultCount]]:
 
 
 def publish_fault_counts(counts: Mapping[FaultKey, FaultCount], kinds: Collection[str]) -> None:
-    """Replace what was counted of these kinds; what has not gone began when it did."""
+    """Replace the counts of these kinds; a fault that persists keeps its beginning."""
     known = VoteFault.objects.filter(kind__in=kinds)
     before = {(row.scenario, row.agent, row.kind): row for row in known}
     found = {place: each for place, each in counts.items() if place[2] in kinds}
@@ -120,7 +121,7 @@ def publish_fault_counts(counts: Mapping[FaultKey, FaultCount], kinds: Collectio
 
 
 def _rows(found: Counts, before: Mapping[FaultKey, VoteFault]) -> list[VoteFault]:
-    """Return the rows of what is new, or is another than before."""
+    """Return the rows that are new or differ from before."""
     return [
         VoteFault(scenario=place[0], agent=place[1], kind=place[2], **each._asdict())
         for place, each in sorted(found.items())
@@ -138,36 +139,37 @@ def _is_other(found: FaultCount, row: VoteFault) -> bool:
 
 
 # ---- faults --------------------------------------------------------------------------------------
-# What is wrong with an agent, by what is known of it. Pure: no clock, no database. Times in ms.
+# What is wrong with an agent, judged by what is known about it. Pure: no clock, no database. Times
+# in ms.
 
 Kind = Literal[
     "refused", "silent", "contradiction", "ahead", "purged", "clock-back", "behind", "shorter",
     "partly", "late", "stale", "spool", "rare", "flapping", "detail", "unseen",
 ]  # fmt: skip
-"""What may be wrong, the most important first.
+"""What may be wrong, most important first.
 
-refused: its reports are, for their state or time; silent: it has reported nothing for long, and
-others have; contradiction: a report that came too late says worse than its vote; ahead: its clock
-is; purged: reports are from before a purge; clock-back: the broker's clock was set back; behind,
-shorter, spool, rare, late: see `late_reports.Cause`; partly: silent on some assets; stale: its last
-word on an asset came too old; flapping: a vote goes to and fro; detail: details are left out;
-unseen: not seen for three times its usual gap.
+refused: its reports are refused, for their state or time; silent: it has reported nothing for long,
+while others have; contradiction: a report that came too late says worse than its vote; ahead: its
+clock is ahead; purged: reports are from before a purge; clock-back: the broker's clock was set
+back; behind, shorter, spool, rare, late: see `late_reports.Cause`; partly: silent on some assets;
+stale: its last word on an asset came too old; flapping: a vote goes to and fro; detail: details are
+left out; unseen: not seen for three times its usual gap.
 """
 
 REFUSALS = ("unknown-state", "bad-time", "bad-field")
 QUIET_MS = MINUTE_MS
 EXPECTED_MS = DAY_MS
-"""An agent that was not seen for longer is not expected any more."""
+"""An agent not seen for longer than this is no longer expected."""
 
 
 class Fault(NamedTuple):
     """Something wrong with an agent.
 
-    since: when it began, Unix ms, as far as that is known; assets: on how many assets it shows, 0
-    where no asset shows it; of: of how many; ms: how far its clock is off, how late its reports
-    came, or its usual gap; reason, said: why reports are refused, the word that it is about;
-    minutes: in how many minutes of late there were such reports; steady: whether these came equally
-    late, or again and again.
+    since: when it began, Unix ms, as far as known; assets: on how many assets it shows, 0 if on
+    none; of: out of how many; ms: how far its clock is off, how late its reports came, or its usual
+    gap; reason, said: why reports are refused, and the word in question; minutes: in how many
+    recent minutes there were such reports; steady: whether these were equally late, or came again
+    and again.
     """
 
     kind: Kind
@@ -182,9 +184,11 @@ class Fault(NamedTuple):
 
 
 class AgentFacts(NamedTuple):
-    """What is known of an agent. lately: its late, refused and doubtful reports; on_board: what
-    stands against its votes, by kind; others_at: when another agent of the scenario was last
-    seen."""
+    """What is known about an agent.
+
+    lately: its late, refused and doubtful reports; on_board: what the board holds against its
+    votes, by kind; others_at: when another agent of the scenario was last seen.
+    """
 
     agent: Agent
     lately: Lately = Lately()
@@ -193,18 +197,18 @@ class AgentFacts(NamedTuple):
 
     @property
     def clock(self) -> int | None:
-        """How far its own clock is off now, ms; below 0: behind; None where nothing shows it."""
+        """How far its clock is off now, ms; negative if behind; None if nothing shows it."""
         return clock_now(self.lately.sums, self.agent.clock, self.agent.last_seen)
 
     @property
     def last_contact_at(self) -> int:
-        """When it was last heard of: seen in a record, or by reports that were not taken."""
+        """When it was last heard from: seen in a record, or by reports that were not taken."""
         board = (row.last for row in self.on_board.values())
         return max(self.agent.last_seen, self.lately.sums.last, *board)
 
 
 def faults_of(scenario: Scenario, known: AgentFacts, now: int) -> list[Fault]:
-    """Return all that is wrong with an agent at `now`, the most important first."""
+    """Return everything that is wrong with an agent at `now`, most important first."""
     found = list(_faults(scenario, known, now))
     kinds = {fault.kind for fault in found}
     found = [fault for fault in found if kinds.isdisjoint(EXPLAINED_BY.get(fault.kind, ()))]
@@ -217,7 +221,7 @@ EXPLAINED_BY: Mapping[Kind, tuple[Kind, ...]] = {
     "partly": ("silent",),
     "late": ("contradiction", "behind", "shorter"),
 }
-"""Faults that are left out beside those that explain them."""
+"""Faults that are left out if a fault that explains them is present."""
 
 
 def _faults(scenario: Scenario, known: AgentFacts, now: int) -> Iterator[Fault]:
@@ -237,7 +241,7 @@ def _faults(scenario: Scenario, known: AgentFacts, now: int) -> Iterator[Fault]:
 
 
 def _on_board(known: AgentFacts, counted: str, kind: Kind) -> Iterator[Fault]:
-    """Yield what assets alone show."""
+    """Yield a fault that only assets show."""
     if row := known.on_board.get(counted):
         yield Fault(kind, row.since, row.assets, said=row.said)
 
@@ -276,12 +280,12 @@ def _ahead(known: AgentFacts) -> Iterator[Fault]:
 
 
 def quiet_ms(scenario: Scenario, gap: int) -> int:
-    """Return after how long without a report no vote of an agent is live, and it is missed."""
+    """Return the time without a report after which an agent has no live vote and is missed, ms."""
     return LEAST_GAP_MS + max(scenario.lifetime or 0, QUIET_MS, SILENT_GAPS * gap)
 
 
 def _silent(scenario: Scenario, known: AgentFacts, now: int) -> Iterator[Fault]:
-    """Yield that an agent has been silent everywhere for long, while another went on."""
+    """Yield a fault if an agent has long been silent everywhere while another went on reporting."""
     agent = known.agent
     quiet = quiet_ms(scenario, agent.gap)
     missed = quiet < now - known.last_contact_at and now - agent.last_seen < EXPECTED_MS
@@ -299,11 +303,11 @@ def _partly_silent(known: AgentFacts) -> Iterator[Fault]:
 # ---- lateness -----------------------------------------------------------------------------------
 
 SPREAD_MS, SPREAD_PART = 20_000, 0.1
-"""By a clock that is behind, reports are equally old, but for so much, or such a part of it."""
+"""With a clock that is behind, the ages of reports differ by this at most, ms or as a share."""
 
 
 def _lateness(known: AgentFacts, *wanted: Kind) -> Iterator[Fault]:
-    """Yield why reports come too late, if it is one of these."""
+    """Yield why reports come too late, if that is one of the wanted kinds."""
     sums = known.lately.sums
     why = cause_of_lateness(sums, known.clock)
     if why is not None and why[0] in wanted:
@@ -313,7 +317,7 @@ def _lateness(known: AgentFacts, *wanted: Kind) -> Iterator[Fault]:
 
 
 def _late(scenario: Scenario, known: AgentFacts) -> Iterator[Fault]:
-    """Yield that reports come twice or out of order: steadily, if in every other minute."""
+    """Yield a fault if reports come twice or out of order; steady: in every other minute."""
     run = known.lately.run("late")
     if run.minutes:
         steady = 2 * MINUTE_MS * run.minutes >= lately_ms(scenario)

@@ -1,4 +1,4 @@
-"""What is known of agents, and findings: shown by banners, sent by rules, kept to their end."""
+"""Findings about agents: banners show them, rules send them; they are kept until they end."""
 
 from __future__ import annotations
 
@@ -36,36 +36,39 @@ from dashboard.watch.agents.reports import Lately, lately
 from domain.scenario import Scenario
 
 # ---- findings ------------------------------------------------------------------------------------
-# What is known of agents, out of the database, and what of it banners and notifications tell.
+# What is known about agents from the database, and what banners and notifications report of it.
 #
-# A fault is told once it has lasted for some seconds and shows on several assets; where assets show
-# nothing of it, as with reports that are dropped, once such reports came in several minutes. It is
-# told no more when no cause of it has come for a vote's lifetime. Of muted agents nothing is told,
-# nor of an agent's clock where it is a broker's that is wrong.
+# A fault is reported once it has lasted for some seconds and shows on several assets; if assets do
+# not show it, as with dropped reports, once such reports came in several minutes. It is no longer
+# reported when no cause of it has come for a vote's lifetime. Nothing is reported about muted
+# agents, nor about an agent's clock if a broker's clock is the one that is wrong.
 
 REPORTED_KINDS: tuple[Kind, ...] = get_args(Kind)
-"""The faults that are told, the most important first."""
+"""The faults that are reported, most important first."""
 LASTED_MS = 10_000
 SEVERAL_ASSETS = 2
 SEVERAL_MINUTES = 2
 """In fewer minutes than this, reports may have come from a spool."""
 MOST_AGENTS = 1_000
-"""Most agents of a scenario that are looked at for silence: those seen last."""
+"""Most agents of a scenario that are checked for silence: those seen last."""
 
 
 # ---- what is known ------------------------------------------------------------------------------
 
 
 class Evidence(NamedTuple):
-    """What is known of a scenario's agents besides themselves: by agent, their late, refused and
-    doubtful reports and what stands against their votes; seen: the two that were seen last."""
+    """What is known about a scenario's agents besides their own rows.
+
+    By agent, their late, refused and doubtful reports and what the board holds against their votes;
+    seen: the two agents seen last.
+    """
 
     lately: Mapping[str, Lately]
     on_board: Mapping[str, Mapping[str, VoteFault]]
     seen: tuple[Agent, ...]
 
     def known(self, agent: Agent) -> AgentFacts:
-        """Return what is known of an agent."""
+        """Return what is known about an agent."""
         others = (each.last_seen for each in self.seen if each.agent != agent.agent)
         name = agent.agent
         return AgentFacts(
@@ -77,7 +80,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(scenario: Scenario, now: int, agents: Collection[str] | None = None) -> Evidence:
-    """Return what is known of a scenario's agents at `now` (Unix ms); agents: of these alone."""
+    """Return what is known about a scenario's agents at `now` (Unix ms). agents: only these."""
     rows = Agent.objects.newest(scenario.name)
     return Evidence(
         lately(scenario, agents, now),
@@ -90,14 +93,14 @@ def evidence(scenario: Scenario, now: int, agents: Collection[str] | None = None
 
 
 class ReportedFinding(NamedTuple):
-    """A fault that is told: as a banner's line has it, and (words) as the agent's page says it."""
+    """A reported fault: the banner's line and, as `words`, the sentence on the agent's page."""
 
     finding: Finding
     words: str
 
 
 def news(now: int) -> AgentNews:
-    """Return what there is to say of all agents at `now` (Unix ms)."""
+    """Return what there is to report about all agents at `now` (Unix ms)."""
     found = [each.finding for each in all_reported_findings(now)]
     begun = {
         (row.scenario, row.agent, row.kind): row.since
@@ -110,7 +113,7 @@ def news(now: int) -> AgentNews:
 
 
 def all_reported_findings(now: int) -> list[ReportedFinding]:
-    """Return what is told of the agents of every scenario at `now` (Unix ms)."""
+    """Return the reported findings on the agents of every scenario at `now` (Unix ms)."""
     known = _scenarios_with_agents()
     return [
         each
@@ -121,7 +124,7 @@ def all_reported_findings(now: int) -> list[ReportedFinding]:
 
 
 def _scenarios_with_agents() -> set[str]:
-    """Return the scenarios of whose agents anything is known; for the others nobody asks more."""
+    """Return the scenarios with any knowledge of agents; the others need no queries."""
     late, faults = LateMinute.objects.order_by(), VoteFault.objects.order_by()
     names = Agent.objects.order_by().values_list("scenario", flat=True)
     return set(
@@ -132,7 +135,7 @@ def _scenarios_with_agents() -> set[str]:
 
 
 def reported_findings(scenario: Scenario, now: int) -> list[ReportedFinding]:
-    """Return what is told of a scenario's agents at `now`, the most important first."""
+    """Return the reported findings on a scenario's agents at `now`, most important first."""
     known, muted = evidence(scenario, now), mutes(scenario, now)
     excused = _excused(scenario)
     told = [
@@ -147,7 +150,7 @@ def reported_findings(scenario: Scenario, now: int) -> list[ReportedFinding]:
 
 
 def _looked_at(scenario: Scenario, known: Evidence, now: int) -> list[Agent]:
-    """Return the agents of which something may be told."""
+    """Return the agents about which something may be reported."""
     recent = Agent.objects.newest(scenario.name).filter(last_seen__gt=now - EXPECTED_MS)
     rows = list(recent[:MOST_AGENTS])
     there = {row.agent for row in rows}
@@ -156,7 +159,7 @@ def _looked_at(scenario: Scenario, known: Evidence, now: int) -> list[Agent]:
 
 
 def _excused(scenario: Scenario) -> set[str]:
-    """Return the faults of which agents are excused, as a broker's clock makes them look so."""
+    """Return the kinds of faults that are ignored as a broker's clock may cause them."""
     buckets = BucketStatus.objects.filter(scenario=scenario.name)
     excused = {"behind"} if buckets.filter(ahead_since__isnull=False).exists() else set()
     if any(bucket.partition("/")[0] == scenario.name for bucket in clocks_behind()):
@@ -165,8 +168,11 @@ def _excused(scenario: Scenario) -> set[str]:
 
 
 def _reported(faults: Iterable[Fault], now: int) -> Iterator[Fault]:
-    """Yield the faults of an agent that are told; a clock that is behind is told as that, though it
-    makes an agent contradict itself too."""
+    """Yield the faults of an agent that are reported.
+
+    A clock that is behind also makes an agent contradict itself, so only the clock is reported
+    then.
+    """
     told = [fault for fault in faults if fault.kind in REPORTED_KINDS and _shows(fault, now)]
     kinds = {fault.kind for fault in told}
     for fault in told:
@@ -175,7 +181,7 @@ def _reported(faults: Iterable[Fault], now: int) -> Iterator[Fault]:
 
 
 def _shows(fault: Fault, now: int) -> bool:
-    """Return whether a fault has lasted, and shows in several places."""
+    """Return whether a fault has lasted and shows in several places."""
     if fault.kind == "silent":
         return True
     if fault.assets:
@@ -191,7 +197,7 @@ def _as_reported(scenario: Scenario, agent: str, fault: Fault) -> ReportedFindin
 
 
 def _last_seen() -> dict[str, LastSeen]:
-    """Return when anybody last reported on a scenario, of each on which anybody ever did."""
+    """Return when anybody last reported on each scenario that has ever had a report."""
     known = scenarios()
     gaps = Agent.objects.filter(gap__gt=0).values("scenario").annotate(least=Min("gap")).order_by()
     usual = dict(gaps.values_list("scenario", "least"))
@@ -203,13 +209,13 @@ def _last_seen() -> dict[str, LastSeen]:
 
 
 def _off(scenario: str) -> str:
-    """Return the shipped pipeline that reports to a scenario, where it is switched off."""
+    """Return the shipped pipeline that reports to a scenario if it is switched off, or ""."""
     reporter = reporter_of(scenario)
     return "" if reporter is None or reporter.on else reporter.name
 
 
 # ---- watch ---------------------------------------------------------------------------------------
-# Findings about agents, kept from their begin to their end.
+# Findings about agents, stored from their beginning to their end.
 
 findings_changed = Signal()
 """Sent in the transaction that stores them. begun, ended: the findings; now: Unix ms."""
@@ -219,7 +225,7 @@ FindingKey = tuple[str, str, str]
 
 
 def watch(now: int) -> None:
-    """Look what is wrong with agents at `now` (Unix ms), and note what has begun or ended."""
+    """Check what is wrong with agents at `now` (Unix ms), and record what has begun or ended."""
     count_doubts()
     told: dict[FindingKey, ReportedFinding] = {
         each.finding[:3]: each for each in all_reported_findings(now)
@@ -262,7 +268,7 @@ def _end(rows: list[AgentFinding], now: int) -> list[AgentFinding]:
 def _describe(
     going_on: Mapping[FindingKey, AgentFinding], told: Mapping[FindingKey, ReportedFinding]
 ) -> None:
-    """Store what is said by now of what goes on, where it is something else."""
+    """Store the present words of continuing findings, where they have changed."""
     for place in going_on.keys() & told.keys():
         row, words = going_on[place], told[place].words[:MAX_WORDS]
         if row.words != words:

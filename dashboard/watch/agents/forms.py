@@ -1,4 +1,4 @@
-"""The forms that mute an agent, and that end a mute."""
+"""The forms that mute and unmute an agent."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from domain.records import Mute, Unmute
 from wire.source import MAX_REASON
 
 QUICK = {"15m": 15 * MINUTE_MS, "1h": HOUR_MS}
-"""Ends that a mute may have, ms from now."""
+"""Offered ends of a mute, ms from now."""
 ENDS = [("15m", "15 minutes"), ("1h", "1 hour"), ("none", "until taken back")]
 
 
 class UnmuteForm(forms.Form):
     """A form that lets an agent's votes count again.
 
-    Its id is made with the form, so that it is requested once.
+    Its id is made with the form, so that the request is made only once.
     """
 
     do = "unmute"
@@ -38,7 +38,7 @@ class UnmuteForm(forms.Form):
 
 
 class MuteForm(UnmuteForm):
-    """A form that makes an agent's votes count nothing, for a while or until that is taken back."""
+    """A form that makes an agent's votes count nothing, for a while or until it is unmuted."""
 
     do = "mute"
     reason = forms.CharField(max_length=MAX_REASON, label="Reason")

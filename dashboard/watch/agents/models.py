@@ -27,23 +27,23 @@ MAX_WORDS = 500
 
 
 SILENT_GAPS = 3
-"""An agent is silent when it was not seen for so many times its usual gap."""
+"""An agent is silent when it has not been seen for this many times its usual gap."""
 LEAST_GAP_MS = 30_000
-"""A report that changes nothing is told once in so long, so nobody is silent sooner."""
+"""A report that changes nothing is published only once in this time, so nobody is silent sooner."""
 NEW_MS = 5 * MINUTE_MS
-"""The votes of an agent that was seen so lately may not be counted yet."""
+"""The votes of an agent seen within this time may not be counted yet."""
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
-    """Agents."""
-
     def newest(self, scenario: str) -> AgentQuerySet:
-        """Return those of a scenario, that which was seen last first."""
+        """Return a scenario's agents, the one seen last first."""
         return self.filter(scenario=scenario).order_by("-last_seen", "agent")
 
     def named(self, scenario: str, names: Collection[str]) -> list[Agent]:
-        """Return the agents of these names, in order; one that no state record names as well, not
-        saved."""
+        """Return the agents with these names, in order.
+
+        A name that no state record mentions gets an unsaved row.
+        """
         rows = self.filter(scenario=scenario, agent__in=listed(sorted(names)))
         there = {row.agent: row for row in rows}
         return [
@@ -55,12 +55,12 @@ class AgentQuerySet(models.QuerySet["Agent"]):
 class Agent(AgentRow):
     """An agent of one scenario.
 
-    last_seen: of the last state record that a report of its brought about; gap: the usual time
-    between two of them, ms (a moving average of gaps of a second or more), 0 where it is not known;
-    votes, against: its live votes, and those among them that differ from what all votes make;
-    silent: on how many assets its last word is silent, silent_since: the longest of them; all as
-    of counted_at. clock: how far its own clock was off in the newest of its votes, ms; below 0:
-    behind; None where that is not known. left_at: when it last said that it leaves an asset.
+    last_seen: time of the last state record that one of its reports caused; gap: the usual time
+    between two of them, ms (a moving average of gaps of a second or more), 0 if unknown; votes,
+    against: its live votes, and those among them that differ from what all votes make; silent: on
+    how many assets its last word is silent; silent_since: the longest of them; all as of
+    counted_at. clock: how far its own clock was off in the newest of its votes, ms; negative if
+    behind; None if unknown. left_at: when it last said that it leaves an asset.
     """
 
     first_seen = models.BigIntegerField()
@@ -86,7 +86,7 @@ class Agent(AgentRow):
         return self.gap > 0 and self.left_at < self.last_seen and now - self.last_seen > quiet
 
     def condition(self, now: int) -> str:
-        """Return how it fares at `now` (Unix ms), where nothing is wrong with it."""
+        """Return its condition at `now` (Unix ms) in a word or two, given that nothing is wrong."""
         if not self.last_seen:
             return "not seen"
         if self.left_at >= self.last_seen:
@@ -95,8 +95,6 @@ class Agent(AgentRow):
 
 
 class LastReportQuerySet(models.QuerySet["LastReport"]):
-    """Last reports."""
-
     def missing(self, scenarios: Collection[str]) -> set[str]:
         """Return those of these scenarios on which nobody has ever reported."""
         if not scenarios:
@@ -106,7 +104,7 @@ class LastReportQuerySet(models.QuerySet["LastReport"]):
 
 
 class LastReport(models.Model):
-    """When anybody last reported on a scenario: kept for ever, as a silence is told for ever."""
+    """When anybody last reported on a scenario; kept for ever, as silence is reported for ever."""
 
     scenario = models.CharField(max_length=40, primary_key=True)
     at = models.BigIntegerField()
@@ -118,7 +116,7 @@ class LastReport(models.Model):
 
 
 class AgentHourRow(ScenarioRow):
-    """An hour of an agent, or with an empty name of all, or of all that are not named."""
+    """An hour of an agent; with an empty name, of all agents, or of all that are not named."""
 
     agent = models.CharField(max_length=255, blank=True)
     hour = models.IntegerField()
@@ -128,8 +126,10 @@ class AgentHourRow(ScenarioRow):
 
 
 class AgentHour(AgentHourRow):
-    """An hour of an agent: state records that its reports brought about, and changes of a state
-    among them. agent: empty for all records of the scenario, whatever brought them about."""
+    """An hour of an agent: the state records that its reports caused, and changes among them.
+
+    agent: empty for all records of the scenario, whatever caused them.
+    """
 
     records = models.BigIntegerField()
     changes = models.BigIntegerField()
@@ -143,12 +143,12 @@ class AgentHour(AgentHourRow):
 
 
 class LateRow(ScenarioRow):
-    """Reports of an agent that came too late, were refused, or were taken in doubt or without their
-    detail, by counts as in the job's heartbeats.
+    """An agent's reports that came too late, were refused, in doubt or without their detail.
 
-    agent: empty for all that heartbeats do not name; age, oldest: the smallest and the largest age
-    of a heartbeat's stale and silent ones, ms, and ahead: the least time by which reports were too
-    far ahead, 0 where there are none; last: when the newest of all was reported.
+    The counts are those of the job's heartbeats. agent: empty for all that heartbeats do not name;
+    age, oldest: the smallest and the largest age of a heartbeat's stale and silent ones, ms; ahead:
+    the least time by which reports were too far ahead, ms, 0 if there are none; last: when the
+    newest of them all was reported.
     """
 
     agent = models.CharField(max_length=255, blank=True)
@@ -182,7 +182,7 @@ class LateHour(LateRow):
 
 
 class LateMinute(LateRow):
-    """A minute of an agent's late, refused or doubtful reports: what is so at present."""
+    """A minute of an agent's late, refused or doubtful reports: the present situation."""
 
     minute = models.IntegerField()
 
@@ -195,7 +195,7 @@ class LateMinute(LateRow):
 
 
 class LateMark(models.Model):
-    """The offset up to which a bucket's heartbeats are counted: none is counted twice."""
+    """The offset up to which a bucket's heartbeats are counted, so that none is counted twice."""
 
     bucket = models.CharField(max_length=60, primary_key=True)
     offset = models.BigIntegerField()
@@ -220,17 +220,15 @@ class Dissent(AgentRow):
 
     @property
     def asset_url(self) -> str:
-        """Return the address of the asset's page."""
+        """Return the URL of the asset's page."""
         return asset_path(self.scenario, self.asset)
 
 
 class VoteFaultQuerySet(models.QuerySet["VoteFault"]):
-    """Faults of agents' votes."""
-
     def by_agent(
         self, scenario: str, agents: Iterable[str] | None = None
     ) -> dict[str, dict[str, VoteFault]]:
-        """Return those of a scenario, by agent and kind; agents: of these alone."""
+        """Return a scenario's faults, by agent and kind. agents: only these."""
         rows = self.filter(scenario=scenario)
         if agents is not None:
             rows = rows.filter(agent__in=list(agents))
@@ -241,11 +239,11 @@ class VoteFaultQuerySet(models.QuerySet["VoteFault"]):
 
 
 class VoteFault(AgentRow):
-    """What was wrong with an agent's votes, or stood against them, when they were last counted.
+    """What was wrong with an agent's votes, or held against them, when they were last counted.
 
-    kind: of `faults.py`; assets: on how many; since: when it was first counted,
-    without a pause; last: of its newest cause; said: the newest word that it is about, empty for
-    none; ms: by how much an agent's clock is ahead at least, where it is that.
+    kind: from `faults.py`; assets: on how many; since: when it was first counted, without a pause;
+    last: time of its newest cause; said: the newest word in question, or empty; ms: the least time
+    by which an agent's clock is ahead, if that is the fault.
     """
 
     kind = models.CharField(max_length=20)
@@ -264,10 +262,10 @@ class VoteFault(AgentRow):
 
 
 class AgentFinding(AgentRow):
-    """Something wrong with an agent of which banners and notifications tell, until it is over.
+    """Something wrong with an agent that banners and notifications report until it is over.
 
-    kind: of `core.job.agent_findings`; words: what is wrong, as its page says it; ended_at:
-    empty while it goes on.
+    kind: from `core.job.agent_findings`; words: what is wrong, as its page says it; ended_at: None
+    until it ends.
     """
 
     kind = models.CharField(max_length=20)
@@ -288,14 +286,14 @@ class AgentFinding(AgentRow):
 
     @property
     def agent_url(self) -> str:
-        """Return the address of the agent's page."""
+        """Return the URL of the agent's page."""
         return agent_path(self.scenario, self.agent)
 
 
 class Walk(models.Model):
-    """The counting of all live votes, a portion of the board at a time: one row.
+    """The progress of counting all live votes, a portion of the board at a time; one row.
 
-    after: the key of the last row counted; tally: what was counted since it began, as JSON.
+    after: the key of the last row counted; tally: the counts since it began, as JSON.
     """
 
     after = models.BigIntegerField(default=0)
@@ -310,14 +308,12 @@ class MuteIdTaken(ValueError):
 
 
 class MuteRequestQuerySet(models.QuerySet["MuteRequest"]):
-    """Requests to mute agents, or to hear them again."""
-
     def newest_about(self, scenario: str, agent: str) -> MuteRequest | None:
         """Return the newest request about an agent."""
         return self.filter(scenario=scenario, agent=agent).order_by("-created_at").first()
 
     def keep(self, scenario: str, record: Mute | Unmute, user: User, now: int) -> MuteRequest:
-        """Keep a request. Returns its row; a form that is sent twice is one request.
+        """Store a request and return its row; a form that is sent twice is one request.
 
         Raises MuteIdTaken and TooMany.
         """
@@ -343,10 +339,10 @@ class MuteRequestQuerySet(models.QuerySet["MuteRequest"]):
 
 
 class MuteRequest(AgentRow, AuthoredRow):
-    """A request to mute an agent, or to hear it again.
+    """A request to mute or unmute an agent.
 
-    places: the offset at which each partition's log has it, as JSON, by partition; fault: why it is
-    not in all of them.
+    places: its offset in each partition's log, as JSON, by partition; fault: why it is not in all
+    of them.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -364,14 +360,14 @@ class MuteRequest(AgentRow, AuthoredRow):
 
     @property
     def record(self) -> Mute | Unmute:
-        """Return the record that asks the job for it."""
+        """Return the record that requests it from the job."""
         if self.kind == "mute":
             return Mute(self.agent, self.until, self.username, self.reason, str(self.pk))
         return Unmute(self.agent, self.username, self.reason, str(self.pk))
 
     @property
     def offsets(self) -> dict[int, int]:
-        """Return the offset that it has in each partition's log."""
+        """Return its offset in the log, by partition."""
         return msgspec.json.decode(self.places, type=dict[int, int])
 
     def mutes(self, now: int) -> bool:
@@ -379,8 +375,10 @@ class MuteRequest(AgentRow, AuthoredRow):
         return self.kind == "mute" and (self.until is None or self.until > now)
 
     def in_name_of(self, user: User, now: int) -> MuteRequest:
-        """Return the request for this user to send: where it is another's, the same one in the
-        user's own name. Raises TooMany."""
+        """Return the request for this user to send.
+
+        If it is another user's, the same request is made in this user's own name. Raises TooMany.
+        """
         if self.user_id == user.pk:
             return self
         record = replace(self.record, user=user.get_username(), id=str(uuid4()))
@@ -395,7 +393,7 @@ class MuteRequest(AgentRow, AuthoredRow):
 
     @property
     def partitions(self) -> int:
-        """Return how many partitions its scenario has; 0 where that is not configured any more."""
+        """Return how many partitions its scenario has; 0 if it is no longer configured."""
         return self.configured_scenario.partitions if self.configured_scenario else 0
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The mutes in force, as the job's heartbeats say, and requests on their way into the log."""
+"""Mutes in force, as the job's heartbeats report them, and requests on their way to the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from domain.scenario import Scenario
 from wire.source import encode_mute
 
 # ---- mutes ---------------------------------------------------------------------------------------
-# The mutes in force, as the job's heartbeats say, and requests on their way into the log.
+# Mutes in force, as the job's heartbeats report them, and requests on their way to the log.
 
 MAX_FAULT = 300
 
@@ -30,7 +30,7 @@ class ActiveMute(NamedTuple):
 
 
 def mutes(scenario: Scenario, now: int) -> dict[str, ActiveMute]:
-    """Return the mutes in force in some partition, by agent; a mute that has ended is left out."""
+    """Return the mutes in force in some partition, by agent, without those that have ended."""
     active: dict[str, ActiveMute] = {}
     beats = BucketStatus.objects.filter(scenario=scenario.name).exclude(mutes="")
     for partition, text in beats.order_by("partition").values_list("partition", "mutes"):
@@ -43,15 +43,15 @@ def mutes(scenario: Scenario, now: int) -> dict[str, ActiveMute]:
 
 
 def read(text: str) -> list[Mute]:
-    """Return the mutes of a heartbeat, as they are kept."""
+    """Return the mutes in a heartbeat's stored JSON."""
     return msgspec.json.decode(text, type=list[Mute])
 
 
 def send(scenario: Scenario, request: MuteRequest, actor: Actor) -> MuteRequest:
-    """Produce a request to every partition that does not have it yet, until one does not confirm.
+    """Produce a request to the partitions that do not have it yet, until one does not confirm.
 
-    The audit notes how far it was sent, by whom. The same record twice changes nothing, so it may
-    be sent again at any time.
+    The audit records how far it was sent, and by whom. The same record twice changes nothing, so it
+    may be sent again at any time.
     """
     places = request.offsets
     missing = [each for each in range(scenario.partitions) if each not in places]
@@ -74,7 +74,7 @@ def send(scenario: Scenario, request: MuteRequest, actor: Actor) -> MuteRequest:
 def _produce(
     scenario: Scenario, request: MuteRequest, missing: list[int], places: dict[int, int]
 ) -> str:
-    """Store in `places` what was confirmed. Returns why not all was; empty where all was."""
+    """Add what was confirmed to `places`. Returns why something was not, or ""."""
     to, value = gateway(), encode_mute(request.record)
     topic = to.topics.reports(scenario.name)
     try:

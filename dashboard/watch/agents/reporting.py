@@ -1,7 +1,7 @@
-"""Reports that come in over HTTP, each checked, produced and answered by itself.
+"""Reports over HTTP, each checked, produced and answered on its own.
 
-A report whose state or time is refused, but whose asset and agent can be read, goes into the log
-too: the job refuses it there, and doubts its agent instead of believing its last vote on.
+A report whose state or time is refused, but whose asset and agent can be read, also goes into the
+log: the job refuses it there, and doubts its agent instead of continuing to believe its last vote.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_REPORTS = 10_000
 # Largest body of a request with reports, bytes.
 MAX_BODY = 16 * 1024 * 1024
 
-# How reports came, as it is counted.
+# How reports arrived, for the metrics.
 Way = Literal["reports", "alertmanager"]
 
 _REPORT: dict[str, Any] = {
@@ -65,7 +65,7 @@ _EXAMPLES: dict[str, Any] = {
     },
 }
 
-# The body in OpenAPI's terms; it is read here, so that each report is answered by itself.
+# The body in OpenAPI's terms; it is read here, so that each report gets its own answer.
 REPORTS_BODY: dict[str, Any] = {
     "required": True,
     "content": {
@@ -84,24 +84,24 @@ EXPECTED = {
     "not-utf8": "expected UTF-8",
 }
 
-# Why the detail of a report is left out, by the reason.
+# Why a report's detail is left out, by reason.
 LEFT_OUT = {
     "bad-field": "detail: expected a table; it is left out",
     "too-large": f"detail: expected at most {MAX_DETAIL} bytes of JSON; it is left out",
 }
 
 CLOCK_AHEAD = "clock-ahead"
-"""The reason of a warning: the agent's clock is ahead of the broker's."""
+"""The reason of a warning that the agent's clock is ahead of the broker's."""
 
 DOUBTED = "It is in the log: where the board has this asset, it doubts this agent there."
 KEPT = "It is in the log, as a dead letter."
-"""What is told of a report that was refused and recorded."""
+"""The note on a report that was refused and recorded."""
 
 
 router = OperationRouter()
 
 REPORT = (400, 404, 413, 415, 422, 503)
-"""Statuses of the problems of an operation that reports."""
+"""Problem statuses of an operation that reports."""
 
 
 class ReportWarning(Schema):
@@ -138,11 +138,11 @@ class ReportsOut(Schema):
 
 @dataclass(slots=True)
 class ReportItem:
-    """A report on its way. `outcome`: its place in the log, or why it is not there.
+    """A report being processed. `outcome`: its place in the log, or why it is not there.
 
-    key, value: as it is sent; empty where nothing is. refused: why it is not taken, as a name;
-    detail: what was expected in its place; reported_at: its agent's own time, ms, where it is
-    taken; detail_fault: why its detail is left out, as a name.
+    key, value: as sent; empty if nothing is sent. refused: why it is not taken, as a name; detail:
+    what was expected instead; reported_at: its agent's own time, ms, if it is taken; detail_fault:
+    why its detail is left out, as a name.
     """
 
     key: bytes = b""
@@ -164,7 +164,7 @@ def as_list(data: Any) -> list[Any]:
 
 
 def check(scenario: Scenario, data: Any, now: int) -> ReportItem:
-    """Return a report as it can be sent, or why it is refused; by the rules that the job has."""
+    """Return a report ready to send, or why it is refused, by the same rules as the job."""
     asset = data.get("asset") if isinstance(data, dict) else None
     if not isinstance(asset, str):
         return refused("bad-asset" if isinstance(data, dict) else "bad-field")
@@ -180,9 +180,9 @@ def check(scenario: Scenario, data: Any, now: int) -> ReportItem:
 
 
 def _read(key: bytes, data: dict[str, Any], now: int) -> tuple[bytes, Record, str | None]:
-    """Return a report as it is sent, as the job reads it, and why its detail is not sent, or None.
+    """Return a report as sent, as the job reads it, and why its detail is not sent, or None.
 
-    A detail that makes the whole record too large does not cost the claim.
+    A detail that makes the record too large does not invalidate the claim.
     """
     value = _value(data)
     record = decode_source(key, value, now)
@@ -193,14 +193,14 @@ def _read(key: bytes, data: dict[str, Any], now: int) -> tuple[bytes, Record, st
 
 
 def _value(data: dict[str, Any]) -> bytes:
-    """Return a report as the value of a record: what was given of it."""
+    """Return a report as the value of a record, with the fields that were given."""
     fields = {name: data.get(name) for name in ("agent", "state", "reported_at", "detail")}
     given = {name: field for name, field in fields.items() if field is not None}
     return msgspec.json.encode({"type": "report", **given})
 
 
 def _refusal(scenario: Scenario, record: Report | RefusedReport, now: int) -> str:
-    """Return why the fold refuses a report, on whatever asset it is; empty if it takes it."""
+    """Return why the fold would refuse a report, on any asset; empty if it takes it."""
     if isinstance(record, Report) and scenario.lenient and scenario.knows(record.state):
         return ""
     emitted = Bucket(scenario, 0, 1).apply(record, 0, now)
@@ -208,14 +208,14 @@ def _refusal(scenario: Scenario, record: Report | RefusedReport, now: int) -> st
 
 
 def refused(reason: str, detail: str = "") -> ReportItem:
-    """Return a report of which nothing is sent, and why."""
+    """Return a report of which nothing is sent, with the reason."""
     return ReportItem(refused=reason, detail=detail or EXPECTED.get(reason, ""))
 
 
 def deliver(scenario: Scenario, items: list[ReportItem], way: Way) -> list[ReportAnswer]:
     """Send what can be sent. Returns one answer each, once each has its place or has failed.
 
-    Raises Problem 503 when no broker answers at all, and there is a report that would be taken.
+    Raises Problem 503 if no broker answers and there is a report that would be taken.
     """
     sendable = [item for item in items if item.value]
     if sendable:
@@ -241,9 +241,9 @@ def _send(scenario: Scenario, items: list[ReportItem]) -> None:
 
 
 def answered(answers: list[ReportAnswer]) -> dict[str, Any]:
-    """Return the answer as a whole.
+    """Return the response as a whole.
 
-    Raises Problem 422 where all were refused, 503 where none arrived.
+    Raises Problem 422 if all were refused, and 503 if none arrived.
     """
     accepted = sum(answer.accepted for answer in answers)
     if not accepted:
@@ -260,7 +260,7 @@ def _none_taken(answers: list[ReportAnswer]) -> Problem:
 
 
 def _error(at: int, answer: ReportAnswer) -> dict[str, str]:
-    """Return the error of the report at this place of the list."""
+    """Return the error for the report at this index."""
     expected = answer.detail or str(answer.reason)
     error = {"field": str(at), "reason": str(answer.reason), "expected": expected}
     return {**error, "note": answer.note} if answer.note else error
@@ -293,7 +293,7 @@ def _where(place: Delivered) -> dict[str, Any]:
 
 
 def _warnings(scenario: Scenario, item: ReportItem, appended: int) -> Iterator[ReportWarning]:
-    """Yield what a client should mend of a report that was appended at `appended` ms."""
+    """Yield warnings about an accepted report that was appended at `appended` (Unix ms)."""
     ahead = 0 if item.reported_at is None else item.reported_at - appended
     if ahead > MAX_AHEAD:
         became = "the vote is in doubt" if scenario.doubting else "the time of arrival counts"

@@ -1,6 +1,4 @@
-"""What agents report: the last report of all, those that came too late or were refused, and the
-counts of each.
-"""
+"""What agents report: the last report, those too late or refused, and the counts of each."""
 
 from __future__ import annotations
 
@@ -27,9 +25,9 @@ if TYPE_CHECKING:
 
 
 # ---- last reports --------------------------------------------------------------------------------
-# When anybody last reported on a scenario, kept for good.
+# When anybody last reported on a scenario, kept for ever.
 #
-# Times in Unix ms of the broker's clock: a log that is read again gives the same ones.
+# Times in Unix ms of the broker's clock: reading a log again gives the same ones.
 
 NEWEST = """\
 INSERT INTO agents_lastreport (scenario, at) VALUES (%s, %s)
@@ -37,31 +35,31 @@ ON CONFLICT (scenario) DO UPDATE SET at = excluded.at WHERE excluded.at > agents
 
 
 def keep_last_reports(*newest: Mapping[str, int]) -> None:
-    """Store when the newest report of each scenario came, where that is newer than what is kept."""
+    """Store when the newest report on each scenario came, if newer than the stored time."""
     times: dict[str, int] = {}
     for each in newest:
         for scenario, at in each.items():
             times[scenario] = max(at, times.get(scenario, 0))
-    execute_many(NEWEST, sorted(times.items()))  # in order, so that there is no deadlock
+    execute_many(NEWEST, sorted(times.items()))  # in order, to avoid deadlocks
 
 
 # ---- late reports --------------------------------------------------------------------------------
-# Reports that came too late, were refused or were taken in doubt, as heartbeats report them: stored
-# by the materialiser, and summed up.
+# Reports that came too late, were refused or were taken in doubt, as heartbeats count them: stored
+# by the materialiser, and summed.
 #
-# A heartbeat that the job repeats has the offset that it had before, and so has one of a later
-# epoch that reads the same log; each is counted once, by its bucket's highest offset so far. An
-# epoch that begins in mid-log cuts its heartbeats elsewhere: at most a second of its first counts
-# twice.
+# A heartbeat that the job repeats has the same offset as before, and so has one of a later epoch
+# that reads the same log; each is counted once, by its bucket's highest offset so far. An epoch
+# that begins in the middle of the log cuts its heartbeats elsewhere: at most one second of its
+# first counts is counted twice.
 
 DAY_HOURS = 24
 LONGEST_LATELY_MS = HOUR_MS
-"""What an agent's reports were like of late is told by a vote's lifetime, but by no longer."""
+"""An agent's recent reports are those of a vote's lifetime, but of no longer than this."""
 USUAL_LATELY_MS = 5 * MINUTE_MS
-"""So long where votes live for ever."""
+"""The same period where votes live for ever."""
 # A clock that is off by less than this is right: a report takes a moment to arrive.
 OFF_MS = 5_000
-# A vote that was seen so long after the last loss tells how the clock is now.
+# A vote seen this long after the last loss shows how the clock is now.
 AFTER_MS = MINUTE_MS
 
 SUMMED = ("stale", "late", "silent", "rare", "refused", "doubtful", "detail")
@@ -70,7 +68,7 @@ MOST = ("oldest", "last")
 
 
 def _adding(table: str, unit: str) -> str:
-    """Return the statement that adds a row to what a table has of its agent and unit of time."""
+    """Return the statement that adds a row to a table's row for its agent and unit of time."""
     names = ("scenario", "agent", unit, *SUMMED, *LEAST, *MOST)
     changes = [f"{name} = {table}.{name} + excluded.{name}" for name in SUMMED]
     changes += [
@@ -98,7 +96,7 @@ LATE_HOURS, LATE_MINUTES = (
 # Scenario, agent and hour or minute.
 Key = tuple[str, str, int]
 
-# What heartbeats count, and under what names the numbers of a bucket are kept.
+# What heartbeats count, and the names under which a bucket's numbers are kept.
 OF_BUCKETS = ("stale", "late", "silent")
 KINDS = (*OF_BUCKETS, "refused", "doubtful", "detail")
 
@@ -107,9 +105,9 @@ KINDS = (*OF_BUCKETS, "refused", "doubtful", "detail")
 
 
 def ingest_late_reports(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
-    """Count the late reports of heartbeats that were not counted yet, in the order of the log.
+    """Count the late reports of heartbeats not counted yet, in the order of the log.
 
-    Returns how many more there are of each kind, by kind and bucket.
+    Returns how many more there are, by kind and bucket.
     """
     totals: Counter[tuple[str, str]] = Counter()
     if not beats:
@@ -130,14 +128,14 @@ def ingest_late_reports(beats: Sequence[Heartbeat]) -> Counter[tuple[str, str]]:
         unique_fields=["bucket"],
         update_fields=["offset"],
     )
-    # In order, so that there is no deadlock.
+    # In order, to avoid deadlocks.
     execute_many(LATE_HOURS, [(*key, *late) for key, late in sorted(hours.items())])
     execute_many(LATE_MINUTES, [(*key, *late) for key, late in sorted(minutes.items())])
     return totals
 
 
 def newest_late_reports(beats: Iterable[Heartbeat]) -> dict[str, int]:
-    """Return by scenario when the newest late, refused or doubtful report came, of heartbeats."""
+    """Return when the newest late, refused or doubtful report came, by scenario."""
     times: dict[str, int] = {}
     for beat in beats:
         if any(_counts(each.agent) for each in beat.agents):
@@ -146,7 +144,7 @@ def newest_late_reports(beats: Iterable[Heartbeat]) -> dict[str, int]:
 
 
 def _total(beat: Heartbeat, kind: str) -> int:
-    """Return how many a heartbeat counts of a kind: it adds up the first three itself."""
+    """Return how many reports of a kind a heartbeat counts; it sums the first three itself."""
     if kind in OF_BUCKETS:
         return int(getattr(beat, kind))
     return sum(getattr(each, kind) for each in beat.agents)
@@ -161,7 +159,7 @@ def _add(sums: dict[Key, Late], beat: Heartbeat, unit: int) -> None:
 
 
 def _at(beat: Heartbeat) -> int:
-    return min(beat.log_time, beat.at)  # a bucket's clock that is ahead says nothing of the hour
+    return min(beat.log_time, beat.at)  # a bucket's clock that is ahead does not tell the hour
 
 
 def _counts(agent: str) -> bool:
@@ -172,12 +170,11 @@ def _counts(agent: str) -> bool:
 
 
 class Late(NamedTuple):
-    """An agent's reports that came too late, were refused or were taken in doubt; counts as in a
-    heartbeat.
+    """An agent's reports that came too late, were refused or in doubt.
 
-    age, oldest: the smallest and the largest age of those dropped as too old and those that arrived
-    silent, ms; ahead: the least time by which reports were too far ahead, ms; 0 where there are
-    none; last: when the newest was reported, ms.
+    The counts are those of a heartbeat. age, oldest: the smallest and the largest age of those
+    dropped as too old and those that arrived silent, ms; ahead: the least time by which reports
+    were too far ahead, ms; 0 if there are none; last: when the newest was reported, ms.
     """
 
     stale: int = 0
@@ -205,17 +202,17 @@ class Late(NamedTuple):
 
     @property
     def dropped(self) -> int:
-        """Return the number that changed nothing: too old, or older than the agent's newest."""
+        """Return how many changed nothing: too old, or older than the agent's newest."""
         return self.stale + self.late
 
     @property
     def all(self) -> int:
-        """Return the number that came too late to count as a live vote."""
+        """Return how many came too late to count as a live vote."""
         return self.stale + self.late + self.silent
 
     @property
     def old(self) -> int:
-        """Return the number too old to count: dropped, or used as the agent's last word alone."""
+        """Return how many were too old to count: dropped, or used only as the agent's last word."""
         return self.stale + self.silent
 
 
@@ -227,7 +224,7 @@ def _least(*times: int) -> int:
 
 
 class LatePeriod(NamedTuple):
-    """The first and the last minute in which an agent had reports of a kind, and in how many."""
+    """The first and last minute in which an agent had reports of a kind, and how many did."""
 
     first: int | None = None
     last: int | None = None
@@ -235,12 +232,12 @@ class LatePeriod(NamedTuple):
 
     @property
     def since(self) -> int:
-        """When the first minute began, Unix ms; 0 without one."""
+        """When the first minute began, Unix ms; 0 if there is none."""
         return (self.first or 0) * MINUTE_MS
 
 
 class Lately(NamedTuple):
-    """What an agent's reports were like of late, and in which minutes they were so."""
+    """An agent's recent late reports, and the minutes in which they came."""
 
     sums: Late = NONE
     runs: Mapping[str, LatePeriod] = {}
@@ -257,14 +254,14 @@ _RUNS = {
 
 
 def lately_ms(scenario: Scenario) -> int:
-    """Return how long ago an agent's reports still say how it fares, ms."""
+    """Return for how long an agent's reports still say how it is doing, ms."""
     if scenario.lifetime is None:
         return USUAL_LATELY_MS
     return min(max(scenario.lifetime, MINUTE_MS), LONGEST_LATELY_MS)
 
 
 def lately(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Lately]:
-    """Return, by agent, what its reports were like of late; agents: of these alone."""
+    """Return the recent late reports by agent. agents: only these."""
     begin = (now - lately_ms(scenario)) // MINUTE_MS
     rows = _of(LateMinute.objects.filter(minute__gte=begin), scenario, agents)
     times = {
@@ -279,7 +276,7 @@ def lately(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[s
 
 
 def of_the_day(scenario: Scenario, agents: Iterable[str] | None, now: int) -> dict[str, Late]:
-    """Return, by agent, such reports of the last day; agents: of these alone."""
+    """Return the late reports of the last day by agent. agents: only these."""
     begin = now // HOUR_MS - DAY_HOURS + 1
     rows = _of(LateHour.objects.filter(hour__gte=begin), scenario, agents)
     return {row["agent"]: _late(row) for row in rows.values("agent").annotate(**_sums()).order_by()}
@@ -291,7 +288,7 @@ def _of(rows: QuerySet[Any], scenario: Scenario, agents: Iterable[str] | None) -
 
 
 def _sums() -> dict[str, Any]:
-    """Return what is asked for of an agent's rows, by names that no column has."""
+    """Return the aggregates of an agent's rows, under names that no column has."""
     made: dict[str, Any] = {f"sum_{name}": Sum(name) for name in SUMMED}
     made |= {f"sum_{name}": Min(name, filter=Q(**{f"{name}__gt": 0})) for name in LEAST}
     return made | {f"sum_{name}": Max(name) for name in MOST}
@@ -312,15 +309,18 @@ def _runs(row: Mapping[str, Any]) -> dict[str, LatePeriod]:
 # ---- why ----------------------------------------------------------------------------------------
 
 Cause = Literal["behind", "spool", "shorter", "rare", "late"]
-"""Why reports came too late: a clock that is behind costs votes, or makes them live shorter; a
-spool was sent; the agent reports more rarely than its votes live; twice or out of order."""
+"""Why reports came too late.
+
+behind, shorter: a clock that is behind costs votes, or makes them live shorter; spool: a spool was
+sent; rare: the agent reports more rarely than its votes live; late: twice or out of order.
+"""
 
 
 def clock_now(late: Late, clock: int | None, seen: int) -> int | None:
-    """Return how far an agent's clock is off now, ms; below 0: behind; None where nothing shows it.
+    """Return how far an agent's clock is off now, ms; negative if behind; None if nothing shows it.
 
-    clock: by the newest of its votes, which was seen at `seen` (ms). Reports that came too old show
-    it where no vote has been seen since.
+    clock: in the newest of its votes, which was seen at `seen` (ms). Reports that came too old show
+    the offset if no vote has been seen since.
     """
     if late.old and seen <= late.last + AFTER_MS and (clock is None or -clock < late.age):
         return -late.age
@@ -328,9 +328,9 @@ def clock_now(late: Late, clock: int | None, seen: int) -> int | None:
 
 
 def cause_of_lateness(late: Late, clock: int | None) -> tuple[Cause, int] | None:
-    """Return why an agent's reports came too late, and the time that tells it (ms), 0 for none.
+    """Return why an agent's reports came too late, and the time that shows it, ms, or 0.
 
-    None where they did not. clock: how far its clock is off now.
+    Returns None if they did not. clock: how far its clock is off now, ms.
     """
     behind = 0 if clock is None else -clock
     if late.old and behind >= late.age:
@@ -354,15 +354,15 @@ _REASONS: Mapping[Cause, str] = {
 
 
 def reason(late: Late, clock: int | None) -> str:
-    """Return why an agent's reports came too late, in words; empty where they did not."""
+    """Return why an agent's reports came too late, in words; empty if they did not."""
     found = cause_of_lateness(late, clock)
     return _REASONS[found[0]].format(span(found[1])) if found else ""
 
 
 # ---- report counts -------------------------------------------------------------------------------
-# The materialiser's counts of agents, in its own transaction: added up in memory per batch.
+# The materialiser's counts of agents, in its own transaction, summed in memory for each batch.
 
-# A time from a bucket's clock that was ahead does not keep later ones from being taken.
+# A time from a bucket whose clock was ahead does not prevent later times from being stored.
 SEEN = """\
 INSERT INTO agents_agent (scenario, agent, first_seen, last_seen, clock)
 VALUES (%s, %s, %s, %s, %s)
@@ -394,7 +394,7 @@ class ReportCounts:
         self._left: dict[tuple[str, str], int] = {}
 
     def record(self, scenario: str, cause: CauseValue, changed: bool) -> None:
-        """Count a record that was new; changed: whether the state is another one now."""
+        """Count a new record. changed: whether it changed the state."""
         hour = cause.time // HOUR_MS
         self._add((scenario, "", hour), changed)
         if cause.agent and cause.type == "report":
@@ -419,7 +419,7 @@ class ReportCounts:
             counts[1] += changed
 
     def write(self, now: int) -> None:
-        """Add all counts to the tables. In order, so that there is no deadlock."""
+        """Add all counts to the tables, in order to avoid deadlocks."""
         limit = now + AHEAD_MS
         execute_many(
             SEEN,
@@ -436,7 +436,7 @@ class ReportCounts:
         execute_many(AGENT_HOURS, [(*key, *n) for key, n in hours if not key[1] or _named(key[1])])
 
     def newest(self, now: int) -> dict[str, int]:
-        """Return by scenario when its newest report came, but for times ahead of `now`."""
+        """Return when the newest report on each scenario came, ignoring times ahead of `now`."""
         times: dict[str, int] = {}
         for scenario, seen in self._seen.items():
             for agent, (at, _) in seen.items():
@@ -463,14 +463,14 @@ def ingest_changes(changes: BatchChanges) -> None:
 
 
 def ingest_lateness(changes: BatchChanges) -> None:
-    """Count the late reports that a batch tells of, and note when the newest report came."""
+    """Count the late reports in a batch, and store when the newest report came."""
     late = changes.batch.late
     changes.batch.counted.update(ingest_late_reports(late))
     keep_last_reports(changes.reported, newest_late_reports(late))
 
 
 def metrics() -> Iterator[MetricFamily]:
-    """Yield how many reports came too late, or were refused."""
+    """Yield how many reports came too late or were refused."""
     kept = event_counts()
     names = [bucket_name(s.name, at) for s in scenarios().values() for at in range(s.partitions)]
     yield LATE_REPORTS.family(

@@ -1,4 +1,4 @@
-"""The agents of a scenario with their figures and the votes of each, counted."""
+"""The agents of a scenario with their figures, and the counting of each one's votes."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from domain.scenario import Scenario
 from wire.sink import BriefVote, cause_value, votes_value
 
 # ---- vote counts ---------------------------------------------------------------------------------
-# Counting every agent's votes, live and silent, and those that differ: a portion of the board at a
+# Counting every agent's votes, live and silent, and those that differ, a portion of the board at a
 # time.
 #
-# A state record holds its votes as JSON alone, so the rows are walked by their key, so many in a
-# run; the figures are those of the last walk that came to the end.
+# A state record holds its votes only as JSON, so the rows are walked by their key, so many in a
+# run; the figures are those of the last complete walk.
 
 log = structlog.get_logger(__name__)
 
 PORTION = 200_000
-"""Rows of one run: with more on the board, the figures are of so many minutes the more."""
+"""Rows per run, one a minute: a larger board takes more minutes for a whole walk."""
 MAX_AGENTS = 10_000
-"""Most agents whose votes are counted; further ones are left out, and logged."""
+"""Most agents whose votes are counted; others are left out, and logged."""
 MAX_DISSENTS = 20
-"""Most differing votes that are kept of an agent, the newest."""
+"""Most differing votes that are kept for an agent, newest first."""
 CHUNK = 500
 FIGURES = ("votes", "against", "silent", "silent_since")
-"""What is counted of an agent, as its row has it."""
+"""The figures counted for an agent, as its row names them."""
 
 
 DifferingVote = tuple[int, str, str, str]
@@ -60,7 +60,7 @@ class VoteCounts:
     """The counts of one agent: its live votes, and those that differ from what all votes make.
 
     silent: how many of its votes are silent; silent_since: the longest of them, ms; faults: what is
-    wrong with others than those in doubt, by kind.
+    wrong with votes that are not in doubt, by kind.
     """
 
     scenario: str
@@ -74,7 +74,7 @@ class VoteCounts:
     faults: dict[str, agent_faults.FaultCount] = field(default_factory=dict)
 
     def add(self, vote: BriefVote, asset: str, made: str | None) -> None:
-        """Count one more vote, on an asset of which all votes make `made`."""
+        """Count one more vote, on an asset whose votes together make `made`."""
         self.last = max(self.last, vote.time)
         self._add_faults(vote)
         if vote.silent is not None:
@@ -90,7 +90,7 @@ class VoteCounts:
             heapq.heappop(self.dissents)
 
     def _add_faults(self, vote: BriefVote) -> None:
-        """Count a vote that goes to and fro, or whose detail was left out."""
+        """Count a vote that flaps, or whose detail was left out."""
         if vote.flapping is not None:
             flap = vote.flapping
             self._add_fault(FLAPPING, agent_faults.FaultCount(1, flap.time, flap.time, flap.state))
@@ -107,7 +107,10 @@ Tally = dict[tuple[str, str], VoteCounts]
 
 
 def walk(now: int, portion: int = PORTION) -> bool:
-    """Count a portion of the rows. Returns whether it was the last one, and the figures are new."""
+    """Count a portion of the rows.
+
+    Returns whether it was the last one, which renews the figures.
+    """
     at, _ = Walk.objects.get_or_create(pk=1)
     tally = {(each.scenario, each.agent): each for each in _load(at.tally)}
     rows = AssetState.objects.filter(pk__gt=at.after, purged=False).order_by("pk")
@@ -128,7 +131,7 @@ def walk(now: int, portion: int = PORTION) -> bool:
 def _load(text: str) -> list[VoteCounts]:
     try:
         return msgspec.json.decode(text, type=list[VoteCounts])
-    except msgspec.MsgspecError:  # of another release: it is counted anew
+    except msgspec.MsgspecError:  # from another release: start again
         return []
 
 
@@ -188,13 +191,13 @@ def _row(each: VoteCounts, now: int) -> Agent:
 
 
 # ---- statistics ----------------------------------------------------------------------------------
-# The agents of a scenario with their figures, as the page shows them. Times in Unix ms.
+# The agents of a scenario with their figures, for the page. Times in Unix ms.
 
 MOST = 500
 """Most agents that a page lists: the muted, and those seen last."""
 DAY_HOURS = 24
 SEARCHED = 5_000
-"""How many of the newest changes of all scenarios are searched for those that an agent caused."""
+"""How many of the newest changes in all scenarios are searched for those that an agent caused."""
 MOST_CAUSED = 20
 
 AGENTS = Table(
@@ -228,14 +231,16 @@ CAUSED = Table("agent-caused", "Asset", "From", "To", Column.time("When"))
 
 
 class AgentFigures(NamedTuple):
-    """An agent. rate: state records a minute that its reports brought about in the last hour;
-    changes: of a state, in the last day; share: of all changes then; held: its mute.
+    """An agent's figures.
 
-    late: what came too late, or was refused, in the last day; why: why it came too late of late, in
-    words; clock: how far its clock is off, ms, below 0: behind, None where that is not known;
-    silent_on: on how many assets its last word is silent, silent_since: the longest of them;
-    fares: how it fares in a word or two, where nothing is wrong; faults: what is wrong with it, the
-    most important first.
+    rate: state records a minute that its reports caused in the last hour; changes: state changes in
+    the last day; share: of all changes then; held: its mute.
+
+    late: what came too late, or was refused, in the last day; why: why it recently came too late,
+    in words; clock: how far its clock is off, ms, negative if behind, None if unknown; silent_on:
+    on how many assets its last word is silent; silent_since: the longest of them; fares: its
+    condition in a word or two if nothing is wrong; faults: what is wrong with it, most important
+    first.
     """
 
     scenario: Scenario
@@ -261,7 +266,7 @@ class AgentFigures(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Return its place among the others: the muted, then what is wrong, then who fares well."""
+        """Return its sort rank: the muted first, then by fault, then agents without faults."""
         if self.held:
             return 0
         return 1 + KINDS.index(self.faults[0].kind) if self.faults else 1 + len(KINDS)
@@ -275,25 +280,27 @@ class AgentFigures(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Return the address of the agent's page."""
+        """Return the URL of the agent's page."""
         return agent_path(self.scenario.name, self.agent)
 
     @property
     def quoted(self) -> str:
-        """Return scenario and agent as the end of an address."""
+        """Return scenario and agent as the end of a URL."""
         return f"{quote(self.scenario.name, safe='')}/{quote(self.agent, safe='')}/"
 
     @property
     def differing(self) -> float | None:
-        """Return the share of its live votes that differ, in percent; None without any, and of a
-        life cycle: each step but the newest differs there, and is right."""
+        """Return the percentage of its live votes that differ; None if it has none.
+
+        Also None in a life cycle, where each step but the newest differs, and rightly so.
+        """
         if not self.votes or self.scenario.life_cycle:
             return None
         return 100 * self.against / self.votes
 
 
 class Caused(NamedTuple):
-    """A change of a state that an agent's report brought about."""
+    """A state change that an agent's report caused."""
 
     asset: str
     url: str
@@ -303,11 +310,11 @@ class Caused(NamedTuple):
 
 
 def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[AgentFigures], int]:
-    """Return the agents that the page lists, and how many there are: the muted first, then those
-    with which something is wrong, then those seen last.
+    """Return the agents that the page lists, and how many there are in all.
 
-    Agents of which nothing is known but that they are muted, or that their reports came too late or
-    were refused, are included: these change no vote, so that no record names them.
+    The muted come first, then those with faults, then those seen last. Agents are included of which
+    nothing is known except that they are muted, or that their reports came too late or were
+    refused: such reports change no vote, so no record names them.
     """
     known = Agent.objects.filter(scenario=scenario.name)
     muted = Case(When(agent__in=list(held), then=0), default=1)
@@ -325,7 +332,7 @@ def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[AgentFigures
 
 
 def one(scenario: Scenario, agent: str, held: Mutes, now: int) -> AgentFigures | None:
-    """Return one agent, or None where nothing is known of it."""
+    """Return one agent, or None if nothing is known about it."""
     [row] = Agent.objects.named(scenario.name, [agent])
     late, told = of_the_day(scenario, [agent], now), evidence(scenario, now, [agent])
     if row.pk is None and agent not in {*held, *late, *told.on_board}:
@@ -371,9 +378,9 @@ def caused(scenario: Scenario, agent: str) -> list[Caused]:
 
 
 class _Hours(NamedTuple):
-    """The sums of an agent over the last day.
+    """The sums for an agent over the last day.
 
-    now, before: its records in this hour, and the last.
+    now, before: its records in this hour, and in the one before.
     """
 
     records: int
@@ -386,7 +393,7 @@ _NONE = _Hours(0, 0, 0, 0)
 
 
 def _hours(scenario: str, agents: list[str], now: int) -> dict[str, _Hours]:
-    """Return the sums by agent; under the empty name those of the scenario."""
+    """Return the sums by agent; the empty name has those of the scenario."""
     hour = now // HOUR_MS
     rows = AgentHour.objects.filter(scenario=scenario, hour__gt=hour - DAY_HOURS)
     sums = (

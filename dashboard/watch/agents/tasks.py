@@ -1,4 +1,4 @@
-"""The worker's tasks about agents. Every task may be run twice, or cut short."""
+"""The worker's tasks about agents. Each may run twice, or be cut short."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dashboard.watch.agents.statistics import walk
 
 @shared_task(ignore_result=True)
 def count_votes() -> bool:
-    """Count a portion of all votes; every minute. Returns whether it was the last one."""
+    """Count a portion of all votes, every minute. Returns whether it was the last one."""
     return walk(now_ms())
 
 
 @shared_task(ignore_result=True)
 def watch_agents() -> None:
-    """Look what is wrong with agents; every five seconds."""
+    """Check what is wrong with agents, every five seconds."""
     watch(now_ms())

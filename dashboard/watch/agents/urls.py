@@ -1,4 +1,4 @@
-"""The pages of agents. An agent's name is the last part of an address, as an asset's is."""
+"""URLs of the agent pages. An agent's name is the last part of a URL, as an asset's is."""
 
 from django.urls import path
 

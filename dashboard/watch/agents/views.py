@@ -1,4 +1,4 @@
-"""The page of all agents, and that of one: its figures, muting it."""
+"""The page of all agents, and the page of one: its figures, muting it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from domain.scenario import Scenario
 @never_cache
 @role_required("read", OPERATORS)
 def agents(request: HttpRequest) -> HttpResponse:
-    """Return the page of a scenario's agents; to a script, the part of it that renews itself."""
+    """Return the page of a scenario's agents; scripts get only the part that refreshes."""
     scenario, now = scenario_or_first(request.GET.get("scenario", "")), now_ms()
     held = mutes.mutes(scenario, now)
     rows, total = listed(scenario, held, now)
@@ -69,14 +69,14 @@ def agents(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read", OPERATORS)
 def agent(request: HttpRequest, scenario: str, agent: str) -> HttpResponse:
-    """Return the page of one agent; to a script, the part of the page that renews itself."""
+    """Return the page of one agent; scripts get only the part that refreshes."""
     return _page(request, scenario_or_404(scenario), agent)
 
 
 @form_of("agents:agent", "scenario", "agent")
 @role_required("command")
 def mute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
-    """Mute an agent: to every partition of the scenario."""
+    """Mute an agent in every partition of the scenario."""
     return _ask(request, scenario_or_404(scenario), agent, MuteForm(request.POST))
 
 
@@ -90,8 +90,10 @@ def unmute(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
 @form_of("agents:agent", "scenario", "agent")
 @role_required("command")
 def again(request: HttpRequest, scenario: str, agent: str) -> HttpResponseBase:
-    """Send the newest request to the partitions that have not confirmed it; where it is a
-    colleague's, to all of them, in the user's own name."""
+    """Send the newest request to the partitions that have not confirmed it.
+
+    If it is another user's request, send it to all partitions, in this user's own name.
+    """
     known = scenario_or_404(scenario)
     newest = MuteRequest.objects.newest_about(known.name, agent)
     if newest is None:
