@@ -1,1 +1,1 @@
-"""A filter as a query; completion; saved filters."""
+"""Filters as database queries, their completion, and saved filters."""

@@ -1,15 +1,15 @@
-"""The filters' app."""
+"""The filters app."""
 
 from django.apps import AppConfig
 
 
 class FiltersConfig(AppConfig):
-    """The app of filters."""
+    """The filters app."""
 
     name = "dashboard.watch.filters"
 
     def ready(self) -> None:
-        """Offer a filter's query to maintenance windows, which are below."""
+        """Register the filter query for maintenance windows, which are in a lower package."""
         from dashboard.watch.filters.query import rows
         from dashboard.watch.incidents.models import filter_rows
 

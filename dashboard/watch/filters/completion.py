@@ -1,4 +1,4 @@
-"""What may stand at a place in a filter, and terms to show as examples."""
+"""Completion of a filter as it is typed, and terms to show as examples."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from dashboard.watch.annotations.models import Mark
 from domain.scenario import Scenario
 
 # ---- examples ------------------------------------------------------------------------------------
-# Terms to show as examples: of what there is, so that each can be tried as it stands.
+# Example terms, taken from what exists, so that each can be tried as it is.
 
 
 def examples(scenario: Scenario) -> list[str]:
-    """Return one term of each kind that this scenario's filter knows, as it may be typed."""
+    """Return one term of each kind that this scenario's filter knows, as it would be typed."""
     doubts = [] if scenario.life_cycle else ["is:disputed", "has:doubt", "has:silent"]
     state = f"state:{quoted(scenario.states[0].label)}"
     return [state, "since:<1h", *_agents(scenario), "override:yes", *doubts, *_labels(scenario)]
 
 
 def placeholder(scenario: Scenario) -> str:
-    """Return what an empty box says: a term of those who report, or of a label, and one of time."""
+    """Return the placeholder of an empty box: an agent or a label, and a time."""
     likely = [*_labels(scenario), *_agents(scenario)][:1]
     return ", ".join(("a name", *map(isolated, likely), "since:<1h"))
 
 
 def _agents(scenario: Scenario) -> list[str]:
-    """Return a term for the agent with most live votes, or none if no agent has reported."""
+    """Return a term for the agent with the most live votes, or none if no agent has reported."""
     found = Agent.objects.filter(scenario=scenario.name).order_by("-votes", "agent").first()
     return [f"agent:{quoted(found.agent)}"] if found else []
 
@@ -47,11 +47,11 @@ def _labels(scenario: Scenario) -> list[str]:
 
 
 # ---- completion ----------------------------------------------------------------------------------
-# What may stand at a place in a filter: keys, states, agents, users, labels and their values.
+# What may follow at a position in a filter: keys, states, agents, users, labels and their values.
 
-# Most that is offered.
+# Most completions that are offered.
 MOST = 12
-# So many agents, overrides and acknowledgements are looked at.
+# How many agents, overrides and acknowledgements are examined.
 LOOKED = 300
 
 _HINTS = {
@@ -85,7 +85,7 @@ _KEY = re.compile(r"-?([A-Za-z][A-Za-z0-9_-]{0,31}):")
 
 
 class Completion(NamedTuple):
-    """What may be taken. text: what then stands there; label: what is shown; note: of it."""
+    """A completion. text: what is inserted; label: what is shown; note: a remark on it."""
 
     text: str
     label: str
@@ -93,7 +93,7 @@ class Completion(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """What may take the place of the characters from `start` to `end`."""
+    """The completions that may replace the characters from `start` to `end`."""
 
     start: int
     end: int
@@ -101,7 +101,10 @@ class Offers(NamedTuple):
 
 
 def offers(scenario: Scenario, text: str, at: int, viewer: str) -> Offers:
-    """Return what may stand where `at` is in the text. viewer: the name of who types."""
+    """Return what may stand at position `at` of the text.
+
+    viewer: the name of the user who types.
+    """
     before = text[:at]
     found = _TERM.search(before)
     term = found[0] if found else ""
@@ -135,7 +138,7 @@ def _keys(scenario: Scenario, typed: str) -> list[Completion]:
 
 
 def _values(scenario: Scenario, key: str, typed: str, viewer: str) -> Iterable[Completion]:
-    """Return the values that the key may have, without a long search; the likeliest first."""
+    """Return the values that the key may have, without a long search, likeliest first."""
     if key in _SPANS:
         none = [Completion("none", "none", "without an end")] if key == "until" else []
         return [*(Completion(span, span, _in_words(key, span)) for span in _SPANS[key]), *none]
@@ -174,7 +177,7 @@ def _states(scenario: Scenario) -> list[Completion]:
 
 
 def _completion_agents(scenario: Scenario, typed: str) -> list[Completion]:
-    """Return agents whose names contain what is typed, those with most live votes first."""
+    """Return the agents whose names contain what was typed, those with most live votes first."""
     rows = Agent.objects.filter(scenario=scenario.name, agent__icontains=typed)
     rows = rows.order_by("-votes", "agent")[:LOOKED]
     return [Completion(quoted(row.agent), row.agent, _votes(row.votes)) for row in rows]
@@ -201,7 +204,7 @@ def _acknowledged_by(scenario: Scenario) -> list[str]:
 
 
 def _first(every: Iterable[Completion], typed: str) -> list[Completion]:
-    """Return the offers that begin with what is typed, then those that contain it."""
+    """Return the completions that begin with what was typed, then those that contain it."""
     part, all_of_them = typed.casefold(), list(every)
     begun = [each for each in all_of_them if each.label.casefold().startswith(part)]
     inside = [

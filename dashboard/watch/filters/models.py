@@ -1,4 +1,4 @@
-"""Filters that people keep: saved, shared, and the one that opens."""
+"""Users' saved filters: private, shared, and the one a board opens with."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from domain.names import CONTROL
 from domain.scenario import Scenario
 
 # ---- filters -------------------------------------------------------------------------------------
-# Filters that people keep. Times in Unix ms.
+# Users' saved filters. Times in Unix ms.
 
 MAX_TITLE = 60
 """Longest name of a filter, characters."""
 MOST_OWN = 50
-"""Most filters of one user."""
+"""Most filters that one user may have."""
 MOST_SHARED = 50
-"""Most of others' filters that a board's menu lists, by their names."""
+"""Most of other users' filters that a board's menu lists, by name."""
 
 
 class FilterRefused(Exception):
-    """What was asked for cannot be done; `field` says what of it."""
+    """The request cannot be carried out; `field` names the part that is at fault."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -37,35 +37,33 @@ class FilterRefused(Exception):
 
 
 class Menu(NamedTuple):
-    """A user's own filters of a scenario, and those that others share."""
+    """A user's own filters for a scenario, and those that others share."""
 
     own: list[SavedFilter]
     shared: list[SavedFilter]
 
 
 class SavedFilterQuerySet(models.QuerySet["SavedFilter"]):
-    """Saved filters."""
-
     def visible_to(self, user: User) -> SavedFilterQuerySet:
-        """Return the user's own and those that others share, of existing scenarios; by name."""
+        """Return the user's own filters and shared ones, for existing scenarios, by name."""
         seen = self.filter(Q(user=user) | Q(shared=True), scenario__in=list(scenarios()))
         return seen.select_related("user").order_by("scenario", "title", "pk")
 
     def menu(self, user: User, scenario: str) -> Menu:
-        """Return what a board's menu lists."""
+        """Return the filters that a board's menu lists."""
         every = self.visible_to(user).filter(scenario=scenario)
         return Menu(list(every.filter(user=user)), list(every.exclude(user=user)[:MOST_SHARED]))
 
     def default_of(self, user: User, scenario: str) -> SavedFilter | None:
-        """Return the filter that the user's board begins with, or None."""
+        """Return the filter that the user's board opens with, or None."""
         return self.filter(user=user, scenario=scenario, default=True).first()
 
     def keep(
         self, user: User, scenario: Scenario, title: str, text: str, now: int
     ) -> tuple[SavedFilter, str]:
-        """Keep a filter; one of the same name is replaced, and its text returned with it.
+        """Save a filter. One of the same name is replaced, and its text is returned too.
 
-        text: in the language. Raises FilterRefused.
+        text: in the filter language. Raises FilterRefused.
         """
         title = _title(title)
         with transaction.atomic():
@@ -80,10 +78,10 @@ class SavedFilterQuerySet(models.QuerySet["SavedFilter"]):
 
 
 class SavedFilter(ScenarioRow):
-    """A filter under a name, of one user and one scenario.
+    """A named filter of one user and one scenario.
 
-    text: in the filter language, the states of the board's buttons included; shared: everybody
-    sees it, with its owner's name; default: its owner's board begins with it.
+    text: in the filter language, including the states of the board's buttons; shared: everybody
+    sees it, with its owner's name; default: its owner's board opens with it.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="filters")
@@ -107,7 +105,7 @@ class SavedFilter(ScenarioRow):
         )
 
     def rename(self, title: str) -> None:
-        """Give it another name. Raises FilterRefused."""
+        """Rename it. Raises FilterRefused."""
         title = _title(title)
         others = SavedFilter.objects.filter(user=self.user, scenario=self.scenario, title=title)
         if others.exclude(pk=self.pk).exists():
@@ -116,25 +114,27 @@ class SavedFilter(ScenarioRow):
         self.save(update_fields=["title"])
 
     def share(self, *, on: bool) -> None:
-        """Let everybody see it, or only its owner again."""
+        """Share it with everybody, or stop sharing it."""
         self.shared = on
         self.save(update_fields=["shared"])
 
     def make_default(self, *, on: bool) -> None:
-        """Have its owner's board of the scenario begin with it, or with everything again."""
+        """Make its owner's board of the scenario open with it, or with everything again."""
         with transaction.atomic():
             SavedFilter.objects.filter(user=self.user, scenario=self.scenario).update(default=False)
             self.default = on
             self.save(update_fields=["default"])
 
     def get_absolute_url(self) -> str:
-        """Return the address of the board with the filter."""
+        """Return the URL of the board with the filter."""
         return board_url(self.scenario, self.text)
 
 
 def whole_filter(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str:
-    """Return as one filter what a board shows by its buttons and its filter. Raises
-    FilterRefused."""
+    """Return what a board shows by its buttons and its filter, as one filter.
+
+    Raises FilterRefused.
+    """
     chosen = tuple(Text(name) for name in dict.fromkeys(states))
     try:
         wanted = parse(text, scenario, now)

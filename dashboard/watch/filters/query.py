@@ -1,4 +1,4 @@
-"""A filter as a condition of the database, and the filter language of what has happened."""
+"""A filter as a database condition, and the filter language for events."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from dashboard.watch.annotations.row_marks import calm_of
 from domain.scenario import Scenario
 
 # ---- query ---------------------------------------------------------------------------------------
-# A filter as a condition of the database: the same as `Filter.matches`, row by row.
+# A filter as a database condition: the same as `Filter.matches`, row by row.
 
-# Largest time that a database compares, ms.
+# Largest time that a database can compare, ms.
 FARTHEST = 2**63 - 1
 
 
 def rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:
-    """Return the visible assets that the filter finds at `now` (Unix ms), in no order."""
+    """Return the visible assets that the filter finds at `now` (Unix ms), unordered."""
     found = AssetState.objects.filter(scenario=scenario.name, purged=False)
     for term in wanted.terms:
         found = found.filter(condition(term, scenario, now))
@@ -47,7 +47,7 @@ def rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:
 
 
 def condition(term: Term, scenario: Scenario, now: int) -> Q:
-    """Return what the database is asked for one term, of rows of `scenario`."""
+    """Return the database condition for one term, on rows of `scenario`."""
     look = _LOOKS.get(term.key)
     if look is None:
         asked = [_label(term.key, value, scenario) for value in term.values]  # type: ignore[arg-type]
@@ -61,9 +61,9 @@ def condition(term: Term, scenario: Scenario, now: int) -> Q:
 
 
 def text_is(column: str, value: Text) -> Q:
-    """Return the condition that a column is a text, or begins with it.
+    """Return the condition that a column equals a text, or begins with it.
 
-    Case counts, which it would not with `LIKE`.
+    It is case-sensitive, which `LIKE` would not be.
     """
     if not value.prefix:
         return Q(**{column: value.text})
@@ -91,9 +91,11 @@ def _state(value: Text, _scenario: Scenario, _now: int) -> Q:
 
 
 def time_is(column: str, value: DurationTerm | TimeTerm, now: int) -> Q:
-    """Return the condition that a column of times (Unix ms) is so long ago, or after or before a
-    moment. now: Unix ms."""
-    if isinstance(value, DurationTerm):  # longer ago is a smaller time
+    """Return the condition that a time column lies so long ago, or before or after a moment.
+
+    The column and `now` are in Unix ms.
+    """
+    if isinstance(value, DurationTerm):  # longer ago means an earlier time
         return _compared(column, not value.more, now - value.ms)
     return _compared(column, value.after, value.at)
 
@@ -148,7 +150,7 @@ _PENDING = {
 
 
 class PendingIs(Func):
-    """Whether the state that waits is this one: of a record, a JSON text."""
+    """Whether the pending state in a record, a JSON text, is this one."""
 
     output_field = BooleanField()
 
@@ -157,23 +159,23 @@ class PendingIs(Func):
         self.state = state
 
     def as_sql(self, compiler: Any, connection: Any, *_given: Any, **_extra: Any) -> Any:
-        """Return what the database at hand understands."""
+        """Return the SQL for the present database."""
         record, params = compiler.compile(self.get_source_expressions()[0])
         return _PENDING[connection.vendor].format(record=record), (*params, self.state)
 
 
 class HasVote(Func):
-    """Whether a live vote of a record, a JSON text, is of an agent, for a state, or muted."""
+    """Whether a live vote in a record, a JSON text, is an agent's, is for a state, or is muted."""
 
     output_field = BooleanField()
 
     def __init__(self, vote: VoteTerm | None = None) -> None:
-        """vote: that is looked for; None: one that is muted."""
+        """Prepare the condition. vote: the vote to look for, or None for a muted one."""
         super().__init__(F("record"))
         self.vote = vote
 
     def as_sql(self, compiler: Any, connection: Any, *_given: Any, **_extra: Any) -> Any:
-        """Return what the database at hand understands."""
+        """Return the SQL for the present database."""
         record, params = compiler.compile(self.get_source_expressions()[0])
         whole, field = _VOTES[connection.vendor]
         terms = [
@@ -184,7 +186,7 @@ class HasVote(Func):
         return sql, (*params, *(each for _, found in terms for each in found))
 
     def _asked(self) -> Iterator[tuple[str, tuple[str, ...], tuple[Any, ...]]]:
-        """Yield each condition of a vote, the fields that it names, and its parameters."""
+        """Yield each condition on a vote, the fields that it names, and its parameters."""
         yield "{} IS NULL", ("silent",), ()
         if self.vote is None:
             yield "{} IS NOT NULL", ("muted",), ()
@@ -218,7 +220,7 @@ def _muted(value: Flag, _scenario: Scenario, _now: int) -> Q:
 
 
 def labelled(key: str, value: Text, scenario: Scenario) -> QuerySet[Label]:
-    """Return the labels that are shown and have this key and value."""
+    """Return the shown labels with this key and value."""
     found = Label.objects.shown(scenario.name).filter(key=key)
     return found.filter(text_is("value", value)) if value.text or not value.prefix else found
 
@@ -228,8 +230,7 @@ def _label(key: str, value: Text, scenario: Scenario) -> Q:
 
 
 def acknowledged(value: Flag | Text, scenario: Scenario, now: int) -> QuerySet[Mark]:
-    """Return the marks of acknowledgements that have not ended at `now` (Unix ms), of all or of a
-    user."""
+    """Return the marks of acknowledgements in force at `now` (Unix ms), of all or of a user."""
     found = Mark.objects.filter(scenario=scenario.name, ack_until__gt=now)
     return found if isinstance(value, Flag) else found.filter(text_is("ack_by", value))
 
@@ -270,20 +271,20 @@ _LOOKS: dict[str, Callable[[Any, Scenario, int], Q]] = {
 
 
 # ---- event filter --------------------------------------------------------------------------------
-# The filter language of what has happened: changes of states, purges, reminders.
+# The filter language for events: state changes, purges, reminders.
 #
-# A state is the one that came, since when is when it came, an agent is the one whose report brought
-# it; names and labels are the asset's. What an asset is now, no event says.
+# `state` is the new state, `since` when it came, `agent` the one whose report caused it; names and
+# labels are the asset's. Events do not say what an asset is now.
 
-# Of the language's own keys, those that can be asked of an event.
+# The language's own keys that apply to events.
 ASKED = (WORD, "name", "state", "since", "agent")
 
 
 def condition_of(text: str, known: Iterable[Scenario], now: int) -> Q:
     """Return the condition for events of these scenarios that the text finds at `now` (Unix ms).
 
-    A text that only some of them can read (it names a state that the others lack) finds theirs
-    alone. Raises FilterError where none can.
+    A text that only some of them can read (it names a state that the others lack) finds only their
+    events. Raises FilterError if none can read it.
     """
     found, faults = [], []
     for scenario in known:
@@ -334,8 +335,10 @@ def _value(key: str, value: object, scenario: Scenario, now: int) -> Q:
 
 
 def _by(agent: Text) -> Q:
-    """Return whose cause, a JSON text, names the agent. Quotes within a name are escaped there, so
-    that no name can look like a field."""
+    """Return the condition that the cause, a JSON text, names the agent.
+
+    Quotes within a name are escaped there, so no name can look like a field.
+    """
     name = msgspec.json.encode(agent.text).decode()
     part = '"agent":' + (name[:-1] if agent.prefix else name)
     return Q(GreaterThan(StrIndex("cause", Value(part)), 0))

@@ -1,9 +1,9 @@
 """A page of the board by a filter, in bounded time, however many assets there are.
 
-A term of which few assets can be (a part of a name, a label, an override, a doubt) leads to those,
-and they are looked at one by one. Without one the board is walked from its top. What the index of
-the board's order holds (state, since, name) is asked of the index, to its end; for anything else
-rows are looked at, and of these only so many.
+A term that only few assets can match (part of a name, a label, an override, a doubt) leads to
+those, which are examined one by one. Without such a term the board is walked from its top. What the
+index of the board's order contains (state, since, name) is looked up there, to its end; for
+anything else rows are examined, up to a limit.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dashboard.core.states.queries import (
 from dashboard.watch.filters.query import acknowledged, condition, in_work, labelled, rows
 from domain.scenario import Scenario
 
-# At most so many rows are looked at for one page.
+# Most rows that are examined for one page.
 LOOKED = 30_000
-# Once the page is full it goes on counting until it has looked at so many.
+# Once the page is full, counting goes on until this many rows have been examined.
 LEAST_COUNTED = 5_000
-# Rows looked at in one query.
+# Rows examined per query.
 PORTION = 2_000
-# Keys that the index of the board's order answers.
+# Keys that the index of the board's order can answer.
 INDEXED = frozenset((WORD, "name", "state", "since"))
 
 
@@ -51,9 +51,9 @@ def find(
     limit: int,
     skip: Collection[str],
 ) -> BoardResult:
-    """Find visible assets that match the filter at `now` (Unix ms), the first `limit` past `after`.
+    """Find the first `limit` visible assets past `after` that match the filter at `now` (Unix ms).
 
-    skip: assets that are left out.
+    skip: assets to leave out.
     """
     where = {term: condition(term, scenario, now) for term in wanted.terms if term.key not in VOTES}
     by_vote = [term for term in wanted.terms if term.key in VOTES]
@@ -74,7 +74,7 @@ def find(
 
 
 def _walked(search: Search, after: Order | None, limit: int, skip: Collection[str]) -> BoardResult:
-    """Find assets by the index alone, to the board's end if need be."""
+    """Find assets by the index alone, to the board's end if necessary."""
     places = (place for place in search.walk(after, limit) if place.asset not in skip)
     page = list(islice(places, limit))
     found = records(page, limit, ())
@@ -87,7 +87,7 @@ def _walked(search: Search, after: Order | None, limit: int, skip: Collection[st
 
 
 class _Look:
-    """A walk over what the index gives, looking at the rows themselves, and how many matched."""
+    """A walk over the index that also examines the rows, and counts the matches."""
 
     def __init__(
         self, walk: Search, dear: Search, by_vote: list[Term], skip: Collection[str]
@@ -99,7 +99,7 @@ class _Look:
         self.ended = False
 
     def found(self, after: Order | None, limit: int) -> BoardResult:
-        """Return the page past `after`, and how many match as far as it has looked."""
+        """Return the page past `after`, and how many rows match, as far as it has looked."""
         for portion in chunks(self.walk.walk(after, PORTION), PORTION):
             self._take(portion)
             if self.looked >= (LEAST_COUNTED if len(self.matched) >= limit else LOOKED):
@@ -129,10 +129,11 @@ class _Look:
 def by_name(
     scenario: Scenario, wanted: Filter, now: int, *, after: str, limit: int
 ) -> tuple[list[tuple[str, str]], str | None]:
-    """Return the name and record of at most `limit` visible assets that the filter finds, past the
-    name `after`; and the name after which the next ones come, None if none do.
+    """Return the names and records of the first visible assets that the filter finds.
 
-    They may be fewer than `limit` where more follow: at most LOOKED rows are looked at.
+    They are at most `limit`, past the name `after`; they come with the name to continue after, or
+    None at the end. There may be fewer than `limit` although more follow: at most LOOKED rows are
+    examined.
     """
     by_vote = [term for term in wanted.terms if term.key in VOTES]
     others = Filter(tuple(term for term in wanted.terms if term.key not in VOTES))
@@ -162,9 +163,9 @@ def by_name(
 
 
 def few(wanted: Filter, scenario: Scenario, now: int) -> list[int] | None:
-    """Return the row ids of all that the filter can find, if some term says that they are few.
+    """Return the row ids of all that the filter can find, if some term limits them to a few.
 
-    Else None.
+    Otherwise returns None.
     """
     for term in wanted.terms:
         look = _NARROW.get(term.key, None if term.own else _by_label)
@@ -239,7 +240,7 @@ def _texts(term: Term) -> list[Text]:
 
 
 def _rows(scenario: Scenario, assets: QuerySet[Any, str]) -> list[int] | None:
-    """Return the row ids of these assets, or None if they are too many."""
+    """Return the row ids of these assets, or None if there are too many."""
     names = list(assets[: COUNTED + 1])
     if len(names) > COUNTED:
         return None
@@ -248,7 +249,7 @@ def _rows(scenario: Scenario, assets: QuerySet[Any, str]) -> list[int] | None:
 
 
 def _union(parts: Iterable[list[int] | None]) -> list[int] | None:
-    """Return all of the row ids, or None if a part is not known or too large."""
+    """Return all of the row ids, or None if a part is unknown or too large."""
     found: set[int] = set()
     for part in parts:
         if part is None or len(part) > COUNTED:

@@ -1,4 +1,4 @@
-"""The addresses of filters."""
+"""URLs of filters."""
 
 from django.urls import path
 

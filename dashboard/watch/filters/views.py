@@ -1,4 +1,4 @@
-"""What a filter may go on with, and the filters that are kept."""
+"""Filter completion, and saved filters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from domain.scenario import Scenario
 
 
 class SaveForm(forms.Form):
-    """A form of a filter's name and text; `models.py` checks both."""
+    """A form for a filter's name and text; `models.py` validates both."""
 
     scenario = forms.CharField(widget=forms.HiddenInput)
     title = forms.CharField(
@@ -54,16 +54,16 @@ class SaveForm(forms.Form):
     default = forms.BooleanField(required=False, label="Show it when I open this board")
 
     def __init__(self, data: Any, error: Exception, field: str) -> None:
-        """Show what was typed. error: what is wrong with it; field: of what."""
+        """Show what was typed. error: what is wrong with it; field: where."""
         super().__init__(data, auto_id="%s")
         self.add_error(field, f"{error}.")
 
 
 # ---- filters -------------------------------------------------------------------------------------
-# What a filter may go on with, and the filters that are kept.
+# Filter completion, and saved filters.
 
 MAX_STATES = 50
-"""Most states of a board's buttons that are taken into a filter."""
+"""Most states of a board's buttons that are put into a filter."""
 OWN = Table("filters", "Name", "Scenario", "Filter", Column("Rename"), Column("Change"))
 SHARED = Table("shared-filters", "Name", "By", "Scenario", "Filter")
 
@@ -72,7 +72,7 @@ SHARED = Table("shared-filters", "Name", "By", "Scenario", "Filter")
 @never_cache
 @role_required("read")
 def complete(request: HttpRequest) -> HttpResponse:
-    """Return what may be typed at a place in a filter, as JSON."""
+    """Return what may be typed at a position in a filter, as JSON."""
     text = request.GET.get("q", "")[:MAX_TEXT]
     try:
         at = max(0, min(int(request.GET.get("at", "")), len(text)))
@@ -88,7 +88,7 @@ def complete(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read")
 def kept(request: HttpRequest) -> HttpResponse:
-    """Return the page of the user's own filters, and those that others share."""
+    """Return the page of the user's own filters and those that others share."""
     user = user_of(request)
     visible = SavedFilter.objects.visible_to(user)
     context = {
@@ -113,7 +113,7 @@ def use(request: HttpRequest, number: int) -> HttpResponse:
 @form_of("filters:kept")
 @role_required("read")
 def save(request: HttpRequest) -> HttpResponse:
-    """Keep what the board shows under a name."""
+    """Save what the board shows under a name."""
     given = request.POST
     scenario, now = scenario_or_404(given.get("scenario", "")), now_ms()
     states, text = given.getlist("state")[:MAX_STATES], given.get("q", "")
@@ -133,7 +133,7 @@ def save(request: HttpRequest) -> HttpResponse:
 
 
 def _instead(found: SavedFilter, before: str) -> str:
-    """Return words that a filter of this name had another text, and who sees the new one.
+    """Return a notice that a filter of this name had another text, and who sees the new one.
 
     Empty if it had no other text.
     """
@@ -146,7 +146,7 @@ def _instead(found: SavedFilter, before: str) -> str:
 def _not_saved(
     request: HttpRequest, scenario: Scenario, states: list[str], error: FilterRefused
 ) -> HttpResponse:
-    """Return the form (422) with what was typed, and with what is wrong about it."""
+    """Return the form (422) with what was typed and what is wrong with it."""
     field = "title" if error.field == "name" else "q"
     context = {
         "scenario": scenario,
@@ -160,7 +160,7 @@ def _not_saved(
 @form_of("filters:kept")
 @role_required("read")
 def change(request: HttpRequest, number: int) -> HttpResponse:
-    """Rename, share, delete or begin with one of one's own filters."""
+    """Rename, share or delete one of the user's own filters, or make it the default."""
     found = SavedFilter.objects.filter(user=user_of(request), pk=number).first()
     what = _CHANGES.get(request.POST.get("do", ""))
     if found is None or what is None:
