@@ -1,4 +1,4 @@
-"""The situation at the beginning of a shift: what changed, and what people did."""
+"""The situation at the start of a shift: what changed, and what people did."""
 
 from __future__ import annotations
 
@@ -31,17 +31,20 @@ from domain.scenario import ALARMING, UNKNOWN, Scenario
 from wire.sink import state_value
 
 # ---- state changes -------------------------------------------------------------------------------
-# Changes since a time, by asset: from which state to which, and the worst between.
+# Changes since a time, by asset: the first and last state, and the worst in between.
 
 LOOKED_AT = 200_000
-"""So many changes are looked at, the newest of all scenarios."""
+"""How many of the newest changes of all scenarios are examined."""
 MOST = 50
-"""Most assets of one scenario that are listed, those that came to the worst first."""
+"""Most assets of one scenario that are listed; those with the worst state come first."""
 MOVES = Table("moves", "Asset", "From", "To", "Worst between", Column.number("Changes"))
 
 
 class ChangedAsset(NamedTuple):
-    """The changes of an asset. before, after: "" where it was not on the board; n: changes."""
+    """The changes of an asset.
+
+    before, after: "" if it was not on the board; n: number of changes.
+    """
 
     scenario: Scenario
     asset: str
@@ -52,7 +55,7 @@ class ChangedAsset(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Return the address of the asset's page."""
+        """Return the URL of the asset's page."""
         return asset_path(self.scenario.name, self.asset)
 
     @property
@@ -62,8 +65,10 @@ class ChangedAsset(NamedTuple):
 
 
 class ListedChanges(NamedTuple):
-    """The changes listed of a scenario, how many assets changed, and whether older ones were left
-    out."""
+    """The changes that are listed for a scenario.
+
+    Also how many assets changed, and whether older changes were left out.
+    """
 
     listed: list[ChangedAsset]
     total: int
@@ -71,9 +76,9 @@ class ListedChanges(NamedTuple):
 
 
 def moves(scenario: Scenario, since: int) -> ListedChanges:
-    """Return the assets that came since `since` (Unix ms) to a state that is not good, or left one.
+    """Return the assets that entered or left a state that is not good since `since` (Unix ms).
 
-    Those that came to the worst stand on top.
+    Those that reached the worst state come first.
     """
     newest = Transition.objects.aggregate(newest=Max("pk"))["newest"] or 0
     every = _notable(scenario).filter(kind=CHANGE, at__gte=since)
@@ -86,7 +91,7 @@ def moves(scenario: Scenario, since: int) -> ListedChanges:
 
 
 def _notable(scenario: Scenario) -> QuerySet[Transition]:
-    """Return the changes of a scenario but those among good states, the board's edge included."""
+    """Return a scenario's changes, except those among good states and "", off the board."""
     rows = Transition.objects.filter(scenario=scenario.name)
     if scenario.life_cycle:
         alarming = [spec.name for spec in scenario.states if not scenario.is_good(spec.name)]
@@ -116,7 +121,7 @@ def _grouped(scenario: Scenario, rows: QuerySet[Transition]) -> QuerySet[Transit
 
 
 def _ends(scenario: str, groups: list[Group]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return the states before and after the first and the last change, by asset and place."""
+    """Return the states before and after the first and last changes, by asset and place."""
     places = {place for _, _, _, first, last in groups for place in (first, last)}
     rows = Transition.objects.filter(
         scenario=scenario,
@@ -140,7 +145,7 @@ def _moved(
 
 
 def _worst(scenario: Scenario, severity: int, before: str, after: str) -> str:
-    """Return the worst state of an asset's changes, by its severity."""
+    """Return the worst state in an asset's changes, from its severity."""
     if 0 <= severity < len(scenario.states):
         return scenario.states[severity].name
     if severity > 0:
@@ -152,11 +157,11 @@ def _worst(scenario: Scenario, severity: int, before: str, after: str) -> str:
 # ---- shift actions -------------------------------------------------------------------------------
 # What people do in a shift besides commands to single assets: runs, mutes, replays, rules.
 
-# Most of each kind, the newest.
+# Most entries of each kind, the newest.
 
 
 class ShiftActions(NamedTuple):
-    """The actions of each kind with their scenario, where they are of one, the newest first."""
+    """The actions of each kind, newest first, with their scenario if they belong to one."""
 
     runs: list[tuple[Scenario, Run]]
     mutes: list[tuple[Scenario, MuteRequest]]
@@ -165,9 +170,9 @@ class ShiftActions(NamedTuple):
 
 
 def shift_actions(known: Mapping[str, Scenario], since: int, now: int) -> ShiftActions:
-    """Return what was done since `since` (Unix ms), and what was begun before and is not over.
+    """Return what was done since `since` (Unix ms), and what began earlier and is not over.
 
-    Only of these scenarios.
+    Only actions on these scenarios.
     """
     names = list(known)
     begun = Run.objects.started().filter(scenario__in=names)
@@ -191,16 +196,16 @@ def shift_actions(known: Mapping[str, Scenario], since: int, now: int) -> ShiftA
 
 
 def _is_of(replay: ReplayProgress, known: Mapping[str, Scenario]) -> bool:
-    """Return whether one of these scenarios was read again."""
+    """Return whether the replay read one of these scenarios again."""
     of = [replay.row.scenario] if replay.row.scenario else carried(replay.row.query)
     return not of or any(name in known for name in of)
 
 
 # ---- summary -------------------------------------------------------------------------------------
-# The situation at the beginning of a shift, gathered from the database. Times in Unix ms.
+# The situation at the start of a shift, gathered from the database. Times in Unix ms.
 
 SOON_MS = HOUR_MS
-"""What ends within this is about to end."""
+"""Whatever ends within this time is about to end."""
 TEXTS = 10
 """Most texts of earlier shifts on the page."""
 
@@ -211,9 +216,11 @@ PINS = Table("handover-pins", "Asset", "Pinned to", Column.time("Ends in"), "By"
 
 
 class UnhealthyAsset(NamedTuple):
-    """An asset whose state is not a good one, or whose good one is disputed. disputed: the state
-    that a vote says beyond the one shown, or None; doubted: agents in doubt that count; ack: who
-    has it in hand; note: the newest."""
+    """An asset in a state that is not good, or in a good one that is disputed.
+
+    disputed: the state that a vote says beyond the one shown, or None; doubted: agents in doubt
+    that count; ack: who has it in hand; note: the newest.
+    """
 
     scenario: Scenario
     asset: str
@@ -227,13 +234,15 @@ class UnhealthyAsset(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Return the address of the asset's page."""
+        """Return the URL of the asset's page."""
         return asset_path(self.scenario.name, self.asset)
 
 
 class Incidents(NamedTuple):
-    """The incidents of a scenario, most severe first, and how many there are of them all; `assets`:
-    how many the board has, those in good states too."""
+    """The incidents of a scenario, most severe first, and their total number.
+
+    assets: how many the board has, including those in good states.
+    """
 
     scenario: Scenario
     listed: list[UnhealthyAsset]
@@ -243,7 +252,7 @@ class Incidents(NamedTuple):
 
 
 class Doubted(NamedTuple):
-    """An asset in a good state that nobody disputes, and on which an agent is in doubt."""
+    """An asset in an undisputed good state on which an agent is in doubt."""
 
     scenario: Scenario
     asset: str
@@ -252,12 +261,12 @@ class Doubted(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Return the address of the asset's page."""
+        """Return the URL of the asset's page."""
         return asset_path(self.scenario.name, self.asset)
 
 
 class HandoverSection(NamedTuple):
-    """A part of the page: where it begins, its title, how many entries it has."""
+    """A section of the page: its anchor, its title and its number of entries."""
 
     anchor: str
     title: str
@@ -265,7 +274,7 @@ class HandoverSection(NamedTuple):
 
 
 class About(NamedTuple):
-    """An acknowledgement, a note or a command on an asset, and the address of the asset's page."""
+    """An acknowledgement, a note or a command on an asset, and the URL of the asset's page."""
 
     scenario: Scenario
     url: str
@@ -274,7 +283,7 @@ class About(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The content of the page; `since`: from when on changes, commands and notes are shown."""
+    """The content of the page. since: from when on changes, commands and notes are shown."""
 
     now: int
     since: int
@@ -310,7 +319,7 @@ class Situation:
 
     @property
     def parts(self) -> list[HandoverSection]:
-        """Return the parts of the page that there are, in their order."""
+        """Return the sections that the page has, in order."""
         deeds = self.deeds
         candidates = [
             HandoverSection("text-title", "From the last shift", len(self.texts)),
@@ -340,7 +349,7 @@ class Situation:
 
 
 def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) -> Situation:
-    """Return how things stand in these scenarios."""
+    """Return the situation in these scenarios."""
     pinned = overrides(known, now, viewer).listed
     acks = Acknowledgement.objects.in_force(now).filter(until__lte=now + SOON_MS)
     commands = Command.objects.filter(created_at__gte=since, scenario__in=list(known))
@@ -365,7 +374,7 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
 
 
 def incidents(scenario: Scenario, now: int) -> Incidents:
-    """Return the assets of a scenario that are open, most severe first."""
+    """Return a scenario's open assets, most severe first."""
     calm, rows = calm_of(scenario), _open(scenario)
     ordered = rows.order_by("rank", "-since", "asset")
     columns = ("asset", "state", "severity", "since", "disputed", "doubt", "record")
@@ -412,13 +421,13 @@ def _calm_in_doubt(scenario: Scenario) -> list[Doubted]:
 
 
 def _counting(scenario: Scenario, text: str) -> list[InDoubt]:
-    """Return the agents in doubt that count, of a state record's JSON."""
+    """Return the agents in doubt that count, from a state record's JSON."""
     record = state_value(text)
     return [one for one in in_doubt(scenario, record.votes, record.doubts) if one.counts]
 
 
 def _mutes(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, Mute]]:
-    """Return the agents whose votes weigh nothing now."""
+    """Return the agents whose votes have no weight now."""
     muted = [
         (scenario, held.mute)
         for scenario in known.values()

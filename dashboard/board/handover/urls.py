@@ -1,4 +1,4 @@
-"""The handover between shifts."""
+"""URLs of the handover between shifts."""
 
 from django.urls import path
 

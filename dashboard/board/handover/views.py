@@ -1,4 +1,4 @@
-"""The handover: its page, the same as text, and the marks of a shift."""
+"""The handover: its page, the page as text, and the marks of a shift."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ from domain.records import Mute
 from domain.scenario import Scenario
 
 OLDEST_MS = 30 * DAY_MS
-"""Furthest back that changes are told."""
+"""Furthest back that changes are shown."""
 HOURS = (1, 4, 8, 12, 24, 72)
 FEW = 10
-"""Of more assets that changed the list is folded, so that what follows is not far."""
+"""A list of more changed assets than this is folded, to keep what follows close."""
 LIMIT = Limit("handovers", 30)
 
 
@@ -101,8 +101,10 @@ class SinceForm(FilterForm):
         return at
 
     def chosen(self, user: User) -> Since:
-        """Return the time to look back to, of a valid form: typed, chosen, or of the user's last
-        shift."""
+        """Return the time to look back to: typed, chosen, or that of the user's last shift.
+
+        The form must be valid.
+        """
         data, oldest = self.cleaned_data, self.now - OLDEST_MS
         at = data["since"] or data["at"]
         if at is not None:
@@ -122,7 +124,7 @@ def _known(form: SinceForm) -> dict[str, Scenario]:
 @never_cache
 @role_required("read", OPERATORS)
 def handover(request: HttpRequest) -> HttpResponse:
-    """Return the page; to a script, the part of it that renews itself."""
+    """Return the page; scripts get only the part that refreshes."""
     if not is_fragment(request):
         acknowledgements.record_presence(user_of(request), now_ms())
     form = SinceForm(request.GET, now_ms())
@@ -179,7 +181,7 @@ def _found(form: SinceForm, user: User) -> Situation:
 def shift(request: HttpRequest, step: str) -> HttpResponseBase:
     """Begin a shift, end it, or store its text, and redirect to the page.
 
-    step: `begin`, `end`, or `text`: what was written for the next shift, which `end` keeps too.
+    step: `begin`, `end`, or `text`: what was written for the next shift, which `end` stores too.
     Raises Http404.
     """
     user, now = user_of(request), now_ms()
@@ -220,11 +222,11 @@ def _again(request: HttpRequest, form: HandoverForm, status: int) -> HttpRespons
 
 
 # ---- text ----------------------------------------------------------------------------------------
-# The handover as Markdown, which is read as plain text too. Times are in UTC.
+# The handover as Markdown that is also readable as plain text. Times are in UTC.
 
 
 def as_markdown(situation: Situation) -> str:
-    """Return the whole page; what people wrote is quoted so that none of it is markup."""
+    """Return the whole page; what people wrote is quoted, so that none of it becomes markup."""
     return "\n".join(_lines(situation)) + "\n"
 
 
@@ -271,7 +273,7 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
 
 
 def _each(entries: list[About]) -> list[str]:
-    """Return a line of each."""
+    """Return a line for each entry."""
     return [_said(each) for each in entries]
 
 
