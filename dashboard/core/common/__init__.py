@@ -1,1 +1,1 @@
-"""What all packages share: pages, tables, forms, times, Kafka, Celery."""
+"""Code that all packages share: pages, tables, forms, times, Kafka, Celery."""

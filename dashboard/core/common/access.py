@@ -1,4 +1,4 @@
-"""Who may do what: roles, the pages that each may open, and rate limits of users."""
+"""Access control: roles, the pages each may open, and rate limits for users."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from django.urls import reverse
 from dashboard.core.common.metrics import LIMITED
 
 # ---- roles ---------------------------------------------------------------------------------------
-# Who may do what: three roles, kept as groups.
+# Who may do what: three roles, stored as groups.
 
-# What a role allows and a token is made for. metrics: the figures on `/metrics`.
+# What a role allows and a token is issued for. metrics: the figures on `/metrics`.
 Action = Literal["read", "command", "report", "metrics"]
 
 
 class Role(StrEnum):
-    """A role's value is the name of its group. Of several roles the strongest counts."""
+    """A role; its value is the name of its group. If a user has several, the strongest counts."""
 
     ADMIN = "admin"
     OPERATOR = "operator"
@@ -36,7 +36,7 @@ class Role(StrEnum):
 
 
 OPERATORS = frozenset((Role.ADMIN, Role.OPERATOR))
-"""Who runs the board. What is theirs alone is not a manager's, who only reads."""
+"""The roles that operate the board. A manager only reads, and is not one of them."""
 ADMINS = frozenset((Role.ADMIN,))
 
 
@@ -50,9 +50,9 @@ ALLOWED: dict[Role, frozenset[Action]] = {
 
 
 def role_of(user: AbstractBaseUser | AnonymousUser) -> Role | None:
-    """Return the user's role; None for the anonymous, the inactive and users without one.
+    """Return the user's role; None for anonymous or inactive users and those without a role.
 
-    Asks the database.
+    Queries the database.
     """
     if not isinstance(user, User) or not user.is_active:
         return None
@@ -71,7 +71,7 @@ def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
 def lapsed(user_id: int | None, name: str, action: Action) -> str:
     """Return why the user may no longer do `action`, or ''.
 
-    For work that is done after the request. Queries the database.
+    For work done after the request. Queries the database.
     """
     user = User.objects.filter(pk=user_id).first() if user_id is not None else None
     if user is None:
@@ -82,14 +82,14 @@ def lapsed(user_id: int | None, name: str, action: Action) -> str:
 
 
 def whom_to_ask() -> Iterable[str]:
-    """Return the names of at most ten admins, who can assign a role, in order."""
+    """Return the names of at most ten admins, in order; they can assign a role."""
     admins = User.objects.filter(is_active=True, groups__name=Role.ADMIN.value)
     supers = User.objects.filter(is_active=True, is_superuser=True)
     return (admins | supers).distinct().order_by("username").values_list("username", flat=True)[:10]
 
 
 # ---- access --------------------------------------------------------------------------------------
-# Keeping pages to those whose role allows them.
+# Restricting pages to roles.
 
 View = Callable[..., HttpResponseBase]
 
@@ -98,7 +98,7 @@ EVERY_ROLE = frozenset(Role)
 
 
 def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Callable[[View], View]:
-    """Let only users reach the view whose role is `among` these and allows `action`.
+    """Restrict a view to users whose role is `among` these and allows `action`.
 
     Anonymous users are redirected to the login. Users without a role, or with one that does not
     allow the action, get a page (403) that names the admins.
@@ -114,17 +114,17 @@ def role_required(action: Action, among: Collection[Role] = EVERY_ROLE) -> Calla
                 return refusal(request, role, action, among)
             return view(request, *args, **kwargs)
 
-        # The login is asked for here, so that a fragment can move the whole page there.
+        # The login is requested here, so that a fragment can redirect the whole page there.
         return cast("View", login_not_required(guarded))
 
     return decorate
 
 
 def form_of(page: str, *parts: str) -> Callable[[View], View]:
-    """Let only what a form sends reach the view; redirect anyone who loads its address to `page`.
+    """Make a view accept form submissions only; redirect anyone who loads its URL to `page`.
 
-    page: the name of the address of the page that has the form, or a like one where this has no
-    address of its own; parts: which of the view's arguments that address has.
+    page: the URL name of the page with the form, or of a similar page if that one has no URL of its
+    own; parts: the view's arguments that this URL takes.
     """
 
     def decorate(view: View) -> View:
@@ -155,7 +155,7 @@ def refusal(
 
 
 def user_of(request: HttpRequest) -> User:
-    """Return the user of a request that `role_required` has admitted."""
+    """Return the user of a request that `role_required` has let through."""
     assert isinstance(request.user, User)
     return request.user
 
@@ -169,7 +169,7 @@ def _to_login(request: HttpRequest) -> HttpResponse:
     if not is_fragment(request):
         back = request.get_full_path() if request.method == "GET" else "/"
         return redirect_to_login(back)
-    # A redirect would be followed within the fragment; this header moves the whole page.
+    # A redirect would be followed within the fragment; this header redirects the whole page.
     page = urlsplit(request.headers.get("HX-Current-URL", ""))
     back = f"{page.path}?{page.query}".removesuffix("?")
     to = redirect_to_login(back).url if back else resolve_url(settings.LOGIN_URL)
@@ -177,11 +177,11 @@ def _to_login(request: HttpRequest) -> HttpResponse:
 
 
 # ---- rate limits ---------------------------------------------------------------------------------
-# How much one user may send in a while.
+# How much one user may send in a period.
 
 
 class TooMany(Exception):
-    """A user sent too much; `retry_after`: seconds until the next window."""
+    """A user sent too much. retry_after: seconds until the next window."""
 
     def __init__(self, what: str, limit: int, window: int, retry_after: int) -> None:
         super().__init__(
@@ -194,7 +194,7 @@ class TooMany(Exception):
 class Limit:
     """At most `count` of `what` per user in each window of `window` seconds.
 
-    Counted in a cache that nothing else fills, so that no other's entries push a count out: per
+    Counted in a cache that nothing else fills, so that other entries cannot evict a count: per
     process, unless the processes share one through Redis.
     """
 
@@ -203,7 +203,7 @@ class Limit:
     window: int = 60
 
     def take(self, user_id: int, now_ms: int, amount: int = 1) -> None:
-        """Count `amount`; raises TooMany, and counts the refusal, when that is over the limit."""
+        """Count `amount`. Raises TooMany, and counts the refusal, if that exceeds the limit."""
         window, passed = divmod(now_ms // 1000, self.window)
         cache = caches["limits"]
         key = f"limit:{self.what}:{user_id}:{window}"

@@ -1,4 +1,4 @@
-"""Tables as files that are sent a portion at a time: CSV or NDJSON, and the answer that streams."""
+"""Tables as CSV or NDJSON files, streamed in portions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
 from dashboard.core.common.times import iso
 
-# What a spreadsheet takes for the beginning of a formula.
+# What a spreadsheet treats as the beginning of a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-# Fields that are moments: in CSV they are ISO 8601 in UTC, in NDJSON Unix ms.
+# Fields that hold times: ISO 8601 in UTC in CSV, Unix ms in NDJSON.
 TIMES = frozenset(
     (
         "at", "since", "until", "appended_at", "noted_at", "fate_at", "answered_at", "reported_at",
@@ -30,7 +30,7 @@ CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjs
 def attachment(
     request: HttpRequest, parts: Iterator[bytes], name: str, form: str
 ) -> StreamingHttpResponse:
-    """Return the parts as a file `name.form`; each is made when the one before has been sent."""
+    """Return a response that streams the parts as the file `name.form`, each made when needed."""
     streamed = _off_the_loop(parts) if isinstance(request, ASGIRequest) else parts
     response = StreamingHttpResponse(streamed, content_type=CONTENT_TYPES[form])
     response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
@@ -43,23 +43,23 @@ def unprocessable(why: str) -> HttpResponse:
 
 
 def faults_of(form: Form) -> str:
-    """Return what is wrong with a form, the first of each field."""
+    """Return a form's errors, the first of each field."""
     return "; ".join(f"{name}: {told[0]}" for name, told in form.errors.items())
 
 
 def written(
     form: str, fields: Sequence[str], portions: Iterable[Iterable[Mapping[str, Any]]]
 ) -> Iterator[bytes]:
-    """Yield rows as a file of this form, a part for each portion that has any.
+    """Yield rows as a file of this form, one part for each portion that is not empty.
 
-    CSV begins with a line of the fields, and has only these of each row; NDJSON has a line for each
-    row: an object with all that is in it.
+    CSV begins with a line of the fields, and has only these from each row; NDJSON has one line per
+    row, an object with everything in it.
     """
     if form == "csv":
         yield csv_line(fields)
     for rows in portions:
         part = b"".join(_line(form, fields, row) for row in rows)
-        if part:  # an empty part would be the end
+        if part:  # an empty part would mean the end
             yield part
 
 
@@ -72,19 +72,19 @@ def _line(form: str, fields: Sequence[str], row: Mapping[str, Any]) -> bytes:
 def _cell(name: str, value: Any) -> Any:
     if name not in TIMES or not isinstance(value, int):
         return value
-    return iso(value) if value else ""  # 0: not known
+    return iso(value) if value else ""  # 0: unknown
 
 
 def csv_line(cells: Iterable[Any]) -> bytes:
-    """Return a line of CSV in which no cell begins as a formula does."""
+    """Return a line of CSV, with no cell that begins like a formula."""
     line = io.StringIO()
     csv.writer(line).writerow([safe_cell(cell) for cell in cells])
     return line.getvalue().encode(errors="replace")
 
 
 def safe_cell(value: Any) -> str:
-    """Return a value as a cell's text, with an apostrophe before what begins as a formula does."""
-    if isinstance(value, msgspec.Raw):  # what is JSON already
+    """Return a value as a cell's text; an apostrophe precedes what begins like a formula."""
+    if isinstance(value, msgspec.Raw):  # already JSON
         return bytes(value).decode()
     text = "" if value is None else str(value)
     guarded = isinstance(value, str) and text.lstrip(" ").startswith(FORMULA)
@@ -92,11 +92,11 @@ def safe_cell(value: Any) -> str:
 
 
 def next_part(parts: Iterator[bytes]) -> bytes:
-    """Return the next part, or nothing at the end."""
+    """Return the next part, or b"" at the end."""
     return next(parts, b"")
 
 
 async def _off_the_loop(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the parts, each made in a thread, so that the server's loop waits for no database."""
+    """Yield the parts, each made in a thread so that the server's loop waits for no database."""
     while (part := await sync_to_async(next_part)(parts)) != b"":
         yield part

@@ -1,4 +1,4 @@
-"""What a higher package offers to the ones below it, which do not import it."""
+"""Functions that higher packages provide to lower ones, which do not import them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ R = TypeVar("R")
 
 
 class Provider(Generic[P, R]):
-    """Calls what was registered, or `default` in a process where nobody registers."""
+    """Calls the registered function, or `default` in a process where none is registered."""
 
     def __init__(self, default: Callable[P, R]) -> None:
         self._function = default
 
     def register(self, function: Callable[P, R]) -> None:
-        """Have `function` called from now on: once, when Django starts."""
+        """Register the function to call. Do this once, when Django starts."""
         self._function = function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what the registered function returns."""
+        """Call the registered function and return its result."""
         return self._function(*args, **kwargs)

@@ -1,6 +1,4 @@
-"""Fields, widgets, typed times and filters that forms of several pages have, and pages with forms
-as generic views.
-"""
+"""Form fields, widgets, typed times and filters that pages share, and views for forms."""
 
 from __future__ import annotations
 
@@ -27,23 +25,23 @@ from domain.config_values import PlainError, duration, duration_text
 from domain.scenario import Scenario
 
 # ---- fields --------------------------------------------------------------------------------------
-# Fields and widgets that forms of several pages have.
+# Fields and widgets that several pages share.
 
 
 def scenario_choices() -> list[tuple[str, str]]:
-    """Return the scenarios' names and titles, as a field offers them."""
+    """Return the scenarios' names and titles as choices for a field."""
     return [(each.name, each.title) for each in scenarios().values()]
 
 
 class SpanField(forms.CharField):
-    """A duration as text, such as `30s` or `5m`; it is cleaned to ms, None where it is empty."""
+    """A duration as text, such as `30s` or `5m`. Its clean value is in ms, or None if empty."""
 
     def __init__(self, *, zero: bool = False, **options: Any) -> None:
         super().__init__(max_length=20, **options)
         self._zero = zero
 
     def clean(self, value: Any) -> int | None:
-        """Return the duration, ms. Raises ValidationError."""
+        """Return the duration, ms, or None. Raises ValidationError."""
         text = super().clean(value)
         if not text:
             return None
@@ -53,19 +51,19 @@ class SpanField(forms.CharField):
             raise forms.ValidationError(f"Expected {error.expected}.") from None
 
     def prepare_value(self, value: Any) -> Any:
-        """Return a duration in ms as its text."""
+        """Return a duration in ms as text."""
         return duration_text(value) if isinstance(value, int) else value
 
 
 class LocalTimeInput(forms.DateTimeInput):
-    """An input of a day and a time in the viewer's zone, whose name the page writes beside it."""
+    """An input for a date and time in the viewer's time zone, which the page names beside it."""
 
     input_type = "datetime-local"
     template_name = "forms/local_time.html"
 
 
 class UtcTimeField(forms.DateTimeField):
-    """An optional day and time in UTC, to the minute or with `seconds`."""
+    """An optional date and time in UTC, to the minute, or to the second with `seconds`."""
 
     def __init__(self, *, label: str, seconds: bool = False, **options: Any) -> None:
         attrs: dict[str, Any] = {"type": "datetime-local"} | ({"step": 1} if seconds else {})
@@ -80,11 +78,11 @@ class UtcTimeField(forms.DateTimeField):
 
 
 # ---- filter forms --------------------------------------------------------------------------------
-# Filters: links that narrow a list, forms with a period, and the filter as an address.
+# Filters: links that narrow a list, forms with a period, and filters as query strings.
 
 
 class Choice(NamedTuple):
-    """A link that narrows a list; chosen: whether it does."""
+    """A link that narrows a list. chosen: whether it is the current one."""
 
     title: str
     address: str
@@ -92,7 +90,10 @@ class Choice(NamedTuple):
 
 
 def scenario_links(chosen: Scenario, path: str = "") -> list[Choice]:
-    """Return a link to the list of each scenario. path: the list's, the page's own by default."""
+    """Return a link to the list for each scenario.
+
+    path: the list's; by default the current page.
+    """
     return [
         Choice(each.title, f"{path}?{urlencode({'scenario': each.name})}", each.name == chosen.name)
         for each in scenarios().values()
@@ -100,31 +101,31 @@ def scenario_links(chosen: Scenario, path: str = "") -> list[Choice]:
 
 
 class FilterForm(forms.Form):
-    """A filter in the query of an address.
+    """A filter in the query of a URL.
 
-    Fields in PLACES, which name a place in the list, are dropped when the filter changes.
+    Fields in PLACES, which name a position in the list, are dropped when the filter changes.
     """
 
     template_name = "forms/filter.html"
 
     PLACES: tuple[str, ...] = ()
-    """Fields that say where in the list a page begins: no part of the filter."""
+    """Fields that say where in the list a page begins; they are not part of the filter."""
 
     def offer(self, name: str, choices: Sequence[tuple[str, Any]]) -> None:
-        """Offer choices in a field, which may come in groups."""
+        """Set a field's choices, which may be grouped."""
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices
         field.error_messages["invalid_choice"] = "Expected one of the choices."
 
     def query(self) -> str:
-        """Return the filter as the address has it."""
+        """Return the filter as a query string."""
         parts = (name for name in self.fields if name not in self.PLACES)
         given = {name: self._given(name) for name in parts}
         return urlencode({name: value for name, value in given.items() if value}, doseq=True)
 
     def _given(self, name: str) -> Any:
-        """Return what was submitted for a field: a list if it has several choices."""
+        """Return what was submitted for a field, as a list if it is multiple-choice."""
         field = self.fields[name]
         if isinstance(field, forms.MultipleChoiceField):
             return field.widget.value_from_datadict(self.data, {}, name)
@@ -132,7 +133,7 @@ class FilterForm(forms.Form):
 
 
 class ListForm(FilterForm):
-    """The filter of a list, and after which of its rows a page begins."""
+    """A list's filter, and the row after which a page begins."""
 
     before: forms.Field | None = forms.IntegerField(
         required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput
@@ -141,11 +142,11 @@ class ListForm(FilterForm):
     PLACES = ("before",)
 
     def rows(self) -> QuerySet[Any]:
-        """Return the rows that pass the filter, of a valid form."""
+        """Return the rows that pass the filter. The form must be valid."""
         raise NotImplementedError
 
     def criteria(self) -> dict[str, Any]:
-        """Return the filter of a valid form by field; times in Unix ms."""
+        """Return a valid form's filter, by field; times in Unix ms."""
         parts = {name: self.cleaned_data[name] for name in self.fields if name not in self.PLACES}
         return {
             name: unix_ms(value) if isinstance(value, datetime) else value
@@ -160,7 +161,7 @@ class PeriodForm(FilterForm):
     end = UtcTimeField(label="Until (UTC)")
 
     def clean(self) -> dict[str, Any]:
-        """Return what was typed. An end not after the beginning is an error of its field."""
+        """Return the cleaned data; an end not after the beginning is an error of its field."""
         data = super().clean() or self.cleaned_data
         start, end = data.get("start"), data.get("end")
         if start and end and end <= start:
@@ -169,13 +170,13 @@ class PeriodForm(FilterForm):
 
 
 # ---- typed times ---------------------------------------------------------------------------------
-# Times that users type, in their own zones.
+# Times that users type, in their own time zones.
 
 
 def typed_end(typed: str, zone: str, now: int) -> int:
-    """Return the moment (Unix ms) of a date and time in the viewer's zone.
+    """Return the moment (Unix ms) of a date and time in the viewer's time zone.
 
-    Raises ValidationError for what is none, or past.
+    Raises ValidationError if it is not a valid time, or is past.
     """
     try:
         at = datetime.fromisoformat(typed)
@@ -203,33 +204,33 @@ require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
 class FormPage(FormView):
-    """A page with a form, or the address to which a page sends one of its forms.
+    """A page with a form, or the URL that receives one of a page's forms.
 
-    A subclass says what Django's `FormView` is told. Its `form_valid` returns `done`, or
-    `form_invalid`, which shows what was typed and what is wrong with it (422). While a request is
-    answered, `now` (Unix ms) is set, and `row` where the address has its `number`.
+    A subclass sets the attributes of Django's `FormView`. Its `form_valid` returns `done`, or
+    `form_invalid`, which shows the input and its errors (422). During a request, `now` (Unix ms) is
+    set, and `row` if the URL has its `number`.
     """
 
     permission: Action = "read"
     roles: Collection[Role] = EVERY_ROLE
     queryset: QuerySet[Any]
     form_class: Any = None
-    """`forms.Form` where buttons alone are sent; without one the page is only read."""
+    """`forms.Form` if the page has only buttons; None if it is only read."""
     form_takes: tuple[str, ...] = ()
-    """Attributes of the page that its form is made with, besides what was sent."""
+    """Attributes of the page passed to its form, besides the submitted data."""
     form_name = "form"
     """The form's name in the template."""
     page = ""
-    """The name of the address of the page that has the form, where this one only receives it."""
+    """The URL name of the page with the form, if this URL only receives it."""
     page_parts: tuple[str, ...] = ("number",)
-    """Which parts of this address that one has too."""
+    """The parts of this URL that the page's URL takes too."""
 
     now: int
     row: Any = None
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
-        """Return the view, which only those may reach whom it is for, and nobody caches."""
+        """Return the view, restricted to the page's roles and never cached."""
         guard = role_required(cls.permission, cls.roles)
         view = never_cache(guard(super().as_view(**initkwargs)))
         if cls.page:
@@ -248,22 +249,22 @@ class FormPage(FormView):
         return self.queryset.all()
 
     def get_form_kwargs(self) -> dict[str, Any]:
-        """Return what the form is made with: what was sent, None where nothing was."""
+        """Return the form's arguments; the data is None unless something was submitted."""
         data = self.request.POST if self.request.method == "POST" else None
         return {"data": data} | {name: getattr(self, name) for name in self.form_takes}
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return what the template needs: the form, the row, the time, and what is given."""
+        """Return the template's context: the form, the row, the time, and what is given."""
         if self.form_class is None:
             context.setdefault("form", None)
         return super().get_context_data(now=self.now, row=self.row, **context)
 
     def form_invalid(self, form: Any, status: int = 422) -> HttpResponse:
-        """Return the page with the form as it was typed."""
+        """Return the page with the form as submitted."""
         context = self.get_context_data(**{self.form_name: form})
         return self.render_to_response(context, status=status)
 
     def done(self, words: str, to: str, *parts: Any) -> HttpResponse:
-        """Redirect to a page that says in these words what was done."""
+        """Redirect to a page that shows these words about what was done."""
         messages.success(self.request, words)
         return redirect(to, *parts)

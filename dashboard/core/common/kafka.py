@@ -1,4 +1,4 @@
-"""This process's way into Kafka: one bus and one producer, and records delivered by them."""
+"""This process's access to Kafka: one bus, one producer, and delivering records through them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from wire.signature import Signer, Trust
 from wire.topics import Topics
 
 # ---- kafka gateway -------------------------------------------------------------------------------
-# This process's way into Kafka: one bus and one producer, made when first needed.
+# This process's access to Kafka: one bus and one producer, created when first needed.
 
-# After this long the producer gives a record up.
+# The producer gives up on a record after this time.
 SEND_TIMEOUT_S = 8.0
 
 # How long to wait for a broker before anything is sent.
@@ -43,11 +43,11 @@ REACH_S = 3.0
 
 
 class NotSigned(BusError):
-    """A command that cannot be signed: its keys cannot be read."""
+    """A command cannot be signed, because its keys cannot be read."""
 
 
 class Gateway:
-    """A bus and its one producer, shared by all threads of the process; and who signs."""
+    """A bus and its one producer, shared by all threads of the process; and the signer."""
 
     def __init__(self, bus: Bus, topics: Topics) -> None:
         self.bus = bus
@@ -57,18 +57,18 @@ class Gateway:
 
     @cached_property
     def signer(self) -> Signer:
-        """Return who signs with the keys of this copy. Raises KeysProblem."""
+        """Return the signer with the keys of this copy. Raises KeysProblem."""
         return Signer(key_file().ring, now_ms)
 
     def producer(self) -> Producer:
-        """Return the producer, made at the first call."""
+        """Return the producer, which the first call creates."""
         with self._lock:
             if self._producer is None:
                 self._producer = self.bus.producer(message_timeout_s=SEND_TIMEOUT_S)
             return self._producer
 
     def signed(self, topic: str, key: bytes | None, value: bytes) -> bytes:
-        """Return what commands something, signed now. Raises NotSigned."""
+        """Return a command, signed now. Raises NotSigned."""
         try:
             return self.signer.sign(value, topic, key)
         except KeysProblem as problem:
@@ -77,8 +77,11 @@ class Gateway:
     def command(
         self, topic: str, key: bytes | None, value: bytes, partition: int | None = None
     ) -> Delivered:
-        """Send what commands something, signed, and wait; once more where the broker's clock shows
-        that it was signed at a time that does not count. Raises BusError."""
+        """Sign and send a command, and wait for its place.
+
+        Sends it once more if the broker's clock shows that it was signed at a time that does not
+        count. Raises BusError.
+        """
         while True:
             signed = self.signed(topic, key, value)
             place = self.producer().send_and_wait(
@@ -88,7 +91,7 @@ class Gateway:
                 return place
 
     def close(self) -> None:
-        """Flush for a moment and close the producer."""
+        """Flush briefly and close the producer."""
         with self._lock:
             if self._producer is not None:
                 self._producer.close()
@@ -96,7 +99,7 @@ class Gateway:
 
 
 def key_file() -> KeyFile:
-    """Return the keys that sign this copy's commands, made at the first call.
+    """Return the keys that sign this copy's commands, created at the first call.
 
     Raises KeysProblem.
     """
@@ -122,7 +125,7 @@ _gateway: Gateway | None = None
 
 
 def gateway() -> Gateway:
-    """Return the process's gateway to the configured Kafka; it is closed when the process ends."""
+    """Return the process's gateway to the configured Kafka; it closes when the process ends."""
     global _gateway  # noqa: PLW0603 - one per process
     with _lock:
         if _gateway is None:
@@ -135,7 +138,7 @@ def gateway() -> Gateway:
 
 @contextmanager
 def use(bus: Bus, names: Topics) -> Iterator[Gateway]:
-    """Send through `bus` meanwhile, as tests do."""
+    """Send through `bus` within the context, as tests do."""
     global _gateway  # noqa: PLW0603 - one per process
     before, _gateway = _gateway, Gateway(bus, names)
     try:
@@ -146,18 +149,21 @@ def use(bus: Bus, names: Topics) -> Iterator[Gateway]:
 
 
 # ---- kafka delivery ------------------------------------------------------------------------------
-# Records delivered to Kafka, one or many: with what certainty each has arrived.
+# Delivering one or many records to Kafka, and how certain it is that each arrived.
 
 UNCONFIRMED = "Kafka did not confirm it in time. It may still arrive, and is followed."
 
 
 Result = Delivered | BusError | None
-"""A record's place, or why it is not sent; None or Unavailable: it may have arrived."""
+"""A record's place, or why it was not sent; None or Unavailable: it may have arrived."""
 
 
 class Delivery(NamedTuple):
-    """status: `sending` where the broker has not confirmed the record; text: why it is not sent or
-    not confirmed; place: of a record that is sent."""
+    """What is known of a record that was to be sent.
+
+    status: `sending` if the broker has not confirmed it; text: why it was not sent or not
+    confirmed; place: of a record that was sent.
+    """
 
     status: Literal["sent", "sending", "unsent"]
     text: str = ""
@@ -165,7 +171,7 @@ class Delivery(NamedTuple):
 
     @classmethod
     def of(cls, result: Result) -> Delivery:
-        """Return the delivery that a result of `deliver_all` stands for."""
+        """Return the delivery for a result of `deliver_all`."""
         if isinstance(result, Delivered):
             return cls("sent", place=result)
         if result is None or isinstance(result, Unavailable):
@@ -174,13 +180,15 @@ class Delivery(NamedTuple):
 
 
 def deliver_all(records: Iterable[Outgoing]) -> list[Result]:
-    """Send records in their order, and wait until each is confirmed or refused, or for
-    SEND_TIMEOUT_S. Returns a result for each."""
+    """Send records in order. Returns a result for each.
+
+    Waits until each is confirmed or refused, or for SEND_TIMEOUT_S.
+    """
     return gateway().producer().send_all(records, SEND_TIMEOUT_S + 1)
 
 
 def deliver(topic: str, key: bytes, value: bytes) -> Delivery:
-    """Sign a record, send it and wait for its confirmation. Returns what is known of it then."""
+    """Sign and send a record, wait for its confirmation, and return what is then known of it."""
     try:
         return deliver_signed(topic, [(key, value)])[0]
     except BusError as error:
@@ -188,11 +196,11 @@ def deliver(topic: str, key: bytes, value: bytes) -> Delivery:
 
 
 def deliver_signed(topic: str, records: Sequence[tuple[bytes, bytes]]) -> list[Delivery]:
-    """Sign records, of key and value each, send them and wait as `deliver_all` does. Returns what
-    is known of each then.
+    """Sign and send records, of key and value each. Returns what is then known of each.
 
-    All are signed and sent again where the broker's clock shows that they were signed at a
-    time that does not count. Raises BusError where no broker answers or nothing can be signed.
+    Waits as `deliver_all` does. All are signed and sent again if the broker's clock shows that they
+    were signed at a time that does not count. Raises BusError if no broker answers or nothing can
+    be signed.
     """
     to = gateway()
     try:
@@ -212,7 +220,7 @@ def deliver_signed(topic: str, records: Sequence[tuple[bytes, bytes]]) -> list[D
 
 
 def start() -> None:
-    """Send the records of clients to Kafka from here on, if the settings want that."""
+    """Start sending the log records about clients to Kafka, if the settings say so."""
     if not settings.TALLYBOARD.app_logs:
         return
     kafka: dict[str, Any] = settings.TALLYBOARD.kafka_options()
@@ -227,7 +235,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Send what is left, and no more."""
+    """Send what is left, then stop."""
     if handler := _handler():
         for name in (REQUESTS, SECURITY):
             logging.getLogger(name).removeHandler(handler)
@@ -235,7 +243,7 @@ def stop() -> None:
 
 
 def app_log_outcomes() -> Iterable[tuple[tuple[str], int]]:
-    """Return how many records became what: delivered, unconfirmed, or dropped for a reason."""
+    """Return how many records were delivered, unconfirmed, or dropped for which reason."""
     if handler := _handler():
         known = {"delivered": handler.delivered, "unconfirmed": handler.unconfirmed}
         for outcome, n in {**known, **handler.dropped}.items():
@@ -253,5 +261,5 @@ def _version() -> str:
 
 
 def metrics() -> Iterator[MetricFamily]:
-    """Yield what became of this process's log of clients."""
+    """Yield the outcomes of this process's log of clients."""
     yield APP_LOGS.family(app_log_outcomes())

@@ -1,6 +1,4 @@
-"""Pages of lists, as generic views: a filter in the address, rows in an order, and the same as a
-file.
-"""
+"""List pages as generic views: a filter in the URL, rows in an order, and the list as a file."""
 
 from __future__ import annotations
 
@@ -38,49 +36,49 @@ def _nobody_notes(_request: HttpRequest, listed: str, _file: str, _query: str) -
 
 
 record_export: Provider[[HttpRequest, str, str, str], None] = Provider(_nobody_notes)
-"""Notes that a list leaves as a file, whose filter is this query; the audit does."""
+"""Records that a list, filtered by this query, leaves as a file; provided by the audit."""
 
 
 class NoFilter(ListForm):
-    """The form of a list that is whole, or reads its address itself."""
+    """The form of a list that is complete, or reads its URL itself."""
 
     before = None
 
 
 class ListPage(View):
-    """A list of rows: its page, which scripts renew, and the same as a file.
+    """A list of rows: its page, which scripts refresh, and the same list as a file.
 
-    A subclass says what it lists, as one of `django.views.generic.ListView` does; `addresses` is
-    for its `urls.py`. While a request is answered, `request`, `form` and `now` (Unix ms) are set.
+    A subclass says what it lists, as with `django.views.generic.ListView`; `addresses` is for its
+    `urls.py`. During a request, `request`, `form` and `now` (Unix ms) are set.
     """
 
     name: str
-    """Of the file."""
+    """Name of the file."""
     form_class: type[ListForm] = NoFilter
     template: str
-    """Such as `board/events`."""
+    """The template, such as `board/events`."""
     table: Table
     roles: Collection[Role] = EVERY_ROLE
     order: ListOrder = NEWEST_FIRST
     page_size = 100
     looked_at = 50_000
-    """Most rows that are looked at for one page, whether or not they pass the filter."""
+    """Most rows that are examined for one page, whether or not they pass the filter."""
     renews = True
-    """Whether a part of the page renews itself: that of the template's name after `_`."""
+    """Whether part of the page refreshes itself: the template of the same name after `_`."""
     fields: tuple[str, ...] = ()
-    """What a line of CSV has."""
+    """The fields of a CSV line."""
     portion_size = 1_000
     at_most: int | None = None
-    """Most rows of a file."""
+    """Most rows in a file."""
     exported_as = ""
-    """What the audit says that a file has, by default the file's name."""
+    """The audit's name for the file's contents; by default the file's name."""
 
     form: ListForm
     now: int
 
     @classmethod
     def addresses(cls, folder: str, page: str, file: str = "") -> list[URLPattern]:
-        """Return the addresses of the list. page, file: their names; no `file`: there is none."""
+        """Return the list's URL patterns. page, file: their names; without `file` there is none."""
         view = require_safe(never_cache(role_required("read", cls.roles)(cls.as_view())))
         found = [path(folder, view, name=page)]
         if file:
@@ -88,14 +86,14 @@ class ListPage(View):
         return found
 
     def get(self, request: HttpRequest, suffix: str = "") -> HttpResponseBase:
-        """Return the page, or the file with this suffix; 422 where the filter has faults."""
+        """Return the page, or the file with this suffix; 422 if the filter is invalid."""
         self.form, self.now = self.form_class(request.GET), now_ms()
         return self.file(suffix) if suffix else self.page()
 
     # ---- the page
 
     def page(self) -> HttpResponse:
-        """Return the page; to a script, the part of it that renews itself."""
+        """Return the page; scripts get only the part that refreshes."""
         valid = self.form.is_valid()
         context = {
             "now": self.now,
@@ -112,11 +110,11 @@ class ListPage(View):
         return render(self.request, f"{self.template}.html", context, status=status)
 
     def context(self) -> dict[str, Any]:
-        """Return what the template of this list needs besides."""
+        """Return further context for this list's template."""
         return {}
 
     def list_context(self) -> dict[str, Any]:
-        """Return the rows of the page, None where the filter has faults, and its pager."""
+        """Return the rows of the page, None if the filter is invalid, and its pager."""
         valid, query = self.form.is_valid(), self.form.query()
         before = self.form.cleaned_data["before"] if valid else None
         found = self.paginate(self.form.rows(), before) if valid else None
@@ -126,7 +124,7 @@ class ListPage(View):
         return {"found": found, "first": not before, "narrowed": bool(query), "pager": pager}
 
     def paginate(self, rows: QuerySet[Any], before: Any) -> Page[Any]:
-        """Return the first rows as entries, or those that follow a place."""
+        """Return the first rows as entries, or those after the row with the number `before`."""
         listing = Listing(self.entry, self.order, self.page_size, self.looked_at)
         return listing.page(rows, before or 0)
 
@@ -137,7 +135,7 @@ class ListPage(View):
     # ---- the file, and the API
 
     def file(self, suffix: str) -> HttpResponseBase:
-        """Return the rows as CSV or NDJSON, and log that in the audit. Raises Http404."""
+        """Return the rows as CSV or NDJSON, and record that in the audit. Raises Http404."""
         if refusal := file_refusal(suffix, self.form):
             return refusal
         record_export(
@@ -147,11 +145,11 @@ class ListPage(View):
         return attachment(self.request, written(suffix, self.fields, lines), self.name, suffix)
 
     def portions(self) -> Iterable[Iterable[Any]]:
-        """Return the rows of the file, a portion at a time."""
+        """Yield the rows of the file in portions."""
         return portions(self.form.rows(), self.order, self.portion_size, self.at_most)
 
     def plain(self, row: Any) -> dict[str, Any]:
-        """Return a row as an object of NDJSON or of the API, or a line of CSV."""
+        """Return a row as an object for NDJSON or the API, or as a CSV line."""
         return {name: getattr(row, name) for name in self.fields}
 
     def answer(self, rows: QuerySet[Any], limit: int, before: int | None) -> dict[str, Any]:

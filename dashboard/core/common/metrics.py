@@ -1,4 +1,4 @@
-"""The metrics of the web side, by name and meaning; docs/rest.md lists them."""
+"""Names and meanings of the web side's metrics; docs/rest.md lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows of several tables have in common, and which of them go on at a time."""
+"""Abstract models for rows of several tables, and finding the rows that are ongoing at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from domain.names import MAX_NAME
 from domain.scenario import Scenario
 
 # ---- core ----------------------------------------------------------------------------------------
-# What rows of several tables have in common, as abstract models.
+# Abstract models for what rows of several tables have in common.
 
 
 class ScenarioRow(models.Model):
@@ -33,7 +33,7 @@ class ScenarioRow(models.Model):
 
     @property
     def configured_scenario(self) -> Scenario | None:
-        """Return its scenario, where that is still configured."""
+        """Return its scenario, or None if that is no longer configured."""
         return scenarios().get(self.scenario)
 
 
@@ -62,7 +62,7 @@ class AgentRow(ScenarioRow):
 
 
 class AuthoredRow(models.Model):
-    """A row that a user wrote. username: as it was then, for when the user is gone."""
+    """A row that a user wrote. username: the name at that time, in case the user is deleted."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     username = models.CharField(max_length=150)
@@ -72,24 +72,26 @@ class AuthoredRow(models.Model):
 
 
 def named_fields(source: object, names: Sequence[str]) -> dict[str, Any]:
-    """Return the attributes of a record that are fields of a row under the same names."""
+    """Return the attributes of a record that are row fields of the same names."""
     return {name: getattr(source, name) for name in names}
 
 
 # ---- overlap -------------------------------------------------------------------------------------
-# Rows that begin and end, and how to find those that go on at a time.
+# Rows that begin and end, and how to find those that are ongoing at a time.
 #
-# By their beginnings alone these are found only by reading history from one of its ends. So each
-# row that lasts longer than an hour is of a class by its length, with an index of its own: of a
-# class the rows that go on at a time began no longer before it than the class is long.
+# With an index on beginnings alone, finding them means reading history from one of its ends. So
+# each row that lasts longer than an hour has a length class, which is indexed: rows of a class that
+# are ongoing at a time began no longer before it than the class's limit.
 
 LENGTHS_MS = tuple(8**n * HOUR_MS for n in range(4))
-"""Up to how long the rows of a class are: of none, of the first, the second and the third. Those
-of the fourth are longer."""
+"""Longest rows of each length class: of none, the first, the second and the third.
+
+Those of the fourth are longer.
+"""
 
 
 def length_class(begin: str, end: str) -> GeneratedField:
-    """Return the column of a row's class of length: null up to an hour, and without an end."""
+    """Return the column of a row's length class: null up to an hour, and without an end."""
     longest_first = reversed(list(enumerate(LENGTHS_MS, start=1)))
     return GeneratedField(
         expression=Case(
@@ -102,7 +104,7 @@ def length_class(begin: str, end: str) -> GeneratedField:
 
 
 def length_index(begin: str, end: str, name: str) -> Index:
-    """Return the index of the rows of a scenario that have a class."""
+    """Return the index of a scenario's rows that have a length class."""
     return Index(
         fields=["scenario", "length_class", begin, end],
         condition=Q(length_class__isnull=False),
@@ -111,8 +113,10 @@ def length_index(begin: str, end: str, name: str) -> Index:
 
 
 def ongoing(at: int, begin: str, end: str) -> list[Q]:
-    """Return conditions that together match the rows that began before a time (Unix ms), and end
-    after it or have no end yet. An index answers each."""
+    """Return conditions that together match the rows ongoing at a time (Unix ms).
+
+    These began before it, and end after it or have no end yet. An index answers each condition.
+    """
     open_ = Q(LessThan(_unindexed(begin), at), **{end: None})
     ended = {f"{begin}__lt": at, f"{end}__gt": at}
     lengths = enumerate(LENGTHS_MS)
@@ -121,13 +125,18 @@ def ongoing(at: int, begin: str, end: str) -> list[Q]:
 
 
 def overlap(since: int, until: int, begin: str, end: str) -> Q:
-    """Return the condition that a row overlaps a span (Unix ms), for queries that another index
-    narrows to few rows, such as that of the assets."""
+    """Return the condition that a row overlaps a period (Unix ms).
+
+    For queries that another index narrows to few rows, such as that of the assets.
+    """
     lasted = Q(**{end: None}) | Q(GreaterThan(_unindexed(end), since))
     return Q(LessThan(_unindexed(begin), until)) & lasted
 
 
 def _unindexed(column: str) -> CombinedExpression:
-    """Return a number's column as no index has it: a planner without statistics would take the
-    index of all beginnings where another one has far fewer rows."""
+    """Return a number column in a form that no index has.
+
+    A planner without statistics would use the index of all beginnings where another has far fewer
+    rows.
+    """
     return F(column) + 0

@@ -1,6 +1,4 @@
-"""The pages of the product: the menu, short addresses, the glossary, and what their addresses are
-made of.
-"""
+"""Navigation: the menu, short URLs, the glossary, and the parts of URLs."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from dashboard.core.common.access import (
 )
 
 # ---- navigation ----------------------------------------------------------------------------------
-# The console's pages: what the menu of every page lists, and the command palette finds.
+# The console's pages, as the menu of every page lists them and the command palette finds them.
 
 EVERYBODY = frozenset(Role)
 
@@ -38,7 +36,7 @@ def _mail_is_caught() -> bool:
 
 
 class MenuEntry(NamedTuple):
-    """A page: the name of its address, its title, what it answers, and who may open it.
+    """A page: its URL name, its title, what it answers, and who may open it.
 
     offered: returns whether this copy of the product has it.
     """
@@ -50,7 +48,7 @@ class MenuEntry(NamedTuple):
     offered: Callable[[], bool] = _always
 
 
-# By room, in the menu's order: a page is in the room of its name.
+# By room, in the menu's order: a page is in the group named after its room.
 GROUPS: dict[str, tuple[MenuEntry, ...]] = {
     "Board": (
         MenuEntry("board:events", "Events", "every change of a state"),
@@ -107,7 +105,7 @@ HOME = "summaries:summary"
 
 
 def places(role: Role | None) -> list[tuple[str, list[MenuEntry]]]:
-    """Return the pages that `role` may open, by group; a group without any is left out."""
+    """Return the pages that `role` may open, by group, without empty groups."""
     mine = (
         (title, [place for place in group if role in place.roles and place.offered()])
         for title, group in GROUPS.items()
@@ -116,7 +114,7 @@ def places(role: Role | None) -> list[tuple[str, list[MenuEntry]]]:
 
 
 # ---- short addresses -----------------------------------------------------------------------------
-# Addresses that people type: each leads to the first page of a group that the role may open.
+# Short URLs that people type: each leads to the first page of a group that the role may open.
 
 
 def _every() -> list[MenuEntry]:
@@ -124,7 +122,7 @@ def _every() -> list[MenuEntry]:
 
 
 def _places(name: str) -> list[MenuEntry]:
-    """Return the pages of an address, the first choice first."""
+    """Return the pages of a short URL, first choice first."""
     match name:
         case "mail":
             return sorted(_messages(), key=lambda place: place.view != "mail_catcher:mails")
@@ -144,15 +142,17 @@ def _messages() -> list[MenuEntry]:
 @require_safe
 @role_required("read")
 def first_page(request: HttpRequest, name: str) -> HttpResponse:
-    """Redirect to the first of an address's pages that the role may open; where there is none, to
-    its first page, which says who may. name: of the address."""
+    """Redirect to the first of a short URL's pages that the role may open.
+
+    If there is none, redirect to the first page, which says who may open it. name: the short URL's.
+    """
     places = [place for place in _places(name) if place.offered()]
     mine = [place for place in places if role_of(request.user) in place.roles]
     return redirect((mine or places)[0].view)
 
 
 # ---- glossary ------------------------------------------------------------------------------------
-# What the product's own words mean: the page that says it, which words on other pages lead to.
+# The glossary: the page that explains the product's own words; other pages link to it.
 
 
 class Word(NamedTuple):
@@ -163,7 +163,7 @@ class Word(NamedTuple):
     meaning: str
 
 
-# Grouped by where the reader meets the words.
+# Grouped by where readers meet the words.
 TERM_GROUPS: dict[str, tuple[Word, ...]] = {
     "On a board": (
         Word("asset", "Asset", "Something that is watched: a site, a network, an order, a client "
@@ -254,16 +254,16 @@ TERMS = {term.name: term for terms in TERM_GROUPS.values() for term in terms}
 @require_safe
 @role_required("read")
 def glossary(request: HttpRequest) -> HttpResponse:
-    """Return the page of every word and its meaning."""
+    """Return the page of all words and their meanings."""
     return render(request, "glossary.html", {"groups": TERM_GROUPS})
 
 
 # ---- paths ---------------------------------------------------------------------------------------
-# Names of assets and agents in the paths of addresses, with whatever characters they have.
+# Names of assets and agents in URL paths, whatever characters they contain.
 
 
 class AssetConverter:
-    """An asset's name at the end of a path: any characters, slashes among them."""
+    """An asset's name at the end of a path: any characters, including slashes."""
 
     regex = r".+"
 
@@ -272,7 +272,7 @@ class AssetConverter:
         return value
 
     def to_url(self, value: str) -> str:
-        """Return the name. Django percent-encodes what must be encoded, and leaves a slash."""
+        """Return the name; Django percent-encodes what it must, and leaves slashes."""
         return value
 
 
@@ -285,15 +285,15 @@ def agent_path(scenario: str, agent: str) -> str:
 
 
 # ---- pages ---------------------------------------------------------------------------------------
-# Pages that renew a part of themselves.
+# Pages that refresh a part of themselves.
 
 
 def render_page(
     request: HttpRequest, page: str, context: Mapping[str, Any], status: int = 200
 ) -> HttpResponse:
-    """Return a page; to a script the part of it that renews itself.
+    """Return a page; scripts get only the part that refreshes.
 
-    page: as `board/events`, which has its part in `board/_events.html`.
+    page: such as `board/events`, whose part is `board/_events.html`.
     """
     folder, _, name = page.rpartition("/")
     template = f"{folder}/_{name}.html" if is_fragment(request) else f"{page}.html"

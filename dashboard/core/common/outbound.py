@@ -1,4 +1,4 @@
-"""Requests to addresses that users name, over a network that is guarded."""
+"""Requests to URLs that users enter, over a guarded network."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPHeaderDict, HTTPResponse
 
 # ---- outbound ------------------------------------------------------------------------------------
-# Requests to addresses that users name: webhooks, push services, chats.
+# Requests to URLs that users enter: webhooks, push services, chats.
 #
-# Such an address may lead into our own network. So each connection is made to an address that was
-# checked, not to a name that may mean another one by then; redirects are not followed, and proxies
-# of the environment are not used. A request has one deadline, however slowly its answer comes.
+# Such a URL may lead into our own network. So each connection is made to an address that was
+# checked, not to a name that may resolve to another one by then; redirects are not followed, and
+# proxies from the environment are not used. A request has one deadline, however slowly the response
+# arrives.
 
 TIMEOUT_S = 10.0
 LONGEST_ANSWER = 2_000
-"""Most bytes of an answer that are read."""
+"""Most bytes of a response that are read."""
 
 TRANSLATED = IPv6Network("64:ff9b::/96")
-"""Addresses of version 4 behind a translator (RFC 6052)."""
+"""IPv4 addresses behind a translator (RFC 6052)."""
 
 
 class OutboundUnreachable(Exception):
@@ -40,18 +41,18 @@ class OutboundUnreachable(Exception):
 
 
 class AddressRefused(OutboundUnreachable):
-    """The address is none that the product may call."""
+    """The product may not call this address."""
 
 
 class ResponseExcerpt(NamedTuple):
-    """The status of an answer, and the beginning of its text."""
+    """The status of a response, and the beginning of its text."""
 
     status: int
     text: str
 
 
 class OutboundRequest(NamedTuple):
-    """A request. headers: as they are sent."""
+    """A request. headers: as sent."""
 
     method: str
     url: str
@@ -60,7 +61,7 @@ class OutboundRequest(NamedTuple):
 
 
 class HttpReply(NamedTuple):
-    """An answer with its headers, and the beginning of its content as it came."""
+    """A response with its headers and the beginning of its raw content."""
 
     status: int
     headers: Sequence[tuple[bytes, bytes]]
@@ -70,7 +71,10 @@ class HttpReply(NamedTuple):
 def post(
     url: str, body: bytes, headers: Mapping[str, str], timeout_s: float = TIMEOUT_S
 ) -> ResponseExcerpt:
-    """Return what is answered to a POST within `timeout_s`. Raises Unreachable, or Refused."""
+    """Return the response to a POST within `timeout_s`.
+
+    Raises OutboundUnreachable, or its subclass AddressRefused.
+    """
     plain = [(name.encode(), value.encode()) for name, value in headers.items()]
     request = OutboundRequest("POST", url, plain, body)
     reply = exchange(request, GuardedNetwork(timeout_s), LONGEST_ANSWER)
@@ -78,8 +82,10 @@ def post(
 
 
 def exchange(request: OutboundRequest, network: GuardedNetwork, longest: int) -> HttpReply:
-    """Return what is answered to a request over a network, of its content `longest` bytes at most.
-    Raises Unreachable, or Refused."""
+    """Return the response to a request over a network, with at most `longest` bytes of its content.
+
+    Raises OutboundUnreachable, or its subclass AddressRefused.
+    """
     check(request.url)
     with closing(httpcore.ConnectionPool(_trusted(), network_backend=network)) as pool:
         try:
@@ -95,7 +101,7 @@ def exchange(request: OutboundRequest, network: GuardedNetwork, longest: int) ->
 
 
 def check(url: str) -> None:
-    """Raise Refused for what is no http or https address, or has a user in it."""
+    """Raise AddressRefused unless this is an http or https URL without a user in it."""
     if not url.isascii() or not url.isprintable() or " " in url:
         raise AddressRefused(
             "expected an address without spaces and letters such as ä (write xn--…)"
@@ -135,8 +141,10 @@ class GuardedNetwork(httpcore.SyncBackend):
     def connect_tcp(
         self, host: str, port: int, timeout: float | None = None, *args: Any, **kwargs: Any
     ) -> httpcore.NetworkStream:
-        """Return a connection to the first address of a host. Raises Refused, or the library's
-        own errors."""
+        """Return a connection to the first address of a host.
+
+        Raises AddressRefused, or the library's own errors.
+        """
         address = _checked_address(host, port)
         left = _left(self._deadline, timeout)
         stream = super().connect_tcp(address, port, left, *args, **kwargs)
@@ -144,21 +152,21 @@ class GuardedNetwork(httpcore.SyncBackend):
 
 
 class DeadlineStream(httpcore.NetworkStream):
-    """A connection on which nothing is waited for longer than until a deadline."""
+    """A connection that waits for nothing beyond its deadline."""
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: float) -> None:
         self._stream, self._deadline = stream, deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Return what comes next."""
+        """Return the next bytes."""
         return self._stream.read(max_bytes, _left(self._deadline, timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send all of it."""
+        """Send all of the buffer."""
         self._stream.write(buffer, _left(self._deadline, timeout))
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._stream.close()
 
     def start_tls(
@@ -167,18 +175,18 @@ class DeadlineStream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
-        """Return the same connection, encrypted; the certificate has to be for the host's name."""
+        """Return the same connection, encrypted; the certificate must match the host's name."""
         left = _left(self._deadline, timeout)
         stream = self._stream.start_tls(ssl_context, server_hostname, left)
         return DeadlineStream(stream, self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
-        """Return what the library wants to know of a connection."""
+        """Return what the library requests to know about the connection."""
         return self._stream.get_extra_info(info)
 
 
 def _left(deadline: float, timeout: float | None) -> float:
-    """Return how long there is still to wait, s. Raises the library's error where it is over."""
+    """Return the time left to wait, s. Raises the library's error if there is none."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise httpcore.ReadTimeout
@@ -186,7 +194,10 @@ def _left(deadline: float, timeout: float | None) -> float:
 
 
 def _checked_address(host: str, port: int) -> str:
-    """Return the address of a host. Raises Refused where one of its addresses is no public one."""
+    """Return a host's first address.
+
+    Raises AddressRefused if any of its addresses is not public.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -216,17 +227,16 @@ def _carried(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address]:
 
 
 # ---- outbound requests ---------------------------------------------------------------------------
-# Requests of libraries that send by `requests`, over the guarded network.
+# Requests of libraries that use `requests`, over the guarded network.
 #
-# Such a library connects itself, and also to addresses that it finds on its way: in a parameter, in
-# an answer, in a redirect. So not the address that a user has entered is checked, but each
-# connection.
+# Such a library connects by itself, and also to addresses that it finds on the way: in a parameter,
+# a response or a redirect. So each connection is checked, not the address that a user entered.
 
 MOST_ANSWER = 65_536
-"""Largest answer that a library is given, bytes."""
+"""Largest response that a library receives, bytes."""
 TOO_MANY = 429
 ENCODED = (b"content-encoding", b"transfer-encoding")
-"""Headers of how an answer came, not of what the library is given."""
+"""Headers about how a response was transferred, not about the content given to the library."""
 
 _TURN = Lock()
 
@@ -234,7 +244,7 @@ _TURN = Lock()
 class Calls:
     """The requests of a library within one deadline.
 
-    obstacle: why one of them was not answered; a refusal rather than what came after it.
+    obstacle: why one of them got no response; a refusal takes precedence over what came after it.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -242,7 +252,7 @@ class Calls:
         self.obstacle: OutboundUnreachable | None = None
 
     def answer(self, request: OutboundRequest) -> HttpReply:
-        """Return what is answered. Raises Unreachable, or Refused, and keeps it."""
+        """Return the response. Raises OutboundUnreachable or AddressRefused, and stores it."""
         try:
             return _usable(exchange(request, self.network, MOST_ANSWER + 1))
         except OutboundUnreachable as why:
@@ -252,8 +262,10 @@ class Calls:
 
 
 def _usable(reply: HttpReply) -> HttpReply:
-    """Return an answer. Raises Unreachable for one that is too long, or asks to wait: libraries
-    would sleep as long as it says."""
+    """Return a response, or raise OutboundUnreachable if it is too long or asks to wait.
+
+    Libraries would sleep for as long as it says.
+    """
     if reply.status == TOO_MANY:
         raise OutboundUnreachable("429: too many requests")
     if len(reply.content) > MOST_ANSWER:
@@ -262,14 +274,14 @@ def _usable(reply: HttpReply) -> HttpReply:
 
 
 class GuardedAdapter(HTTPAdapter):
-    """Sends each request over the guarded network, and verifies certificates always."""
+    """Sends each request over the guarded network, and always verifies certificates."""
 
     def __init__(self, calls: Calls) -> None:
         super().__init__()
         self._calls = calls
 
     def send(self, request: PreparedRequest, *_args: Any, **_kwargs: Any) -> Response:
-        """Return what is answered. Raises the library's error where nothing is."""
+        """Return the response. Raises the library's error if there is none."""
         try:
             reply = self._calls.answer(_plain(request))
         except OutboundUnreachable as why:
@@ -278,7 +290,7 @@ class GuardedAdapter(HTTPAdapter):
 
 
 def _response(reply: HttpReply) -> HTTPResponse:
-    """Return an answer as the library expects it, still compressed."""
+    """Return a response in the form the library expects, still compressed."""
     headers = HTTPHeaderDict(
         (name.decode("latin1"), value.decode("latin1"))
         for name, value in reply.headers
@@ -289,7 +301,7 @@ def _response(reply: HttpReply) -> HTTPResponse:
 
 
 def _plain(request: PreparedRequest) -> OutboundRequest:
-    """Return a request as it is sent. It asks for an answer that unpacks to nothing larger."""
+    """Return a request to send. It asks for an unencoded response, which unpacks no larger."""
     body = request.body.encode() if isinstance(request.body, str) else request.body
     if not isinstance(body, bytes | None):
         raise exceptions.RequestException("a body that comes in pieces is not sent")
@@ -303,8 +315,10 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 class GuardedSession(Session):
-    """A session of the library over the guarded network, without redirects, proxies of the
-    environment, and files of passwords."""
+    """A session of the library over the guarded network.
+
+    It uses no redirects, no proxies from the environment, and no password files.
+    """
 
     def __init__(self, calls: Calls) -> None:
         super().__init__()
@@ -313,16 +327,17 @@ class GuardedSession(Session):
             self.mount(scheme, GuardedAdapter(calls))
 
     def get_redirect_target(self, resp: Response) -> None:  # noqa: ARG002 - the library's form
-        """Return None: no redirect is followed."""
+        """Return None, so that no redirect is followed."""
         return
 
 
 @contextmanager
 def guarded(timeout_s: float) -> Iterator[Calls]:
-    """Have what `requests` sends in this process meanwhile go over the guarded network, one after
-    another. timeout_s: for all requests together.
+    """Send whatever `requests` sends in this process over the guarded network, within the context.
 
-    `requests.post` and its like make a session for each request, and take none.
+    Users of the context take turns. timeout_s: for all requests together.
+
+    `requests.post` and similar functions create a session for each request and do not accept one.
     """
     calls = Calls(timeout_s)
     with _TURN:

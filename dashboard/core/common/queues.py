@@ -1,4 +1,4 @@
-"""Celery on one machine: a queue in files, and a lock that lets one Beat schedule."""
+"""Celery on one machine: a queue in files, and a lock so that only one Beat schedules."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from kombu.utils.json import dumps, loads
 from config.pulse import Pulse
 
 # ---- file queue ----------------------------------------------------------------------------------
-# Celery's queue as files of a folder, on one machine without Redis: kombu's transport, made safe.
+# Celery's queue as files in a folder, on one machine without Redis: kombu's transport, made safe.
 #
-# kombu's own writes a message where it is read: whoever lists the folder meanwhile takes half of
-# it, ends with a JSONDecodeError, and the message is gone. Its table of bindings is emptied before
-# it is locked. Here whatever is written is written aside and renamed, so a file is whole or not
-# there.
+# kombu's own transport writes a message where it is read: a reader that lists the folder meanwhile
+# takes half of it and fails with a JSONDecodeError, and the message is lost. Its table of bindings
+# is truncated before it is locked. Here everything is written to another file and renamed, so a
+# file is either complete or absent.
 
 log = structlog.get_logger(__name__)
 
 MOST_WAITING = 20_000
-"""Messages of one queue: where nobody takes them, a schedule would fill the disk."""
+"""Most messages in a queue: if no worker takes them, a schedule would fill the disk."""
 Bindings = list[filesystem.exchange_queue_t]
 
 
 def put_whole(path: Path, text: str) -> None:
-    """Write a file that appears under its name once all of it is there. Raises OSError."""
+    """Write a file that appears under its name only once it is complete. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid.uuid4()}")
     try:
@@ -52,10 +52,10 @@ def put_whole(path: Path, text: str) -> None:
 
 
 class FolderChannel(filesystem.Channel):
-    """Messages in the folder `data_folder_in`, in the order in which they came.
+    """Messages in the folder `data_folder_in`, in the order in which they arrived.
 
-    A message is taken by renaming it: of several workers one has it. It is gone then, as with
-    kombu's own: what a killed worker had taken is not sent again.
+    A message is taken by renaming it, so only one of several workers gets it. It is then gone, as
+    with kombu's own transport: what a killed worker had taken is not sent again.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -64,13 +64,13 @@ class FolderChannel(filesystem.Channel):
 
     @property
     def folder(self) -> Path:
-        """Return where the messages lie."""
+        """Return the folder of the messages."""
         return Path(self.data_folder_in)
 
     # ---- messages ----
 
     def _put(self, queue: str, payload: Any, **_kwargs: Any) -> None:  # type: ignore[override]
-        """Append a message. Raises ChannelError when it cannot be written, or too many wait."""
+        """Append a message. Raises ChannelError if it cannot be written or too many are waiting."""
         if self._size(queue) >= MOST_WAITING:
             raise ChannelError(f"{queue}: {MOST_WAITING:,} messages wait, and no worker takes them")
         path = self.folder / f"{time.time_ns():020d}_{uuid.uuid4()}.{queue}.msg"
@@ -88,7 +88,7 @@ class FolderChannel(filesystem.Channel):
         raise Empty
 
     def _waiting(self, queue: str) -> Iterator[str]:
-        """Yield the names of the messages that wait, some of which another worker may have taken.
+        """Yield the names of the waiting messages; another worker may have taken some of them.
 
         The folder is listed once for many of them.
         """
@@ -106,7 +106,7 @@ class FolderChannel(filesystem.Channel):
         return deque(sorted(name for name in names if name.partition(".")[2] == ending))
 
     def _take(self, name: str) -> Any:
-        """Remove a message from the queue. Return None if it is gone or cannot be read."""
+        """Remove and return a message, or return None if it is gone or cannot be read."""
         taken = self.folder / f".{name}.taken"
         try:
             (self.folder / name).rename(taken)
@@ -114,7 +114,7 @@ class FolderChannel(filesystem.Channel):
             return None
         try:
             return loads(bytes_to_str(taken.read_bytes()))
-        except ValueError:  # as a disk that was full left it
+        except ValueError:  # left like this by a full disk
             log.exception("a message to the worker cannot be read", kept=f"{name}.unreadable")
             taken.rename(self.folder / f"{name}.unreadable")
             return None
@@ -122,24 +122,24 @@ class FolderChannel(filesystem.Channel):
             taken.unlink(missing_ok=True)
 
     def _size(self, queue: str) -> int:
-        """Return how many messages wait."""
+        """Return how many messages are waiting."""
         return len(self._list(queue))
 
     def _purge(self, queue: str) -> int:
-        """Drop what waits. Returns how many messages."""
+        """Drop the waiting messages. Returns how many."""
         return sum(self._take(name) is not None for name in self._list(queue))
 
     # ---- which queues hear an exchange ----
 
     def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
-        """Bind a queue. Raises ChannelError when that cannot be kept."""
+        """Bind a queue. Raises ChannelError if the binding cannot be stored."""
         bound = filesystem.exchange_queue_t(routing_key or "", pattern or "", queue or "")
         self._change(exchange, lambda table: [bound, *(row for row in table if row != bound)])
 
     def _delete(
         self, queue: str, exchange: str, routing_key: str, pattern: str, *args: Any, **kwargs: Any
     ) -> None:
-        """Drop a queue with what waits in it. Raises ChannelError when that cannot be kept."""
+        """Drop a queue and its messages. Raises ChannelError if that cannot be stored."""
         virtual.Channel._delete(self, queue, *args, **kwargs)  # noqa: SLF001 - kombu's form
         gone = filesystem.exchange_queue_t(routing_key or "", pattern or "", queue or "")
         self._change(exchange, lambda table: [row for row in table if row != gone])
@@ -158,7 +158,7 @@ class FolderChannel(filesystem.Channel):
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a file's lock, which is a file of its own, as the locked one is replaced."""
+    """Hold a file's lock, which is a separate file, as the locked file itself is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -166,27 +166,27 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 class Transport(filesystem.Transport):
-    """Files of a folder, as kombu's; by its settings of the same names."""
+    """Files in a folder, like kombu's transport and with its settings."""
 
     Channel = FolderChannel
 
 
 # ---- beat ----------------------------------------------------------------------------------------
-# Celery's Beat, of which one alone schedules: a second one waits for the first one's end.
+# Celery's Beat: only one schedules, and a second one waits until the first has ended.
 
-# How often a Beat that waits looks whether it may schedule, s.
+# How often a waiting Beat checks whether it may schedule, s.
 WAIT_S = 1.0
 
 
 class BeatLock(Protocol):
-    """What one Beat has at a time; the system frees it when that one ends, however it ends."""
+    """A lock that only one Beat holds; the system releases it however that Beat ends."""
 
     def held(self) -> bool:
-        """Return whether this process holds it, after trying to acquire it."""
+        """Try to acquire the lock. Returns whether this process holds it."""
 
 
 class FileLock:
-    """A lock on a file, for a database that is a file of this machine."""
+    """A lock on a file, for a database that is a file on this machine."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ class FileLock:
         self._held = False
 
     def held(self) -> bool:
-        """Return whether this process holds it, after trying to acquire it."""
+        """Try to acquire the lock. Returns whether this process holds it."""
         with suppress(BlockingIOError):
             if not self._held:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,7 +203,7 @@ class FileLock:
 
 
 class ServerLock:
-    """A lock of PostgreSQL's, held by a connection of its own, with which it ends.
+    """A PostgreSQL lock, held by a connection of its own and released with it.
 
     The scheduler closes the thread's own connection between its turns.
     """
@@ -213,8 +213,10 @@ class ServerLock:
         self._fault = ""
 
     def held(self) -> bool:
-        """Return whether this process holds it, after trying to acquire it. Releases it if the
-        server does not answer."""
+        """Try to acquire the lock. Returns whether this process holds it.
+
+        Releases it if the server does not answer.
+        """
         try:
             if self._connection is None:
                 self._take()
@@ -227,7 +229,7 @@ class ServerLock:
         return self._connection is not None
 
     def _log_fault(self, fault: str) -> None:
-        """Log a fault once, though it is met each second."""
+        """Log a fault once, although it recurs every second."""
         if fault != self._fault:
             log.warning("the lock of the schedule cannot be had", error=fault)
         self._fault = fault
@@ -251,14 +253,14 @@ class ServerLock:
 
 
 def lock_of(data_dir: Path) -> BeatLock:
-    """Return the lock that fits the database: all who schedule by one database share one."""
+    """Return the lock that fits the database; all schedulers of one database share one."""
     if connection.vendor == "postgresql":
         return ServerLock()
     return FileLock(data_dir / "celery" / "beat.lock")
 
 
 class OneScheduler(DatabaseScheduler):
-    """The schedule, from which this Beat sends tasks while it has the lock."""
+    """The schedule, from which this Beat sends tasks while it holds the lock."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -267,7 +269,7 @@ class OneScheduler(DatabaseScheduler):
         self._scheduling: bool | None = None
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        """Send what is due; return after how many seconds to look again."""
+        """Send the tasks that are due. Returns after how many seconds to check again."""
         self._pulse.beat()
         held = self._lock.held()
         if held is not self._scheduling:
@@ -277,14 +279,14 @@ class OneScheduler(DatabaseScheduler):
         return float(super().tick(*args, **kwargs))
 
     def populate_heap(self, *args: Any, **kwargs: Any) -> None:
-        """Put all tasks in the order in which they are due."""
+        """Order all tasks by when they are due."""
         super().populate_heap(*args, **kwargs)
-        # It has every change of the schedule by now. Else the next turn would do it again, by what
-        # was read before this one, and what this one sends would be sent twice.
+        # It now has every change to the schedule. Otherwise the next turn would repeat this with
+        # what was read before this turn, and send again what this turn sends.
         self._heap_invalidated = False
 
     def _turn(self, *, scheduling: bool) -> None:
-        """Begin to schedule from the state in the database, or begin to wait."""
+        """Start to schedule from the state in the database, or start to wait."""
         log.info("beat schedules" if scheduling else "beat waits: another one schedules")
         self._scheduling = scheduling
         self._initial_read, self._heap = True, None

@@ -1,8 +1,8 @@
 """Work in portions, which any worker can resume.
 
-How far it has come stands in a row of the database. A worker may be killed at any point: each
-portion begins with a conditional update whose row count says whether this worker does it, so that
-none is done twice.
+A row in the database records the progress. A worker may be killed at any point: each portion begins
+with a conditional update whose row count says whether this worker does it, so no portion is done
+twice.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dashboard.core.common.times import Clock, now_ms
 log = structlog.get_logger(__name__)
 
 TURN_S = 10.0
-"""How long a task is carried on before another has its turn, s."""
+"""How long a task runs before another gets its turn, s."""
 MAX_PROBLEM = 300
-"""Longest text of what holds a task up, characters."""
+"""Longest text about what holds up a task, characters."""
 
 M = TypeVar("M", bound=Model)
 
@@ -44,7 +44,7 @@ class ResumableTask(ABC, Generic[M]):
 
     @abstractmethod
     def held(self) -> QuerySet[M]:
-        """Return the row, or nothing where this worker may not change it any more."""
+        """Return the row, or nothing if this worker may no longer change it."""
 
     @abstractmethod
     def step(self) -> bool:
@@ -52,25 +52,25 @@ class ResumableTask(ABC, Generic[M]):
 
     @abstractmethod
     def log_stopped(self, why: str) -> None:
-        """Log in the audit that the task was stopped."""
+        """Record in the audit that the task was stopped."""
 
     def claim(self) -> bool:
-        """Return whether no other worker has the task."""
+        """Claim the task. Returns whether no other worker has it."""
         return True
 
     def release(self) -> None:
-        """Let other workers have the task."""
+        """Release the task for other workers."""
 
     def pause_s(self, took_s: float) -> float:  # noqa: ARG002 - for those that pause
-        """Return how long to wait after a portion that took so long, s."""
+        """Return how long to wait after a portion that took `took_s`, s."""
         return 0.0
 
     def move(self, **fields: Any) -> bool:
-        """Store progress. Returns whether the task is still this worker's."""
+        """Store progress. Returns whether the task still belongs to this worker."""
         return self._update(self.held(), **fields)
 
     def stop_if_lapsed(self, user_id: int | None, name: str) -> bool:
-        """Stop the task if its user may no longer send commands. Return whether it was stopped."""
+        """Stop the task if its user may no longer send commands. Returns whether it was stopped."""
         why = lapsed(user_id, name, "command")
         unchanged = self.held().filter(status=self.row.status)
         if why and self._update(unchanged, status="stopped", problem=why[:MAX_PROBLEM]):
@@ -79,15 +79,15 @@ class ResumableTask(ABC, Generic[M]):
         return bool(why)
 
     def take_turn(self) -> bool:
-        """Carry the task on for TURN_S, unless another worker does. Returns whether it can go on.
+        """Work on the task for TURN_S unless another worker has it. Returns whether it can go on.
 
-        A fault is stored as the task's problem: other tasks go on, and this one is tried again.
+        A fault is stored as the task's problem: other tasks continue, and this one is tried again.
         """
         if not self.claim():
             return False
         try:
             return self._work()
-        except self.row.DoesNotExist:  # its user has thrown it away
+        except self.row.DoesNotExist:  # deleted by its user
             return False
         except Exception as error:
             log.exception("a task cannot be carried on", task=self.kind, id=str(self.row.pk))
@@ -115,19 +115,19 @@ class ResumableTask(ABC, Generic[M]):
 
 
 def take_turns(tasks: Iterable[ResumableTask[Any]]) -> bool:
-    """Run one portion of each task. Return whether any can continue at once."""
+    """Run one turn of each task. Returns whether any can continue at once."""
     more = [task.take_turn() for task in tasks]
     return any(more)
 
 
 EXPIRES_S = 30
-"""What a worker has not got to by then, its schedule has asked for meanwhile."""
+"""By then the schedule has requested again whatever a worker has not started."""
 
 
 def start_task(task: Any) -> None:
-    """Have the worker carry out a scheduled Celery task now.
+    """Have the worker run a scheduled Celery task now.
 
-    If the worker cannot be reached, the task runs by its schedule.
+    If the worker cannot be reached, the task runs when its schedule says so.
     """
     try:
         task.apply_async(retry=False, expires=EXPIRES_S)

@@ -1,4 +1,4 @@
-"""How long rows are kept, and how many: declared once for each kind, deleted in portions."""
+"""Retention: how long rows are kept, and how many, declared once per kind; rows go in portions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from django.db.models import Q, QuerySet
 from dashboard.core.common.times import DAY_MS
 
 PORTION = 900
-"""Rows deleted at a time, in a transaction of their own: nobody waits long for the lock."""
+"""Rows deleted per transaction: few, so that nobody waits long for the lock."""
 LONGEST_PAUSE_S = 0.25
-"""Longest pause after a portion. Others get as long as the portion took, so that who waits for the
-lock gets it: SQLite has no queue of them."""
+"""Longest pause after a portion, s.
+
+The pause is as long as the portion took, so that others waiting for the lock get it: SQLite does
+not queue them.
+"""
 
 
 def delete_rows(rows: QuerySet[Any]) -> int:
-    """Delete rows with what refers to them. Returns how many, without the rest."""
+    """Delete rows and those that refer to them. Returns how many, not counting the latter."""
     return rows.delete()[1].get(rows.model._meta.label, 0)  # noqa: SLF001 - Django's documented API
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long rows are kept after `time`, and how many of them at most: then the oldest go."""
+    """How long rows are kept after `time`, and at most how many; beyond that the oldest go."""
 
     what: str
     """What is kept, as docs/operations.md calls it."""
@@ -36,34 +39,38 @@ class Retention:
     at_most: int | None = None
     condition: Q = field(default_factory=Q)
     also_past: str = ""
-    """Another time which, where a row has one, has to be as long ago."""
+    """Another time field that, if a row has it, must be as long ago too."""
     unit_ms: int = 1
     """The unit of the times, in ms."""
     delete: Callable[[Any], int] = delete_rows
     """Deletes a portion, and returns how many rows."""
     by_scenario: bool = False
-    """Whether a scenario may have a time of its own; an index begins with its column then."""
+    """Whether a scenario may have its own period; an index then begins with its column."""
     least_ms: int = DAY_MS
-    """Shortest such time."""
+    """Shortest such period."""
 
     def apply(self, now: int, periods: Mapping[str, int] | None = None) -> int:
-        """Delete what is past its time at `now` (Unix ms), and what is too many. Returns how
-        many rows. periods: how long scenarios keep theirs that have a time of their own, ms."""
+        """Delete rows that have expired at `now` (Unix ms) or exceed the limit. Returns how many.
+
+        periods: by scenario, for those with their own period, ms.
+        """
         expired = sum(delete_in_portions(rows, self.delete) for rows in self._expired(now, periods))
         return expired + (0 if self.at_most is None else self._delete_surplus(self.at_most))
 
     @property
     def key(self) -> str:
-        """The name of what is kept, for the database."""
+        """The database key of what is kept."""
         return self.model._meta.label_lower  # noqa: SLF001 - Django's documented API
 
     def before(self, scenario: str, edge: int) -> QuerySet[Any]:
-        """Return the rows of a scenario from before a time (Unix ms)."""
+        """Return a scenario's rows from before a time (Unix ms)."""
         return self._before(edge).filter(scenario=scenario)
 
     def scenarios(self) -> Iterator[str]:
-        """Yield the scenarios that have rows, and an empty name where rows are of several or none:
-        each is a look at an index."""
+        """Yield the scenarios that have rows, and "" if rows belong to several or none.
+
+        Each takes one index lookup.
+        """
         rows = self.model._default_manager.order_by("scenario")  # noqa: SLF001 - documented API
         name: str | None = ""
         if rows.filter(scenario="").exists():
@@ -72,7 +79,6 @@ class Retention:
             yield name
 
     def _expired(self, now: int, periods: Mapping[str, int] | None) -> Iterator[QuerySet[Any]]:
-        """Yield what is past its time at `now`."""
         if self.by_scenario:
             for name in self.scenarios():
                 kept_ms = (periods or {}).get(name, self.kept_ms)
@@ -99,7 +105,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Thinning:
-    """Rows that a function of their own deletes."""
+    """Rows that are deleted by a function of their own."""
 
     what: str
     """What is kept, as docs/operations.md calls it."""
@@ -110,14 +116,14 @@ class Thinning:
 
 
 def apply_all(declared: Iterable[Retention | Thinning], now: int) -> int:
-    """Delete what is past its time at `now` (Unix ms), or too much. Returns how many rows."""
+    """Delete what has expired at `now` (Unix ms) or exceeds its limit. Returns how many rows."""
     return sum(each.apply(now) for each in declared)
 
 
 def delete_in_portions(
     rows: QuerySet[Any], delete: Callable[[Any], int] = delete_rows, begin: int = 0
 ) -> int:
-    """Delete rows from place `begin` of their order on, a portion at a time. Returns how many."""
+    """Delete rows from position `begin` of their order on, in portions. Returns how many."""
     total = 0
     while portion := list(rows.values_list("pk", flat=True)[begin : begin + PORTION]):
         begun = time.monotonic()

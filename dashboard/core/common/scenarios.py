@@ -1,4 +1,4 @@
-"""The configured scenarios of this process."""
+"""The scenarios that this process has configured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scenarios() -> dict[str, Scenario]:
 
 
 def scenario_or_404(name: str) -> Scenario:
-    """Return the scenario of this name. Raises Http404."""
+    """Return the scenario with this name. Raises Http404."""
     known = scenarios().get(name)
     if known is None:
         raise Http404
@@ -31,19 +31,25 @@ def scenario_or_404(name: str) -> Scenario:
 
 
 def scenario_or_first(name: str) -> Scenario:
-    """Return the scenario of this name; where none has it, the first of the file."""
+    """Return the scenario with this name, or the first in the file if there is none."""
     return scenarios().get(name) or next(iter(scenarios().values()))
 
 
 class FileNow(NamedTuple):
-    """The scenarios as their file has them now; error: why they are those of the start instead."""
+    """The scenarios as their file has them now.
+
+    error: why they are those from the start instead.
+    """
 
     scenarios: Mapping[str, Scenario]
     error: str = ""
 
 
 def file_now() -> FileNow:
-    """Read the file again if it has changed. Changed rules do not wait for a restart."""
+    """Return the file's scenarios, read again if it has changed.
+
+    Changed rules do not wait for a restart.
+    """
     path = settings.TALLYBOARD.scenarios
     try:
         return _file_at(path, settings.TALLYBOARD.demo, path.stat().st_mtime_ns)

@@ -16,9 +16,9 @@ from django.db import connection
 Rows = Sequence[Sequence[Any]]
 
 PORTIONS = (200, 10)
-"""Rows of one of SQLite's statements: few sizes, as it keeps each statement that it has read."""
+"""Rows per SQLite statement: only a few sizes, as it caches each statement it has parsed."""
 COPIED = 50
-"""From so many rows on PostgreSQL gets them as a stream, which costs it two statements more."""
+"""PostgreSQL gets this many rows or more as a stream, which takes two more statements."""
 
 _NEVER_ANALYZED = """\
 SELECT relname FROM pg_class
@@ -29,7 +29,7 @@ ORDER BY relname"""
 def execute_many(sql: str, rows: Rows) -> None:
     """Execute a statement for each row, in order.
 
-    For very many rows this takes a tenth of the time of model instances.
+    For very many rows this takes a tenth of the time that model instances take.
     """
     if rows:
         with connection.cursor() as cursor:
@@ -37,10 +37,10 @@ def execute_many(sql: str, rows: Rows) -> None:
 
 
 def insert_many(table: str, columns: Sequence[str], rows: Rows, clause: str) -> None:
-    """Insert rows in as few statements as may be; nothing where there are none.
+    """Insert rows in as few statements as possible; do nothing if there are none.
 
-    A statement for each row takes twice as long, or more where a trigger writes too. clause: what
-    is done about a row that is there: `ON CONFLICT …`. No two rows may have the same key.
+    One statement per row takes twice as long, or more if a trigger writes too. clause: what to do
+    about a row that exists: `ON CONFLICT …`. No two rows may have the same key.
     """
     if len(rows) >= COPIED and connection.vendor == "postgresql":
         _copy(table, columns, rows, clause)
@@ -56,9 +56,9 @@ def insert_many(table: str, columns: Sequence[str], rows: Rows, clause: str) -> 
 def on_conflict(
     table: str, columns: Sequence[str], key: Sequence[str], rising: Sequence[str] = ()
 ) -> str:
-    """Return the clause by which a row replaces the one of its key: all of its other columns.
+    """Return the clause by which a row replaces all other columns of the row with its key.
 
-    rising: columns of which the new row must have higher values; without any it always replaces.
+    rising: columns in which the new row must have higher values; without any it always replaces.
     """
     changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns if name not in key)
     clause = f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
@@ -71,7 +71,7 @@ def on_conflict(
 
 @lru_cache(maxsize=100)
 def _insert(table: str, columns: tuple[str, ...], clause: str, size: int) -> str:
-    mark = "%s" if size == 1 else "?"  # of Django's cursor, of SQLite's own
+    mark = "%s" if size == 1 else "?"  # for Django's cursor, for SQLite's
     row = f"({', '.join([mark] * len(columns))})"
     values = ", ".join([row] * size)
     return f'INSERT INTO "{table}" ({_listed(columns)}) VALUES {values} {clause}'  # noqa: S608 - our own names
@@ -84,7 +84,7 @@ def _listed(columns: Sequence[str]) -> str:
 def _insert_portions(sql: str, rows: Rows, size: int) -> None:
     """Insert rows, `size` at a time, on SQLite.
 
-    By its own cursor: Django's would look for each placeholder in the statement every time.
+    Uses SQLite's own cursor: Django's would look for each placeholder in the statement every time.
     """
     with connection.cursor() as cursor, connection.wrap_database_errors:
         execute = partial(sqlite3.Cursor.execute, cursor.cursor, sql)
@@ -93,8 +93,10 @@ def _insert_portions(sql: str, rows: Rows, size: int) -> None:
 
 
 def _copy(table: str, columns: Sequence[str], rows: Rows, clause: str) -> None:
-    """Insert rows through a table of this connection alone, which the server empties by the end of
-    a transaction. Within one it may be used again: so it is emptied first, mostly of nothing."""
+    """Insert rows through a temporary table that the server empties when a transaction ends.
+
+    The table may be used again within a transaction, so it is emptied first, usually of nothing.
+    """
     incoming, names = f'"incoming_{table}"', _listed(columns)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -114,21 +116,21 @@ def _copy(table: str, columns: Sequence[str], rows: Rows, clause: str) -> None:
 
 
 def register_adapters() -> None:
-    """Spare SQLite's module a search, in a process that writes many rows.
+    """Spare the sqlite3 module a search, in a process that writes many rows.
 
-    Of a value without an adapter it looks for two attributes, in vain: for each None and each
-    boolean that takes 0.3 µs, and half of a row of the board is nothing else.
+    For a value without an adapter it looks for two attributes in vain: that takes 0.3 µs for each
+    None and each boolean, and they make up half of a board row.
     """
-    # None for None, without any Python; mypy does not see which overload that is.
+    # None for None, without running any Python; mypy does not see which overload that is.
     sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]
     sqlite3.register_adapter(bool, int)
 
 
 def use_indexes() -> None:
-    """Have PostgreSQL prefer indexes until the transaction ends, whatever its statistics say.
+    """Make PostgreSQL prefer indexes until the transaction ends, whatever its statistics say.
 
-    It knows nothing of a table that has just begun to grow, and would compare each of its rows with
-    each of thousands of requested ones.
+    It knows nothing about a table that has just begun to grow, and would compare each of its rows
+    with each of thousands of requested ones.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -136,7 +138,7 @@ def use_indexes() -> None:
 
 
 def analyze_new_tables(tables: Sequence[str]) -> list[str]:
-    """Run ANALYZE on those of these tables that have rows and no statistics; return their names.
+    """Run ANALYZE on those of these tables that have rows but no statistics; return their names.
 
     PostgreSQL does so by itself up to a minute after a table began to grow. Until then it may
     search an index by a column that has the same value in all rows, once for each of thousands of
@@ -153,9 +155,9 @@ def analyze_new_tables(tables: Sequence[str]) -> list[str]:
 
 
 def lock_until_commit(kind: str, name: str) -> None:
-    """Wait for a lock that one transaction has at a time, and hold it until this one ends.
+    """Wait for a lock that only one transaction can hold, and hold it until this one ends.
 
-    SQLite has one writer at a time anyway.
+    SQLite has only one writer at a time anyway.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -163,13 +165,14 @@ def lock_until_commit(kind: str, name: str) -> None:
 
 
 # ---- chunks --------------------------------------------------------------------------------------
-# Long lists a portion at a time, as a statement or a batch takes them.
+# Long lists in portions, for a statement or a batch.
 
 T = TypeVar("T")
 
-# Items of one statement: SQLite takes a limited number of parameters.
+# Items per statement: SQLite limits the number of parameters.
 STATEMENT = 900
-# Of one whose list is a single parameter: see `dashboard.core.states.queries.listed`.
+# Items for a statement whose list is a single parameter: see
+# `dashboard.core.states.queries.listed`.
 LONG = 5_000
 
 

@@ -22,11 +22,11 @@ from rich.progress import (
 from rich.text import Text
 
 # ---- bidi ----------------------------------------------------------------------------------------
-# Names from outside within sentences: whatever their writing direction, the sentence keeps its.
+# External names within sentences: whatever their writing direction, the sentence keeps its own.
 
-# What steers the direction of text, or ends its paragraph.
+# Characters that control the direction of text, or end its paragraph.
 _CONTROLS = r"\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-# Where the scripts are that are written from right to left.
+# The ranges of the scripts that are written from right to left.
 _LEFTWARDS = r"\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 
 _STEERS = re.compile(f"[{_CONTROLS}]")
@@ -34,9 +34,9 @@ _TURNS = re.compile(f"[{_CONTROLS}{_LEFTWARDS}]")
 
 
 def isolated(name: str) -> str:
-    """Return the name for a sentence without markup: between Unicode's FSI and PDI, as `<bdi>` is
-    in HTML.
+    """Return the name for a sentence without markup.
 
+    A name that may turn the text is put between Unicode's FSI and PDI, like HTML's `<bdi>`.
     Characters that would break out of it are shown as replaced, as in `js/board/badges.js`.
     """
     return f"\u2068{_STEERS.sub(chr(0xFFFD), name)}\u2069" if _TURNS.search(name) else name
@@ -46,44 +46,44 @@ def isolated(name: str) -> str:
 
 
 def whole_percent(share: float) -> str:
-    """Return a share as a whole percentage, `49 %`, below 0 too."""
+    """Return a share as a whole percentage, `49 %`; it may be negative."""
     return f"{share * 100:.0f} %".replace("-", "−")
 
 
 # ---- markdown ------------------------------------------------------------------------------------
-# Markdown that is read as plain text too.
+# Markdown that is also readable as plain text.
 
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
 _BREAKS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
 
 
 def plain(text: str) -> str:
-    """Return somebody's text on one line, in which nothing is markup."""
+    """Return a user's text on one line, with all markup escaped."""
     return escaped(isolated(_BREAKS.sub(" / ", text.strip())))
 
 
 def escaped(text: str) -> str:
-    """Return a sentence in which nothing is markup; the names in it are isolated already."""
+    """Return a sentence with all markup escaped; the names in it are already isolated."""
     return _MARKS.sub(r"\\\1", text)
 
 
 # ---- progress bar --------------------------------------------------------------------------------
-# A progress bar for management commands, on standard error; lines where that is no terminal.
+# A progress bar for management commands on standard error, or lines if that is not a terminal.
 
 LINE_EVERY_S = 2.0
 
 
 class _RateColumn(ProgressColumn):
-    """How much is done in a second."""
+    """How much is done per second."""
 
     def render(self, task: Task) -> Text:
-        """Return the rate (steps per s), or nothing until it is known."""
+        """Return the rate (steps per s), or nothing while it is unknown."""
         speed = task.finished_speed or task.speed
         return Text(f"{speed:,.0f}/s" if speed else "")
 
 
 class Bar:
-    """`bar(done, total)` shows how far the work has come."""
+    """A progress bar: `bar(done, total)` shows how far the work has come."""
 
     def __init__(self, title: str) -> None:
         self._title = title

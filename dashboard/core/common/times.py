@@ -1,7 +1,7 @@
-"""The time, and times and durations as numbers, as text, and as marks of a page.
+"""The current time, and times and durations as numbers, text and page elements.
 
 A time is a number of ms since 1970 (Unix ms), a duration a number of ms. Text is in UTC; the
-browser puts marks into the viewer's zone, and lets durations tick.
+browser converts page elements to the viewer's time zone, and keeps durations ticking.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Clock = Callable[[], int]
 
 
 def now_ms() -> int:
-    """Return the time, Unix ms."""
+    """Return the current time, Unix ms."""
     return unix_ms(timezone.now())
 
 
@@ -33,15 +33,17 @@ def unix_ms(at: datetime) -> int: ...
 @overload
 def unix_ms(at: datetime | None) -> int | None: ...
 def unix_ms(at: datetime | None) -> int | None:
-    """Return a datetime as Unix ms; one without a zone is in UTC. None stays None."""
+    """Return a datetime as Unix ms; without a time zone it is taken as UTC. None stays None."""
     if at is None:
         return None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def utc_datetime(at: int) -> datetime:
-    """Return a time as a datetime in UTC. Raises what `datetime.fromtimestamp` does where no
-    calendar has it."""
+    """Return a time as a datetime in UTC.
+
+    Raises what `datetime.fromtimestamp` raises for a time outside the calendar.
+    """
     return datetime.fromtimestamp(at / 1000, UTC)
 
 
@@ -64,8 +66,7 @@ def time_of_day(at: int) -> str:
 
 
 def iso(at: int) -> str:
-    """Return a time as ISO 8601 has it, `2026-01-31T14:03:59.123Z`; as the number that it is where
-    no calendar has it."""
+    """Return a time in ISO 8601, `2026-01-31T14:03:59.123Z`; as a number off the calendar."""
     try:
         return f"{utc_datetime(at):%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"
     except (OverflowError, ValueError, OSError):
@@ -73,16 +74,16 @@ def iso(at: int) -> str:
 
 
 def iso_second(at: int) -> str:
-    """Return a time to the second as ISO 8601 has it, `2026-01-31T14:03:59Z`."""
+    """Return a time to the second in ISO 8601, `2026-01-31T14:03:59Z`."""
     return utc_datetime(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# Times as a form's field of type datetime-local has them.
+# Formats for form fields of type datetime-local.
 FIELD_MINUTE, FIELD_SECOND = "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"
 
 
 def field_text(at: int, text_format: str = FIELD_MINUTE) -> str:
-    """Return a time as a field of type datetime-local has it, `2026-01-31T14:03`."""
+    """Return a time for a field of type datetime-local, `2026-01-31T14:03`."""
     return utc_datetime(at).strftime(text_format)
 
 
@@ -107,7 +108,7 @@ def span(ms: int) -> str:
 
 
 def exact_span(ms: int) -> str:
-    """Return a duration of a rule to the second: `20 s`, `5 m`, `1 h 30 m`."""
+    """Return a rule's duration to the second: `20 s`, `5 m`, `1 h 30 m`."""
     seconds = ms // 1000
     parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
     parts_in_use = [f"{n} {unit}" for n, unit in parts if n]
@@ -117,24 +118,26 @@ def exact_span(ms: int) -> str:
 # ---- marks of a page ------------------------------------------------------------------------
 
 PAST_MS = 5_000
-"""So long after its time nobody knows any more when something will be."""
+"""This long after its time, it is no longer known when something will happen."""
 
 
 def moment(at: int, now: int) -> SafeString:
-    """Return a mark of a time: its time of day, with the date unless that is today's at `now`."""
+    """Return a time as a page element: the time of day, with the date if not today at `now`."""
     today = utc_datetime(at).date() == utc_datetime(now).date()
     text = f"{time_of_day(at)} UTC" if today else utc(at)
     return format_html('<time data-at="{}" datetime="{}">{}</time>', at, iso_second(at), text)
 
 
 def since(at: int, now: int) -> SafeString:
-    """Return a mark of how long ago a time was."""
+    """Return how long ago a time was, as a page element."""
     return _ticking("since", at, duration(now - at))
 
 
 def until(at: int, now: int) -> SafeString:
-    """Return a mark of the time left until a time; a dash if it has passed without a record of it,
-    as while the job is silent."""
+    """Return the time left until a time, as a page element.
+
+    It is a dash if the time has passed with no record of it, as while the job is silent.
+    """
     return _ticking("until", at, duration(at - now) if at - now >= -PAST_MS else "–")
 
 
