@@ -1,6 +1,6 @@
-"""The operations on notifications: rules, rotas, messages."""
+"""The operations on notifications: rules, rotas and messages."""
 
-# Each operation takes the request, and says its parameters in its signature.
+# Each operation takes the request, and declares its parameters in its signature.
 # ruff: noqa: ARG001
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ AgentKind = Literal["agent-refused", "agent-silent", "agent-doubted", "agent-lat
 
 
 class HoursIn(StrictSchema):
-    """The same hours on some days, 0 for Monday; those whose end is not after their begin go on
+    """The same hours on some days, 0 for Monday. Hours whose end is not after their begin continue
     into the next day."""
 
     zone: Text = "UTC"
@@ -80,7 +80,7 @@ class QuietIn(HoursIn):
 
 
 class StageIn(StrictSchema):
-    """Whom to tell once nobody has acknowledged for so long: numbers of channels and of rotas."""
+    """Whom to notify when nobody has acknowledged for so long: numbers of channels and of rotas."""
 
     after_ms: int = Field(0, ge=0, le=LONGEST_AFTER_MS)
     channels: Numbers = []
@@ -88,7 +88,7 @@ class StageIn(StrictSchema):
 
 
 class DefinitionIn(StrictSchema):
-    """Which incidents and agents a rule tells of, to whom and when; what is left out is as on a new
+    """Which incidents and agents a rule reports, to whom and when. What is left out is as on a new
     form.
 
     The first stage is at once. Labels as `key=value`, of which any is enough. Durations in ms.
@@ -275,7 +275,7 @@ def retire_notification_rule(request: ApiRequest, number: int) -> Any:
 
 
 def _definition(given: RuleIn) -> Definition:
-    """Return the rule of a body. Raises Problem 422."""
+    """Return the rule in a body. Raises Problem 422."""
     try:
         return checked(given.definition.dict())
     except RuleError as error:
@@ -376,7 +376,7 @@ def list_messages(
 
 
 def _place(text: str) -> tuple[int, uuid.UUID] | None:
-    """Return the place that a parameter names. Raises Problem 422."""
+    """Return the position that a parameter encodes. Raises Problem 422."""
     try:
         return place_of(text) if text else None
     except ValueError:
