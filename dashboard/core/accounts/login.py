@@ -101,8 +101,8 @@ def changed(request: HttpRequest, user: User, **_: Any) -> None:
 def detour(request: HttpRequest) -> HttpResponse | None:
     """Return a redirect to the change of password, or a refusal, if that must come first.
 
-    The session decides, whatever else the request contains; where tokens are accepted, a valid
-    token is checked separately.
+    The session decides, whatever else the request contains. Only where tokens are accepted does a
+    request with a token in force pass: it is then judged by the token.
     """
     if not request.session.get(FLAG):
         return None

@@ -88,8 +88,8 @@ def terms_of(scenario: str, partition: int) -> Terms:
 def fits(row: FoldSnapshot, terms: Terms) -> bool:
     """Return whether a fold on these terms arrives at the state in a snapshot.
 
-    That holds for a bound that the snapshot was folded with, and for one that none of its records
-    exceeds; likewise for records that the snapshot left out, and for those after it.
+    It does if the snapshot was folded with each bound, or its clock has not passed the bound; and
+    if it left out each range set aside, or ends before that range.
     """
     had, left_out = load(row.bounds), load(row.asides)
     return all(bound in had or row.clock <= bound[0] for bound in terms.bounds) and all(
