@@ -64,7 +64,7 @@ AgentKind = Literal["agent-refused", "agent-silent", "agent-doubted", "agent-lat
 
 
 class HoursIn(StrictSchema):
-    """The same hours on some days, 0 for Monday. Hours whose end is not after their begin continue
+    """The same hours on some days, 0 for Monday; those whose end is not after their begin go on
     into the next day."""
 
     zone: Text = "UTC"
@@ -80,7 +80,7 @@ class QuietIn(HoursIn):
 
 
 class StageIn(StrictSchema):
-    """Whom to notify when nobody has acknowledged for so long: numbers of channels and of rotas."""
+    """Whom to tell once nobody has acknowledged for so long: numbers of channels and of rotas."""
 
     after_ms: int = Field(0, ge=0, le=LONGEST_AFTER_MS)
     channels: Numbers = []
@@ -88,7 +88,7 @@ class StageIn(StrictSchema):
 
 
 class DefinitionIn(StrictSchema):
-    """Which incidents and agents a rule reports, to whom and when. What is left out is as on a new
+    """Which incidents and agents a rule tells of, to whom and when; what is left out is as on a new
     form.
 
     The first stage is at once. Labels as `key=value`, of which any is enough. Durations in ms.

@@ -119,7 +119,6 @@ def _as_it_is(
 
 
 def _incidents(rows: Iterable[IncidentEvent]) -> dict[tuple[str, str, str], Incident]:
-    """Return the incidents of these events."""
     places: dict[str, set[str]] = {}
     for row in rows:
         places.setdefault(row.scenario, set()).add(row.incident)

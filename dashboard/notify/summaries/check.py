@@ -386,7 +386,6 @@ def _kind_of(run: Run) -> tuple[str, bool]:
 
 
 def _incidents(scenario: Scenario, changes: list[CheckedChange]) -> Rows:
-    """Return the incidents of an asset."""
     moves = [
         StateMove(scenario.name, each.asset, each.place, each.at, each.state, each.previous)
         for each in changes

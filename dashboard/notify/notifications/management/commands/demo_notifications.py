@@ -24,13 +24,13 @@ POINTS_ADDRESS = "customers@demo.invalid"
 MOST_POINTS, POINTS_WINDOW_MS = 10, 60_000
 AUTHOR = "the demo"
 RULE = {
-    "scenarios": ["attack", "connectivity"],  # of the latter its task alone
+    "scenarios": ["attack", "connectivity"],  # of the latter only its task
     "at_least": "under-attack",
     "labels": ["tier=gold"],
     "group_by": ["scenario"],
-    "after_ms": 20_000,  # the demo's waves are short: what only flares up is told to nobody
+    "after_ms": 20_000,  # the demo's waves are short: what only flares up is not reported
     "window_ms": 10_000,
-    "most": 3,  # more would teach to skip them; what is over it comes in one message
+    "most": 3,  # more would be ignored; those beyond the limit come in one message
     "per_ms": 15 * 60_000,
 }
 
