@@ -139,7 +139,7 @@ def ingest_findings(
 
 
 def agent_event(row: AgentFinding, kind: str, at: int, now: int) -> AgentEvent:
-    """Return the begin or end event, of the time `at`, of a finding. now: when it is stored."""
+    """Return the begin or end event of a finding. at: when it was; now: when stored; Unix ms."""
     return AgentEvent(
         scenario=row.scenario,
         agent=row.agent,
