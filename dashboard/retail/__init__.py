@@ -1,1 +1,1 @@
-"""The seeds' shop: orders, invoices, views of products."""
+"""The seed shop: orders, invoices, and views of products."""

@@ -1,4 +1,4 @@
-"""The operations on orders and on invoices."""
+"""The operations on orders and invoices."""
 
 # ruff: noqa: ARG001, B008
 
@@ -26,9 +26,9 @@ from stores.owner_store import LocalStore, ServerHealth
 from stores.transformation import ORDERS
 
 # ---- orders --------------------------------------------------------------------------------------
-# The operations on orders: the same questions, answered by each of the ways.
+# The operations on orders: the same questions, answered in each of the ways.
 
-# Each operation takes the request, and says its parameters in its signature.
+# Each operation takes the request, and declares its parameters in its signature.
 
 
 MAX_PAGE = 1000
@@ -125,7 +125,7 @@ def list_stores(
 
 
 def _chosen(via: Via, of_servers: bool) -> AssetStore | LocalStore:
-    """Return who is asked. Raises Problem 422 for what store servers alone can do."""
+    """Return the store to query. Raises Problem 422 for what only store servers can do."""
     if not of_servers:
         return store(via, SCENARIO)
     if via != "owner":
@@ -134,7 +134,7 @@ def _chosen(via: Via, of_servers: bool) -> AssetStore | LocalStore:
 
 
 def _redirection(url: str) -> HttpResponse:
-    """Return a 307: the same request, there."""
+    """Return a 307 to the same request at that address."""
     return HttpResponse(status=307, headers={"Location": url})
 
 

@@ -1,4 +1,4 @@
-"""Lines of invoices, and their points, from Kafka into the sums; and who is told of points."""
+"""Adds lines of invoices, and points, from Kafka to the sums, and sends notices about them."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from wire.product import Milestone, UnreadableMilestone, decode_milestone
 from wire.topics import Topics
 
 # ---- invoices ------------------------------------------------------------------------------------
-# Lines of invoices, and their points, into the sums: each record once, however often it comes.
+# Lines of invoices, and points, added to the sums: each record once, however often it arrives.
 
 log = structlog.get_logger(__name__)
 
 MOST_STORES, MOST_PRODUCTS = 500, 2_000
-"""More of them in an hour, or in a day, are added up under no name."""
+"""The most stores in an hour, and products in a day; further ones are summed up without a name."""
 OUT_OF_TIME = "out of time"
-"""Name of the count of what was sold too long ago, or at a time to come."""
+"""Name of the count of records that were sold too long ago, or in the future."""
 AHEAD_MS = 5 * MINUTE_MS
-"""What was sold later than this from now was sold by a wrong clock."""
+"""How far in the future a sale may be; one beyond that was recorded by a wrong clock."""
 STORE_HOURS, PRODUCT_DAYS, POINTS_HOURS = (
     model._meta.db_table  # noqa: SLF001 - Django's documented API
     for model in (StoreHour, ProductDay, PointsHour)
@@ -71,14 +71,14 @@ ON CONFLICT (begin) DO UPDATE SET
 
 
 class SalesKey(NamedTuple):
-    """What is added up together: an hour or a day (Unix ms), and a store or a product."""
+    """A key of sums: the start of an hour or a day (Unix ms), and a store or a product."""
 
     begin: int
     name: str
 
 
 class Sale(NamedTuple):
-    """What a store sold in an hour, as the columns of `StoreHour` are."""
+    """What a store sold in an hour; the fields are columns of `StoreHour`."""
 
     invoices: int = 0
     lines: int = 0
@@ -89,7 +89,7 @@ class Sale(NamedTuple):
     returned: int = 0
 
     def plus(self, line: InvoiceLine) -> Sale:
-        """Return the sums with a line."""
+        """Return the sums including a line."""
         return Sale(
             self.invoices + line.first,
             self.lines + 1,
@@ -102,8 +102,8 @@ class Sale(NamedTuple):
 
 
 class InvoiceBatch(NamedTuple):
-    """What messages hold, by key: two of one key are one. counted: how often what has happened, by
-    name and topic; offsets: the next one of each partition."""
+    """The content of messages by key; records with the same key are one. counted: how often each
+    event happened, by name and topic; offsets: the next offset of each partition."""
 
     lines: dict[str, InvoiceLine]
     points: dict[str, EarnedPoints]
@@ -112,8 +112,10 @@ class InvoiceBatch(NamedTuple):
 
 
 def ingest_invoices(messages: Iterable[ConsumerRecord], topics: Topics, now: int) -> None:
-    """Add what is new to the sums, put notices of points into the outbox, and store the offsets, in
-    one transaction. now: Unix ms."""
+    """Add new records to the sums, put notices of points into the outbox, and store the offsets.
+
+    All of this is one transaction. now: Unix ms.
+    """
     batch = read(messages, topics, now)
     with transaction.atomic():
         for topic, partition in sorted(batch.offsets):
@@ -130,8 +132,8 @@ def ingest_invoices(messages: Iterable[ConsumerRecord], topics: Topics, now: int
 
 
 def read(messages: Iterable[ConsumerRecord], topics: Topics, now: int) -> InvoiceBatch:
-    """Return what messages hold; what cannot be read, or is of no time that is kept, is counted and
-    passed over."""
+    """Return the content of messages. Records that cannot be read, or that are not of a time that
+    is kept, are counted and skipped."""
     batch = InvoiceBatch({}, {}, Counter(), {})
     for message in messages:
         batch.offsets[message.topic, message.partition] = message.offset + 1
@@ -158,7 +160,7 @@ def _record(message: ConsumerRecord, topics: Topics) -> InvoiceLine | EarnedPoin
 
 
 def _mark_counted(records: Mapping[str, InvoiceLine | EarnedPoints]) -> set[str]:
-    """Note that these are in the sums. Returns the keys of those that were not."""
+    """Mark records as counted in the sums, and return the keys of those that were not before."""
     rows = CountedRecord.objects.filter(key__in=listed(records.keys()))
     fresh = records.keys() - set(rows.values_list("key", flat=True))
     CountedRecord.objects.bulk_create(
@@ -168,7 +170,7 @@ def _mark_counted(records: Mapping[str, InvoiceLine | EarnedPoints]) -> set[str]
 
 
 def _add_sales(lines: Iterable[InvoiceLine]) -> None:
-    """Add lines to what the stores sold by the hour."""
+    """Add lines to the stores' sums by the hour."""
     hours: defaultdict[SalesKey, Sale] = defaultdict(Sale)
     for line in lines:
         key = SalesKey(line.at - line.at % HOUR_MS, line.store)
@@ -178,7 +180,7 @@ def _add_sales(lines: Iterable[InvoiceLine]) -> None:
 
 
 def _add_products(lines: Iterable[InvoiceLine]) -> None:
-    """Add lines to what was sold of the products by the day."""
+    """Add lines to the products' sums by the day."""
     pieces: Counter[SalesKey] = Counter()
     revenue: Counter[SalesKey] = Counter()
     titles: dict[SalesKey, str] = {}
@@ -196,7 +198,7 @@ def _add_products(lines: Iterable[InvoiceLine]) -> None:
 
 
 def _names(model: type[Model], column: str, keys: Iterable[SalesKey]) -> set[SalesKey]:
-    """Return what the database has of the times that these are of."""
+    """Return the keys in the database for the times of these keys."""
     rows = model._default_manager.filter(  # noqa: SLF001 - Django's documented API
         begin__in={key.begin for key in keys}
     )
@@ -204,7 +206,7 @@ def _names(model: type[Model], column: str, keys: Iterable[SalesKey]) -> set[Sal
 
 
 def _bounded(keys: Iterable[SalesKey], known: set[SalesKey], most: int) -> dict[SalesKey, SalesKey]:
-    """Return where each is added up: under no name where its time has `most` names already."""
+    """Return the key under which each is added up: without a name if its time has `most` names."""
     number = Counter(key.begin for key in known)
     places: dict[SalesKey, SalesKey] = {}
     for key in keys:
@@ -223,11 +225,11 @@ def _add_points(points: Iterable[EarnedPoints]) -> None:
 
 
 # ---- reader --------------------------------------------------------------------------------------
-# The thread that reads lines of invoices and their points from Kafka into the database.
+# The thread that reads lines of invoices and points from Kafka into the database.
 
 
 class InvoiceReader(TopicReader):
-    """Reads both topics."""
+    """Reads the topics of invoice lines and of points."""
 
     def __init__(self, bus: Bus, topics: Topics, clock: Callable[[], int]) -> None:
         """clock: returns Unix ms."""
@@ -238,24 +240,23 @@ class InvoiceReader(TopicReader):
 
 
 # ---- notices -------------------------------------------------------------------------------------
-# Notices of points, earned and taken back: into the outbox, from which the notifier sends them.
+# Notices about points earned and taken back: into the outbox, from which the worker sends them.
 
 KIND = "points"
 LATE_MS = DAY_MS
-"""Nobody is told of points of so long ago: a log that is read again brings them again."""
+"""Points older than this are not announced: a log that is read again contains them again."""
 LATE = "points of long ago"
-"""Counted where there is no notice, among what became of messages."""
+"""The name under which points without a notice are counted, among the results of messages."""
 WHY = "points earned or taken back, by TALLYBOARD_POINTS_CHANNEL"
 WHY_OWN = "points earned or taken back, to the customer's own address, by consent"
 
 
 def put_notices(points: Iterable[EarnedPoints], now: int) -> None:
-    """Put a notice of each into the outbox, in the caller's transaction; none where no channel is
-    named, or none of that name is there. now: Unix ms.
+    """Put a notice of each into the outbox, in the caller's transaction. now: Unix ms.
 
-    It goes to the customer's own address where the record has one, as it does by consent alone,
-    else to the channel. The channel's own limit says how many go out by it in which time; those
-    beyond it wait, or are told in one.
+    Nothing is sent if no channel is configured, or none with that name exists. A notice goes to the
+    customer's own address if the record has one, which requires consent, otherwise to the channel.
+    The channel's own limit applies: messages beyond it wait, or are merged into one.
     """
     earned = [each for each in points if each.earned]
     targets = targets_of_named(settings.TALLYBOARD.points_target)
@@ -271,12 +272,12 @@ def put_notices(points: Iterable[EarnedPoints], now: int) -> None:
 
 
 def own_target(points: EarnedPoints) -> Recipient | None:
-    """Return the customer's own address, None where the record has none that is one."""
+    """Return the customer's own address, None if the record has no valid one."""
     return Recipient(MailKind.name, points.email) if is_address(points.email) else None
 
 
 def draft(points: EarnedPoints, why: str) -> MessageDraft:
-    """Return what a customer is told: short enough for an SMS, and of the card its end alone."""
+    """Return the message to a customer: short enough for an SMS, with only the end of the card."""
     card, number = points.card[-4:], abs(points.earned)
     counted = f"{number:,} {'point' if number == 1 else 'points'}"
     what = f"You have earned {counted} with invoice {points.invoice}."
@@ -297,14 +298,14 @@ def draft(points: EarnedPoints, why: str) -> MessageDraft:
 
 
 # ---- milestones ----------------------------------------------------------------------------------
-# A mail as the views of a product pass a number, once, whatever is killed or read again.
+# A mail when the views of a product pass a number: exactly once, despite crashes and replays.
 
 MILESTONE_KIND = "views"
 MILESTONE_WHY = "views of a product, by TALLYBOARD_VIEWS_CHANNEL"
 
 
 class MilestoneReader(TopicReader):
-    """Reads which products' views have passed a number, and has it told."""
+    """Reads which products' views have passed a number, and announces it."""
 
     def __init__(self, bus: Bus, topics: Topics, clock: Callable[[], int]) -> None:
         """clock: returns Unix ms."""
@@ -315,8 +316,8 @@ class MilestoneReader(TopicReader):
 def announce(messages: Iterable[ConsumerRecord], now: int) -> None:
     """Put a message for each milestone into the outbox, and store the offsets, in one transaction.
 
-    A milestone that was told is not told again. Nobody is told where no channel is named, or none
-    of that name is there. now: Unix ms.
+    A milestone is not announced twice. Nothing is sent if no channel is configured, or none with
+    that name exists. now: Unix ms.
     """
     offsets: dict[tuple[str, int], int] = {}
     for message in messages:
@@ -331,7 +332,7 @@ def announce(messages: Iterable[ConsumerRecord], now: int) -> None:
 
 
 def _milestones(messages: Iterable[ConsumerRecord]) -> Iterator[Milestone]:
-    """Yield what messages say; what cannot be read is counted and passed over."""
+    """Yield the milestones in messages; those that cannot be read are counted and skipped."""
     unreadable: Counter[tuple[str, str]] = Counter()
     for message in messages:
         try:
@@ -349,7 +350,7 @@ def _put(milestone: Milestone, now: int) -> None:
 
 
 def milestone_draft(milestone: Milestone) -> MessageDraft:
-    """Return what is said of a milestone."""
+    """Return the message about a milestone."""
     text = f"{milestone.product} was viewed for the {milestone.count:,}th time."
     payload = {
         "kind": MILESTONE_KIND,

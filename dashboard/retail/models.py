@@ -1,4 +1,4 @@
-"""Sums of invoices, and what is counted in them. Times in Unix ms, money in cents."""
+"""Sums of invoices, and the records counted in them. Times in Unix ms, money in cents."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dashboard.core.common.times import DAY_MS
 from wire.invoice import MAX_NAME, MAX_TITLE
 
 KEPT_MS = 2 * DAY_MS
-"""How long sums are kept, and what is in them: the page shows today. What is older is not counted
-when it is read again."""
+"""How long sums and the records in them are kept, since the page shows today. Older records are not
+counted when they are read again."""
 
 
 class CountedRecord(models.Model):
-    """A record that is in the sums: a line of an invoice, or its points. at: when it was sold."""
+    """A record counted in the sums: a line of an invoice, or its points. at: when it was sold."""
 
     key = models.CharField(max_length=MAX_NAME + 12, primary_key=True)
     at = models.BigIntegerField()
@@ -28,9 +28,9 @@ class CountedRecord(models.Model):
 
 
 class StoreHour(models.Model):
-    """What a store sold in an hour. prime, delivered, returns: of its invoices, those of PRIME
-    customers, those that are delivered, and those that take goods back; revenue: less what is given
-    back; returned: that."""
+    """What a store sold in an hour. prime, delivered, returns: how many invoices are of PRIME
+    customers, are delivered, and take goods back; revenue: net of refunds; returned: the refunds.
+    """
 
     begin = models.BigIntegerField()
     store = models.CharField(max_length=MAX_NAME)
@@ -50,7 +50,7 @@ class StoreHour(models.Model):
 
 
 class ProductDay(models.Model):
-    """What was sold of a product in a day; product: empty for those past the most that are kept."""
+    """What was sold of a product in a day; product: empty for products beyond the most kept."""
 
     begin = models.BigIntegerField()
     product = models.CharField(max_length=MAX_NAME, blank=True)
@@ -66,7 +66,7 @@ class ProductDay(models.Model):
 
 
 class PointsHour(models.Model):
-    """The points that invoices of an hour have earned, less those that returns took back."""
+    """The points earned with the invoices of an hour, less those that returns took back."""
 
     begin = models.BigIntegerField(primary_key=True)
     points = models.BigIntegerField()

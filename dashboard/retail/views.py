@@ -1,4 +1,4 @@
-"""The pages of orders, each way asked side by side, and of what the stores have sold today."""
+"""The pages that compare the ways to find orders, and that show what the stores sold today."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from stores.owner_store import ServerHealth
 from stores.transformation import ORDERS
 
 # ---- orders --------------------------------------------------------------------------------------
-# The form that asks where an order is.
+# The form that asks for an order.
 
 
 class WhereForm(FilterForm):
-    """The order that is asked for; empty for none."""
+    """The order to look for; empty for none."""
 
     order = forms.CharField(required=False, max_length=MAX_NAME, label="Order")
 
     def clean_order(self) -> str:
-        """Return the name. Raises ValidationError for one that no order can have."""
+        """Return the name. Raises ValidationError if no order can have it."""
         order: str = self.cleaned_data["order"]
         if order and not name_ok(order):
             raise forms.ValidationError("Expected a name without control characters.")
@@ -45,12 +45,12 @@ class WhereForm(FilterForm):
 
 
 # ---- comparison ----------------------------------------------------------------------------------
-# The ways side by side: what each answers, and what each server alone would have left out.
+# The ways side by side: what each answers, and what each server alone would leave out.
 
 LOOKED_AT = 1000
-"""So many of the first active orders are compared, by name."""
+"""How many active orders are compared, the first ones by name."""
 NAMED = 5
-"""So many of those that a server alone misses are named."""
+"""How many of the orders that a single server misses are listed."""
 
 TITLES: dict[Via, str] = {
     "global": "Global copy",
@@ -94,7 +94,7 @@ SERVERS = Table(
 
 
 class WayAnswer(NamedTuple):
-    """What a way answers; problem: why it answers nothing."""
+    """The answer of one way; problem: why there is none."""
 
     title: str
     answer: AssetAnswer | AssetsAnswer | None
@@ -102,9 +102,9 @@ class WayAnswer(NamedTuple):
 
 
 class Alone(NamedTuple):
-    """A server, and what it would leave out if nobody else were asked.
+    """A server, and what it would leave out if it alone were asked.
 
-    names: the first of those; problem: why it says nothing.
+    names: the first orders that it misses; problem: why it does not answer.
     """
 
     health: ServerHealth | None
@@ -114,13 +114,13 @@ class Alone(NamedTuple):
 
 
 def one_by_each(order: str) -> list[WayAnswer]:
-    """Return what each way answers for an order; then a single server, which may not own it."""
+    """Return the answer of each way about an order, and a single server's, which may not own it."""
     ways = [_one(TITLES[via], via, partial(store(via, SCENARIO).get, order)) for via in VIAS]
     return [*ways, _one(ALONE, "owner", lambda: owner_store(SCENARIO).alone().get(order))]
 
 
 def all_by_each() -> list[WayAnswer]:
-    """Return what each way answers for all active orders; then a single server."""
+    """Return the answer of each way about all active orders, and that of a single server."""
     ways = [
         _all(TITLES[via], via, partial(store(via, SCENARIO).all, limit=LOOKED_AT)) for via in VIAS
     ]
@@ -128,7 +128,7 @@ def all_by_each() -> list[WayAnswer]:
 
 
 def servers_alone() -> list[Alone]:
-    """Return the store servers, each with what it alone would leave out; none where none runs."""
+    """Return the store servers, each with what it alone would leave out; empty if none runs."""
     try:
         known = owner_store(SCENARIO).servers()
         everything = _names(owner_store(SCENARIO).all(limit=LOOKED_AT).assets)
@@ -138,7 +138,7 @@ def servers_alone() -> list[Alone]:
 
 
 def unproved() -> tuple[str, ...]:
-    """Return the members of the servers' group that prove no server, as last read."""
+    """Return the members of the servers' group that have not proved to be servers, as last read."""
     try:
         return owner_store(SCENARIO).directory.unproved()
     except StoreProblem:
@@ -176,14 +176,14 @@ def _all(title: str, via: Via, ask: Callable[[], Many]) -> WayAnswer:
 
 
 # ---- orders --------------------------------------------------------------------------------------
-# The page that asks each way where an order is.
+# The page that asks for an order in each way.
 
 
 @require_safe
 @never_cache
 @role_required("read")
 def where(request: HttpRequest) -> HttpResponse:
-    """Return the page. Raises Http404 where no orders are watched."""
+    """Show the page. Raises Http404 if no orders are watched."""
     scenario, form = scenario_or_404(SCENARIO), WhereForm(request.GET)
     valid = form.is_valid()
     order = form.cleaned_data["order"] if valid else ""
@@ -210,11 +210,11 @@ def where(request: HttpRequest) -> HttpResponse:
 # What was sold today and in the last 24 hours. Times in Unix ms, money in cents.
 
 HOURS = 24
-"""Of the chart."""
+"""The hours in the charts."""
 TOP = 10
-"""Products that the page lists."""
+"""Products on the page."""
 CURRENCY = "EUR"
-"""Of all amounts: records have no other."""
+"""The currency of all amounts: records do not have any other."""
 SUMS = ("invoices", "lines", "revenue", "prime", "delivered", "returns", "returned")
 STORES = Table(
     "stores", "Store", Column.number("Invoices"), Column.number("Lines"), Column.number("Revenue"),
@@ -230,7 +230,7 @@ PRODUCTS = Table(
 @dataclass(frozen=True, slots=True)
 class Sales:
     """Sums of invoices. prime, delivered, returns: how many are of PRIME customers, are delivered,
-    and take goods back; revenue: less what is given back; returned: that."""
+    and take goods back; revenue: net of refunds, cents; returned: the refunds, cents."""
 
     invoices: int = 0
     lines: int = 0
@@ -242,19 +242,19 @@ class Sales:
 
     @property
     def prime_share(self) -> float | None:
-        """Return the share of PRIME customers' invoices, None without any invoice."""
+        """Return the share of PRIME customers' invoices, None without invoices."""
         return self.prime / self.invoices if self.invoices else None
 
     @property
     def delivered_share(self) -> float | None:
-        """Return the share of sales that are delivered, None without any sale."""
+        """Return the share of sales that are delivered, None without sales."""
         sales = self.invoices - self.returns
         return self.delivered / sales if sales else None
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSales:
-    """What a store sold; store: empty for those past the most that are kept."""
+    """What a store sold; store: empty for stores beyond the most kept."""
 
     store: str
     sales: Sales
@@ -262,7 +262,7 @@ class StoreSales:
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """What was sold since `begin`, the last midnight in UTC, as of `at`; stores and products with
+    """What was sold from `begin`, the last midnight in UTC, until `at`; stores and products with
     the most revenue first."""
 
     begin: int
@@ -274,7 +274,7 @@ class Today:
 
 
 def today(now: int) -> Today:
-    """Return what was sold since midnight (UTC)."""
+    """Return what was sold since midnight (UTC). now: Unix ms."""
     begin = now - now % DAY_MS
     hours = StoreHour.objects.filter(begin__gte=begin, begin__lt=begin + DAY_MS)
     points = PointsHour.objects.filter(begin__gte=begin, begin__lt=begin + DAY_MS)
@@ -293,8 +293,8 @@ def today(now: int) -> Today:
 
 
 def hourly_figures(now: int) -> dict[str, list[Any]]:
-    """Return the last hours for the charts, oldest first: a list for each figure, and `at` in s.
-    Revenue is in whole units of money."""
+    """Return the last 24 hours for the charts, oldest first: a list for each figure, and `at`, Unix
+    s. Revenue is in units of the currency. now: Unix ms."""
     last = now - now % HOUR_MS
     begins = [last - HOUR_MS * back for back in reversed(range(HOURS))]
     rows = StoreHour.objects.filter(begin__gte=begins[0], begin__lte=last).values("begin")
@@ -323,17 +323,17 @@ def _best(begin: int) -> QuerySet[ProductDay]:
 
 
 # ---- invoices ------------------------------------------------------------------------------------
-# The page of today's invoices, and the figures of its charts.
+# The page of today's invoices, and the data of its charts.
 
 SPANS = ("day",)
-"""How far back the charts can go."""
+"""The time spans that the charts can show."""
 
 
 @require_safe
 @never_cache
 @role_required("read")
 def invoices(request: HttpRequest) -> HttpResponse:
-    """Return the page; for a script, the part that refreshes itself."""
+    """Show the page; for a script, the part that refreshes itself."""
     now = now_ms()
     context = {
         "now": now,

@@ -1,1 +1,1 @@
-"""Users, sessions, API tokens, second factors, and the guard of the login."""
+"""Users, sessions, API tokens, second factors, and the login guard."""

@@ -1,4 +1,4 @@
-"""The accounts app, and the login library's where it needs to behave differently here."""
+"""The accounts app, and the login library's app where it must behave differently here."""
 
 from allauth.usersessions.apps import UserSessionsConfig
 from django.apps import AppConfig
@@ -11,7 +11,7 @@ class AccountsConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
-        """Listen for logins, and for passwords that are changed."""
+        """Connect to the signals of logins and password changes."""
         from allauth.account.signals import password_changed
         from django.contrib.auth import user_logged_in
 
@@ -23,10 +23,10 @@ class AccountsConfig(AppConfig):
 
 
 class NotedSessionsConfig(UserSessionsConfig):
-    """The app of the login library's table of sessions, which this product fills itself.
+    """The app for allauth's table of sessions, which this product fills itself.
 
-    The library would store the key of a session as it is in the cookie.
+    Allauth would store session keys as they are in cookies.
     """
 
     def ready(self) -> None:
-        """Leave out the library's own listeners."""
+        """Do not connect allauth's own receivers."""

@@ -1,4 +1,4 @@
-"""What the database keeps secret: sealed with keys that lie outside, second factors among it."""
+"""Encryption of secrets in the database with keys kept outside it, and of second factors."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from django.core.exceptions import ValidationError
 from config.settings import Settings
 
 # ---- encryption ----------------------------------------------------------------------------------
-# Encryption of what the database keeps secret, with keys that lie outside of it.
+# Encryption of secrets in the database, with keys kept outside it.
 #
-# A text is sealed with the first key, and opened with any. So keys are changed in three steps: a
-# new one is put before the old one, `manage.py reseal` seals everything with it, the old one is
-# removed.
+# A text is encrypted with the first key and decrypted with any of them. So keys are rotated in
+# three steps: put a new key before the old one, encrypt everything with it by `manage.py reseal`,
+# and remove the old one.
 
-# How a sealed text begins: no secret of a second factor does, which are base 32 or hexadecimal.
+# The prefix of an encrypted text. Secrets of second factors, base 32 or hexadecimal, never have it.
 SEALED = "gAAAA"
 
 
 Resealed = tuple[int, list[str]]
-"""How many secrets were sealed again, and the names of those that no key opens."""
+"""How many secrets were encrypted again, and the names of those that no key can decrypt."""
 OTHER_SECRETS: list[Callable[[], Resealed]] = []
-"""Each seals the secrets of a higher package again, which registers it when Django starts."""
+"""Functions that encrypt the secrets of higher packages again; these register them at startup."""
 
 
 class NoKey(Exception):
-    """None of the keys opens a sealed text."""
+    """None of the keys decrypts a text."""
 
 
 def seal(text: str) -> str:
-    """Return the text sealed with the first key."""
+    """Return the text encrypted with the first key."""
     return _box(settings.TALLYBOARD).encrypt(text.encode()).decode()
 
 
 def unseal(text: str) -> str:
-    """Return the text that was sealed; a text that never was sealed is returned as it is.
+    """Return the decrypted text; a text that was never encrypted is returned unchanged.
 
     Raises NoKey.
     """
@@ -68,23 +68,25 @@ def _box(tallyboard: Settings) -> MultiFernet:
 
 
 def _fernet(key: str) -> Fernet:
-    """Return Fernet for a key: any long random text, of which Fernet's own form is a digest."""
+    """Return Fernet for a key, which may be any long random text: Fernet gets a digest of it."""
     return Fernet(urlsafe_b64encode(sha256(key.encode()).digest()))
 
 
 # ---- one time codes ------------------------------------------------------------------------------
-# One-time codes of second factors, each of which counts once (RFC 6238, 5.2).
+# One-time codes of second factors, each accepted only once (RFC 6238, 5.2).
 #
-# A code is accepted for a while before and after its half minute. So the factor's row has the
-# counter of the newest code that was accepted, and neither it nor an older one is accepted again.
+# A code is accepted for a while before and after its half minute. So the factor's row stores the
+# counter of the newest code accepted, and neither that code nor an older one is accepted again.
 
 NEWEST = "newest_counter"
-"""Under this name a factor's data has the counter of the newest code that was accepted."""
+"""The name, in a factor's data, of the counter of the newest code accepted."""
 
 
 def accepts(factor: Authenticator, code: str) -> bool:
-    """Return whether a code of a factor counts now; it does not count again. Raises ValidationError
-    where no key opens the factor's secret."""
+    """Return whether a code of a factor is valid now, and use it up if so.
+
+    Raises ValidationError if no key decrypts the factor's secret.
+    """
     if factor.type != Authenticator.Type.TOTP:
         return bool(factor.wrap().validate_code(code))
     counter = counter_of(decrypt(factor.data["secret"]), code)
@@ -92,8 +94,10 @@ def accepts(factor: Authenticator, code: str) -> bool:
 
 
 def counter_of(secret: str, code: str) -> int | None:
-    """Return the half minute, since 1970, whose code this is; None if it is not one of those that
-    are accepted now."""
+    """Return the counter of a code: its half minute since 1970.
+
+    None if the code is not one of those accepted now.
+    """
     counter: int
     for counter in auth.yield_hotp_counters_from_time():
         expected = auth.format_hotp_value(auth.hotp_value(secret, counter))
@@ -103,11 +107,11 @@ def counter_of(secret: str, code: str) -> int | None:
 
 
 def use(factor: Authenticator, counter: int) -> bool:
-    """Store that the code of a counter was used. Returns False where it, or a newer one, was."""
+    """Mark the code of a counter as used. Return False if it, or a newer one, already was."""
     if counter <= factor.data.get(NEWEST, -1):
         return False
     data = {**factor.data, NEWEST: counter}
-    # Of two logins at once one changes the row; the other finds it changed.
+    # If two logins run at once, only one updates the row; the other finds it changed.
     if Authenticator.objects.filter(pk=factor.pk, data=factor.data).update(data=data) != 1:
         return False
     factor.data = data
@@ -115,25 +119,25 @@ def use(factor: Authenticator, counter: int) -> bool:
 
 
 # ---- factors -------------------------------------------------------------------------------------
-# Second factors: their secrets are sealed in the database.
+# Second factors, whose secrets are encrypted in the database.
 
 log = structlog.get_logger(__name__)
 
-# Under these names the login library keeps what codes are made from.
+# The names under which the login library stores the secrets behind codes.
 SECRETS = ("secret", "seed")
 
 
 class SealedFactors(DefaultMFAAdapter):
-    """The login library's hooks."""
+    """Allauth's hooks, which encrypt and decrypt the secrets of second factors."""
 
     def encrypt(self, text: str) -> str:
-        """Return the text as the database keeps it."""
+        """Return the text as the database stores it."""
         return seal(text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        """Return the text that was sealed.
+        """Return the decrypted text.
 
-        Raises ValidationError, which a form of codes shows, without a key.
+        Raises ValidationError, which the code form shows, if there is no key for it.
         """
         try:
             return unseal(encrypted_text)
@@ -146,7 +150,7 @@ class SealedFactors(DefaultMFAAdapter):
 
 
 def resealed(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a factor's data with its secrets sealed with the first key. Raises NoKey."""
+    """Return a factor's data with its secrets encrypted with the first key. Raises NoKey."""
     again: dict[str, Any] = {name: seal(unseal(data[name])) for name in SECRETS if name in data}
     if isinstance(codes := data.get("migrated_codes"), list):
         again["migrated_codes"] = [seal(unseal(code)) for code in codes]

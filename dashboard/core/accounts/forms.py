@@ -1,4 +1,4 @@
-"""The forms of the login, of one-time codes and of API tokens."""
+"""The forms for logins, one-time codes and API tokens."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from dashboard.core.common.metrics import CAPTCHAS
 from dashboard.core.common.times import now_ms
 
 # ---- accounts ------------------------------------------------------------------------------------
-# The form that makes an API token.
+# The form that creates an API token.
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "one year", "never": "no end"}
-"""How long a token may be good for, in days."""
+"""The lifetimes that a token may have, by days."""
 
 USUAL_LIFETIME = "90"
 
 
 class TokenForm(forms.Form):
-    """A form for the purpose, the scopes and the lifetime of a token."""
+    """The purpose, scopes and lifetime of a token."""
 
     label = forms.CharField(
         required=False,
@@ -66,7 +66,7 @@ class TokenForm(forms.Form):
     def __init__(self, allowed: Collection[Action], data: Mapping[str, Any] | None = None) -> None:
         """Limit the scopes to `allowed`.
 
-        allowed: those of the user's role, of which a token may have a part.
+        allowed: the scopes of the user's role; a token may have any of them.
         """
         super().__init__(data, auto_id="%s")
         offered = [(scope, f"{scope}: {text}") for scope, text in SCOPES.items()]
@@ -75,29 +75,31 @@ class TokenForm(forms.Form):
         field.choices = [(scope, text) for scope, text in offered if scope in allowed]
 
     def clean_label(self) -> str:
-        """Return the label, of printable characters alone: a name that turns the line around
-        misleads its reader."""
+        """Return the label, which must be printable: a character that reverses the direction of the
+        line would mislead readers."""
         label: str = self.cleaned_data["label"]
         if not label.isprintable():
             raise forms.ValidationError("Expected printable characters.")
         return label
 
     def expires_at(self, now: datetime) -> datetime | None:
-        """Return when the token that the valid form requests ends."""
+        """Return when the requested token expires, or None. The form must be valid."""
         days = self.cleaned_data["days"] or USUAL_LIFETIME
         return None if days == "never" else now + timedelta(days=int(days))
 
 
 # ---- code forms ----------------------------------------------------------------------------------
-# The forms of one-time codes: at the login, and where a second factor is set up.
+# The forms for one-time codes, at the login and while setting up a second factor.
 
 
 class OneTimeCodeForm(BaseAuthenticateForm):
-    """A form that takes a code of one of the user's factors, once."""
+    """Accepts a code of one of the user's factors, once."""
 
     def use_code(self, code: str) -> None:
-        """Use a code, and keep the factor it is of. Raises ValidationError for one that does not
-        count, or not any more."""
+        """Use up a code and store its factor in the form.
+
+        Raises ValidationError if the code is wrong or already used.
+        """
         factors = list(Authenticator.objects.filter(user=self.user).order_by("-type"))
         for factor in factors:
             if accepts(factor, code):
@@ -110,10 +112,10 @@ class OneTimeCodeForm(BaseAuthenticateForm):
 
 
 class LoginCodeForm(OneTimeCodeForm, AuthenticateForm):
-    """A code at the login."""
+    """The code at the login."""
 
     def clean_code(self) -> str:
-        """Return the code. Raises ValidationError for a wrong one, and after too many."""
+        """Return the code. Raises ValidationError if it is wrong, or after too many attempts."""
         forget_wrong_ones = check_rate_limit(self.user)
         code: str = self.cleaned_data["code"]
         self.use_code(code)
@@ -122,26 +124,26 @@ class LoginCodeForm(OneTimeCodeForm, AuthenticateForm):
 
 
 class SetUpCodeForm(ActivateTOTPForm):
-    """The code that shows that the user's device has the secret. counter: of the code."""
+    """The code that proves that the user's device has the secret. counter: of that code."""
 
     counter: int
 
     def clean_code(self) -> str:
-        """Return the code. Raises ValidationError for a wrong one, and after too many."""
+        """Return the code. Raises ValidationError if it is wrong, or after too many attempts."""
         code: str = super().clean_code()
         counter = counter_of(self.secret, code)
-        if counter is None:  # its time ended just now
+        if counter is None:  # it expired just now
             raise get_adapter().validation_error("incorrect_code")
         self.counter = counter
         return code
 
 
 class SetUpView(ActivateTOTPView):
-    """The page that sets a second factor up. The code that it takes does not log in."""
+    """Sets up a second factor. The code used for that does not work for a login."""
 
     @transaction.atomic
     def form_valid(self, form: SetUpCodeForm) -> HttpResponse:
-        """Store the factor, with the code that it was set up with as a used one."""
+        """Store the factor, and mark the code it was set up with as used."""
         response: HttpResponse = super().form_valid(form)
         factor = Authenticator.objects.get(user=self.request.user, type=Authenticator.Type.TOTP)
         use(factor, form.counter)
@@ -149,7 +151,7 @@ class SetUpView(ActivateTOTPView):
 
 
 # ---- login guard ---------------------------------------------------------------------------------
-# The login form, with a captcha for a client that is challenged.
+# The login form, with a captcha for challenged clients.
 
 REFUSALS: dict[Reason, str] = {
     "wrong": "The check of this browser has failed. It runs once more: wait for its end.",
@@ -160,7 +162,7 @@ MISSING = "This browser has not been checked. Wait for the end of the check, the
 
 
 class CaptchaWidget(forms.Widget):
-    """A challenge that the browser solves by itself, and what it says of that."""
+    """A challenge that the browser solves by itself, and the status shown meanwhile."""
 
     template_name = "accounts/login_guard/captcha.html"
 
@@ -172,7 +174,7 @@ class CaptchaWidget(forms.Widget):
         self.client = client
 
     def use_required_attribute(self, _initial: Any) -> bool:
-        """Return False: it is no field of HTML that is filled in."""
+        """Return False: users do not fill in the field."""
         return False
 
     def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
@@ -194,7 +196,7 @@ class CaptchaField(forms.CharField):
         self.client = client
 
     def clean(self, value: Any) -> str:
-        """Return the solution, which counts from now on. Raises ValidationError."""
+        """Return the solution, which is then used up. Raises ValidationError."""
         try:
             text: str = super().clean(value)
             redeem(self.client, text)
@@ -208,8 +210,8 @@ class CaptchaField(forms.CharField):
 
 
 class GuardedLoginForm(LoginForm):
-    """The login library's form. A challenged client's password is tried only once the captcha is
-    solved; the limits of the login hold for it as for anybody."""
+    """Allauth's login form. For a challenged client the password is tried only once the captcha is
+    solved; the rate limits of the login apply as they do to everybody."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -218,7 +220,7 @@ class GuardedLoginForm(LoginForm):
             self.fields["captcha"] = CaptchaField(self.client)
 
     def clean_captcha(self) -> str:
-        """Return the solution; its client is verified, whatever else is wrong with the form."""
+        """Return the solution, and verify the client, whatever else is wrong with the form."""
         verify(self.client)
         log_verified(self.request)
         CAPTCHAS.labels("solved").inc()
@@ -226,7 +228,7 @@ class GuardedLoginForm(LoginForm):
         return solution
 
     def clean(self) -> Any:
-        """Try the password. A form that is shown again asks for no captcha that has been solved."""
+        """Try the password. If the form is shown again, a solved captcha is not asked for again."""
         if "captcha" in self.cleaned_data:
             del self.fields["captcha"]
         return super().clean()

@@ -1,5 +1,5 @@
-"""The login: the library's adapter, addresses that are known, first passwords, and a password or
-code given once more.
+"""The login: allauth's adapter, known addresses, first passwords, and reauthentication with a
+password or code.
 """
 
 from __future__ import annotations
@@ -37,54 +37,57 @@ from dashboard.core.common.metrics import LIMITED, LOGINS
 # ---- passwords -----------------------------------------------------------------------------------
 # Validators of new passwords.
 
-# What people put around a word that is too short: digits and signs.
+# What people add around a word that is too short: digits and symbols.
 AROUND = re.compile(r"^[\W\d_]+|[\W\d_]+$")
 
 
 class CommonPasswordValidator(password_validation.CommonPasswordValidator):
     """A validator that refuses Django's 20,000 common passwords.
 
-    Also repeated ones, and ones with digits and signs around.
+    It also refuses repetitions of them, and those with digits and symbols around them.
     """
 
     def validate(self, password: str, user: Any = None) -> None:
-        """Raise ValidationError for such a password."""
+        """Raise ValidationError if the password is common."""
         for common in {password, AROUND.sub("", password), _repeated(password)}:
             super().validate(common, user)
 
 
 def _repeated(password: str) -> str:
-    """Return the text that the password repeats; the password itself where it repeats none."""
+    """Return the text that the password repeats, or the password itself if it repeats none."""
     match = re.fullmatch(r"(.+?)\1+", password, re.DOTALL)
     return match[1] if match else password
 
 
 # ---- first password ------------------------------------------------------------------------------
-# Passwords that an admin has given for one login: nothing else is shown until they are changed.
+# Passwords that an admin gave for one login: nothing else is shown until they are changed.
 
-# In a session: it was begun with such a password.
+# The session item that marks a session begun with such a password.
 FLAG = "first_password"
 
 
 def first_password_has_ended(user: User) -> bool:
-    """Return whether the user has such a password and its time is over."""
+    """Return whether the user has a first password and it has expired."""
     return FirstPassword.objects.expired(timezone.now()).filter(user=user).exists()
 
 
 def has_first_password(user: User) -> bool:
-    """Return whether the user has such a password."""
+    """Return whether the user has a first password."""
     return FirstPassword.objects.filter(user=user).exists()
 
 
 def begin_with_first_password(request: HttpRequest, user: User) -> None:
-    """Mark the session of a user who has just logged in with such a password."""
+    """Mark the session of a user who has just logged in with a first password."""
     if has_first_password(user):
         request.session[FLAG] = True
 
 
 def changed(request: HttpRequest, user: User, **_: Any) -> None:
-    """Note the change of the password: it is the user's own now. Other sessions end, and so do the
-    user's tokens: whoever knew the old password may have made one."""
+    """Handle a change of password, which is now the user's own.
+
+    The user's other sessions end and their tokens are revoked, as whoever knew the old password may
+    have created one.
+    """
     FirstPassword.objects.filter(user=user).delete()
     users.release_from_demo(user)
     request.session.pop(FLAG, None)
@@ -96,10 +99,10 @@ def changed(request: HttpRequest, user: User, **_: Any) -> None:
 
 
 def detour(request: HttpRequest) -> HttpResponse | None:
-    """Return a redirect to the change of the password, or a refusal, if it must come first.
+    """Return a redirect to the change of password, or a refusal, if that must come first.
 
-    A session is treated alike whatever else the request carries; where tokens count, a token in
-    force is checked on its own account.
+    The session decides, whatever else the request contains. Only where tokens are accepted does a
+    request with a token in force pass: it is then judged by the token.
     """
     if not request.session.get(FLAG):
         return None
@@ -116,17 +119,17 @@ def detour(request: HttpRequest) -> HttpResponse | None:
 
 
 def _with_token(request: HttpRequest) -> bool:
-    """Return whether the request brings a token in force, by which it is then authenticated."""
+    """Return whether the request has a token in force, which then authenticates it."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return scheme.lower() == "bearer" and find(token, timezone.now()) is not None
 
 
 # ---- known addresses -----------------------------------------------------------------------------
-# Addresses that users have logged in from: guesses from elsewhere keep nobody out there.
+# Addresses that users have logged in from: wrong passwords from elsewhere lock nobody out there.
 
-# How long after the last login from there.
+# How long an address is known after the last login from it.
 KNOWN_FOR = timedelta(days=90)
-# Most addresses of one user: those last logged in from.
+# Most addresses kept per user: those of the latest logins.
 MOST = 20
 
 
@@ -142,26 +145,26 @@ def record_login(request: HttpRequest, user: User) -> None:
 
 
 def is_known_address(request: HttpRequest, name: str) -> bool:
-    """Return whether the user of this name has logged in from the request's address."""
+    """Return whether the user with this name has logged in from the request's address."""
     since = timezone.now() - KNOWN_FOR
     known = KnownAddress.objects.filter(user__username__iexact=name, seen_at__gt=since)
     return known.filter(address=get_ip(request)).exists()
 
 
 # ---- confirmation --------------------------------------------------------------------------------
-# The password or the code that a logged-in user gives once more, and how often it may be wrong.
+# Reauthentication by password or code, and how often it may fail.
 #
-# Counted by session, apart from logins: what others try at the login, under whatever name and from
-# wherever, keeps nobody who is logged in from an urgent action.
+# Attempts are counted by session, apart from logins: attempts at the login, under whatever name and
+# from wherever, keep no logged-in user from an urgent action.
 
-# Of the settings' rates: how many wrong ones there may be.
+# The rate in the settings that limits failed attempts.
 ACTION = "reauthenticate_failed"
 
 
 def attempt(request: HttpRequest) -> ratelimit.RateLimitUsage:
-    """Count an attempt of this session; one that was right is rolled back.
+    """Count an attempt of this session and return the usage, to be rolled back on success.
 
-    Raises ValidationError after too many wrong ones.
+    Raises ValidationError after too many failed attempts.
     """
     used = ratelimit.consume(
         request, app="allauth.account", action=ACTION, key=request.session.session_key or ""
@@ -175,7 +178,7 @@ def attempt(request: HttpRequest) -> ratelimit.RateLimitUsage:
 def is_password(request: HttpRequest, user: User, password: str) -> bool:
     """Return whether the password is the user's.
 
-    Raises ValidationError after too many wrong ones.
+    Raises ValidationError after too many failed attempts.
     """
     used = attempt(request)
     if user.check_password(password):
@@ -186,10 +189,10 @@ def is_password(request: HttpRequest, user: User, password: str) -> bool:
 
 
 class CodeForm(OneTimeCodeForm, ReauthenticateForm):
-    """A code of the second factor, given once more."""
+    """Reauthentication with a code of the second factor."""
 
     def clean_code(self) -> str:
-        """Return the code. Raises ValidationError for a wrong one, and after too many."""
+        """Return the code. Raises ValidationError if it is wrong, or after too many attempts."""
         used = attempt(context.request)
         code: str = self.cleaned_data["code"]
         self.use_code(code)
@@ -198,28 +201,28 @@ class CodeForm(OneTimeCodeForm, ReauthenticateForm):
 
 
 # ---- login adapter -------------------------------------------------------------------------------
-# The adapter of allauth: its behaviour here.
+# How allauth behaves here.
 
 
 class ClosedAdapter(DefaultAccountAdapter):
-    """An adapter that lets nobody sign up: users are made by an admin. It counts logins."""
+    """Closes sign-up, as users are created by an admin, and counts logins."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:  # noqa: ARG002 - allauth's form
-        """Return False: nobody signs up."""
+        """Return False: nobody can sign up."""
         return False
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """Return the client's address as trusted proxies give it; the proxy's where they give none.
+        """Return the client's address from trusted proxies, or the proxy's if they give none.
 
-        Raises PermissionDenied where there is none.
+        Raises PermissionDenied if there is no address.
         """
         try:
             return str(super().get_client_ip(request))
-        except ImproperlyConfigured:  # fewer addresses than there are proxies
+        except ImproperlyConfigured:  # fewer addresses than proxies
             return str(request.META.get("REMOTE_ADDR", ""))
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Let a password be tried. Raises ValidationError after too many wrong ones."""
+        """Allow an attempt to log in. Raises ValidationError after too many failed ones."""
         try:
             super().pre_authenticate(request, **credentials)
         except ValidationError:
@@ -229,7 +232,7 @@ class ClosedAdapter(DefaultAccountAdapter):
             raise
 
     def authenticate(self, request: HttpRequest, **credentials: Any) -> Any:
-        """Return the user of this name and password. A password for one login may have ended."""
+        """Return the user with this name and password; None if it is an expired first password."""
         user = super().authenticate(request, **credentials)
         if user is not None and first_password_has_ended(user):
             self.authentication_failed(request, **credentials)
@@ -237,33 +240,37 @@ class ClosedAdapter(DefaultAccountAdapter):
         return user
 
     def reauthenticate(self, user: Any, password: str) -> bool:
-        """Return whether a logged-in user has given their own password once more."""
+        """Return whether this is the logged-in user's password."""
         return is_password(context.request, user, password)
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        """Return the key under which wrong passwords are counted: the name; at an address that its
-        user has logged in from, name and address, so that guesses from elsewhere do not keep the
-        user out there."""
+        """Return the key under which wrong passwords are counted.
+
+        It is the name; at an address that the user has logged in from, name and address, so that
+        wrong passwords from elsewhere do not lock the user out there.
+        """
         key: str = super()._get_login_attempts_cache_key(request, **credentials)
         known = is_known_address(request, credentials.get("username", ""))
         return f"{key}@{get_ip(request)}" if known else key
 
     def clean_password(self, password: str, user: Any = None) -> str:
-        """Return a new password. Raises ValidationError also for the one that must be changed."""
+        """Return a new password. Raises ValidationError, also for the one that must be changed."""
         if user is not None and user.check_password(password) and has_first_password(user):
             raise ValidationError("Expected another password than the one you were given.")
         cleaned: str = super().clean_password(password, user)
         return cleaned
 
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:
-        """Return the address of the page that follows the change of the password."""
+        """Return the address of the page that follows a change of password."""
         return self.get_login_redirect_url(request)
 
     def post_login(
         self, request: HttpRequest, user: Any, *, redirect_url: str | None, **more: Any
     ) -> HttpResponse:
-        """Return the way to the page that was asked for; the front page is where anybody's login
-        leads, so whoever asked for that alone asked for none."""
+        """Return a redirect to the page that was requested before the login.
+
+        The front page is where every login leads, so a request for it counts as none.
+        """
         asked = redirect_url or get_next_redirect_url(request)
         if asked == settings.LOGIN_REDIRECT_URL:
             redirect_url = self.get_login_redirect_url(request)
@@ -273,7 +280,7 @@ class ClosedAdapter(DefaultAccountAdapter):
         return response
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:
-        """Return the address of the page that a login leads to: a manager's is the summary."""
+        """Return the address of the page after a login: for a manager, the summary."""
         manages = role_of(request.user) is Role.MANAGER
         return resolve_url("summaries:summary" if manages else settings.LOGIN_REDIRECT_URL)
 
@@ -284,7 +291,7 @@ class ClosedAdapter(DefaultAccountAdapter):
         super().authentication_failed(request, **credentials)
 
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
-        """Count a login with the right password of somebody who was deactivated."""
+        """Count a login of a deactivated user with the right password."""
         LOGINS.labels("failed").inc()
         login_failed(request, user.get_username(), "deactivated")
         response: HttpResponse = super().respond_user_inactive(request, user)

@@ -1,4 +1,4 @@
-"""The guard of the login: clients, what they do as records, and the captcha of one that is
+"""The login guard: how clients are identified, records of what they do, and the captcha for those
 challenged.
 """
 
@@ -26,17 +26,17 @@ from domain.login_windows import Action
 from wire.sink import StateValue
 
 # ---- client --------------------------------------------------------------------------------------
-# Who sends a request, as the guard tells clients apart.
+# How the guard tells clients apart.
 
-# Of 64 characters of the hash: enough to tell clients apart, too few to be worth a guess.
+# Of the hash's 64 characters: enough to tell clients apart, too few to be worth guessing.
 HASH_LENGTH = 16
 
 
 def client_of(request: HttpRequest) -> str:
     """Return the request's client as `client-<16 hex digits>`.
 
-    It is a keyed hash of the address, as the login's limits see it (of IPv6 the network), and of
-    the User-Agent: whoever reads it learns neither.
+    It is a keyed hash of the address, as the login's rate limits see it (the network for IPv6), and
+    of the User-Agent. It reveals neither.
     """
     address = truncate_ip(address_of(request))
     agent = request.headers.get("User-Agent", "")
@@ -45,34 +45,34 @@ def client_of(request: HttpRequest) -> str:
 
 
 # ---- events --------------------------------------------------------------------------------------
-# What clients do at the login, as records of the security log, which the pipeline counts.
+# What clients do at the login, as records of the security log that the pipeline counts.
 
 log = structlog.get_logger(__name__)
 security_log = logging.getLogger(SECURITY)
 
 
 def log_action(request: HttpRequest, action: Action) -> None:
-    """Log what the request's client did. Waits for nobody, and never raises."""
+    """Log what the request's client did. Never blocks, and never raises."""
     client = client_of(request)
     security_log.info("%s: %s", client, action, extra={"client": client, "action": action})
 
 
 def log_verified(request: HttpRequest) -> None:
-    """Log that the request's client has solved a captcha, and have the log shipped at once.
+    """Log that the request's client has solved a captcha, and flush the log at once.
 
-    Each handler waits as long as it allows itself, Kafka's two seconds. Whatever fails, the client
-    goes on.
+    Each handler waits as long as its own limit, which is two seconds for Kafka's. The client
+    continues even if this fails.
     """
     log_action(request, "verified")
     for handler in _handlers():
         try:
             handler.flush()
-        except Exception:  # the captcha is solved all the same
+        except Exception:  # the captcha is solved even so
             log.exception("the security log could not be shipped")
 
 
 def _handlers() -> Iterator[logging.Handler]:
-    """Yield the handlers of the security log, those of its parents too."""
+    """Yield the handlers of the security log, including those of its parents."""
     logger: logging.Logger | None = security_log
     while logger is not None:
         yield from logger.handlers
@@ -80,25 +80,25 @@ def _handlers() -> Iterator[logging.Handler]:
 
 
 # ---- captcha -------------------------------------------------------------------------------------
-# The captcha: a proof of work by the protocol of ALTCHA, which a browser does by itself.
+# The captcha: a proof of work by the ALTCHA protocol, which the browser computes by itself.
 #
-# Nothing is to be seen, heard or typed. It is scrypt, as that needs memory, which a graphics card
-# has little of for each of its cores, and as browsers can do it over plain http without
+# There is nothing to see, hear or type. It uses scrypt because that needs memory, of which a
+# graphics card has little per core, and because browsers can compute it over plain HTTP, without
 # SubtleCrypto.
 
 Reason = Literal["wrong", "expired", "replayed"]
 
 LIFETIME_S = 600
-"""How long a challenge may be solved: whoever types slowly has the time."""
+"""How long a challenge can be solved: enough for slow typists."""
 
-# Each try of the browser takes a MiB and, on a small machine, four milliseconds.
+# Each try by the browser takes one MiB and, on a small machine, four milliseconds.
 COST, BLOCK_SIZE = 1024, 8
-# The tries that are needed, at least and at most: one to three seconds.
+# The fewest and the most tries needed: one to three seconds.
 FEWEST_TRIES, MOST_TRIES = 200, 600
 
 
 class CaptchaRefused(ValueError):
-    """A solution does not count; `reason` says why not."""
+    """A solution is not accepted; `reason` says why."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -106,7 +106,7 @@ class CaptchaRefused(ValueError):
 
 
 def new_challenge(client: str) -> dict[str, Any]:
-    """Return a challenge for this client alone, as ALTCHA writes it in JSON."""
+    """Return a challenge for this client only, in ALTCHA's JSON form."""
     tries = FEWEST_TRIES + secrets.randbelow(MOST_TRIES - FEWEST_TRIES)
     challenge = create_challenge(
         "SCRYPT",
@@ -122,9 +122,9 @@ def new_challenge(client: str) -> dict[str, Any]:
 
 
 def redeem(client: str, text: str) -> None:
-    """Take a solution, which counts once. Raises CaptchaRefused.
+    """Check a solution and use it up, as each is accepted only once. Raises CaptchaRefused.
 
-    text: ALTCHA's payload: a challenge and its solution, JSON in Base64.
+    text: ALTCHA's payload, which is a challenge with its solution, as JSON in Base64.
     """
     try:
         payload = Payload.from_base64(text)
@@ -140,29 +140,30 @@ def redeem(client: str, text: str) -> None:
 
 
 def _secret(purpose: str, client: str) -> str:
-    """Return the key of a client's challenges or solutions: another client's do not fit it."""
+    """Return the key of a client's challenges or solutions, which fits no other client's."""
     return salted_hmac(f"tallyboard.captcha.{purpose}", client, algorithm="sha256").hexdigest()
 
 
 # ---- challenge -----------------------------------------------------------------------------------
-# Which clients must solve a captcha: those that the board shows as challenged.
+# The clients that must solve a captcha: those that the board shows as challenged.
 
 SCENARIO, CHALLENGE = "clients", "challenge"
 
 VERIFIED_S = 900
-"""How long whoever has solved a captcha is not asked for another, as the pipeline has it."""
+"""How long a client that solved a captcha is not challenged again; the same as in the pipeline."""
 
 
 def is_challenged(client: str, now: int) -> bool:
     """Return whether the client must solve a captcha before its password is tried. now: Unix ms.
 
-    The limits of the login hold whatever this says, so where the state cannot be read it is no.
+    The rate limits of the login apply in any case, so the answer is False if the state cannot be
+    read.
     """
     if SCENARIO not in scenarios():
         return False
     try:
         record = None if is_verified(client) else record_of(SCENARIO, client)
-    except Exception:  # whatever is wrong with the board, people can log in
+    except Exception:  # whatever is wrong with the board, people can still log in
         log.exception("the state of a client could not be read", client=client)
         CAPTCHAS.labels("unknown").inc()
         return False
@@ -170,20 +171,22 @@ def is_challenged(client: str, now: int) -> bool:
 
 
 def _holds(record: StateValue, now: int) -> bool:
-    """Return whether the state is a challenge by a pin or a vote that is live at this time: where
-    the pipeline or the job is dead, nothing else ends a challenge."""
+    """Return whether the state is a challenge by a pin, or by a vote that is still live at `now`.
+
+    If the pipeline or the job is down, nothing else ends a challenge.
+    """
     votes = (vote for vote in record.votes if vote.state == CHALLENGE and vote.silent is None)
     live = any(vote.expires is None or now < vote.expires for vote in votes)
     return record.state == CHALLENGE and (record.override is not None or live)
 
 
 def is_verified(client: str) -> bool:
-    """Return whether the client has solved a captcha lately, as this process knows itself."""
+    """Return whether the client has solved a captcha lately, according to this process's cache."""
     return bool(caches["captchas"].get(_key(client)))
 
 
 def verify(client: str) -> None:
-    """Ask the client for no other captcha for a while, whatever the pipeline has heard."""
+    """Do not challenge the client again for a while, whatever the pipeline has received."""
     caches["captchas"].set(_key(client), True, VERIFIED_S)
 
 

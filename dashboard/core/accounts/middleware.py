@@ -17,20 +17,20 @@ from dashboard.core.common.metrics import LIMITED
 # ---- middleware ----------------------------------------------------------------------------------
 # Middleware in front of every page.
 #
-# It refuses large forms and methods that are not allowed, records the use of sessions, and leads to
-# the change of first passwords.
+# It refuses large forms, gives methods that are not allowed an error page, records the use of
+# sessions, and redirects to the change of first passwords.
 
-# Largest form under these, bytes. The login library keeps a form in the session until the password
-# has been confirmed.
+# Largest form under these paths, bytes. The login library keeps a form in the session until the
+# password has been confirmed.
 MAX_FORM = 65_536
 UNDER = ("/account/", "/users/")
 
 
 class AccountFormsMiddleware(MiddlewareMixin):
-    """Middleware that refuses a larger form (413), or one of unknown length (411), unread."""
+    """Refuses forms that are too large (413) or of unknown length (411), without reading them."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        """Return the refusal; None for other requests."""
+        """Return the refusal, or None."""
         if not request.path.startswith(UNDER):
             return None
         status = _refusal(request)
@@ -41,7 +41,7 @@ class AccountFormsMiddleware(MiddlewareMixin):
 
 
 def _refusal(request: HttpRequest) -> int | None:
-    """Return the status to refuse the request with, or None."""
+    """Return the status with which to refuse the request, or None."""
     length = request.META.get("CONTENT_LENGTH") or "0"
     if "Transfer-Encoding" in request.headers or not length.isdecimal():
         return 411
@@ -49,11 +49,10 @@ def _refusal(request: HttpRequest) -> int | None:
 
 
 class MethodMiddleware(MiddlewareMixin):
-    """Middleware that puts a page (405) in place of an empty one where a browser uses a method that
-    is not allowed."""
+    """Gives browsers a page (405) instead of an empty response to a method that is not allowed."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        """Return the page; other responses as they are."""
+        """Return the page, or any other response unchanged."""
         if response.status_code != 405 or request.path.startswith("/api/"):
             return response
         page = render(request, "405.html", status=405)
@@ -62,14 +61,14 @@ class MethodMiddleware(MiddlewareMixin):
 
 
 class SessionsMiddleware(MiddlewareMixin):
-    """Middleware that notes a session's use, and redirects users who must change their password."""
+    """Records the use of sessions, and redirects users who must change their password."""
 
     def __init__(self, get_response: Any) -> None:
         super().__init__(get_response)
         self.seen = SessionUses()
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        """Return the redirect to the new password; None for other requests."""
+        """Return the redirect to the change of password, or None."""
         key = request.session.session_key
         if key is None or not request.user.is_authenticated:
             return None
@@ -79,17 +78,17 @@ class SessionsMiddleware(MiddlewareMixin):
 
 
 # ---- middleware ----------------------------------------------------------------------------------
-# Middleware that logs what clients do at the forms of the login.
+# Middleware that logs what clients do with the login's forms.
 
 
 class LoginEventsMiddleware(MiddlewareMixin):
-    """Middleware that logs each post of the login form, and each refused code of a second factor.
+    """Logs each submission of the login form, and each refused code of a second factor.
 
-    Loading a page is no such action, nor is what a logged-in user confirms.
+    Neither loading a page nor reauthentication by a logged-in user counts.
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        """Return the response as it is."""
+        """Log the action, if it is one, and return the response unchanged."""
         match = request.resolver_match
         if request.method == "POST" and match is not None:
             action = _action(match.view_name, response)
@@ -99,7 +98,7 @@ class LoginEventsMiddleware(MiddlewareMixin):
 
 
 def _action(view: str, response: HttpResponse) -> Action | None:
-    if response.status_code == 403:  # without its CSRF token: logged by the view that says so
+    if response.status_code == 403:  # no CSRF token: logged by the view of CSRF failures
         return None
     if view == "account_login":
         return "login-throttled" if _is_throttled(response) else "login"
@@ -109,7 +108,7 @@ def _action(view: str, response: HttpResponse) -> Action | None:
 
 
 def _is_throttled(response: HttpResponse) -> bool:
-    """Return whether a limit of the login kept the password from being tried."""
+    """Return whether a rate limit of the login kept the password from being tried."""
     form = (getattr(response, "context_data", None) or {}).get("form")
     return response.status_code == 429 or (
         form is not None and form.has_error(NON_FIELD_ERRORS, "too_many_login_attempts")

@@ -1,4 +1,4 @@
-"""API tokens, first passwords, drafts and sessions as the database keeps them."""
+"""API tokens, first passwords, drafts and known addresses in the database."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from dashboard.core.common.retention import Retention, Thinning, delete_surplus
 from dashboard.core.common.times import DAY_MS, now_ms
 
 # ---- accounts ------------------------------------------------------------------------------------
-# API tokens, of which only a hash is kept, passwords that are good for one login, drafts, and from
-# where users log in.
+# API tokens (stored only as hashes), passwords for one login, drafts, and the addresses that users
+# log in from.
 
 USE_RECORDED_EVERY = timedelta(minutes=1)
-"""`last_used_at` is as coarse as this, so that a busy client does not write at each request."""
+"""Granularity of `last_used_at`, so that a busy client does not write with each request."""
 _PREFIX = re.compile(r"[0-9a-f]{8}")
 
 
 def digest_of(token: str) -> str:
-    """Return the hash of a token that is kept."""
+    """Return the hash of a token, which is what the database stores."""
     return sha256(token.encode()).hexdigest()
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
-    """API tokens, of users active or not."""
+    """API tokens, of active and inactive users."""
 
     def not_revoked(self) -> ApiTokenQuerySet:
-        """Return those that nobody has revoked, expired ones among them."""
+        """Return the tokens that are not revoked, including expired ones."""
         return self.filter(revoked_at=None)
 
     def in_force(self, now: datetime) -> ApiTokenQuerySet:
-        """Return those that are neither revoked nor expired."""
+        """Return the tokens that are neither revoked nor expired."""
         return self.not_revoked().filter(Q(expires_at=None) | Q(expires_at__gt=now))
 
     def revoke(self, prefix: str, now: datetime) -> bool:
-        """Revoke the token with this prefix. Returns whether there was one to revoke."""
+        """Revoke the token with this prefix, and return whether there was one to revoke."""
         if not _PREFIX.fullmatch(prefix):
             return False
         return self.not_revoked().filter(prefix=prefix).update(revoked_at=now) == 1
 
     def revoke_all(self, now: datetime) -> int:
-        """Revoke them all. Returns how many were in force."""
+        """Revoke all tokens, and return how many were in force."""
         lasting = self.in_force(now).count()
         self.not_revoked().update(revoked_at=now)
         return lasting
 
 
 class ApiToken(models.Model):
-    """A bearer token of one user. The token itself is shown once, when it is issued.
+    """A bearer token of one user. The token itself is shown only once, when it is issued.
 
-    scopes: what it may be used for, separated by spaces; expires_at: None for no end.
+    scopes: what it may be used for, separated by spaces; expires_at: None for no expiry.
     """
 
     user = models.ForeignKey(
@@ -82,19 +82,19 @@ class ApiToken(models.Model):
         return f"{self.prefix} of {self.user}"
 
     def allows(self, scope: str) -> bool:
-        """Return whether the token was made for this."""
+        """Return whether the token has this scope."""
         return scope in self.scopes.split()
 
     def expired(self, now: datetime) -> bool:
-        """Return whether its time is over."""
+        """Return whether the token has expired."""
         return self.expires_at is not None and self.expires_at <= now
 
     def matches(self, token: str) -> bool:
-        """Return whether this is the row of a token."""
+        """Return whether this row belongs to the token."""
         return compare_digest(self.digest, digest_of(token))
 
     def record_use(self, now: datetime) -> None:
-        """Store that the token was used, about once a minute."""
+        """Store that the token was used, at most once a minute."""
         if self.last_used_at is None or now - self.last_used_at >= USE_RECORDED_EVERY:
             ApiToken.objects.filter(pk=self.pk).update(last_used_at=now)
 
@@ -103,14 +103,14 @@ class FirstPasswordQuerySet(models.QuerySet["FirstPassword"]):
     """First passwords."""
 
     def expired(self, now: datetime) -> FirstPasswordQuerySet:
-        """Return those that let nobody in any more."""
+        """Return the first passwords that have expired."""
         return self.filter(ends_at__lte=now)
 
 
 class FirstPassword(models.Model):
-    """A note that a user's password is one that an admin has given, to be changed at its first use.
+    """Marks a user's password as given by an admin, and to be changed at its first use.
 
-    ends_at: until then it lets somebody in.
+    ends_at: when it expires.
     """
 
     user = models.OneToOneField(
@@ -125,9 +125,9 @@ class FirstPassword(models.Model):
 
 
 class Draft(models.Model):
-    """The content that a user's form carried to another page, as in an address: `a=1&b=2`.
+    """The content that a user's form passed to another page, as a query string: `a=1&b=2`.
 
-    kind: of the page; at: when, Unix ms.
+    kind: of the page; at: when it was stored, Unix ms.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -141,7 +141,7 @@ class Draft(models.Model):
 
 
 class KnownAddress(models.Model):
-    """An address that a user has logged in from, last at `seen_at`; of IPv6 the network of 64 bits.
+    """An address that a user has logged in from, last at `seen_at`; for IPv6 the /64 network.
 
     Wrong passwords from elsewhere do not count against it.
     """
@@ -160,7 +160,7 @@ class KnownAddress(models.Model):
 
 
 # ---- accounts ------------------------------------------------------------------------------------
-# The time for which drafts and records of ended sessions are kept.
+# How long drafts and records of ended sessions are kept.
 
 KEPT = (
     Retention("drafts of forms", Draft, "at", DAY_MS),
@@ -169,17 +169,17 @@ KEPT = (
 
 
 # ---- drafts --------------------------------------------------------------------------------------
-# Drafts: the content that a form carries to another page, where an address is too short for it.
+# Drafts: content that a form passes to another page when an address is too short for it.
 #
-# The form answers with a redirect to an address that names the draft, so that the page can be
-# loaded again. A user sees only drafts of one's own.
+# The form answers with a redirect to an address with the draft's id, so that the page can be
+# reloaded. Users see only their own drafts.
 
 DRAFTS_KEPT = 20
-"""Drafts of a user, the newest."""
+"""Most drafts kept per user, the newest ones."""
 
 
 def keep_draft(request: HttpRequest, kind: str, data: Mapping[str, str | Sequence[str]]) -> str:
-    """Store the content of a page of this kind. Returns the end of the page's address."""
+    """Store the content of a page of this kind, and return the query string that refers to it."""
     user, now = user_of(request), now_ms()
     text = urlencode(data, doseq=True)
     made = Draft.objects.create(id=uuid4(), user=user, kind=kind, data=text, at=now)
@@ -188,7 +188,7 @@ def keep_draft(request: HttpRequest, kind: str, data: Mapping[str, str | Sequenc
 
 
 def find_draft(request: HttpRequest, kind: str) -> QueryDict | None:
-    """Return the draft that the address names; None where it names none of this user's."""
+    """Return the draft that the address refers to; None if there is none of this user's."""
     try:
         wanted = UUID(request.GET.get("draft", ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Sessions: sealed in the database, listed for their user, and ended."""
+"""Sessions: encrypted in the database, listed for their user, and ended."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from dashboard.core.accounts.encryption import NoKey, seal, unseal
 from dashboard.core.common.tables import Column, Table
 
 # ---- session store -------------------------------------------------------------------------------
-# Sessions in the database: filed under a hash of their key, sealed, ended by age and by rest.
+# Sessions in the database: stored under a hash of their key, encrypted, with a limited lifetime.
 #
-# Whoever has a copy of the database has no session: the key itself is in the browser's cookie
-# alone. A session ends so long after its login, whatever is done, and so long after its last use.
+# A copy of the database gives no access to a session: the key itself is only in the browser's
+# cookie. A session ends a fixed time after its login, and a fixed time after its last use.
 
-# In a session: when its user logged in, Unix seconds.
+# The session item with the time of the login, Unix seconds.
 BEGUN = "begun"
 
 
 def filed_under(key: str | None) -> str:
-    """Return the name under which the database keeps the session with this key: 40 characters."""
+    """Return the name under which the database stores the session with this key: 40 characters."""
     return blake2s((key or "").encode(errors="surrogatepass"), digest_size=20).hexdigest()
 
 
 class SessionStore(db.SessionStore):
-    """One session, by the key in its cookie."""
+    """A session, identified by the key in its cookie."""
 
     key_salt = "tallyboard.sessions"
     ends_at: datetime | None = None
-    """When it ends if it is not used again, once it was read."""
+    """When the session ends unless it is used again; set once it has been read."""
 
     def _filed_under(self, key: str | None) -> str:
         return filed_under(key)
@@ -73,40 +73,40 @@ class SessionStore(db.SessionStore):
         return super().exists(self._filed_under(session_key))
 
     async def aexists(self, session_key: str) -> bool:
-        """Return the same, asynchronously."""
+        """Return whether there is a session with this key."""
         return await super().aexists(self._filed_under(session_key))
 
     def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
-        """Return the row to be written."""
+        """Return the row to write."""
         data.setdefault(BEGUN, time.time())
         row = super().create_model_instance(data)
         row.session_key = self._filed_under(self.session_key)
         return row
 
     async def acreate_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
-        """Return the same, asynchronously."""
+        """Return the row to write."""
         return await sync_to_async(self.create_model_instance)(data)
 
     def delete(self, session_key: str | None = None) -> None:
-        """End the session with this key; by default this one."""
+        """End the session with this key, by default this one."""
         if key := session_key or self.session_key:
             super().delete(self._filed_under(key))
 
     async def adelete(self, session_key: str | None = None) -> None:
-        """Do the same, asynchronously."""
+        """End the session with this key, by default this one."""
         await sync_to_async(self.delete)(session_key)
 
     # ---- its content ----
 
     def encode(self, session_dict: dict[str, Any]) -> str:
-        """Return the content as the database keeps it: signed, and sealed.
+        """Return the content as the database stores it, signed and encrypted.
 
-        The login library puts secrets there, such as that of a second factor before its first code.
+        The login library puts secrets there, such as that of a second factor being set up.
         """
         return seal(super().encode(session_dict))
 
     def decode(self, session_data: bytes | str) -> dict[str, Any]:
-        """Return the content; an empty one unless this product sealed it with these keys."""
+        """Return the content; empty unless this product encrypted it with one of these keys."""
         try:
             return super().decode(unseal(str(session_data)))
         except NoKey:
@@ -115,72 +115,73 @@ class SessionStore(db.SessionStore):
     # ---- how long it lasts ----
 
     def get_expiry_date(self, **_: Any) -> datetime:
-        """Return when the session ends, if it is used now and never again."""
+        """Return when the session ends if it is used now and never again."""
         begun = datetime.fromtimestamp(self.get(BEGUN, time.time()), UTC)
         length = timedelta(seconds=settings.TALLYBOARD.session_s)
         rest = timedelta(seconds=settings.TALLYBOARD.session_idle_s)
         return min(begun + length, timezone.now() + rest)
 
     async def aget_expiry_date(self, **_: Any) -> datetime:
-        """Return the same, asynchronously."""
+        """Return when the session ends if it is used now and never again."""
         return await sync_to_async(self.get_expiry_date)()
 
     def get_expiry_age(self, **_: Any) -> int:
-        """Return the same, in seconds from now."""
+        """Return the time until the session ends, in seconds."""
         return max(0, int((self.get_expiry_date() - timezone.now()).total_seconds()))
 
     async def aget_expiry_age(self, **_: Any) -> int:
-        """Return the same, asynchronously."""
+        """Return the time until the session ends, in seconds."""
         return await sync_to_async(self.get_expiry_age)()
 
     def record_use(self) -> None:
-        """Put off the session's end, as it is used now.
+        """Extend the session, as it is being used now.
 
-        A session that has ended does not come back.
+        A session that has ended stays ended.
         """
         lasting = self.model.objects.filter(expire_date__gt=timezone.now())
         name = self._filed_under(self.session_key)
         lasting.filter(session_key=name).update(expire_date=self.get_expiry_date())
 
     def record_use_at_intervals(self) -> None:
-        """Do the same, unless that was done within a quarter of the time that it may rest."""
+        """Extend the session, unless that was done within a quarter of the allowed idle time."""
         quarter = timedelta(seconds=settings.TALLYBOARD.session_idle_s / 4)
         if self.ends_at and self.get_expiry_date() - self.ends_at > quarter:
             self.record_use()
 
 
 class FiledSession(SessionStore):
-    """One session, by the name under which the database keeps it. Never made from a cookie."""
+    """A session, identified by its name in the database. Never created from a cookie."""
 
     def _filed_under(self, key: str | None) -> str:
         return key or ""
 
 
 def begin_anew(request: HttpRequest, **_: Any) -> None:
-    """Count the session's length from its login on."""
+    """Count the session's lifetime from its login."""
     request.session[BEGUN] = time.time()
 
 
 # ---- sessions ------------------------------------------------------------------------------------
-# Sessions: where a user is logged in, since when, and ending them.
+# Sessions: listing where a user is logged in and since when, and ending them.
 
 log = structlog.get_logger(__name__)
 
 SEEN_EVERY_S = 60.0
-"""A session's last use is as coarse as this, so that a page that renews itself writes little."""
+"""Granularity of a session's last use, so that a page that refreshes itself writes little."""
 REMEMBERED = 10_000
-"""Most sessions of which a process remembers when it noted their use."""
+"""Most sessions for which a process remembers when it recorded their use."""
 SESSIONS = Table("", "Device", "Address", "Since", "Last seen", Column.unseen("End"))
 
 BROWSERS = (("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("CriOS", "Chrome"),
             ("FxiOS", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))  # fmt: skip
 SYSTEMS = (("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows"),
            ("Mac OS X", "macOS"), ("CrOS", "ChromeOS"), ("Linux", "Linux"))  # fmt: skip
-"""What a browser calls itself and its system by, the first that is found; and their names."""
+"""Substrings of User-Agent that identify a browser or a system, and its name. The first match
+counts."""
 
 
 class LoginSession(NamedTuple):
-    """A place where a user is logged in."""
+    """A session of a user, as the user's list shows it."""
 
     pk: int
     device: str
@@ -192,9 +193,9 @@ class LoginSession(NamedTuple):
 
 
 def places(user: User, current: str | None = None) -> list[LoginSession]:
-    """Return the user's sessions, the last used first.
+    """Return the user's sessions, the most recently used first.
 
-    current: the key of the session of the request.
+    current: the key of the session that sends the request.
     """
     noted = UserSession.objects.filter(user=user).order_by("-last_seen_at")
     lasting = {row.pk for row in noted if _lasts(row)}
@@ -203,7 +204,7 @@ def places(user: User, current: str | None = None) -> list[LoginSession]:
 
 
 def _lasts(row: UserSession) -> bool:
-    """Return whether the user is still logged in there, also by the present password."""
+    """Return whether the user is still logged in there, including by the current password."""
     asking: Any = SimpleNamespace(session=FiledSession(row.session_key))
     return bool(get_user(asking).is_authenticated)
 
@@ -221,7 +222,7 @@ def _place(row: UserSession, current: str | None) -> LoginSession:
 
 
 def device(user_agent: str) -> str:
-    """Return browser and system, as far as the browser says which they are."""
+    """Return the browser and system of a User-Agent, as far as it names them."""
     browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
     system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
     return f"{browser} on {system}" if browser and system else browser or system or "unknown"
@@ -235,8 +236,10 @@ def open_sessions() -> QuerySet[UserSession]:
 
 
 def end(user: User, number: int, but: str | None = None) -> bool:
-    """End one of the user's sessions. Returns False where there is none of this number, or it is
-    the one with this key."""
+    """End one of the user's sessions and return True.
+
+    Return False if there is none with this number, or if its key is `but`.
+    """
     noted = UserSession.objects.filter(user=user, pk=number)
     row = noted.exclude(session_key=filed_under(but)).first()
     if row is None:
@@ -247,9 +250,9 @@ def end(user: User, number: int, but: str | None = None) -> bool:
 
 
 def end_all(user: User, but: str | None = None) -> int:
-    """End the user's sessions, but the one with this key. Returns how many.
+    """End the user's sessions except the one with the key `but`, and return how many ended.
 
-    Sessions that began before they were recorded end too: they are looked for among all.
+    This includes sessions that began before sessions were recorded: all sessions are searched.
     """
     wanted, spared, store = str(user.pk), filed_under(but), SessionStore()
     ended = 0
@@ -264,14 +267,14 @@ def end_all(user: User, but: str | None = None) -> int:
 
 
 def forget_ended(_now: int) -> int:
-    """Delete the records of sessions that have ended. Returns how many."""
+    """Delete the records of sessions that have ended, and return how many."""
     SessionStore.clear_expired()
     lasting = Session.objects.values("session_key")
     return int(UserSession.objects.exclude(session_key__in=lasting).delete()[0])
 
 
 def end_chosen(user: User, form: QueryDict, but: str | None) -> int:
-    """End the user's session that a form names, or all where it names none. Returns how many."""
+    """End the session that a form names, or all if it names none, and return how many ended."""
     if "session" not in form:
         return end_all(user, but)
     number = form.get("session") or ""
@@ -283,7 +286,7 @@ def end_chosen(user: User, form: QueryDict, but: str | None) -> int:
 
 
 class SessionUses:
-    """The times at which this process last recorded each session's use."""
+    """When this process last recorded the use of each session."""
 
     def __init__(self) -> None:
         self._every_s = min(SEEN_EVERY_S, settings.TALLYBOARD.session_idle_s / 4)
@@ -307,7 +310,7 @@ class SessionUses:
 
 
 def record_use(request: HttpRequest) -> None:
-    """Record that the session of a request is used. A failure to do so hinders nobody."""
+    """Record that the session of a request is being used. A failure is logged, not raised."""
     try:
         _record_session(request)
         keep_open(request.session)
@@ -328,6 +331,6 @@ def _record_session(request: HttpRequest) -> None:
 
 
 def keep_open(session: SessionBase) -> None:
-    """Put off the end of a session that is used now. Raises DatabaseError."""
+    """Extend a session that is being used now. Raises DatabaseError."""
     assert isinstance(session, SessionStore)
     session.record_use()

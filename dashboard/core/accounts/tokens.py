@@ -1,7 +1,7 @@
 """Issuing and checking API tokens.
 
-A token reads `tb_<prefix>_<secret>`. Its secret has 256 random bits, so one round of SHA-256 is
-hash enough; the prefix finds the row and names the token to people.
+A token has the form `tb_<prefix>_<secret>`. Its secret has 256 random bits, so a single round of
+SHA-256 is enough; the prefix finds the row and identifies the token to people.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dashboard.core.common.tables import Column, Table
 
 SCHEME = "tb"
 MAX_TOKENS = 50
-"""Most tokens in force that one user may have."""
+"""Most tokens in force per user."""
 _LATER_COLUMNS = (
     "For", "Scopes", "Made", Column.time("Last used"), Column.time("Ends"), Column.unseen("Revoke"),
 )  # fmt: skip
@@ -33,7 +33,7 @@ SCOPES: dict[Action, str] = {
     "report": "send reports, and Alertmanager's alerts",
     "metrics": "read /metrics",
 }
-"""What a token can be made for; the user's role must allow it too."""
+"""The scopes of a token; the user's role must allow them too."""
 
 _TOKEN = re.compile(rf"{SCHEME}_([0-9a-f]{{8}})_[0-9a-f]{{64}}")
 
@@ -49,7 +49,7 @@ def issue(
     scopes: Collection[Action] = tuple(SCOPES),
     expires_at: datetime | None = None,
 ) -> str:
-    """Make a token for `user` and return it; it cannot be had again. Raises TooManyTokens."""
+    """Create a token for `user` and return it; it cannot be shown again. Raises TooManyTokens."""
     if user.api_tokens.in_force(now).count() >= MAX_TOKENS:
         raise TooManyTokens(f"At most {MAX_TOKENS} tokens may be in force; revoke one first.")
     prefix = secrets.token_hex(4)
@@ -66,7 +66,7 @@ def issue(
 
 
 def log_issued(actor: Actor, token: str) -> None:
-    """Log that a token was made; of the token itself only the prefix."""
+    """Record in the audit that a token was created, with only the prefix of the token itself."""
     row = ApiToken.objects.select_related("user").get(prefix=token.split("_")[1])
     record(
         actor,
@@ -80,7 +80,7 @@ def log_issued(actor: Actor, token: str) -> None:
 
 
 def find(token: str, now: datetime) -> ApiToken | None:
-    """Return the token's row if it is in force and its user active, else None. Records the use."""
+    """Return the token's row if it is in force and its user active, else None. Records its use."""
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None

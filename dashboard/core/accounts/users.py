@@ -1,4 +1,4 @@
-"""Users made, changed and deactivated by admins, and those of the demo."""
+"""Management of users by admins, and the users of the demo."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import Role, role_of
 
 # ---- demo ----------------------------------------------------------------------------------------
-# The demo's users: one per role, their passwords made up once and kept in a file.
+# The demo's users: one per role, with passwords generated once and kept in a file.
 #
-# They are for the demo alone: where that is off they are let go at the start. One whose password is
-# not the file's any more is somebody's own, and stays.
+# They exist for the demo alone: if the demo is off, they are deactivated at startup. A user whose
+# password is no longer the one in the file belongs to somebody, and stays.
 
 DEMO_LOGINS = "demo-logins.json"
-# The group of users whose password the demo made, beside that of their role. It gives no right.
+# The group of users whose password the demo generated, besides that of their role. Grants nothing.
 DEMO = "demo"
 
 
 def ensure_demo_users(data_dir: Path) -> dict[str, str]:
-    """Ensure one user per role. Returns their passwords by name, as in `data_dir/demo-logins.json`.
+    """Ensure that there is one user per role, and return their passwords by name.
 
-    A user who exists keeps the password and the groups. One with a password of the demo's that the
-    file does not know gets a new one; so does one who was deactivated, who is active again. Raises
-    OSError when the file cannot be written, ValueError when it is no JSON table.
+    The passwords are those in `data_dir/demo-logins.json`. A user who exists keeps the password and
+    the groups. A user with a demo password that is not in the file gets a new one; so does a
+    deactivated user without a password, who is reactivated. Raises OSError if the file cannot be
+    written, ValueError if it is not a JSON table.
     """
     path = data_dir / DEMO_LOGINS
     kept = _read(path)
@@ -52,12 +53,12 @@ def ensure_demo_users(data_dir: Path) -> dict[str, str]:
 
 
 def retire_demo_users(data_dir: Path, now: datetime) -> list[str]:
-    """Deactivate the demo's users. Returns their names.
+    """Deactivate the demo's users and return their names.
 
-    They are left without a password, session or token, and the file forgets them. A user with a
-    password of their own is not one of them: the password is compared with the file's, and where
-    the file does not have the name, membership of the group DEMO decides. Raises OSError when the
-    file cannot be written, ValueError when it is no JSON table.
+    Their passwords, sessions and tokens are removed, as are their entries in the file. A user with
+    a password of their own is not a demo user: the password is compared with the one in the file,
+    or, if the file does not have the name, membership of the group DEMO decides. Raises OSError if
+    the file cannot be written, ValueError if it is not a JSON table.
     """
     path = data_dir / DEMO_LOGINS
     kept = _read(path)
@@ -72,12 +73,12 @@ def retire_demo_users(data_dir: Path, now: datetime) -> list[str]:
 
 
 def release_from_demo(user: User) -> None:
-    """Note that the user has a password that the demo did not make, so is no longer the demo's."""
+    """Record that a user no longer has a password of the demo's, and is no longer a demo user."""
     user.groups.remove(*Group.objects.filter(name=DEMO))
 
 
 def _to_be_made(name: str) -> bool:
-    """Return whether the demo makes this user's password: there is none, or it is the demo's."""
+    """Return whether the demo may set this user's password: no such user, or a demo user."""
     user = User.objects.filter(username=name).first()
     return user is None or _is_gone(user) or user.groups.filter(name=DEMO).exists()
 
@@ -147,28 +148,28 @@ def _write(path: Path, logins: dict[str, str]) -> None:
 
 
 # ---- user management -----------------------------------------------------------------------------
-# Management of users by admins: making them, giving them a role, deactivating them, giving them a
-# password for one login.
+# Management of users by admins: creating them, changing their role, deactivating them, and giving
+# them a password for one login.
 #
-# A change that would leave the product without an active admin is refused, also where two admins
-# make such changes at once.
+# A change that would leave no active admin is refused, even if two admins make such changes at the
+# same time.
 
-# Of passwords that are read to somebody: nothing that looks like something else.
+# The characters of passwords that are read aloud: none looks like another.
 ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-# A password for one login: so many groups of so many of them, about 79 bits.
+# The number of groups in a one-time password, and of letters in each: about 79 bits.
 GROUPS, LETTERS = 4, 4
-# How long such a password lets somebody in.
+# How long such a password is valid.
 GOOD_FOR = timedelta(days=7)
 
 
 class UserChangeRefused(ValueError):
-    """An admin's request that is refused: why, in a sentence."""
+    """An admin's request is refused; the message says why in a sentence."""
 
 
 def create_user(name: str, role: Role, now: datetime) -> tuple[User, str]:
-    """Make a user with this role.
+    """Create a user with this role, and return the user and the password for the first login.
 
-    Returns the user and the password for the first login. Raises Refused.
+    Raises UserChangeRefused.
     """
     if User.objects.filter(username__iexact=name).exists():
         raise UserChangeRefused(f"A user {name} exists already.")
@@ -178,13 +179,13 @@ def create_user(name: str, role: Role, now: datetime) -> tuple[User, str]:
             user = User.objects.create_user(username=name, password=password)
             user.groups.add(_group(role))
             _to_be_changed(user, now)
-    except IntegrityError as error:  # somebody made the same one at once
+    except IntegrityError as error:  # somebody created the same user at the same time
         raise UserChangeRefused(f"A user {name} exists already.") from error
     return user, password
 
 
 def set_role(admin: User, user: User, role: Role | None) -> Role | None:
-    """Give the user this role, or none. Returns the role before. Raises Refused."""
+    """Give the user this role, or none, and return the previous role. Raises UserChangeRefused."""
     with _one_at_a_time():
         user.refresh_from_db()
         before = role_of_person(user)
@@ -203,16 +204,16 @@ def set_role(admin: User, user: User, role: Role | None) -> Role | None:
 
 
 class RevokedAccess(NamedTuple):
-    """The number of sessions, and of API tokens in force, that a user has lost."""
+    """How many sessions, and how many API tokens in force, a user has lost."""
 
     sessions: int
     tokens: int
 
 
 def deactivate_user(admin: User, user: User, now: datetime) -> RevokedAccess:
-    """Deactivate the user: no login, page, socket or token of theirs works any more.
+    """Deactivate the user: their login, pages, sockets and tokens stop working.
 
-    Raises Refused.
+    Return what was revoked. Raises UserChangeRefused.
     """
     with _one_at_a_time():
         if user.pk == admin.pk:
@@ -225,15 +226,15 @@ def deactivate_user(admin: User, user: User, now: datetime) -> RevokedAccess:
 
 
 def reactivate_user(user: User) -> None:
-    """Reactivate the user, who may log in again and make new tokens. Raises Refused."""
+    """Reactivate the user, who may then log in and create tokens. Raises UserChangeRefused."""
     if not User.objects.filter(pk=user.pk, is_active=False).update(is_active=True):
         raise UserChangeRefused(f"{user.get_username()} is active already.")
 
 
 def reset_password(admin: User, user: User, now: datetime) -> tuple[str, RevokedAccess]:
-    """Give the user a new password, to be changed at its first use; sessions and tokens end.
+    """Give the user a new password to be changed at its first use; end their sessions and tokens.
 
-    Returns the password, and what ended. Raises Refused.
+    Return the password, and what was revoked. Raises UserChangeRefused.
     """
     if user.pk == admin.pk:
         raise UserChangeRefused("Change your own password under Account.")
@@ -253,27 +254,27 @@ def _user_management_let_go(user: User, now: datetime) -> RevokedAccess:
 def remove_factor(user: User) -> None:
     """Remove the user's second factor and its recovery codes.
 
-    Raises Refused where there is none.
+    Raises UserChangeRefused if there is none.
     """
     if not Authenticator.objects.filter(user=user).delete()[0]:
         raise UserChangeRefused(f"{user.get_username()} has no second factor.")
 
 
 def one_time_password() -> str:
-    """Return a password that can be read out to somebody."""
+    """Return a random password that is easy to read aloud."""
     groups = ("".join(secrets.choice(ALPHABET) for _ in range(LETTERS)) for _ in range(GROUPS))
     return "-".join(groups)
 
 
 def role_of_person(user: User) -> Role | None:
-    """Return the user's role, whether active or not."""
+    """Return the role of a user, active or not."""
     if user.is_active:
         return role_of(user)
     return Role.ADMIN if user.is_superuser else strongest(_roles(user))
 
 
 def strongest(names: set[str]) -> Role | None:
-    """Return the role that counts among several groups' names."""
+    """Return the role that applies to a user in groups with these names."""
     return next((role for role in Role if role.value in names), None)
 
 
@@ -293,7 +294,7 @@ def _to_be_changed(user: User, now: datetime) -> None:
 def _one_at_a_time() -> Iterator[None]:
     """Run a transaction that waits for others of its kind.
 
-    SQLite has one writer; PostgreSQL locks.
+    SQLite only has one writer; on PostgreSQL this takes a lock.
     """
     with transaction.atomic():
         list(Group.objects.select_for_update().filter(name=Role.ADMIN.value))
@@ -301,7 +302,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _leaves_an_admin(user: User, become: str) -> None:
-    """Raise Refused where no other active admin would be left."""
+    """Raise UserChangeRefused if no other active admin would be left."""
     admins = User.objects.filter(Q(groups__name=Role.ADMIN.value) | Q(is_superuser=True))
     others = admins.filter(is_active=True).exclude(pk=user.pk)
     if role_of_person(user) is Role.ADMIN and not others.exists():

@@ -1,4 +1,4 @@
-"""A user's own sessions and API tokens, all API tokens for admins, and a refused form."""
+"""Users' own sessions and API tokens, all API tokens for admins, and refused forms."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from dashboard.core.common.tables import NEWEST_FIRST, Pager, number_of, page_af
 # A user's own sessions, and all API tokens for admins.
 
 MOST_TOKENS = 1_000
-"""Most tokens of a page, the last made first."""
+"""Most tokens on a page, the newest first."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @role_required("read")
 def own_sessions(request: HttpRequest) -> HttpResponse:
-    """Return the page of the user's sessions; end one of them, or all others."""
+    """Show the user's sessions; on POST, end one of them or all others."""
     user, key = user_of(request), request.session.session_key
     if request.method != "POST":
         places = sessions.places(user, key)
@@ -53,7 +53,7 @@ def own_sessions(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read", frozenset((Role.ADMIN,)))
 def all_tokens(request: HttpRequest) -> HttpResponse:
-    """Return the page of all users' tokens that are not revoked."""
+    """Show the tokens of all users that are not revoked."""
     now = timezone.now()
     rows = ApiToken.objects.not_revoked().select_related("user")
     after = number_of(request.GET.get("after", ""))
@@ -74,7 +74,7 @@ def all_tokens(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read")
 def tokens_page(request: HttpRequest) -> HttpResponse:
-    """List the user's tokens; make one, shown this once, or revoke one."""
+    """Show the user's tokens; on POST, create one (shown only then) or revoke one."""
     if request.method == "GET":
         return _page(request, _form(request))
     if "revoke" in request.POST:
@@ -84,7 +84,7 @@ def tokens_page(request: HttpRequest) -> HttpResponse:
 
 
 def _revoke(request: HttpRequest, prefix: str) -> HttpResponse:
-    """Revoke a token, at once: that may be urgent."""
+    """Revoke a token without asking for the password, as it may be urgent."""
     user = user_of(request)
     if user.api_tokens.revoke(prefix, timezone.now()):
         record(Actor.of(request), "token.revoked", target=user.username, token=prefix)
@@ -93,7 +93,7 @@ def _revoke(request: HttpRequest, prefix: str) -> HttpResponse:
 
 @reauthentication_required
 def _make(request: HttpRequest) -> HttpResponse:
-    """Make a token, once the user has given the password again: it outlives the session."""
+    """Create a token after the user has reauthenticated, as it outlives the session."""
     form = _form(request, request.POST)
     made = _issued(form, user_of(request), timezone.now())
     if not made:
@@ -121,7 +121,7 @@ def _page(request: HttpRequest, form: TokenForm, made: str = "", status: int = 2
 
 
 def _issued(form: TokenForm, user: User, now: datetime) -> str:
-    """Return the new token; an empty text where the form has errors."""
+    """Return the new token, or an empty string if the form has errors."""
     if not form.is_valid():
         return ""
     wanted = form.cleaned_data
@@ -134,16 +134,16 @@ def _issued(form: TokenForm, user: User, now: datetime) -> str:
 
 
 def too_many(request: HttpRequest) -> HttpResponse:
-    """Return the page (429) after too many logins, or changes of a login, from one address."""
+    """Show the page (429) after too many logins, or account changes, from one address."""
     LIMITED.labels("account").inc()
     return render(request, "429.html", status=429)
 
 
 # ---- login guard ---------------------------------------------------------------------------------
-# The page that refuses a form without the token of its page.
+# The page shown when a form without a valid CSRF token is refused.
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Log the refusal of a form, and return its page (403)."""
+    """Log that a form was refused, and show the page that says so (403)."""
     log_action(request, "form-refused")
     return csrf.csrf_failure(request, reason)

@@ -1,1 +1,1 @@
-"""What the operations of the API share."""
+"""Code shared by the operations of the API."""

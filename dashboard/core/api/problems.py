@@ -1,5 +1,5 @@
-"""Errors as application/problem+json, each with a named reason, and the middleware of every
-response.
+"""Errors as application/problem+json, each with a reason, and the middleware of every response
+of the API.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dashboard.core.common.access import TooMany
 from dashboard.core.common.metrics import API_PROBLEMS, API_REQUESTS
 
 # ---- problems ------------------------------------------------------------------------------------
-# Errors as application/problem+json, each with a named reason.
+# Errors as application/problem+json, each with a reason.
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -65,14 +65,14 @@ TITLES = {
 """Every reason, with its title."""
 
 MAX_DETAIL = 500
-"""Longest text of one detail, characters: what was sent is not sent back at length."""
+"""Length of the longest detail, in characters: what was sent is not sent back at length."""
 
 MAX_ERRORS = 100
-"""Most errors told at once."""
+"""Most errors in one response."""
 
 
 class Problem(Exception):
-    """An error answer. `errors`: fields and what was expected of them."""
+    """An error response. errors: fields, and what was expected of each."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Problem(Exception):
         self.headers = headers or {}
 
     def response(self) -> HttpResponse:
-        """Return the response, as RFC 9457 has it; counted."""
+        """Return the response in the form of RFC 9457, and count it."""
         API_PROBLEMS.labels(self.reason).inc()
         body: dict[str, Any] = {
             "type": f"urn:tallyboard:problem:{self.reason}",
@@ -116,24 +116,24 @@ def _short(text: str) -> str:
 
 
 def invalid(field: str, expected: str) -> Problem:
-    """Return a 422: one field, and what was expected of it."""
+    """Return a 422 for one field, with what was expected of it."""
     return Problem(
         422, "invalid", f"{field}: {expected}", errors=[{"field": field, "expected": expected}]
     )
 
 
 def too_many(error: TooMany) -> Problem:
-    """Return a 429, with the time to wait."""
+    """Return a 429 with the time to wait."""
     return Problem(429, "too-many", str(error), headers={"Retry-After": str(error.retry_after)})
 
 
 def not_authenticated() -> Problem:
-    """Return a 401: neither a good token nor a login."""
+    """Return a 401: there is neither a valid token nor a login."""
     return Problem(401, "not-authenticated", headers={"WWW-Authenticate": "Bearer"})
 
 
 def install(api: NinjaAPI) -> None:
-    """Install handlers that answer every error of the API as a problem."""
+    """Install handlers that turn every error of the API into a problem."""
     api.add_exception_handler(Problem, _problem)
     api.add_exception_handler(TooMany, _too_many)
     api.add_exception_handler(ValidationError, _validation)
@@ -162,15 +162,15 @@ _OURS = ("body", "query", "path", "header", "given", "options")
 
 
 def _field(location: Sequence[Any]) -> str:
-    """Return the client's name of a field: `("body", "given", "state")` is the field `state`; the
-    rest is ours, not the client's."""
+    """Return the client's name of a field: `("body", "given", "state")` is the field `state`. The
+    other parts of the location are internal."""
     return ".".join(str(part) for part in location if part not in _OURS) or "body"
 
 
 def _http_error(_request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, AuthenticationError):
         return not_authenticated().response()
-    if isinstance(error.__cause__, Problem):  # what the parser of bodies raised
+    if isinstance(error.__cause__, Problem):  # raised by the body parser
         return error.__cause__.response()
     if error.status_code == 403:
         return Problem(403, "csrf-failed").response()
@@ -196,7 +196,7 @@ _BY_STATUS = {
 
 
 def problem_of(response: HttpResponseBase) -> Problem:
-    """Return the problem in place of an error response that is none: of Django, or the router."""
+    """Return the problem that replaces an error response of Django's or of the router's."""
     status = response.status_code
     usual = "internal-error" if status >= 500 else "bad-request"
     kept = ("Allow", "Retry-After", "WWW-Authenticate")
@@ -247,7 +247,7 @@ _ALWAYS = (401, 403, 429, 500)
 
 
 def documented(*statuses: int) -> dict[str, Any]:
-    """Return OpenAPI for the problems that an operation may answer with, beyond what each may."""
+    """Return the OpenAPI of an operation's problems, besides those that every operation has."""
     content = {CONTENT_TYPE: {"schema": _SCHEMA}}
     return {
         "responses": {
@@ -258,7 +258,7 @@ def documented(*statuses: int) -> dict[str, Any]:
 
 
 # ---- middleware ----------------------------------------------------------------------------------
-# Middleware of every response under /api, whichever view it is from.
+# Middleware for every response under /api, whichever view it comes from.
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -266,12 +266,12 @@ _OF_THE_BODY = ("content-type", "content-length", "content-encoding")
 
 
 class ApiMiddleware(MiddlewareMixin):
-    """Middleware that makes errors problems, keeps caches from storing, and counts requests."""
+    """Turns errors into problems, forbids caching, and counts requests."""
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
-        """Return the response; one of the API with problem, header and count.
+        """Return the response. Under /api, errors become problems, and a header is added.
 
         Other responses are returned unchanged.
         """

@@ -1,5 +1,5 @@
-"""What the operations share: authentication, how each is declared, and the scenario and asset of
-its path.
+"""Shared by the API's operations: authentication, how operations are declared, and the scenario and
+asset in their paths.
 """
 
 from __future__ import annotations
@@ -24,30 +24,33 @@ from domain.names import name_ok
 from domain.scenario import Scenario
 
 # ---- auth ----------------------------------------------------------------------------------------
-# Authentication: a bearer token, or the session of a browser with its CSRF token.
+# Authentication: by a bearer token, or by a browser's session with its CSRF token.
 
 REQUESTS = Limit("requests", 6_000)
-"""Of one user, of whatever kind; commands and reports have their own limits besides."""
+"""The limit on all requests of one user; commands and reports have their own limits as well."""
 
 
 class ApiRequest(HttpRequest):
-    """A request whose user is known."""
+    """An authenticated request."""
 
     auth: User
 
 
 class BearerToken(HttpBearer):
-    """A bearer token, `Authorization: Bearer tb_…`, made for `action`, of a user whose role is
-    `among` these and allows it."""
+    """Authentication by a bearer token, `Authorization: Bearer tb_…`.
+
+    The token needs the scope `action`; the user's role must be in `among` and allow the action.
+    """
 
     def __init__(self, action: Action, among: Collection[Role]) -> None:
         super().__init__()
         self.action, self.among = action, among
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        """Return the token's user, None for a wrong token. Raises Problem 403 for scope or role.
+        """Return the token's user; None for an invalid token. Raises Problem.
 
-        The token's prefix stays with the request, for the audit.
+        It is 403 for a wrong scope or role, and 429 for too many requests. The token's prefix is
+        stored on the request for the audit.
         """
         row = tokens.find(token, timezone.now())
         if row is None:
@@ -60,7 +63,7 @@ class BearerToken(HttpBearer):
 
 
 class Session(APIKeyCookie):
-    """The login of a browser; a request that changes anything needs its CSRF token too."""
+    """Authentication by a browser's session; a request that changes data needs a CSRF token."""
 
     param_name = settings.SESSION_COOKIE_NAME
 
@@ -69,25 +72,24 @@ class Session(APIKeyCookie):
         self.action, self.among = action, among
 
     def __call__(self, request: HttpRequest) -> Any:
-        """Leave a request without a session alone: it failed for want of a token."""
+        """Return None for a request without a session: it fails for lack of a token."""
         if "Authorization" in request.headers or self.param_name not in request.COOKIES:
             return None
         return super().__call__(request)
 
     def authenticate(self, request: HttpRequest, _key: str | None) -> User | None:
-        """Return the session's user, None without one. Raises Problem 403 for the role."""
+        """Return the session's user; None without one. Raises Problem 403 (role) or 429."""
         user = request.user
         return _allowed(user, self.action, self.among) if isinstance(user, User) else None
 
 
 def allow(action: Action, among: Collection[Role] = EVERY_ROLE) -> list[Any]:
-    """Return what an operation names as its `auth` that users may call whose role is `among` these
-    and allows `action`."""
+    """Return the `auth` of an operation for users whose role is in `among` and allows `action`."""
     return [BearerToken(action, among), Session(action, among)]
 
 
 def user_of(request: HttpRequest, action: Action) -> User:
-    """Return the user of a request that is no operation of the API.
+    """Return the user of a request that is not an operation of the API.
 
     Raises Problem 401, 403 or 429.
     """
@@ -106,10 +108,9 @@ def _scope_required(action: Action, scopes: str) -> Problem:
 
 
 def _allowed(user: User, action: Action, among: Collection[Role]) -> User:
-    """Return the user, whose role is among these and allows it and who has not sent too many
-    requests.
+    """Return the user if the role is in `among` and allows the action. Counts the request.
 
-    Raises Problem.
+    Raises Problem 403 otherwise, and 429 after too many requests.
     """
     role = role_of(user)
     if role is None or action not in ALLOWED[role]:
@@ -125,16 +126,16 @@ def _allowed(user: User, action: Action, among: Collection[Role]) -> User:
 
 
 # ---- router --------------------------------------------------------------------------------------
-# What the operations share: how each is declared, and the scenario and the asset that it names.
+# How operations are declared, and the scenario and asset that they name.
 
 READ = (404, 422)
 WRITE = (400, 404, 413, 415, 422)
 SEND = (400, 404, 409, 413, 415, 422, 503)
-"""Statuses of the problems of what reads, of what writes to the database, and what to Kafka."""
+"""Problem statuses of operations that read, that write to the database, and that write to Kafka."""
 
 
 class OperationRouter(Router):
-    """A router that declares an operation in a line."""
+    """A router that declares an operation in one line."""
 
     def operation(
         self,
@@ -145,10 +146,10 @@ class OperationRouter(Router):
         body: Mapping[str, Any] | None = None,
         among: Collection[Role] = EVERY_ROLE,
     ) -> Any:
-        """Return the decorator of an operation that needs `action`, and a role `among` these.
+        """Return the decorator of an operation that requires `action`, and a role in `among`.
 
-        route: method and path; statuses: of its problems, beyond those that each may answer with;
-        body: in OpenAPI's terms, where the operation reads it itself.
+        route: method and path; statuses: of its problems, besides those of every operation; body:
+        in OpenAPI's terms, if the operation reads the body itself.
         """
         method, path = route.split()
         extra = documented(*statuses) | ({"requestBody": body} if body else {})
@@ -163,7 +164,7 @@ class OperationRouter(Router):
 
 
 def known_scenario(name: str) -> Scenario:
-    """Return a scenario. Raises Problem 404."""
+    """Return a scenario. Raises Problem 404 if there is none with this name."""
     known = scenarios().get(name)
     if known is None:
         raise Problem(404, "unknown-scenario", f"{name!r} is none of: {', '.join(scenarios())}.")
@@ -171,6 +172,6 @@ def known_scenario(name: str) -> Scenario:
 
 
 def check_asset(name: str, field: str = "asset") -> None:
-    """Raise Problem 422 unless an asset may have this name."""
+    """Raise Problem 422 unless this is a valid name for an asset."""
     if not name_ok(name):
         raise invalid(field, "1 to 255 characters, none of them a control character")

@@ -17,24 +17,24 @@ from domain.scenario import StateSpec
 from wire.source import MAX_REASON, MAX_TIME
 
 # ---- bodies --------------------------------------------------------------------------------------
-# JSON bodies, read strictly and within bounds.
+# JSON bodies, parsed strictly and within limits.
 #
-# Of a repeated key the last counts, as it does in the log: what is checked is what is sent on.
+# If a key is repeated, its last value counts, as in the log: what is checked is what is sent on.
 
 JSON = "application/json"
 
 
 class JsonParser(Parser):
-    """The parser of the bodies that django-ninja reads itself."""
+    """The parser for bodies that django-ninja reads itself."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        """Return the body's data. Raises Problem 400 or 415."""
+        """Return the decoded body. Raises Problem 400 or 415."""
         require_json(request)
         return decode(request.body)
 
 
 def require_json(request: HttpRequest) -> None:
-    """Raise Problem 415 unless the request says that its body is JSON."""
+    """Raise Problem 415 unless the request's Content-Type is JSON."""
     if request.content_type != JSON:
         content_type = repr(request.content_type or "none")
         raise Problem(
@@ -43,7 +43,7 @@ def require_json(request: HttpRequest) -> None:
 
 
 def read_json(request: HttpRequest, limit: int) -> Any:
-    """Return a body of at most `limit` bytes as data. Raises Problem 400, 413 or 415."""
+    """Return the decoded body, of at most `limit` bytes. Raises Problem 400, 413 or 415."""
     require_json(request)
     body = request.read(limit + 1)
     if len(body) > limit:
@@ -52,7 +52,7 @@ def read_json(request: HttpRequest, limit: int) -> Any:
 
 
 def decode(body: bytes) -> Any:
-    """Return data from JSON. Raises Problem 400."""
+    """Return the data in a JSON text. Raises Problem 400."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -63,7 +63,7 @@ def decode(body: bytes) -> Any:
 # Schemas of the API's requests and responses, as its OpenAPI document shows them.
 
 NO_NUL = r"^[^\x00]*$"
-"""What a text may be that is kept: PostgreSQL takes no NUL."""
+"""The pattern of a text to be stored: PostgreSQL accepts no NUL."""
 
 
 class StrictSchema(Schema):
@@ -76,9 +76,9 @@ S = TypeVar("S", bound=Schema)
 
 
 def fields_of(record: type) -> Callable[[type[S]], type[S]]:
-    """Return a decorator that gives a schema the fields of a record, each of them required.
+    """Return a decorator that gives a schema the fields of a record, all of them required.
 
-    record: a dataclass, a NamedTuple or a Struct; the schema reads its instances.
+    record: a dataclass, a NamedTuple or a Struct; the schema can read its instances.
     """
     fields: Any = {name: (hint, ...) for name, hint in get_type_hints(record).items()}
 

@@ -1,5 +1,5 @@
-"""What the operations share that ask a store: the envelope of an answer, and why there is none; and
-the answers about the assets of any scenario."""
+"""Shared by the operations that query a store: the envelope of an answer, errors, and the answers
+about the assets of any scenario."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VIA_OF_ASSETS = (
 )
 
 Find = Callable[[], tuple[list[tuple[str, str]], str | None]]
-"""Finds assets with their records, and the name to go on after."""
+"""Finds assets with their records, and the name after which the next page starts, or None."""
 
 
 class AnswerOut(Schema):
@@ -74,7 +74,7 @@ class RecordsAnswerOut(AnswersOut):
 
 
 def one_by(via: Via, scenario: Scenario, asset: str) -> dict[str, Any]:
-    """Return what one way answers about an asset. Raises Problem."""
+    """Return a store's answer about one asset. Raises Problem 404, 422 or 503."""
     check_asset(asset)
     try:
         chosen = _chosen(via, scenario)
@@ -88,7 +88,7 @@ def one_by(via: Via, scenario: Scenario, asset: str) -> dict[str, Any]:
 
 
 def many_by(via: Via, scenario: Scenario, after: str, limit: int) -> dict[str, Any]:
-    """Return what one way answers about all assets, a page at a time. Raises Problem."""
+    """Return a page of a store's answer about all assets. Raises Problem 404, 422 or 503."""
     try:
         chosen = _chosen(via, scenario)
         answer = answer_many(whole(scenario.name), via, limit, lambda: chosen.all(after, limit))
@@ -98,7 +98,7 @@ def many_by(via: Via, scenario: Scenario, after: str, limit: int) -> dict[str, A
 
 
 def filtered_by_database(scenario: Scenario, find: Find) -> dict[str, Any]:
-    """Return what the database answers about the assets that a filter finds. Raises Problem."""
+    """Return the database's answer about the assets that a filter finds. Raises Problem."""
     kept = whole(scenario.name)
     chosen = DatabaseStore(kept)
     following: str | None = None
@@ -118,14 +118,14 @@ def filtered_by_database(scenario: Scenario, find: Find) -> dict[str, Any]:
 
 
 def unavailable(problem: StoreProblem) -> Problem:
-    """Return the problem of a store that gives no answer."""
+    """Return the problem of a store that does not answer: 404 if it is not run, otherwise 503."""
     if isinstance(problem, NotRun):
         return Problem(404, problem.reason, str(problem))
     return Problem(503, problem.reason, str(problem), headers={"Retry-After": str(RETRY_S)})
 
 
 def _chosen(via: Via, scenario: Scenario) -> AssetStore:
-    """Return who is asked. Raises Problem 422 for orders, of which the stores keep no records."""
+    """Return the store to query. Raises Problem 422 for orders, whose records no store keeps."""
     if via == "database":
         return DatabaseStore(whole(scenario.name))
     if scenario.name == SCENARIO:
@@ -139,6 +139,6 @@ def _listed(answer: AssetsAnswer) -> dict[str, Any]:
 
 
 def _head(answer: msgspec.Struct) -> dict[str, Any]:
-    """Return the envelope without what was asked for."""
+    """Return the envelope without the assets."""
     fields = msgspec.structs.asdict(answer)
     return {name: value for name, value in fields.items() if name not in ("asset", "assets")}

@@ -1,1 +1,1 @@
-"""Who did what: the log and its hash chain."""
+"""The audit: the log of who did what, and its hash chain."""

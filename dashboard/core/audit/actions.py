@@ -1,9 +1,9 @@
-"""The actions that can be audited: the one list of them, each with its meaning."""
+"""The actions recorded in the audit, each with its description."""
 
 from __future__ import annotations
 
-# An action's name, and what somebody did, as said after their name. Names are never taken away or
-# given twice.
+# Each action's name, and its description as it follows a user's name. Names are never removed or
+# reused.
 ACTIONS: dict[str, str] = {
     # ---- assets
     "command.set": "pinned a state",

@@ -1,15 +1,15 @@
-"""The audit's app."""
+"""The app of the audit."""
 
 from django.apps import AppConfig
 
 
 class AuditConfig(AppConfig):
-    """The app of the audit."""
+    """The audit's app."""
 
     name = "dashboard.core.audit"
 
     def ready(self) -> None:
-        """Listen to the login library, record which lists leave as files, and prune what is old."""
+        """Connect to the login library's signals, and register recording of exports and pruning."""
         from dashboard.core.audit.log import connect, prune, record_export
         from dashboard.core.audit.models import pruning
         from dashboard.core.common import lists

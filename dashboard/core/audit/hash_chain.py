@@ -1,4 +1,4 @@
-"""The chain of the audit's entries: their digests, and the database's refusal to change them."""
+"""The hash chain of the audit's entries, and the database triggers that protect them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from dashboard.core.audit.models import KEPT_MS, AuditEntry
 from dashboard.core.common.sql import lock_until_commit
 
 # ---- hash chain ----------------------------------------------------------------------------------
-# The hash chain of entries: numbers without gaps, and each with the digest of the entry before.
+# The hash chain: entries are numbered without gaps, and each has the digest of the one before.
 
-# What stands for the digest before the first entry.
+# Stands for the digest before the first entry.
 START = "0" * 64
-# What a digest covers, in this order.
+# The fields covered by a digest, in this order.
 FIELDS = (
     "number", "at", "user_id", "name", "role", "source", "token", "address", "action", "scenario",
     "target", "outcome", "facts", "previous",
 )  # fmt: skip
-# So often an entry is tried anew whose number another process was faster to take.
+# How often writing is tried again if another process took the entry's number first.
 TRIES = 20
 # Entries read at a time.
 PORTION = 2_000
 
 
 def digest(values: Iterable[Any]) -> str:
-    """Return the SHA-256 of an entry's values, in the order of FIELDS."""
+    """Return the SHA-256 of an entry's values, given in the order of FIELDS, as hex digits."""
     return sha256(json.dumps(list(values), separators=(",", ":")).encode()).hexdigest()
 
 
 def append(fields: dict[str, Any]) -> AuditEntry:
-    """Write an entry behind the newest one. Returns it.
+    """Write an entry after the newest one, and return it.
 
-    Raises DatabaseError, and IntegrityError after many that others were faster to write.
+    Raises DatabaseError; IntegrityError if other processes took its number at every attempt.
     """
     for left in reversed(range(TRIES)):
         try:
@@ -61,8 +61,8 @@ def _append(fields: dict[str, Any]) -> AuditEntry:
 
 
 class ChainCheck(NamedTuple):
-    """The result of a check of the chain. first, last: numbers, 0 of none; fault: empty where the
-    chain is whole; dropped: whether older entries are gone."""
+    """The result of a check of the chain. first, last: entry numbers, 0 if there are none; fault:
+    empty if the chain is intact; dropped: whether older entries have been pruned."""
 
     entries: int
     first: int
@@ -73,7 +73,7 @@ class ChainCheck(NamedTuple):
 
 
 def verify(newest: int | None = None) -> ChainCheck:
-    """Check the chain, or its newest entries, from the oldest to the newest. Returns the result."""
+    """Check the chain, or its `newest` entries, in order, and return the result."""
     rows = AuditEntry.objects.order_by("number")
     if newest is not None:
         last = AuditEntry.objects.order_by("-number").values_list("number", flat=True).first()
@@ -89,7 +89,7 @@ def verify(newest: int | None = None) -> ChainCheck:
 
 
 def _fault(finding: ChainCheck, values: tuple[Any, ...]) -> str:
-    """Return what is wrong with an entry behind those found whole; empty if nothing is."""
+    """Return what is wrong with the entry after those found intact; empty if nothing is."""
     number, previous, own = values[0], values[-2], values[-1]
     if finding.entries and number != finding.last + 1:
         return f"entry {finding.last + 1} is missing"
@@ -101,7 +101,7 @@ def _fault(finding: ChainCheck, values: tuple[Any, ...]) -> str:
 
 
 def _begun(finding: ChainCheck) -> ChainCheck:
-    """Return the result for a whole chain, with its first entry, or what pruning left."""
+    """Return the result for an intact chain, after checking its first entry or what was pruned."""
     if finding.first <= 1:
         start = AuditEntry.objects.filter(number=1).values_list("previous", flat=True).first()
         return finding if start in (None, START) else finding._replace(fault="entry 1 was changed")
@@ -114,9 +114,9 @@ def _begun(finding: ChainCheck) -> ChainCheck:
 
 
 # ---- triggers ------------------------------------------------------------------------------------
-# The database's own refusal to change or delete entries, but for those past their time.
+# Triggers by which the database refuses to change or delete entries, except those past their time.
 #
-# A migration that rebuilds the table on SQLite takes triggers away: it must install them again.
+# A migration that rebuilds the table on SQLite removes the triggers, so it must install them again.
 
 _TABLE = "audit_auditentry"
 _NAMES = ("audit_no_update", "audit_no_delete", "audit_no_truncate")
@@ -155,7 +155,7 @@ _POSTGRESQL = (
 
 
 def install(connection: BaseDatabaseWrapper) -> None:
-    """Create the triggers where there are none."""
+    """Create the triggers, replacing those that exist."""
     remove(connection)
     statements = _POSTGRESQL if connection.vendor == "postgresql" else _SQLITE
     with connection.cursor() as cursor:
@@ -164,7 +164,7 @@ def install(connection: BaseDatabaseWrapper) -> None:
 
 
 def remove(connection: BaseDatabaseWrapper) -> None:
-    """Remove the triggers where there are any."""
+    """Remove the triggers that exist."""
     of = f" ON {_TABLE}" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
         for name in _NAMES:

@@ -1,4 +1,4 @@
-"""The audit: who did what, logins, which lists left as files, and the pruning of old entries."""
+"""The audit: who did what, logins, lists downloaded as files, and the pruning of old entries."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from dashboard.core.common.metrics import AUDITED
 from dashboard.core.common.times import HOUR_MS, now_ms
 
 # ---- log -----------------------------------------------------------------------------------------
-# Logging of who did what. Call `record` once the work is done, outside of its transaction.
+# The log of who did what. Call `record` once the work is done, outside of its transaction.
 
 log = structlog.get_logger(__name__)
 
 Source = Literal["page", "token", "system", "command line"]
 
-# Longest text among the facts, characters.
+# Longest text in the facts, in characters.
 MAX_TEXT = 500
-# Most items of a list or an object among the facts.
+# Most items in a list or an object in the facts.
 MAX_ITEMS = 50
-# Longest facts, as JSON; more are cut to the names of what there was.
+# Longest facts as JSON, in characters; longer ones are reduced to their names.
 MAX_FACTS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The author of an action: a user through a page or a token, or the product itself."""
+    """The author of an action: a user, through a page or a token, or the product itself."""
 
     user_id: int | None
     name: str
@@ -61,8 +61,10 @@ class Actor:
 
     @classmethod
     def of(cls, request: HttpRequest, user: User | None = None) -> Actor:
-        """Return who sent the request; the name is empty where nobody is logged in. `user`: who it
-        is where the request does not hold it yet, or any more."""
+        """Return who sent the request; the name is empty if nobody is logged in.
+
+        user: given if the request does not hold the user yet, or no longer does.
+        """
         known = user or getattr(request, "auth", None)
         who = known if isinstance(known, User) else request.user
         prefix: str = getattr(request, "token_prefix", "")
@@ -77,12 +79,12 @@ class Actor:
 
     @classmethod
     def system(cls, name: str) -> Actor:
-        """Return a part of the product, such as `worker`."""
+        """Return the actor for a part of the product, such as `worker`."""
         return cls(None, name, "", "system")
 
     @classmethod
     def shell(cls) -> Actor:
-        """Return who runs a management command: the machine's user."""
+        """Return the actor of a management command: the user of the operating system."""
         try:
             name = getpass.getuser()
         except (OSError, KeyError):
@@ -93,12 +95,12 @@ class Actor:
 def _role_of(user: AbstractBaseUser | AnonymousUser) -> str:
     try:
         return role_of(user) or ""
-    except DatabaseError:  # of an entry that must not undo what has been done
+    except DatabaseError:  # the entry must not undo what has already been done
         return "?"
 
 
 def address_of(request: HttpRequest) -> str:
-    """Return the client's address as the login's limits see it; empty where it has none."""
+    """Return the client's address as the login's rate limits see it; empty if there is none."""
     try:
         return str(get_adapter().get_client_ip(request))
     except PermissionDenied:
@@ -114,9 +116,9 @@ def record(
     outcome: str = "done",
     **facts: Any,
 ) -> None:
-    """Write an entry: `actor` did `action` (of ACTIONS) to `target`, with this outcome.
+    """Write an entry: `actor` did `action` (from ACTIONS) to `target`, with this outcome.
 
-    Never raises: what cannot be written is counted, and logged whole.
+    Never raises: an entry that cannot be written is counted, and logged in full.
     """
     fields = {
         "user_id": actor.user_id,
@@ -135,7 +137,7 @@ def record(
             log.error("an action that the audit does not list", action=fields["action"])
         at = now_ms()
         entry = append({**fields, "at": at, "facts": bounded_facts(facts)})
-    except Exception:  # the caller's work is done, whatever becomes of its entry
+    except Exception:  # the caller's work is done, whatever happens to its entry
         AUDITED.labels("lost").inc()
         log.exception(
             "an audit entry could not be written", **fields, facts=repr(facts)[:MAX_FACTS]
@@ -146,7 +148,7 @@ def record(
 
 
 def bounded_facts(facts: dict[str, Any]) -> str:
-    """Return the facts as a JSON object of bounded length; facts that are None are left out."""
+    """Return the facts as a JSON object of limited length; facts that are None are left out."""
     kept = {name: _bounded(value) for name, value in facts.items() if value is not None}
     text = json.dumps(kept, separators=(",", ":"))
     if len(text) > MAX_FACTS:
@@ -169,35 +171,37 @@ def _bounded(value: Any, depth: int = 3) -> Any:
 
 
 def _text(value: Any, most: int) -> str:
-    """Return a text as a database keeps it, no longer than `most`."""
+    """Return a text that any database can store, of at most `most` characters."""
     text = str(value).replace("\0", "\ufffd")
     text = text.encode(errors="replace").decode()
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 # ---- exports -------------------------------------------------------------------------------------
-# Lists that leave as files, recorded in the audit.
+# Audit entries for lists downloaded as files.
 
 
 def record_export(request: HttpRequest, listed: str, file: str, query: str) -> None:
-    """Write an entry: who sent the request takes what is listed out as a file, through a filter
-    that an address has as this query."""
+    """Record that the sender of a request downloads a list as a file.
+
+    query: the filter, as a query string.
+    """
     facts = {"form": file.rpartition(".")[2], "filter": query}
     record(Actor.of(request), f"export.{listed}", target=file, **facts)
 
 
 # ---- audit ---------------------------------------------------------------------------------------
-# Pruning of entries past their time: the oldest ones, never one from between.
+# Pruning of entries past their time: always the oldest, never one in between.
 
-# The database's clock, which decides, may be behind ours.
+# The clock of the database decides, and it may be behind ours.
 MARGIN_MS = HOUR_MS
 
 
 def prune(now: int) -> int:
-    """Drop the entries that are older than KEPT_DAYS at `now` (Unix ms). Returns how many.
+    """Delete the entries older than KEPT_DAYS at `now` (Unix ms), and return how many.
 
-    The entries about to go are logged first, with the digest that the first entry left follows
-    from: so the chain can be checked from there.
+    This is recorded first, with the digest that the first remaining entry follows, so that the
+    chain can be checked from there.
     """
     before = now - KEPT_MS - MARGIN_MS
     kept = AuditEntry.objects.filter(at__gte=before).order_by("number").first()
@@ -215,7 +219,7 @@ def prune(now: int) -> int:
         digest=kept.previous,
         days=KEPT_DAYS,
     )
-    old.delete()  # in one statement: the chain never begins in between
+    old.delete()  # in one statement, so that the chain never has a gap
     return number
 
 
@@ -223,7 +227,7 @@ def prune(now: int) -> int:
 # Receivers of the login library's signals: logins, logouts, passwords, second factors.
 
 LIMITED_EVERY_S = 60
-"""Refusals of one name from one address are noted once in this time, however many they are."""
+"""Refusals of one name from one address are recorded once in this time, however many there are."""
 
 
 def connect() -> None:
@@ -240,17 +244,17 @@ def connect() -> None:
 
 
 def login_ok(request: HttpRequest, user: User) -> None:
-    """Log that a user has passed every step of a login."""
+    """Record that a user has passed every step of a login."""
     record(Actor.of(request, user), "login.ok", target=user.get_username())
 
 
 def login_failed(request: HttpRequest, name: str, what: str = "password") -> None:
-    """Log a wrong name or password, at a login or where it was required once more."""
+    """Record a wrong name or password, at a login or on reauthentication."""
     record(Actor.of(request), "login.failed", target=name, outcome="refused", what=what)
 
 
 def login_limited(request: HttpRequest, name: str) -> None:
-    """Log that a login was refused after too many wrong ones."""
+    """Record that a login was refused after too many failed ones."""
     key = f"audit-limited:{address_of(request)}:{hash(name)}"
     if cache.add(key, True, LIMITED_EVERY_S):
         record(Actor.of(request), "login.limited", target=name, outcome="refused")

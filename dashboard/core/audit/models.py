@@ -1,4 +1,4 @@
-"""The entries of the audit. Nothing changes one; the database itself refuses to."""
+"""The entries of the audit. Nothing may change one; the database itself refuses."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dashboard.core.common.times import DAY_MS
 
 
 class AuditEntry(models.Model):
-    """An action that somebody carried out. Numbers rise by one without gaps; each entry holds the
-    digest of the one before, so that a change or a gap shows.
+    """An action and who carried it out. Numbers rise by one without gaps; each entry holds the
+    digest of the one before, so that a change or a gap is detected.
 
-    at: Unix ms. user_id, name, role: as they were then; a user may be gone by now. source: page,
-    token (`token` is its prefix), system, or command line. facts: a JSON object. previous, digest:
-    SHA-256 of the entry before, and of this one with it.
+    at: Unix ms. user_id, name, role: as they were at the time; the user may be gone by now. source:
+    page, token (`token` is its prefix), system, or command line. facts: a JSON object. previous,
+    digest: SHA-256 of the previous entry, and of this one including `previous`.
     """
 
     number = models.BigIntegerField(primary_key=True)
@@ -51,6 +51,6 @@ KEPT_DAYS = 400
 KEPT_MS = KEPT_DAYS * DAY_MS
 
 pruning: Provider[[int], int] = Provider(lambda _now: 0)
-"""Drops the entries past their time (now: Unix ms), and notes so. Returns how many."""
+"""Deletes the entries past their time (now: Unix ms), records that, and returns how many."""
 
 KEPT = (Thinning("audit", pruning, KEPT_MS),)

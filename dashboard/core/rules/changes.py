@@ -1,7 +1,7 @@
-"""Changes of states by the fold, held against those that the database has.
+"""Comparison of the fold's state changes with those in the database.
 
-Compared are those of the records that are replayed, unless they are so old that retention may have
-deleted them. A change that the log told of while the database was being read may be there or not.
+It covers the changes of the records that are replayed, except those so old that retention may have
+deleted them. A change that reached the log while the database was being read may be there or not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST_EPOCH = "1".zfill(VERSION_PARTS[0])
 
 
 class RecordedChange(NamedTuple):
-    """A change of an asset. at: Unix ms; cause: JSON; unconfirmed: the mark after it."""
+    """A change of an asset. at: Unix ms; cause: JSON; unconfirmed: the mark after the change."""
 
     asset: str
     place: str
@@ -53,9 +53,9 @@ assert RecordedChange._fields == CHANGE_COLUMNS[1:]
 
 @dataclass
 class ChangeDifference:
-    """A change that is not as the log has it: kind is missing, extra or differs.
+    """A change that differs from the log: kind is missing, extra or differs.
 
-    what: the kind of the change; state: after it; at: Unix ms; fields: name to (expected, found).
+    what: the kind of change; state: after it; at: Unix ms; fields: (expected, found) by name.
     """
 
     scenario: str
@@ -70,7 +70,7 @@ class ChangeDifference:
 
 @dataclass
 class FoldedHistory:
-    """The changes that one partition's fold has made since it began at offset `begin`.
+    """The changes made by one partition's fold since it began at offset `begin`.
 
     by_asset: in order; seen_to: by asset, how many of them the database must have.
     """
@@ -80,11 +80,11 @@ class FoldedHistory:
     seen_to: dict[str, int] | None = None
 
     def watch(self) -> None:
-        """Note that the database need not have what comes from now on."""
+        """Stop requiring changes: the database need not have those made from now on."""
         self.seen_to = {asset: len(own) for asset, own in self.by_asset.items()}
 
     def take(self, scenario: str, before: Emitted | None, emitted: Emitted) -> None:
-        """Note the change that a record makes, if it does. before: the asset's last record."""
+        """Add the change that a record makes, if any. before: the asset's previous record."""
         shown = shown_by(before)
         kind = kind_of(shown, shown_by(emitted), emitted.cause.type)
         if kind is not None:
@@ -97,8 +97,8 @@ class FoldedHistory:
 
     @property
     def first_place(self) -> str:
-        """The first place in the log of which every change is compared. What time brought since the
-        record before it has an earlier one."""
+        """The first place in the log from which every change is compared. A change due to time
+        alone since the previous record has an earlier place."""
         return place_of(_sortable_version(self.begin))
 
 
@@ -110,14 +110,14 @@ def _sortable_version(offset: int) -> str:
 
 
 def shown_by(record: Emitted | None) -> Shown:
-    """Return what an asset shows by a record."""
+    """Return what an asset shows after a record."""
     if isinstance(record, StateRecord):
         return Shown(record.state, record.unconfirmed)
     return Shown()
 
 
 class ChangeComparison:
-    """The changes of one scenario. histories: by partition, of those that are replayed."""
+    """Compares the changes of one scenario. histories: by partition, for those replayed."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class ChangeComparison:
         self.compared = 0
 
     def all(self) -> list[ChangeDifference]:
-        """Return the differences of all assets, and count what is compared."""
+        """Return the differences of all assets, and count the changes compared."""
         self.compared = 0
         unseen = {asset for history in self._histories.values() for asset in history.by_asset}
         found: list[ChangeDifference] = []
@@ -143,7 +143,7 @@ class ChangeComparison:
         return found
 
     def rows_of(self, assets: Collection[str]) -> dict[str, list[RecordedChange]]:
-        """Return the kept changes of some assets."""
+        """Return the stored changes of some assets, by asset."""
         known: dict[str, list[RecordedChange]] = {}
         for portion in chunks(sorted(assets), STATEMENT):
             known |= self._rows(Transition.objects.filter(asset__in=portion))
@@ -152,13 +152,13 @@ class ChangeComparison:
     def of(
         self, assets: Collection[str], rows: Mapping[str, list[RecordedChange]]
     ) -> list[ChangeDifference]:
-        """Return the differences of some assets, by their kept changes."""
+        """Return the differences of some assets, given their stored changes."""
         return [
             each for asset in sorted(assets) for each in self._of_asset(asset, rows.get(asset, []))
         ]
 
     def _rows(self, rows: Any) -> Iterator[tuple[str, list[RecordedChange]]]:
-        """Yield the kept changes of each asset, in order."""
+        """Yield each asset with its stored changes in order."""
         rows = rows.filter(scenario=self._scenario, at__gte=self._edge).order_by("asset", "place")
         changes = map(
             RecordedChange._make, rows.values_list(*RecordedChange._fields).iterator(2_000)
@@ -202,21 +202,25 @@ class ChangeComparison:
 
 
 def _differing(folded: RecordedChange, row: RecordedChange) -> dict[str, tuple[Any, Any]]:
-    """Return the fields in which a row is not the change of the fold."""
+    """Return the fields in which a row differs from the fold's change."""
     pairs = {name: (getattr(folded, name), getattr(row, name)) for name in COMPARED}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _is_reported_later(change: RecordedChange, rows: Iterable[RecordedChange]) -> bool:
-    """Return whether a later record told of a change of state: its own may have been compacted
-    away before the database read it."""
+    """Return whether a later record reported the same change of state.
+
+    The change's own record may have been compacted away before the database read it.
+    """
     same = (row for row in rows if row[4:7] == change[4:7] and row.kind == change.kind == CHANGE)
     return any(row.place > change.place for row in same)
 
 
 def _is_repeated(row: RecordedChange, folded: Iterable[RecordedChange]) -> bool:
-    """Return whether a row tells in a later epoch what the asset showed already: where the log is
-    read again, the last record of an asset comes again."""
+    """Return whether a row of a later epoch repeats what the asset already showed.
+
+    When the log is read again, the last record of an asset is emitted again.
+    """
     before = [change for change in folded if change.place < row.place]
     if row.version[: VERSION_PARTS[0]] <= FIRST_EPOCH or not before:
         return False

@@ -1,4 +1,4 @@
-"""The job's reports of its scenarios, into the database; in the materialiser's transaction."""
+"""Writes the job's reports on its scenarios to the database, in the materialiser's transaction."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from wire.job import Carried, QueryReport
 log = structlog.get_logger(__name__)
 
 RECORDS_KEPT = 200
-"""Most scenario records of a partition that are kept, the newest."""
+"""Most scenario records kept per partition, the newest ones."""
 MAX_OFFSET = 2**63 - 1
 MAX_PARTITION = 2**31 - 1
 
 
 def ingest_changes(changes: BatchChanges) -> None:
-    """Store the bounds of logs and the rules that the job reports in a batch."""
+    """Store the log bounds and rules that the job reports in a batch."""
     ingest_bounds(changes.batch.progress)
     ingest_rules(changes.batch.progress)
 
 
 def ingest_rules(records: Iterable[QueryReport]) -> None:
-    """Store scenarios as they are reported, and what became of changed rules."""
+    """Store the scenarios reported, and the results of requests to change rules."""
     for record in records:
         if record.carried is not None:
             _store_scenario(record.carried, record)
@@ -41,12 +41,12 @@ def ingest_rules(records: Iterable[QueryReport]) -> None:
 
 
 def text_of(scenario: Scenario) -> str:
-    """Return a scenario as text; see models.py."""
+    """Return a scenario as text, which `dashboard.core.rules.models.parsed` reads."""
     return dump(scenario.to_plain())
 
 
 def dump(plain: Any) -> str:
-    """Return plain data as JSON, equal for equal data."""
+    """Return plain data as JSON; the text is equal for equal data."""
     return json.dumps(plain, sort_keys=True)
 
 
@@ -86,7 +86,7 @@ def _store_scenario(carried: Carried, record: QueryReport) -> None:
 
 
 def _keep(scenario: str, partition: int, offset: int, text: str, at: int) -> None:
-    """Store a partition's newest rule. What is kept above it is of a log that is no more."""
+    """Store a partition's newest rule. Records with higher offsets belong to a log that is gone."""
     kept = RuleRecord.objects.filter(scenario=scenario, partition=partition)
     kept.filter(offset__gt=offset).delete()
     stored = kept.filter(offset=offset)

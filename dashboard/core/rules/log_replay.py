@@ -1,4 +1,4 @@
-"""A source partition's log through the plain fold: its bounds, its reading, its snapshots."""
+"""The replay of a source partition's log through the plain fold: bounds, reading, snapshots."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from wire.source import decode_placed
 from wire.topics import Topics
 
 # ---- log bounds ----------------------------------------------------------------------------------
-# The job's reported terms of folding its logs: bounds on append times, what was set aside.
+# The terms on which the job folds its logs, as reported: bounds on append times, records set aside.
 #
-# Whoever folds a log here does it the same way: else its states would not be those of the job.
+# Every fold of a log here uses the same terms: otherwise its states would differ from the job's.
 
 Bounds = tuple[Bound, ...]
 Asides = tuple[QuarantinedRange, ...]
@@ -58,7 +58,7 @@ NONE = Terms()
 
 
 def ingest_bounds(records: Sequence[QueryReport]) -> None:
-    """Store the last report on each bucket."""
+    """Store the latest report on each bucket."""
     newest: dict[str, LogBound] = {}
     for record in records:
         for bucket in sorted({*record.bounds, *record.asides}):
@@ -80,16 +80,16 @@ def _terms(row: LogBound) -> Terms:
 
 
 def terms_of(scenario: str, partition: int) -> Terms:
-    """Return the terms of a bucket, none where the job has reported none."""
+    """Return the terms of a bucket; empty if the job has reported none."""
     row = LogBound.objects.filter(pk=bucket_name(scenario, partition)).first()
     return _terms(row) if row is not None else Terms()
 
 
 def fits(row: FoldSnapshot, terms: Terms) -> bool:
-    """Return whether a fold on these terms comes to the state that a snapshot has.
+    """Return whether a fold on these terms arrives at the state in a snapshot.
 
-    It does with a bound that it was folded with, and with one that no record before it is beyond;
-    likewise with what it left out, and with what lies behind it.
+    It does if the snapshot was folded with each bound, or its clock has not passed the bound; and
+    if it left out each range set aside, or ends before that range.
     """
     had, left_out = load(row.bounds), load(row.asides)
     return all(bound in had or row.clock <= bound[0] for bound in terms.bounds) and all(
@@ -98,29 +98,29 @@ def fits(row: FoldSnapshot, terms: Terms) -> bool:
 
 
 def dump(pairs: Iterable[tuple[int, int]]) -> str:
-    """Return pairs of numbers as they are kept."""
+    """Return pairs of numbers as JSON, for the database."""
     return msgspec.json.encode(list(pairs)).decode()
 
 
 def load(text: str) -> tuple[tuple[int, int], ...]:
-    """Read what `dump` wrote and return the pairs."""
+    """Return the pairs of numbers from the text that `dump` returned."""
     return msgspec.json.decode(text, type=tuple[tuple[int, int], ...])
 
 
 # ---- partition replay ----------------------------------------------------------------------------
-# A source partition's log through the plain-Python fold, with what was last emitted.
+# The replay of a source partition's log through the plain-Python fold, with its last emissions.
 
 Emitted = StateRecord | Tombstone
 
 
 @dataclass
 class PartitionReplay:
-    """One bucket's fold, with what it emitted.
+    """The fold of one bucket, with what it emitted.
 
-    last: per asset what was last emitted; recent: all of it since `watch` was called; restored:
-    assets whose `last` came from a snapshot; terms: on which it is folded; history: of the changes
-    that it makes, where somebody compares them. A partition's first scenario record also covers
-    what came before it, so records are held back until it has been read.
+    last: the last emission per asset; recent: all emissions since `watch` was called; restored:
+    assets whose `last` comes from a snapshot; terms: the terms of the fold; history: the changes it
+    makes, if they are to be compared. A partition's first scenario record also covers what precedes
+    it, so records are held back until that one has been read.
     """
 
     scenario: str
@@ -136,7 +136,7 @@ class PartitionReplay:
     _held: list[ConsumerRecord] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Keep everything that is emitted from now on."""
+        """Keep every emission from now on."""
         self.recent = {}
         if self.history is not None:
             self.history.watch()
@@ -152,14 +152,14 @@ class PartitionReplay:
             self._apply(self.bucket, message)
 
     def emissions_of(self, asset: str) -> list[Emitted]:
-        """Return what was last emitted when `watch` was called, and everything since."""
+        """Return an asset's last emission before `watch` was called, and all emissions since."""
         emissions = [self.last[asset]] if asset in self.last else []
         return [*emissions, *(self.recent or {}).get(asset, [])]
 
     def _hold(self, message: ConsumerRecord) -> None:
         self._held.append(message)
         record = self._read(message)
-        if isinstance(record, Unsigned):  # no rule is in force yet that could demand a signature
+        if isinstance(record, Unsigned):  # no rule is in force yet that could require a signature
             record = record.record
         if isinstance(record, UnknownFold) and record.scenario == self.scenario:
             raise UnknownFoldVersion(record.scenario, record.fold)
@@ -191,13 +191,13 @@ class PartitionReplay:
 
 
 # ---- log reader ----------------------------------------------------------------------------------
-# Reading of source partitions on to given offsets, into their replays.
+# Reading source partitions up to given offsets into their replays.
 
-# Called with how many records have been read, and of how many.
+# Called with the number of records read, and the total.
 OnProgress = Callable[[int, int], None]
 
 BATCH = 10_000
-# How long nothing may arrive although there is more to read, s.
+# How long the reader waits for more records when nothing arrives, s.
 STALLED_S = 30.0
 
 
@@ -209,10 +209,10 @@ def read_on(
     *,
     stalled_s: float = STALLED_S,
 ) -> int:
-    """Feed each replay its partition's records up to its end. Returns how many there were.
+    """Feed each replay its partition's records up to the end, and return how many there were.
 
-    Raises Unavailable when nothing arrives for `stalled_s`, and BusError where the records to be
-    read next have been deleted meanwhile.
+    Raises Unavailable if nothing arrives for `stalled_s`, and BusError if the next records have
+    been deleted meanwhile.
     """
     starts = {place: replays[place].next_offset for place in ends}
     starts = {place: start for place, start in starts.items() if start < ends[place]}
@@ -254,7 +254,7 @@ def _feed(
 
 
 # ---- snapshots -----------------------------------------------------------------------------------
-# Snapshots of the fold: where reconcile starts when the log's beginning has been deleted.
+# Snapshots of the fold: where reconcile starts if the beginning of the log has been deleted.
 
 log = structlog.get_logger(__name__)
 
@@ -263,13 +263,13 @@ KEPT = 9
 
 
 class Snapshots:
-    """The snapshots below `folder`, with their rows in the database."""
+    """The snapshots in `folder`, with their rows in the database."""
 
     def __init__(self, folder: Path, clock: Callable[[], int]) -> None:
         self._folder, self._clock = folder, clock
 
     def save(self, replay: PartitionReplay) -> FoldSnapshot | None:
-        """Store the fold as it stands and return its row; None where its rule is not known yet."""
+        """Store the fold as it stands and return its row; None if its rule is not known yet."""
         if replay.bucket is None:
             return None
         data = dump_snapshot(replay.bucket, replay.last)
@@ -293,11 +293,11 @@ class Snapshots:
         return row
 
     def oldest(self, scenario: Scenario, partition: int, begin: int) -> PartitionReplay | None:
-        """Return the oldest snapshot that still meets a log which begins at offset `begin`."""
+        """Return the oldest usable snapshot that is not before offset `begin`, the log's start."""
         return self._first(scenario, partition, begin, "next_offset")
 
     def newest(self, scenario: Scenario, partition: int, begin: int) -> PartitionReplay | None:
-        """Return the newest snapshot that still meets a log which begins at offset `begin`."""
+        """Return the newest usable snapshot that is not before offset `begin`, the log's start."""
         return self._first(scenario, partition, begin, "-next_offset")
 
     def _first(
@@ -309,7 +309,7 @@ class Snapshots:
         terms = terms_of(scenario.name, partition)
         for row in rows.order_by(order):
             if not fits(row, terms):
-                continue  # it was taken with a clock that no longer counts
+                continue  # it was folded on terms that no longer apply
             try:
                 return self._load(row, scenario, terms)
             except DamagedSnapshot as error:
@@ -348,9 +348,9 @@ def take(
     snapshots: Snapshots,
     progress: OnProgress,
 ) -> list[FoldSnapshot]:
-    """Fold every bucket from its newest snapshot on to the end of the log, and store that.
+    """Fold every bucket from its newest snapshot to the end of the log, and store the result.
 
-    Returns the rows of the snapshots.
+    Return the rows of the snapshots.
     """
     places = bus.offsets([topics.reports(name) for name in scenarios])
     replays = {}
@@ -379,7 +379,7 @@ def _restore(replay: PartitionReplay, data: bytes) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write the file whole or not at all."""
+    """Write the file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}.draft")
     with draft.open("wb") as file:
@@ -390,8 +390,8 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def snapshot_now() -> int:
-    """Keep a snapshot of every bucket's fold. Returns how many were taken."""
-    from bus.kafka import KafkaBus  # only a process that reads loads Kafka's library
+    """Take a snapshot of every bucket's fold, and return how many were taken."""
+    from bus.kafka import KafkaBus  # so that only processes that read load Kafka's library
 
     tallyboard = settings.TALLYBOARD
     kept = Snapshots(tallyboard.data_dir / "snapshots", now_ms)

@@ -1,4 +1,4 @@
-"""Rules as the job carries them and as people change them, and which one is in force where."""
+"""Rules as the job uses them and as people change them, and which rule is in force where."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from wire.job import MAX_ID, MAX_REASON, MAX_USER
 
 
 class CarriedScenario(models.Model):
-    """A scenario as a query of the job has it, reported last at `at`.
+    """A scenario as a query of the job has it, last reported at `at`.
 
-    configured: by its file; keys: of the overlay, as JSON, with who changed it, why and since when;
-    rule: the two together; version: names both; problem: why the overlay does not count.
+    configured: from its file; keys: the keys of the overlay, as JSON, with user, reason and time of
+    the change; rule: the two combined; version: identifies both; problem: why the overlay is
+    ignored.
     """
 
     scenario = models.CharField(max_length=40, primary_key=True)
@@ -41,7 +42,7 @@ class CarriedScenario(models.Model):
 
 
 class RuleRecord(ScenarioRow):
-    """A scenario record of the log, as the job reported it: from its offset on `rule` holds."""
+    """A scenario record of the log, as the job reported it: `rule` applies from its offset on."""
 
     partition = models.IntegerField()
     offset = models.BigIntegerField()
@@ -57,9 +58,9 @@ class RuleRecord(ScenarioRow):
 
 
 class RuleChange(ScenarioRow, TrackedRequest):
-    """A request for another rule, kept longer than the job's other requests.
+    """A request to change a rule, kept longer than the job's other requests.
 
-    before, after: the scenario, as text; reverted: the overlay is gone with it.
+    before, after: the scenario, as text; reverted: whether it removed the overlay.
     """
 
     before = models.TextField()
@@ -71,19 +72,19 @@ class RuleChange(ScenarioRow, TrackedRequest):
 
 
 # ---- rules in force ------------------------------------------------------------------------------
-# The rule that the job used: the web process's own file may have another one.
+# The rule that the job used, which may differ from the one in the web process's own file.
 #
-# Labels and colours stay as they are configured here; an overlay does not change them.
+# Labels and colours are those configured here; an overlay does not change them.
 
 
 def in_force(scenario: Scenario, partition: int, reached: int) -> Scenario:
-    """Return a scenario with the rule in force where a bucket has reached an offset.
+    """Return a scenario with the rule in force at the offset that a bucket has reached.
 
-    As configured here, where the job has reported none.
+    If the job has reported no rule, the configuration here applies.
     """
     records = RuleRecord.objects.filter(scenario=scenario.name, partition=partition)
     newest = records.filter(offset__lte=reached).order_by("-offset").first()
-    record = newest or records.order_by("offset").first()  # the first also covers what came before
+    record = newest or records.order_by("offset").first()  # the first also covers what precedes it
     return scenario if record is None else _laid(scenario, record.rule)
 
 
@@ -99,8 +100,8 @@ def as_carried(scenario: Scenario) -> Scenario:
 
 
 def _laid(scenario: Scenario, text: str) -> Scenario:
-    """Return the scenario with the rule of another one, and its version of the fold; the other one
-    itself, where its states differ."""
+    """Return the scenario with another's rule and fold version; the other itself if its states
+    differ."""
     other = parsed(text)
     plain = other.to_plain()
     try:
@@ -112,5 +113,5 @@ def _laid(scenario: Scenario, text: str) -> Scenario:
 
 @lru_cache(maxsize=64)
 def parsed(text: str) -> Scenario:
-    """Return a scenario from its text; see models.py."""
+    """Return a scenario from its text, as `dashboard.core.rules.ingestion.text_of` writes it."""
     return scenario_from_plain(json.loads(text))

@@ -1,9 +1,9 @@
-"""Reconcile: the topics replayed through the fold, held against the database row for row.
+"""Reconcile: the topics replayed through the fold, compared with the database row by row.
 
-The job goes on meanwhile. So the fold runs to the log's end as it is at the start; then the
-database must have come as far; then its rows are read; then the fold goes on to the end as it is
-then. Each row must be what was last emitted at the start, or something emitted since. Last, what
-the database keeps in addition to the rows is compared with the rows.
+The job keeps running meanwhile. So the fold runs to the end that the log has at the start; the
+database must then reach that point; its rows are read; and the fold continues to the end that the
+log has by then. Each row must equal what was last emitted at the start, or an emission since. In
+the end, the totals that the database keeps besides the rows are compared with the rows.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ Epochs = dict[tuple[str, int], int]
 
 
 class Behind(Exception):
-    """The failure where there is no log, or the job or the materialiser does not come up to its
+    """No comparison is possible: there is no log, the job or the materialiser does not reach its
     end, or the log needs a later release."""
 
 
 @dataclass
 class RowDifference:
-    """An asset whose row is not what the fold emitted: kind is missing, extra or differs.
+    """An asset whose row differs from what the fold emitted: kind is missing, extra or differs.
 
-    fields: name to (expected, found).
+    fields: (expected, found) by name.
     """
 
     scenario: str
@@ -64,9 +64,9 @@ class RowDifference:
 
 @dataclass
 class Result:
-    """The result of a run. records: replayed; compared: assets; unjudged: assets whose log's
-    beginning is gone; miscounted: kept numbers that are not those of the rows; changes: that
-    differ; changes_compared: kept changes of the records that were replayed."""
+    """The result of a run. records: how many were replayed; compared: how many assets; unjudged:
+    assets whose log has lost its beginning; miscounted: stored totals that differ from the rows;
+    changes: those that differ; changes_compared: stored changes of the records replayed."""
 
     records: int
     compared: int
@@ -78,7 +78,7 @@ class Result:
 
     @property
     def agrees(self) -> bool:
-        """Return whether nothing was found."""
+        """Return whether no difference was found."""
         return not self.differences and not self.miscounted and not self.changes
 
 
@@ -100,9 +100,10 @@ class Reconciler:
     ) -> None:
         """Prepare a run.
 
-        patience_s: how long the database may take to come up to the log; grace_s: how long a
-        difference may take to resolve itself, as the job's sinks are not ordered among topics;
-        from_snapshot: whether a bucket begins at its newest snapshot though its log is whole.
+        patience_s: how long the database may take to catch up with the log; grace_s: how long a
+        difference may take to disappear, as the job's sinks have no order across topics;
+        from_snapshot: whether to begin at each bucket's newest snapshot even if its log is
+        complete.
         """
         self._bus, self._topics, self._scenarios = bus, topics, scenarios
         self._snapshots, self._clock = snapshots, clock
@@ -113,7 +114,7 @@ class Reconciler:
         self._lost: set[PartitionKey] = set()
 
     def run(self) -> Result:
-        """Replay, compare, and return every difference. Raises Behind, and BusError."""
+        """Replay and compare, and return the result. Raises Behind and BusError."""
         ends = self._prepare()
         try:
             records = read_on(self._bus, self._replays, ends, self._progress)
@@ -223,7 +224,7 @@ class Reconciler:
     # ---- the comparison ---------------------------------------------------------------------
 
     def _compare_all(self) -> tuple[int, set[Asset]]:
-        """Compare every row as it comes. Returns how many there were, and what differed."""
+        """Compare every row. Return how many were compared, and the assets that differ."""
         epochs = _epochs()
         unseen = {
             (topic, partition, asset)
@@ -241,9 +242,9 @@ class Reconciler:
         return compared + len(missing), differing | missing
 
     def _settle(self, open_ones: set[Asset]) -> list[RowDifference]:
-        """Read again what differed, and the log on to its end, until they agree, or for a while.
+        """Compare the differing assets again, reading on in the log, for a while at most.
 
-        Returns what still differs.
+        Return what still differs.
         """
         deadline = time.monotonic() + self._grace_s
         while open_ones:
@@ -275,7 +276,7 @@ class Reconciler:
     # ---- changes ----------------------------------------------------------------------------
 
     def _compare_changes(self) -> tuple[list[ChangeDifference], int]:
-        """Return the changes that differ, and how many kept ones were compared."""
+        """Return the changes that differ, and how many stored ones were compared."""
         found: list[ChangeDifference] = []
         compared = 0
         for name, scenario in self._scenarios.items():
@@ -298,7 +299,7 @@ class Reconciler:
     def _settle_changes(
         self, comparison: ChangeComparison, differences: list[ChangeDifference]
     ) -> list[ChangeDifference]:
-        """Compare again what differed, as `_settle` does."""
+        """Compare the differing changes again, as `_settle` does."""
         deadline = time.monotonic() + self._grace_s
         while differences:
             assets = {each.asset for each in differences}
@@ -322,13 +323,13 @@ class Reconciler:
 def _differing(
     scenario: Scenario, row: Row, emitted: list[Emitted], replay: PartitionReplay, epochs: Epochs
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the fields in which the row differs from its version's emission, or from the last."""
+    """Return the fields in which the row differs from the emission of its version, or the last."""
     version = Version.parse(row["version"])
     fitting = [record for record in emitted if record.version.in_log() == version.in_log()]
     record = (fitting or emitted)[-1]
     epoch = epochs.get((scenario.name, replay.partition), 0)
     if row["asset"] in replay.restored and record is emitted[0]:
-        epoch = min(version.epoch, epoch)  # told before the snapshot, perhaps in an earlier epoch
+        epoch = min(version.epoch, epoch)  # emitted before the snapshot, perhaps in an older epoch
     there = replace(record, version=record.version._replace(epoch=epoch))
     expected = dict(zip(COLUMNS, record_row(scenario, seen_of(there)), strict=True))
     if same_content(expected["record"], row["record"]):

@@ -1,6 +1,6 @@
-"""Numbers kept with the rows, so that nobody counts or searches a million of them.
+"""Checks of the totals kept beside the rows, which save counting or searching a million rows.
 
-Both are written in the transactions that write the rows, so at any moment they must agree.
+The totals are written in the transactions that write the rows, so the two must always agree.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _INDEX_TOTALS = "SELECT block FROM states_nameparts_data WHERE id = 1"
 
 @dataclass(frozen=True, slots=True)
 class Miscounted:
-    """A number that is not the number of rows.
+    """A stored total that differs from the number of rows.
 
-    kind: count (of the visible assets of a scenario in a state), doubt (of those that there is a
-    doubt of, whose name stands in place of a state), or names (of assets, purged ones too, in the
-    index of names' parts; without scenario and state).
+    kind: `count` (visible assets of a scenario in a state), `doubt` (visible assets with a doubt,
+    whose name is then in `state`), or `names` (assets in the index of name parts, purged ones
+    included; scenario and state are then empty).
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Miscounted:
 
 
 def miscounted() -> list[Miscounted]:
-    """Return every kept number that the rows do not bear out, all as of one moment."""
+    """Return every stored total that differs from the rows, all read at the same moment."""
     with consistent():
         return [*_counts(), *_doubts(), *_names()]
 
@@ -75,10 +75,11 @@ def _names() -> Iterator[Miscounted]:
 
 
 def _indexed() -> int | None:
-    """Return how many names the index has; None where there is none, or it is the database's own.
+    """Return how many names the index holds.
 
-    Queried for its number of rows, FTS5 would count those of the assets: its text is theirs. So its
-    own total is read, the first number of its record of averages.
+    None if there is no index, or if the database maintains it itself. FTS5 cannot be asked for its
+    number of rows: its text is in the table of assets, so it would count those. Its own total is
+    read instead, which is the first number of its record of averages.
     """
     if connection.vendor != "sqlite":
         return None
@@ -92,10 +93,10 @@ def _indexed() -> int | None:
 
 
 def _varint(block: bytes) -> int:
-    """Return SQLite's integer of variable length at the beginning of a block.
+    """Return the variable-length integer of SQLite at the beginning of a block.
 
-    It has seven bits a byte, the high ones first. (A ninth byte would have eight; no number of rows
-    is that large.)
+    Each byte holds seven bits, the high ones first. (A ninth byte would hold eight, but no number
+    of rows is that large.)
     """
     number = 0
     for byte in block[:8]:

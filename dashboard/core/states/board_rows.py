@@ -1,4 +1,4 @@
-"""A state record as one row of the board: one form for the page and for the socket."""
+"""A state record as one row of the board, in the same form for pages and sockets."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from wire.sink import CauseValue, StateValue, VoteValue
 Row = dict[str, Any]
 
 VOTES_SHOWN = 12
-"""Most votes that a row shows as marks; the asset's panel shows all."""
+"""Most votes that a row shows as marks; the asset's panel shows all of them."""
 VOTELESS_SHOWN = 3
-"""So many agents in doubt without a vote have a mark, however many votes there are."""
+"""Agents in doubt without a vote that get a mark however many votes there are."""
 APART = 2
-"""The room, in marks, of the stroke before them and of their question marks."""
+"""Room taken, in marks, by the stroke before those agents and by their question marks."""
 
 AGENTS_NAMED = 3
-"""Most agents that a cause names."""
+"""Most agents that a cause mentions by name."""
 
 CAUSES = {
     "report": "reported by {agent}",
@@ -66,16 +66,17 @@ OF_SEVERAL = {
     "vote-forgotten": "silent votes of several agents forgotten",
     "mute-end": "mutes of several agents ended",
 }
-"""Causes where several agents' time came at once, so that none of them is named."""
+"""Causes that several agents share at the same time, so that none of them is named."""
 
 
 def row_of(scenario: Scenario, record: StateValue) -> Row:
     """Return the row of a state record as it stands in the topic. Times in Unix ms.
 
-    version: sortable, so that the browser compares it as text; votes: agent and state, live ones
-    before silent ones, of both the most severe first; muted: whose of these count nothing; silent:
-    whose are, and since when; doubt: as `_doubt_of` has it; beneath: as `beneath_of` has it;
-    doubts: of `dashboard.core.states.caveats.DOUBTS`. Raises ValueError for a version that is none.
+    version: in sortable form, so that the browser can compare it as text; votes: agent and state,
+    live ones before silent ones, the most severe first within each; muted: agents whose votes do
+    not count; silent: agents whose votes are silent, and since when; doubt: see `_doubt_of`;
+    beneath: see `beneath_of`; doubts: names from `dashboard.core.states.caveats.DOUBTS`. Raises
+    ValueError for an invalid version.
     """
     votes = sorted(record.votes, key=partial(_place, scenario))
     doubted = in_doubt(scenario, votes, record.doubts)
@@ -111,7 +112,7 @@ def row_of(scenario: Scenario, record: StateValue) -> Row:
 
 
 def _voteless(doubted: list[InDoubt], votes: int) -> list[InDoubt]:
-    """Return the agents in doubt without a vote that have a mark beside so many votes."""
+    """Return the agents in doubt without a vote that get a mark beside this many votes."""
     found = [one for one in doubted if one.voteless and one.counts]
     return found[: max(VOTELESS_SHOWN, VOTES_SHOWN - APART - votes)]
 
@@ -119,11 +120,11 @@ def _voteless(doubted: list[InDoubt], votes: int) -> list[InDoubt]:
 def _doubt_of(
     doubted: list[InDoubt], apart: list[InDoubt], shown: Container[str]
 ) -> dict[str, Any] | None:
-    """Return what a row says of its agents in doubt; None where there is none.
+    """Return what a row shows about its agents in doubt; None if there are none.
 
-    why: a sentence of those that count, "" without one; of: the agents of marks in doubt and why,
-    in words; voteless: those of them that have no vote, and what they said; more: how many of these
-    have no mark. shown: agents whose votes have one.
+    why: a sentence about those that count, "" if none do; of: the agents whose marks are in doubt,
+    and why, in words; voteless: those without a vote, and what they reported; more: how many
+    without a vote have no mark. shown: agents whose votes have a mark.
     """
     if not doubted:
         return None
@@ -137,10 +138,10 @@ def _doubt_of(
 
 
 def beneath_of(scenario: Scenario, record: StateValue) -> str | None:
-    """Return the state that would show without the pin, where that is worse; None otherwise.
+    """Return the state that would show without the pin, if it is worse; otherwise None.
 
-    Worse means than the pin and than all that anybody says: last words may be forgotten while the
-    pin stands.
+    It must be worse than the pin and than any state reported: silent votes may be forgotten while
+    the pin is in place.
     """
     if scenario.life_cycle or not record.override:
         return None
@@ -152,13 +153,16 @@ def beneath_of(scenario: Scenario, record: StateValue) -> str | None:
 
 
 def _place(scenario: Scenario, vote: VoteValue) -> tuple[bool, int, str]:
-    """Return where a vote stands among a row's: silent ones crowd no live vote out."""
+    """Return a vote's sort key in a row. Silent votes come last, so they crowd out no live vote."""
     return (vote.silent is not None, scenario.severity(vote.state), vote.agent)
 
 
 def cause_of(scenario: Scenario, record: StateValue) -> str:
-    """Return what brought a record about, in words: a report that was not taken says so; of a hold,
-    how long it was and whose votes lasted."""
+    """Return what caused a record, in words.
+
+    For a refused report it says so; for a hold, how long it lasted and whose votes lasted through
+    it.
+    """
     cause = record.cause
     place = (cause.agent, cause.offset)
     if cause.type == "report" and any((one.agent, one.offset) == place for one in record.doubts):
@@ -169,7 +173,7 @@ def cause_of(scenario: Scenario, record: StateValue) -> str:
 
 
 def _held(scenario: Scenario, record: StateValue) -> str:
-    """Return how long a state was voted for, and by whom: `Degraded for 10 s (probe-a)`."""
+    """Return how long a state had votes, and whose: `Degraded for 10 s (probe-a)`."""
     text = f"{scenario.spec(record.state).label} for {exact_span(scenario.hold(record.state))}"
     live = (vote for vote in record.votes if vote.silent is None and vote.muted is None)
     agents = [vote.agent.removeprefix(USER_PREFIX) for vote in live if vote.state == record.state]
@@ -180,7 +184,7 @@ def _held(scenario: Scenario, record: StateValue) -> str:
 
 
 def cause_text(cause: CauseValue) -> str:
-    """Return what brought a record about, in words."""
+    """Return a cause in words."""
     text = CAUSES.get(cause.type, "{type}")
     agent = cause.agent
     if agent is None:
@@ -195,13 +199,13 @@ def cause_text(cause: CauseValue) -> str:
 
 
 def order_of(row: Row) -> tuple[int, int, str]:
-    """Return the board's order: severity, disputed ones first, the newest first, then by name."""
+    """Return a row's sort key: severity, disputed first, newest first, then name."""
     return (row["rank"], -row["since"], row["asset"])
 
 
 def asset_path(scenario: str, asset: str) -> str:
     """Return the address of an asset's panel.
 
-    A slash in the name is encoded, so that no browser shortens it.
+    A slash in the name is percent-encoded, so that browsers do not collapse the path.
     """
     return f"/s/{quote(scenario, safe='')}/a/{quote(asset, safe='')}/"

@@ -1,4 +1,4 @@
-"""What a reader has to know before trusting a state: caveats, and doubts in words."""
+"""What readers must know before they trust a state: caveats, and doubts in words."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from domain.scenario import Scenario
 from wire.sink import DoubtValue, VoteValue
 
 # ---- doubt words ---------------------------------------------------------------------------------
-# Doubts in words: why a vote, or an agent without one, gives no all-clear.
+# Doubts in words: why a vote, or an agent without one, cannot give the all-clear.
 #
-# Rows, panels, files and the handover all say it in these words. Times in Unix ms.
+# Rows, panels, files and the handover all use these words. Times in Unix ms.
 
 AnyVote = Vote | VoteValue
 AnyDoubt = Doubt | DoubtValue
 
 MOST_NAMED = 4
-"""Most agents in doubt that a sentence names."""
+"""Most agents in doubt that a sentence mentions by name."""
 
 _OF_VOTES = {CLOCK_BACK: "the broker's clock went back", PURGED: "older than the purge"}
 _REFUSED = {"bad-time": "no valid time", "bad-field": "no state"}
@@ -40,7 +40,7 @@ _LEFT_OUT = {"too-large": "too large", "bad-field": "not an object"}
 
 
 class Because(NamedTuple):
-    """Why an agent is in doubt. at: when it said what the words name, None for no such time."""
+    """Why an agent is in doubt. at: when it reported what the text mentions, or None."""
 
     text: str
     at: int | None = None
@@ -50,8 +50,9 @@ class Because(NamedTuple):
 
 
 class InDoubt(NamedTuple):
-    """An agent in doubt. said: the worst that no vote of its says, or None; until: when the doubt
-    ends by time, None where its next report may end it; counts: whether anything of it does."""
+    """An agent in doubt. said: the worst state it reported that no vote of its shows, or None;
+    until: when the doubt expires, None if only its next report can end it; counts: whether its vote
+    or its doubt counts."""
 
     agent: str
     why: tuple[Because, ...]
@@ -62,7 +63,7 @@ class InDoubt(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Why, without times: what a line has room for."""
+        """The reasons without times, for places with little room."""
         return "; ".join(because.text for because in self.why)
 
     def __str__(self) -> str:
@@ -72,7 +73,7 @@ class InDoubt(NamedTuple):
 def in_doubt(
     scenario: Scenario, votes: Sequence[AnyVote], doubts: Iterable[AnyDoubt]
 ) -> list[InDoubt]:
-    """Return every agent in doubt: those that count first, then those that say worse."""
+    """Return every agent in doubt: first those that count, then by the worst state reported."""
     by_agent = {doubt.agent: doubt for doubt in doubts}
     voting = {vote.agent for vote in votes}
     found = [
@@ -89,7 +90,7 @@ def _rank(scenario: Scenario, one: InDoubt) -> int:
 
 
 def severity_of(scenario: Scenario, word: str) -> int:
-    """Return the rank of what is said: what nobody can read is worse than all."""
+    """Return the severity of a reported state; an unreadable one is worse than all others."""
     unread = word == UNREADABLE and all(spec.name != UNREADABLE for spec in scenario.states)
     return -1 if unread else scenario.severity(word)
 
@@ -116,14 +117,14 @@ def _said(doubt: AnyDoubt) -> str:
 
 
 def of_vote(vote: AnyVote) -> str:
-    """Return why a vote is in doubt by its own report."""
+    """Return why a vote is in doubt because of its own report."""
     if vote.doubt == CLOCK_AHEAD:
         return f"clock {span(vote.reported_at - vote.time)} ahead"
     return _OF_VOTES.get(vote.doubt or "", vote.doubt or "")
 
 
 def of_agent(scenario: Scenario, doubt: AnyDoubt) -> Because:
-    """Return why an agent is doubted, whatever its vote says."""
+    """Return why an agent is in doubt, whatever its vote is."""
     if doubt.said is None:
         refused = _REFUSED.get(doubt.reason)
         text = f"its reports are refused: {refused}" if refused else "its reports cannot be read"
@@ -144,20 +145,20 @@ def of_agent(scenario: Scenario, doubt: AnyDoubt) -> Because:
 
 
 def of_flapping(scenario: Scenario, vote: AnyVote) -> str:
-    """Return what a vote that goes to and fro still counts for, empty for any other."""
+    """Return the other state that a flapping vote still counts for; empty if it does not flap."""
     if vote.flapping is None:
         return ""
     return f"goes to and fro: {isolated(scenario.spec(vote.flapping.state).label)} counts too"
 
 
 def of_detail(vote: AnyVote) -> str:
-    """Return why a report's detail was left out, empty where it was not."""
+    """Return why a report's detail was left out; empty if it was not."""
     fault = vote.detail_fault
     return "" if fault is None else f"detail left out: {_LEFT_OUT.get(fault, fault)}"
 
 
 def sentence(doubted: Sequence[InDoubt]) -> str:
-    """Return agents with what is doubted of them: `waf-1 (clock 6 min ahead) and 3 more`."""
+    """Return agents with the reasons for doubt: `waf-1 (clock 6 min ahead) and 3 more`."""
     shown = [f"{_name(one.agent)} ({one.words})" for one in doubted[:MOST_NAMED]]
     if len(doubted) > MOST_NAMED:
         shown.append(f"{len(doubted) - MOST_NAMED} more")
@@ -169,30 +170,30 @@ def _name(agent: str) -> str:
 
 
 # ---- caveats -------------------------------------------------------------------------------------
-# The caveats that a reader has to know before trusting a state, and their effect on a row's place.
+# The caveats that readers must know before they trust a state, and how they move a row's position.
 #
-# A state is disputed where a vote, live or silent, says worse; unconfirmed where too few live votes
-# bear it out; a vote is silent where its agent has not reported for the vote's lifetime; and an
-# agent is in doubt where its clock is wrong, it contradicts itself, or its reports cannot be taken.
+# A state is disputed if a vote, live or silent, is for a worse one, and unconfirmed if too few live
+# votes support it. A vote is silent if its agent has not reported for the vote's lifetime. An agent
+# is in doubt if its clock is wrong, it contradicts itself, or its reports cannot be accepted.
 
 DOUBTS = ("disputed", "unconfirmed", "silent", "doubt")
-"""Every doubt there may be of a row, by its name."""
+"""The names of the doubts that a row can have."""
 LEAST_RANK = -2
-"""The rank above all others: of a disputed asset whose state a closed vocabulary does not know."""
+"""The lowest rank: a disputed asset whose state is not in the closed vocabulary."""
 
 Doubts = tuple[str, ...]
-"""Those that there are of a row, in the order of DOUBTS."""
+"""The doubts of a row, in the order of DOUBTS."""
 
 
 class DoubtTerm(NamedTuple):
-    """The name of a doubt on a page, and the term of a filter that finds it."""
+    """A doubt: its name, its label on pages, and the filter term that finds it."""
 
     name: str
     label: str
     term: str
 
 
-# In the order of a page, where there may be no room for the last ones.
+# In the order of pages, which may not have room for the last ones.
 NAMED = (
     DoubtTerm("disputed", "Disputed", "is:disputed"),
     DoubtTerm("unconfirmed", "Unconfirmed", "is:unconfirmed"),
@@ -202,7 +203,7 @@ NAMED = (
 
 
 def silent_votes(votes: Iterable[VoteValue]) -> int | None:
-    """Return how many of the votes that count are silent; None for none."""
+    """Return how many of the votes that count are silent; None if none are."""
     silent = [vote for vote in votes if vote.silent is not None]
     if not silent:
         return None
@@ -210,9 +211,9 @@ def silent_votes(votes: Iterable[VoteValue]) -> int | None:
 
 
 def doubted_agents(votes: Iterable[VoteValue], doubts: Iterable[DoubtValue]) -> int | None:
-    """Return how many agents that count are in doubt, with or without a vote; None for none."""
+    """Return how many agents that count are in doubt, with or without a vote; None if none are."""
     agents = {each.agent for each in doubts if each.counts}
-    for vote in votes:  # a plain loop, as every record comes by here
+    for vote in votes:  # a plain loop, as this runs for every record
         if vote.doubt is not None and vote.muted is None and vote.weight > 0:
             agents.add(vote.agent)
     return len(agents) or None
@@ -221,22 +222,22 @@ def doubted_agents(votes: Iterable[VoteValue], doubts: Iterable[DoubtValue]) -> 
 def doubts_of(
     disputed: str | None, unconfirmed: bool, silent: int | None, doubt: int | None
 ) -> Doubts:
-    """Return the doubts of a row. silent: how many votes are, None for none; doubt: so of agents
-    in doubt."""
+    """Return the doubts of a row. silent: how many votes are silent, or None; doubt: how many
+    agents are in doubt, or None."""
     return _BY_MARKS[disputed is not None, unconfirmed, silent is not None, doubt is not None]
 
 
-# Looked up: the materialiser asks twice for each record.
+# A lookup table, as the materialiser needs this twice for each record.
 _BY_MARKS: dict[tuple[bool, ...], Doubts] = {
     marks: tuple(compress(DOUBTS, marks)) for marks in product((False, True), repeat=len(DOUBTS))
 }
 
 
 def rank_of(severity: int, disputed: str | None) -> int:
-    """Return a row's place on the board: by severity, a disputed one above its equals."""
+    """Return a row's rank on the board: by severity, disputed rows before others of the same."""
     return 2 * severity + (disputed is None)
 
 
 def ranks_of(severity: int) -> tuple[int, int]:
-    """Return both ranks that rows of this severity may have."""
+    """Return both ranks that rows of this severity can have."""
     return (2 * severity, 2 * severity + 1)

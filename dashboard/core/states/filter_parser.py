@@ -37,15 +37,14 @@ from domain.scenario import Scenario
 # ---- parser --------------------------------------------------------------------------------------
 # The filter language: `state:attack since:>1h agent:waf-7 tier:gold shop -test`.
 #
-# Terms stand one after another and all must hold; commas within one mean "or", `-` before one means
-# "not". A word without a key is a part of the name. What is in quotes means itself and nothing
-# else.
+# Terms are separated by spaces and all must match; a comma within one means "or", a leading `-`
+# means "not". A word without a key matches part of the name. Quoted text is taken literally.
 
 __all__ = ["MAX_TEXT", "Filter", "FilterError", "parse", "state_of"]
 
-# Longest filter, characters.
+# Length of the longest filter, in characters.
 MAX_TEXT = 1_000
-# Most values of all terms together.
+# Most values in all terms together.
 MAX_VALUES = 50
 
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31}):(?!:|//)")
@@ -60,7 +59,7 @@ _YES = {"yes": True, "true": True, "no": False, "false": False}
 
 
 class FilterError(ValueError):
-    """A text that is no filter. start, end: the part at fault; meant: what might stand there."""
+    """The text is not a valid filter. start, end: the part at fault; meant: a suggestion."""
 
     def __init__(self, message: str, start: int, end: int, meant: str = "") -> None:
         super().__init__(f"{message}; did you mean {meant}?" if meant else message)
@@ -69,7 +68,7 @@ class FilterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Atom:
-    """A piece of text between commas, and where. literal: it stood in quotes; star: `*` follows."""
+    """A piece of text between commas, and its position. literal: quoted; star: `*` follows."""
 
     text: str
     start: int
@@ -84,7 +83,7 @@ class _Atom:
 
 
 class _Head(NamedTuple):
-    """A term's beginning: `-tier:` and where."""
+    """The beginning of a term, `-tier:`, and its position."""
 
     key: str
     negated: bool
@@ -93,10 +92,10 @@ class _Head(NamedTuple):
 
 
 def parse(text: str, scenario: Scenario, now: int, labels: Collection[str] | None = None) -> Filter:
-    """Read a filter. now: Unix ms, for a time of day; labels: the labels' keys that there are.
+    """Parse a filter and return it. now: Unix ms, for times of day; labels: the known label keys.
 
-    Without `labels` every key that is not the language's own is taken for a label's. A filter of
-    nothing has no terms and finds all. Raises FilterError.
+    Without `labels`, every key outside the language counts as a label's. An empty filter has no
+    terms and matches everything. Raises FilterError.
     """
     _check(text)
     reader = _Reader(text)
@@ -120,7 +119,7 @@ def _check(text: str) -> None:
 
 
 class _Reader:
-    """A text, and how far it has been read."""
+    """A text and the current position in it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -132,7 +131,7 @@ class _Reader:
         return self.at < len(self.text)
 
     def head(self) -> _Head:
-        """Read the beginning of a term, and return it."""
+        """Read and return the beginning of a term."""
         start = self.at
         negated = self.text[self.at] == "-"
         self.at += negated
@@ -142,7 +141,7 @@ class _Reader:
         return _Head(key, negated, start, self.at)
 
     def atoms(self, key: str) -> list[_Atom]:
-        """Read the values of a term, up to its end, and return them. Raises FilterError."""
+        """Read and return the values of a term, up to its end. Raises FilterError."""
         found = [self._atom(key)]
         while self.text.startswith(",", self.at):
             self.at += 1
@@ -188,7 +187,7 @@ class _Reader:
         start, found = self.at, []
         self.at += 1
         while self.at < len(self.text) and self.text[self.at] != '"':
-            self.at += self.text[self.at] == "\\"  # what follows means itself
+            self.at += self.text[self.at] == "\\"  # the next character is literal
             found.append(self.text[self.at : self.at + 1])
             self.at += 1
         if self.at >= len(self.text):
@@ -198,9 +197,9 @@ class _Reader:
 
 
 def _split(key: str, text: str, start: int) -> _Atom:
-    """Split a value without quotes: `waf-*=clear` of an agent, `shop-*`, or the text alone.
+    """Return the atom of an unquoted value: `waf-*=clear` of an agent, `shop-*`, or plain text.
 
-    Returns the atom. Raises FilterError.
+    Raises FilterError.
     """
     state, end = None, start + len(text)
     if key == "agent" and "=" in text:
@@ -217,7 +216,7 @@ def _takes_star(key: str) -> bool:
 
 
 def _known(head: _Head, text: str, labels: Collection[str] | None) -> str:
-    """Return the key, if it is the language's or may be a label's. Raises FilterError."""
+    """Return the key if it belongs to the language or may be a label's. Raises FilterError."""
     if head.key == WORD or head.key in KEYS or (labels is not None and head.key in labels):
         return head.key
     start = head.start + head.negated
@@ -236,7 +235,7 @@ def _known(head: _Head, text: str, labels: Collection[str] | None) -> str:
 
 
 def _value(key: str, atom: _Atom, scenario: Scenario, now: int) -> Value:
-    """Return what the value of a term means. Raises FilterError."""
+    """Return the meaning of a term's value. Raises FilterError."""
     if key == "state":
         return Text(_state(atom, scenario))
     if key in TIMES:
@@ -263,7 +262,7 @@ def _flag(key: str, atom: _Atom) -> Flag:
 
 
 def _word(key: str, atom: _Atom) -> Text:
-    """Return the word, one of the few that the key knows. Raises FilterError."""
+    """Return the word if it is one that the key accepts. Raises FilterError."""
     known = WORDS[key]
     if atom.text.lower() in known and not atom.literal:
         return Text(atom.text.lower())
@@ -272,7 +271,7 @@ def _word(key: str, atom: _Atom) -> Text:
 
 
 def state_of(text: str, scenario: Scenario) -> str | None:
-    """Return the state whose whole name or label the text is, in any case; else None."""
+    """Return the state whose full name or label is the text, in any case, or None."""
     named = {spec.name: spec.name for spec in scenario.states}
     folded = {name.casefold(): name for name in named}
     labelled = {spec.label.casefold(): spec.name for spec in scenario.states}
@@ -281,9 +280,9 @@ def state_of(text: str, scenario: Scenario) -> str | None:
 
 
 def _state(atom: _Atom, scenario: Scenario) -> str:
-    """Return the state that is named: by its name or label, or by a part that only one of them has.
+    """Return the state with this name or label, or the only one whose name contains the text.
 
-    An open vocabulary has any other state too. Raises FilterError.
+    With an open vocabulary, any other text is a state too. Raises FilterError.
     """
     named = {spec.name: spec.name for spec in scenario.states}
     labelled = {spec.label.casefold(): spec.name for spec in scenario.states}
@@ -331,9 +330,9 @@ def _sizes(text: str) -> Iterator[int]:
 
 
 def _moment(text: str, now: int) -> int | None:
-    """Return the moment that a text names (Unix ms): a date, or the last time a clock showed it.
+    """Return the time (Unix ms) that a text gives: a date, or the latest such time of day.
 
-    None if the text names no moment. now: Unix ms.
+    None if the text is neither. now: Unix ms.
     """
     if found := _CLOCK.fullmatch(text):
         today = datetime.fromtimestamp(now / 1000, UTC)
@@ -352,11 +351,11 @@ def _ms(when: datetime) -> int:
 
 
 # ---- addresses -----------------------------------------------------------------------------------
-# Addresses of boards with a filter.
+# Addresses of boards with a filter applied.
 
 
 def board_url(scenario: str, text: str, states: Iterable[str] = ()) -> str:
-    """Return the address of a board with a filter's text, and its buttons."""
+    """Return the address of a board with a filter's text and the selected states."""
     query = QueryDict(mutable=True)
     query["scenario"], query["q"] = scenario, text
     query.setlist("state", list(states))

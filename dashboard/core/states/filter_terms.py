@@ -1,4 +1,4 @@
-"""What a filter asks for, and whether something known of an asset is it."""
+"""The terms of a filter, and whether an asset matches them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dashboard.core.states.queries import listed
 from wire.sink import BriefVote, votes_value
 
 # ---- terms ---------------------------------------------------------------------------------------
-# What a filter asks for, and whether something known of an asset is it. Times in Unix ms.
+# The terms of a filter, and whether an asset matches them. Times in Unix ms.
 #
-# Pure: nothing here asks a clock or a database. `watch.filters.query` says the same in SQL.
+# Pure: nothing here reads a clock or a database. `watch.filters.query` does the same in SQL.
 
-# The key of a term without one: a part of the name.
+# The key of a term without a key: part of the name.
 WORD = ""
-# Keys that are answered by yes or no.
+# Keys whose value is yes or no.
 FLAGS = frozenset(("unconfirmed", "muted"))
-# Keys that are compared with a duration or a moment.
+# Keys compared with a duration or a time.
 TIMES = frozenset(("since", "until"))
-# Keys, besides labels', of which a text may be the beginning: `shop-*`.
+# Keys, besides those of labels, whose value may be a prefix: `shop-*`.
 PATTERNS = frozenset(("name", "agent", "override", "ack"))
-# Keys of doubts and of maintenance, and those that each can ask for.
+# Keys for doubts and maintenance, and the values that each accepts.
 WORDS = {"is": ("disputed", "unconfirmed"), "has": ("silent", "doubt"), "in": ("maintenance",)}
 # The language's own keys. Every other key is a label's.
 KEYS = ("state", "since", "agent", "override", "until", "pending", "is", "has", "unconfirmed",
@@ -39,9 +39,9 @@ _MEANT = frozenset(("yes", "no", "none"))
 
 
 class Sight(NamedTuple):
-    """What is known of an asset. votes: agent and state of live ones; override: user and end;
-    pending: the state that waits; ack: who has acknowledged it; muted: whether a live vote of it
-    is; doubts: those that there are of it, by name; works: whether it is in maintenance."""
+    """What is known about an asset. votes: agent and state of each live vote; override: user and
+    end; pending: the state that waits; ack: who acknowledged it; muted: whether a live vote is
+    muted; doubts: the names of its doubts; works: whether it is in maintenance."""
 
     asset: str
     state: str
@@ -62,13 +62,13 @@ class Sight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """This text, or with `prefix` what begins with it."""
+    """This exact text, or with `prefix` any text that begins with it."""
 
     text: str
     prefix: bool = False
 
     def fits(self, text: str) -> bool:
-        """Return whether `text` is it."""
+        """Return whether `text` matches."""
         return text.startswith(self.text) if self.prefix else text == self.text
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class DurationTerm:
-    """More than so long, or less, ms."""
+    """Longer or shorter than a duration, ms."""
 
     more: bool
     ms: int
@@ -100,7 +100,7 @@ class DurationTerm:
 
 @dataclass(frozen=True, slots=True)
 class TimeTerm:
-    """After a moment (Unix ms, whole seconds), or before it."""
+    """After or before a time (Unix ms, whole seconds)."""
 
     after: bool
     at: int
@@ -120,7 +120,7 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class VoteTerm:
-    """A live vote of an agent: for any state, or for this one."""
+    """A live vote of an agent, for any state or for this one."""
 
     agent: Text
     state: str | None = None
@@ -134,25 +134,25 @@ Value = Text | Flag | DurationTerm | TimeTerm | Never | VoteTerm
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One of `values`; negated: none of them."""
+    """Matches any of `values`; negated: none of them."""
 
     key: str
     values: tuple[Value, ...]
     negated: bool = False
 
     def matches(self, sight: Sight, now: int) -> bool:
-        """Return whether it is so of this asset."""
+        """Return whether the asset matches at `now` (Unix ms)."""
         look = _LOOKS.get(self.key) or _label(self.key)
         return any(look(sight, value, now) for value in self.values) is not self.negated
 
     @property
     def timed(self) -> bool:
-        """Return whether the passing of time alone changes its answer."""
+        """Return whether the result changes with time alone."""
         return any(isinstance(value, DurationTerm) for value in self.values)
 
     @property
     def own(self) -> bool:
-        """Return whether its key is the language's, not a label's."""
+        """Return whether the key belongs to the filter language rather than to a label."""
         return self.key in _LOOKS
 
     def __str__(self) -> str:
@@ -162,17 +162,17 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """All of these terms; its text reads as the same filter again."""
+    """All of these terms. Parsing its text gives an equal filter."""
 
     terms: tuple[Term, ...] = ()
 
     def matches(self, sight: Sight, now: int) -> bool:
-        """Return whether it finds this asset at `now`."""
+        """Return whether the asset matches at `now` (Unix ms)."""
         return all(term.matches(sight, now) for term in self.terms)
 
     @property
     def timed(self) -> bool:
-        """Return whether the passing of time alone changes what it finds."""
+        """Return whether the result changes with time alone."""
         return any(term.timed for term in self.terms)
 
     def asks(self, key: str) -> bool:
@@ -181,7 +181,7 @@ class Filter:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels' keys that it names."""
+        """The label keys that the filter uses."""
         return tuple(dict.fromkeys(term.key for term in self.terms if not term.own))
 
     def __str__(self) -> str:
@@ -298,14 +298,14 @@ _LOOKS: dict[str, Look] = {
 
 
 def quoted(text: str) -> str:
-    """Return the text as a value that means only this text, in quotes where it needs them."""
+    """Return the text as a value that matches it literally, in quotes if it needs them."""
     if _BARE.fullmatch(text) and text not in _MEANT:
         return text
     return '"{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))
 
 
 def duration(ms: int) -> str:
-    """Return a duration as a filter has it: `1h30m`. ms: a multiple of 1000."""
+    """Return a duration in the syntax of filters: `1h30m`. ms: a multiple of 1000."""
     parts = []
     for unit, size in UNITS:
         many, ms = divmod(ms, size)
@@ -315,21 +315,21 @@ def duration(ms: int) -> str:
 
 
 # ---- live votes ----------------------------------------------------------------------------------
-# The live votes of a state record, as far as a filter asks for them.
+# The live votes of a state record, as far as filters need them.
 #
-# They are read here rather than by the database: it would read a record's JSON once for each vote.
+# They are parsed here and not in the database, which would parse a record's JSON once per vote.
 
 VOTE_KEYS = frozenset(("agent", "muted"))
-"""Keys of terms that ask for votes alone."""
+"""Keys of terms that depend on votes alone."""
 
 
 def live_votes(record: str | bytes) -> list[BriefVote]:
-    """Return the live votes of a state record's JSON, muted ones too. Raises ValueError."""
+    """Return the live votes in a state record's JSON, including muted ones. Raises ValueError."""
     return [vote for vote in votes_value(record).votes if vote.silent is None]
 
 
 def voting(ids: Collection[int], terms: Sequence[Term]) -> set[int]:
-    """Return the ids of those rows that have the votes that all of `terms` ask for."""
+    """Return the ids of the rows whose votes match all of `terms`."""
     if not terms:
         return set(ids)
     rows = AssetState.objects.filter(pk__in=listed(ids)).values_list("pk", "record")
@@ -341,7 +341,7 @@ def voting(ids: Collection[int], terms: Sequence[Term]) -> set[int]:
 
 
 def _sight(record: str) -> Sight:
-    """Return what is known of an asset, reduced to its votes."""
+    """Return an asset's votes as a Sight with nothing else set."""
     votes = live_votes(record)
     muted = any(vote.muted is not None for vote in votes)
     return Sight("", "", 0, votes=[(vote.agent, vote.state) for vote in votes], muted=muted)

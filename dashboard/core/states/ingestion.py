@@ -1,4 +1,4 @@
-"""The batches of sink records that the packages write, and the reader of a package's own topic."""
+"""Batches of sink records for the packages to write, and a reader for a package's own topic."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class UnreadableSinkRecord(ValueError):
 
 @dataclass
 class SinkBatch:
-    """Sink messages by what they are.
+    """Sink messages by type.
 
-    answers: the states that answer a command, in the order of the log; beats: each bucket's newest
-    heartbeat; late: all of those with reports that came too late, in the order of the log; letters:
-    what the job refused, as unsaved rows; results: of queries; counted: how often what has
-    happened, by name and topic; offsets: the next one of each partition.
+    answers: the states that answer a command, in log order; beats: each bucket's newest heartbeat;
+    late: every heartbeat with reports that came too late, in log order; letters: what the job
+    refused, as unsaved rows; results: of queries; counted: how often each event happened, by name
+    and topic; offsets: the next offset of each partition.
     """
 
     states: dict[AssetKey, list[ReadableRecord]] = field(default_factory=dict)
@@ -54,10 +54,10 @@ class SinkBatch:
 
 
 class StoredRecord(NamedTuple):
-    """What is known of an asset before a record.
+    """What is known about an asset before a record.
 
-    waits: whether a state is pending, only of what the database has, as `doubts`, `pk` and
-    `indexed` are; record: only of what was read in this batch.
+    waits: whether a state is pending. `waits`, `doubts`, `pk` and `indexed` are only set from the
+    database; `record` only from an earlier record in this batch.
     """
 
     version: str = ""
@@ -70,7 +70,7 @@ class StoredRecord(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record of a higher version than was known. after: what the asset shows by it."""
+    """A record with a higher version than the known one. after: what the asset shows with it."""
 
     scenario: Scenario
     seen: ReadableRecord
@@ -79,8 +79,8 @@ class NewRecord(NamedTuple):
 
 
 class StateChange(NamedTuple):
-    """A change of an asset's state, "" after a purge. place: offset and step; at: Unix ms;
-    previous: the state before it, "" where there was none."""
+    """A change of an asset's state; "" after a purge. place: offset and step; at: Unix ms;
+    previous: the state before it, "" if there was none."""
 
     scenario: str
     asset: str
@@ -92,18 +92,18 @@ class StateChange(NamedTuple):
 
 @dataclass
 class BatchChanges:
-    """The changes of states in a batch, against what the database has. now: Unix ms.
+    """The changes of states in a batch compared with the database. now: Unix ms.
 
-    records: all that are new, asset by asset in order; newest: the last of each asset, by scenario;
-    fresh: those of them that were not read before; tasks: those that tell of tasks, with their
-    scenario. rows: of assets; renewed: of those whose place in most indexes stays as it was, with
-    their ids; names: of new assets; repeated: records of the very version that the database has;
-    counts: by how many more assets are in a state now, by scenario and state; doubts: by how many
-    more there is a doubt of, by scenario and doubt; dropped: how many records were of a lower epoch
-    than what the database has, by scenario.
+    records: every new record, asset by asset in order; newest: the last one of each asset, by
+    scenario; fresh: those of the newest that were not read before; tasks: those about tasks, with
+    their scenario; rows: rows of assets; renewed: rows of assets whose position in most indexes is
+    unchanged, with their ids; names: of new assets; repeated: records whose version the database
+    already has; counts: the change in the number of assets in each state, by scenario and state;
+    doubts: the change in the number of assets with each doubt, by scenario and doubt; dropped: how
+    many records had a lower epoch than the database, by scenario.
 
-    reported: by scenario when its newest report came, Unix ms; last: what the packages do when all
-    else is written, as others wait for it from then on.
+    reported: when each scenario's newest report came, Unix ms; last: what the packages do after
+    everything else is written, because others wait for it from then on.
     """
 
     batch: SinkBatch
@@ -136,7 +136,7 @@ class BatchChanges:
 
 
 def by_asset(moves: Iterable[StateChange]) -> dict[str, dict[str, list[StateChange]]]:
-    """Return the changes of each asset, in their order, by scenario."""
+    """Return the changes of each asset, in order, by scenario and asset."""
     grouped: dict[str, dict[str, list[StateChange]]] = {}
     for move in moves:
         grouped.setdefault(move.scenario, {}).setdefault(move.asset, []).append(move)
@@ -144,21 +144,21 @@ def by_asset(moves: Iterable[StateChange]) -> dict[str, dict[str, list[StateChan
 
 
 # ---- topic reader --------------------------------------------------------------------------------
-# Topics read from Kafka into the database, beside what the materialiser reads.
+# Topics read from Kafka into the database besides those of the materialiser.
 
 log = structlog.get_logger(__name__)
 
 BATCH = 1_000
-"""Most messages of one transaction: the board's materialiser writes into the same database."""
+"""Most messages in one transaction: the board's materialiser writes to the same database."""
 WAIT_S = 0.5
 GATHER_S = 0.25
 LOOK_S = 5.0
-"""How often it is looked for topics that are not there yet, as their pipeline may not run."""
+"""How often to look for topics that do not exist yet, since their pipeline may not be running."""
 
 
 class TopicReader(TopicConsumer):
-    """Reads topics from where the database is. A crash at any point neither loses nor repeats
-    anything, as offsets are stored with what they stand for."""
+    """Reads topics from the offsets stored in the database. A crash at any point neither loses nor
+    repeats anything, as offsets are stored together with the data."""
 
     faults = (Exception,)  # nothing but a stop ends its thread
     gaps_are_losses = True
@@ -170,14 +170,14 @@ class TopicReader(TopicConsumer):
         topics: Sequence[str],
         take_in: Callable[[list[ConsumerRecord]], None],
     ) -> None:
-        """name: of what is read; take_in: writes messages and their offsets into the database, or
-        nothing."""
+        """name: of what is read, for the log; take_in: writes the messages and their offsets to the
+        database, all or nothing."""
         self._bus, self.name, self._topics, self._take_in = bus, name, topics, take_in
         self._partitions: set[tuple[str, int]] = set()
         self._next_look = 0.0
 
     def step(self) -> int:
-        """Take in what has arrived; return how many messages. Raises BusError and DatabaseError."""
+        """Store what has arrived and return how many messages. Raises BusError, DatabaseError."""
         if time.monotonic() >= self._next_look:
             self._look()
             self._next_look = time.monotonic() + LOOK_S
@@ -190,18 +190,18 @@ class TopicReader(TopicConsumer):
         return len(messages)
 
     def pause_s(self, read: int) -> float:
-        """Return how long to wait until the next look where nothing has arrived, s."""
+        """Return how long to wait before the next poll, s."""
         return 0.0 if read else WAIT_S
 
     def close(self) -> None:
-        """Let go of the topics, and of what the database no longer answers on."""
+        """Close the reader, and database connections that no longer work."""
         super().close()
         self._partitions = set()
         self._next_look = 0.0
         close_old_connections()
 
     def _look(self) -> None:
-        """Begin to read topics that are there since the last look. Raises BusError."""
+        """Start reading topics that are new since the last look. Raises BusError."""
         places = self._bus.offsets(self._topics)
         if places.keys() == self._partitions:
             return

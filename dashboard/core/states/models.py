@@ -1,4 +1,4 @@
-"""The states on the board, how they came about, and how far the database is in the logs."""
+"""The states on the board, their history, and the database's progress in the logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dashboard.core.common.times import DAY_MS
 
 
 class SinkOffset(models.Model):
-    """The next offset to read of a sink partition, written with what was read before it."""
+    """The next offset to read of a sink partition, stored together with what was read before it."""
 
     topic = models.CharField(max_length=249)
     partition = models.IntegerField()
@@ -35,11 +35,10 @@ class SinkOffset(models.Model):
 
 
 class EventCount(models.Model):
-    """The number of times something has happened in the materialiser, written with what it happened
-    to.
+    """How often something has happened in the materialiser, stored together with its effects.
 
-    Stored here, as that process serves no metrics: a web process reports them, and they go on
-    through restarts. topic: the one that they concern, or empty.
+    Kept in the database because the materialiser serves no metrics: a web process reports the
+    counts, and they survive restarts. topic: the topic concerned, or empty.
     """
 
     name = models.CharField(max_length=40)
@@ -58,8 +57,8 @@ class EventCount(models.Model):
 class LogBound(models.Model):
     """The bounds on append times with which the job folds a bucket's log: see domain/bounds.py.
 
-    pairs: as JSON; epoch: the newest one that reported them; asides: first and last offsets of what
-    was set aside, as JSON: see domain/quarantine.py.
+    pairs: JSON; epoch: the newest one that reported the pairs; asides: JSON, the first and last
+    offsets of records set aside: see domain/quarantine.py.
     """
 
     bucket = models.CharField(max_length=60, primary_key=True)
@@ -72,9 +71,9 @@ class LogBound(models.Model):
 
 
 class FoldSnapshot(ScenarioRow):
-    """The plain-Python fold of a bucket up to `next_offset`, its rule included, as a file.
+    """The plain-Python fold of a bucket up to `next_offset`, including its rule, as a file.
 
-    bounds: those on append times with which it was folded, as JSON; asides: what it left out.
+    bounds: JSON, the bounds on append times used in the fold; asides: the records it left out.
     """
 
     partition = models.IntegerField()
@@ -96,7 +95,7 @@ class FoldSnapshot(ScenarioRow):
 
 
 class Divergence(AssetRow):
-    """Two records of the same version with other content: must not happen."""
+    """Two records with the same version but different content, which must never happen."""
 
     version = models.CharField(max_length=40)
     kept = models.TextField()
@@ -112,7 +111,7 @@ class Divergence(AssetRow):
 
 
 # ---- offsets -------------------------------------------------------------------------------------
-# How far the database is in the logs.
+# The database's progress in the logs.
 
 
 def advance_offsets(offsets: Mapping[TopicPartition, int]) -> None:
@@ -130,7 +129,7 @@ def advance_offsets(offsets: Mapping[TopicPartition, int]) -> None:
 
 
 # ---- counts --------------------------------------------------------------------------------------
-# Counts that the web process reports of other processes.
+# Counts of other processes that the web process reports.
 
 _ADD = """\
 INSERT INTO states_eventcount (name, topic, n) VALUES (%s, %s, %s)
@@ -138,12 +137,13 @@ ON CONFLICT (name, topic) DO UPDATE SET n = states_eventcount.n + excluded.n"""
 
 
 def add_counts(counts: Mapping[tuple[str, str], int]) -> None:
-    """Add to kept counts, by name and topic, in the caller's transaction. In order: no deadlock."""
+    """Add to the stored counts, by name and topic, in the caller's transaction. Sorted: no
+    deadlock."""
     execute_many(_ADD, [(*key, n) for key, n in sorted(counts.items()) if n])
 
 
 def event_counts() -> Mapping[str, Mapping[str, int]]:
-    """Return what the materialiser has counted: by name, by topic or bucket."""
+    """Return the materialiser's counts: by name, then by topic or bucket."""
     kept: dict[str, dict[str, int]] = {}
     for name, topic, n in EventCount.objects.values_list("name", "topic", "n"):
         kept.setdefault(name, {})[topic] = n
@@ -153,38 +153,36 @@ def event_counts() -> Mapping[str, Mapping[str, int]]:
 def from_zero(
     kept: Mapping[str, Mapping[str, int]], name: str, places: Iterable[str]
 ) -> Iterable[tuple[str, int]]:
-    """Return what was counted under a name, by place; 0 for those of these places that have no
-    count yet."""
+    """Return the counts under a name, by place; 0 for each of `places` without a count yet."""
     return {**dict.fromkeys(places, 0), **kept.get(name, {})}.items()
 
 
 # ---- states --------------------------------------------------------------------------------------
-# The states on the board and how they came about. Times in Unix ms of the broker's clock.
+# The states on the board and their history. Times in Unix ms of the broker's clock.
 
 VERSION = 40
 """Length of a version in its sortable form."""
 PLACE = 33
-"""Length of its part without the epoch."""
+"""Length of a sortable version without its epoch."""
 
 CHANGE = "change"
-"""Kind of a transition that changed the state."""
+"""Kind of a transition that changes the state."""
 UNCONFIRMED, CONFIRMED = "unconfirmed", "confirmed"
-"""Kinds of one that changed the mark `unconfirmed` alone."""
+"""Kinds of a transition that only changes the `unconfirmed` mark."""
 
 
 class AssetState(AssetRow):
     """The newest state record of one asset.
 
     record: the record's JSON as it stands in the topic (of a purged asset, the last one); rank: its
-    place on the board before time and name, see `dashboard.core.states.caveats`, empty once purged;
-    disputed: the worst state that a vote says where that is worse than the state, else empty;
-    silent: how many votes that count are silent, empty for none; doubt: how many agents that count
-    are in doubt, with or without a vote, empty for none; changed_at: the time of its cause;
-    reported_at: of the newest live vote of an agent, empty without one; reported_in: its quarter of
-    an hour since 1970; voteless_in: that of changed_at where there is no such vote; override_*: of
-    an override, empty without one; purged rows stay hidden for a week, so that a replay cannot
-    bring an asset back. Its names are indexed by their parts too, see
-    `dashboard.core.states.name_search`.
+    position on the board before time and name, see `dashboard.core.states.caveats`, null once
+    purged; disputed: the worst state voted for if it is worse than the state, else null; silent:
+    how many votes that count are silent, null for none; doubt: how many agents that count are in
+    doubt, with or without a vote, null for none; changed_at: the time of its cause; reported_at:
+    the time of the newest live vote of an agent, null without one; reported_in: its quarter of an
+    hour since 1970; voteless_in: that of changed_at if there is no such vote; override_*: of the
+    override, null without one. Purged rows stay hidden for a week, so that a replay cannot bring an
+    asset back. Names are also indexed by their parts, see `dashboard.core.states.name_search`.
     """
 
     partition = models.IntegerField()
@@ -215,8 +213,8 @@ class AssetState(AssetRow):
 
     class Meta:
         constraints = (UniqueConstraint(fields=["scenario", "asset"], name="one_row_per_asset"),)
-        # Each row is in one of the two. The state stands in the first so that a filter, by state
-        # or by text, is answered from the index alone.
+        # Each row is in one of the first two. The first includes the state so that filters by
+        # state or by text are answered from the index alone.
         indexes = (
             Index(
                 fields=["scenario", "rank", "-since", "asset", "state"],
@@ -229,9 +227,10 @@ class AssetState(AssetRow):
                 condition=Q(overridden=True),
                 name="overrides",
             ),
-            # Two, of rows that no other question is about: a planner would take one over all rows
-            # for questions that the board's order answers without looking at a row. Not of the
-            # times themselves: each record has others, and would be written to the index as well.
+            # Two indexes of rows that no other query needs: over all rows, a planner would pick
+            # one for queries that the board's order answers without reading a row. They do not
+            # hold the times themselves, which change with every record: each would then have to
+            # be written to the index as well.
             Index(
                 fields=["scenario", "reported_in", "id"],
                 condition=Q(purged=False, reported_in__isnull=False),
@@ -242,7 +241,7 @@ class AssetState(AssetRow):
                 condition=Q(purged=False, voteless_in__isnull=False),
                 name="voteless",
             ),
-            # Four, each of the rows alone that a filter asks for by it: most often few.
+            # Four indexes, each of only the rows that one filter selects: usually few.
             Index(
                 fields=["scenario"],
                 condition=Q(purged=False, disputed__isnull=False),
@@ -267,10 +266,10 @@ class AssetState(AssetRow):
 
 
 class NameRun(models.Model):
-    """One or two characters in a row, ASCII in upper case, that are or were in an asset's name.
+    """One or two consecutive characters, ASCII in upper case, that are or were in an asset's name.
 
-    What is not here is in no name. The materialiser adds them in the transactions that add rows; a
-    name that goes leaves its own behind.
+    A run that is not here occurs in no name. The materialiser adds runs in the transactions that
+    add rows; a name that is deleted leaves its runs behind.
     """
 
     run = models.CharField(max_length=2, primary_key=True)
@@ -280,9 +279,9 @@ class NameRun(models.Model):
 
 
 class StateCount(ScenarioRow):
-    """The number of visible assets in a state: of a million rows nobody wants to count them.
+    """The number of visible assets in a state, which saves counting a million rows.
 
-    The materialiser keeps it in the transactions that write the rows.
+    The materialiser updates it in the transactions that write the rows.
     """
 
     state = models.CharField(max_length=64)
@@ -296,7 +295,8 @@ class DoubtCount(ScenarioRow):
     """The number of visible assets that have a doubt: disputed, unconfirmed, with silent votes, or
     with an agent in doubt.
 
-    Kept as `StateCount` is, one row for each. doubt: of `dashboard.core.states.caveats.DOUBTS`.
+    Maintained like `StateCount`, one row for each. doubt: from
+    `dashboard.core.states.caveats.DOUBTS`.
     """
 
     doubt = models.CharField(max_length=20)
@@ -307,13 +307,13 @@ class DoubtCount(ScenarioRow):
 
 
 class Transition(AssetRow):
-    """A change of an asset's state, or a record that changed none and is of its history.
+    """A change of an asset's state, or a record in its history that did not change the state.
 
-    kind: `change` (an empty `state` is a purge), `unconfirmed` or `confirmed` where only that mark
-    changed, or the cause of a record after which the state stayed: `reminder`, `override-end`. Who
-    queries changes queries that kind. place: offset and step of the version. unconfirmed: the mark
-    after it; empty for what was written before it was kept. A rebuild reports the same again in a
-    new epoch: it takes the place of what was reported before.
+    kind: `change` (an empty `state` is a purge), `unconfirmed` or `confirmed` if only that mark
+    changed, or the cause of a record that left the state as it was: `reminder`, `override-end`.
+    Queries for changes of state filter by `change`. place: offset and step of the version.
+    unconfirmed: the mark after the record; null in rows written before it was stored. A rebuild
+    reports the same transitions in a new epoch: they replace the earlier ones.
     """
 
     kind = models.CharField(max_length=20, default=CHANGE, db_default=CHANGE)
@@ -339,7 +339,7 @@ class Transition(AssetRow):
 
 
 MAX_OUTCOME = 200
-"""Longest outcome kept, characters."""
+"""Length of the longest outcome stored, in characters."""
 
 
 class Answer(AssetRow):
@@ -355,11 +355,11 @@ class Answer(AssetRow):
 
 
 # ---- states --------------------------------------------------------------------------------------
-# Retention of history; how long the rows of purged assets are kept.
+# Retention of the history, and how long the rows of purged assets are kept.
 
 HIDDEN_KEPT_MS = 7 * DAY_MS
-"""How long a purged row is kept hidden, so that a replay cannot bring the asset back. It goes with
-its labels, so it is deleted where these are known, in `watch/annotations`."""
+"""How long a purged row stays hidden, so that a replay cannot bring the asset back. Its labels are
+deleted with it, so `watch/annotations`, which knows the labels, deletes both."""
 HISTORY_KEPT_MS = 90 * DAY_MS
 
 CHANGES = Retention("changes of assets", Transition, "at", HISTORY_KEPT_MS, by_scenario=True)
@@ -369,9 +369,9 @@ KEPT = (
 )
 
 own_period: Provider[[str], int | None] = Provider(lambda _scenario: None)
-"""Returns how long a scenario keeps its changes, ms, where it has a time of its own."""
+"""Returns how long a scenario keeps its changes, ms; None if it has no period of its own."""
 
 
 def history_edge(scenario: str, now: int) -> int:
-    """Return from when on (Unix ms) retention has deleted no change of a scenario by `now`."""
+    """Return the time (Unix ms) since which retention at `now` has deleted no change."""
     return now - (own_period(scenario) or HISTORY_KEPT_MS)

@@ -1,4 +1,4 @@
-"""Assets by a part of their name, and the one or two characters in a row that names are made of."""
+"""Search for assets by part of their name, and the runs of one or two characters in names."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dashboard.core.common.sql import insert_many
 from dashboard.core.states.models import NameRun
 
 # ---- name runs -----------------------------------------------------------------------------------
-# The one or two characters in a row that names are made of.
+# The runs of one or two characters that occur in names.
 #
-# An index of three characters cannot tell that no name has two of them, and to look at a million
-# names takes longer than anybody wants to wait.
+# An index of three characters cannot tell that no name contains a run of two, and scanning a
+# million names takes too long.
 
 LONGEST = 2
-"""Characters of the longest run."""
+"""Length of the longest run, in characters."""
 
 
 def runs_of(names: Iterable[str]) -> set[str]:
-    """Return the runs of these names: of ASCII alone, in upper case, so there are 5,000 at most."""
+    """Return the runs of these names, ASCII only and in upper case: at most about 5,000."""
     runs: set[str] = set()
     for name in names:
         upper = name.upper()
@@ -31,15 +31,15 @@ def runs_of(names: Iterable[str]) -> set[str]:
 
 
 def add_runs(names: Iterable[str]) -> None:
-    """Note the runs of new names, in the transaction that writes them. In order: no deadlock."""
+    """Store the runs of new names, in the transaction that writes them. Sorted: no deadlock."""
     rows = [(run,) for run in sorted(runs_of(names))]
     insert_many("states_namerun", ("run",), rows, "ON CONFLICT (run) DO NOTHING")
 
 
 def in_no_name(text: str) -> bool:
-    """Return whether it is known that no asset's name contains `text`, in whatever case.
+    """Return whether certainly no asset's name contains `text`, in any case.
 
-    Of a longer text, and of letters beyond ASCII, that is not known; nor where nothing was noted.
+    False for a longer text, for letters beyond ASCII, and if no runs have been stored.
     """
     if not text or len(text) > LONGEST or not text.isascii():
         return False
@@ -48,14 +48,14 @@ def in_no_name(text: str) -> bool:
 
 
 # ---- name search ---------------------------------------------------------------------------------
-# Assets by a part of their name, by the index that its migration makes where it can.
+# Search for assets by part of their name, with the index that the migration creates if it can.
 #
-# What it finds is a little more than what contains the text: the caller looks at the names too.
+# The index finds a little more than the names that contain the text: callers check them again.
 
 SIZE = 3
-"""The index knows a name by each run of so many characters."""
+"""Length of the runs by which the index finds a name."""
 MOST_RUNS = 30
-"""Of a longer text so many runs are looked for: they tell enough."""
+"""The most runs of a text to search for: they narrow it down enough."""
 
 _THERE = {
     "sqlite": "SELECT 1 FROM sqlite_master WHERE name = 'states_nameparts'",
@@ -70,8 +70,8 @@ _FIND = {
 def candidates(text: str, most: int) -> list[int] | None:
     """Return row ids of at most `most` assets: all whose name contains `text`, if they are fewer.
 
-    None where the text is too short for the index, or there is none; a short text that is in no
-    name is known all the same.
+    None if the text is too short for the index, or there is no index. A short text that occurs in
+    no name returns an empty list all the same.
     """
     if in_no_name(text):
         return []
@@ -86,7 +86,7 @@ def candidates(text: str, most: int) -> list[int] | None:
 
 
 def pattern(text: str) -> str:
-    """Return what the database is queried for: nothing in `text` has a meaning of its own."""
+    """Return the search pattern for the database, with special characters in `text` escaped."""
     if connection.vendor == "sqlite":
         runs = dict.fromkeys(text[n : n + SIZE] for n in range(len(text) - SIZE + 1))
         quoted = ('"{}"'.format(run.replace('"', '""')) for run in list(runs)[:MOST_RUNS])

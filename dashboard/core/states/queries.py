@@ -1,4 +1,4 @@
-"""Queries on the board: rows in their orders, counts, and up to which record they hold."""
+"""Queries on the board: rows in each order, counts, and the offsets they are current to."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from domain.names import CONTROL
 from wire.sink import StateValue, state_value
 
 # ---- sort orders ---------------------------------------------------------------------------------
-# Sort orders of a page's rows, where they are not in the board's own.
+# Sort orders of a page's rows other than the board's own.
 #
-# `static/js/board/order.js` says the same in the browser.
+# `static/js/board/order.js` does the same in the browser.
 
 Key = Callable[[Row], Any]
 
 
 class SortColumn(NamedTuple):
-    """A column of the board. rises: which of the two orders of its first sort it is, as
-    `aria-sort` has it; "" where rows are not sorted by it."""
+    """A column of the board. rises: the direction in which it sorts first, as a value of
+    `aria-sort`; "" if rows cannot be sorted by it."""
 
     name: str
     title: str
@@ -45,10 +45,10 @@ COLUMNS = (
     SortColumn("pending", "Pending", "ascending"),
     SortColumn("cause", "Last cause"),
 )
-# What of a row may be left out.
+# The columns of a row that a user can hide.
 CHOSEN = (("since", "Since"), ("labels", "Labels"), ("votes", "Votes"), ("pending", "Pending"),
           ("cause", "Last cause"))  # fmt: skip
-# Every order that a page may be asked for, and in words. "": the board's own.
+# Every order that an address can request, with its name. "": the board's own.
 OFFERED = (
     ("", "most severe first"),
     ("-state", "least severe first"),
@@ -71,14 +71,14 @@ _NAMES = frozenset(name for name, _ in OFFERED)
 
 
 def sort_of(text: str) -> str:
-    """Return the order that an address requests; "" for one that there is not."""
+    """Return the order that an address requests; "" if there is no such order."""
     return text if text in _NAMES else ""
 
 
 def sorted_rows(rows: Iterable[Row], sort: str) -> list[Row]:
-    """Return a page's rows, which come in the board's order, in this one.
+    """Return a page's rows, given in the board's order, sorted in the order `sort`.
 
-    Equals stay as they came.
+    The sort is stable.
     """
     listed, name = list(rows), sort.removeprefix("-")
     if name == "state":
@@ -88,7 +88,7 @@ def sorted_rows(rows: Iterable[Row], sort: str) -> list[Row]:
 
 
 def next_sort(column: SortColumn, sort: str) -> str:
-    """Return what a column's head requests: its order, then the reverse, then the board's own."""
+    """Return what a column's header requests: its order, its reverse, then the board's own."""
     first = "" if column.name == "state" else column.name
     other = f"-{column.name}"
     if sort == first:
@@ -97,7 +97,7 @@ def next_sort(column: SortColumn, sort: str) -> str:
 
 
 def direction(column: SortColumn, sort: str) -> str:
-    """Return how the page is sorted by a column, as `aria-sort` has it; "" where it is not."""
+    """Return how a column sorts the page, as a value of `aria-sort`; "" if it does not."""
     if not column.rises or (sort.removeprefix("-") or "state") != column.name:
         return ""
     turned = {"ascending": "descending", "descending": "ascending"}
@@ -105,16 +105,15 @@ def direction(column: SortColumn, sort: str) -> str:
 
 
 # ---- states --------------------------------------------------------------------------------------
-# Queries of pages and sockets on the board: rows, counts, and up to which offsets.
+# Queries of pages and sockets on the board: rows, counts and offsets.
 #
-# A million assets are no reason to read a million rows: a page is a range of the index of the
-# board's order, the counts are kept by the materialiser, a text is looked up in the index of names'
-# parts.
+# A page never reads all of a million rows: it is a range of the index of the board's order, the
+# materialiser keeps the counts, and a text is looked up in the index of name parts.
 
 LIMIT = 500
-"""Most rows that a page shows."""
+"""Most rows on a page."""
 COUNTED = 10_000
-"""Of more assets that a text matches it is only said that there are at least so many."""
+"""The most matches of a text that are counted exactly; beyond that the total is a lower bound."""
 
 DOUBTED = {
     "disputed": Q(disputed__isnull=False),
@@ -122,24 +121,24 @@ DOUBTED = {
     "silent": Q(silent__isnull=False),
     "doubt": Q(doubt__isnull=False),
 }
-"""What the database is asked for rows that there is a doubt of."""
+"""The condition that selects the rows with each doubt."""
 
 INDEXED = (
     *("state", "disputed", "unconfirmed", "silent", "doubt", "rank", "since"),
     *("overridden", "override_since", "override_until", "purged", "purged_at"),
     *("reported_in", "voteless_in"),
 )
-"""Columns that most records leave as they are, of those that an index holds or asks about."""
+"""Columns that an index contains or filters by, and that most records leave unchanged."""
 
 Offsets = dict[tuple[str, int], int]
 Order = tuple[int, int, str]
-"""A place in the board's order: rank, minus since, name."""
+"""A position in the board's order: rank, minus since, name."""
 
 
 class Kept(NamedTuple):
-    """The database's record of an asset; a state of "" is a purged one's, or of none.
+    """What the database holds for an asset. state: "" if it is purged or unknown.
 
-    waits: whether a tally is pending; pk: the row's id; indexed: its values of INDEXED.
+    waits: whether a state is pending; pk: the row's id; indexed: its values of INDEXED.
     """
 
     version: str = ""
@@ -154,10 +153,10 @@ NOTHING = Kept()
 
 
 class BoardResult(NamedTuple):
-    """Records in the board's order, and of how many matches. least: there may be more of them.
+    """Records in the board's order, and how many match. least: `total` is a lower bound.
 
-    stopped: where looking ended before the board did; apart: `total` is without what was to be
-    skipped.
+    stopped: where the search ended if it did not reach the end of the board; apart: `total` leaves
+    out the assets to skip.
     """
 
     records: list[StateValue]
@@ -177,13 +176,13 @@ class BoardPosition(NamedTuple):
 
     @classmethod
     def of(cls, rank: int | None, since: int, asset: str, pk: int) -> BoardPosition:
-        """Return where a visible row stands, by its columns; every one of those has a rank."""
+        """Return the position of a visible row from its columns; every visible row has a rank."""
         assert rank is not None
         return cls(rank, -since, asset, pk)
 
     @property
     def order(self) -> Order:
-        """Return the place without the row's id."""
+        """Return the position without the row's id."""
         return (self.rank, self.newest, self.asset)
 
 
@@ -199,13 +198,13 @@ def find(
     limit: int = LIMIT,
     skip: Collection[str] = frozenset(),
 ) -> BoardResult:
-    """Return the first `limit` visible assets past `after`, by state and by a part of their name.
+    """Return the first `limit` visible assets after `after`, by state and by part of their name.
 
-    skip: assets that are counted, but whose records are not wanted.
+    skip: assets to count without returning their records.
     """
     search = Search(scenario, states, q)
     if CONTROL.search(q):
-        return BoardResult([], 0)  # as no name holds one
+        return BoardResult([], 0)  # no name contains a control character
     if not q:
         return BoardResult(records(search.walk(after, limit), limit, skip), search.of_states())
     ids = candidates(q, COUNTED + 1)
@@ -215,7 +214,7 @@ def find(
         near = search.among(ids)
         later = (place for place in sorted(near) if after is None or place.order > after)
         return BoardResult(records(later, limit, skip), len(near))
-    # Too many to look at each, or no index: walking the board, a page of many is soon full.
+    # Too many to check each one, or no index: a walk of the board soon fills a page with matches.
     walk = BoardWalk(search.walk(after, limit))
     matches = records(walk, limit, skip)
     if after is None and len(matches) < limit:
@@ -226,7 +225,7 @@ def find(
 
 
 def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
-    """Return those of `rows` whose name contains `text`: looked up where few names of all do."""
+    """Return the rows whose name contains `text`. The index is used if few names of all match."""
     ids = candidates(text, COUNTED + 1)
     if ids is not None and len(ids) <= COUNTED:
         rows = rows.filter(pk__in=listed(ids))
@@ -234,7 +233,7 @@ def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
 
 
 class BoardWalk:
-    """Places as they are passed, and how many were."""
+    """Iterates over positions and counts them."""
 
     def __init__(self, places: Iterator[BoardPosition]) -> None:
         self._places = places
@@ -247,7 +246,7 @@ class BoardWalk:
 
 
 class Search(NamedTuple):
-    """Visible assets of a scenario, by state and by a part of their name; empty: any.
+    """Visible assets of a scenario, by state and by part of their name. Empty means any.
 
     where: further conditions, all of which must hold.
     """
@@ -258,8 +257,7 @@ class Search(NamedTuple):
     where: tuple[Q, ...] = ()
 
     def walk(self, after: Order | None, portion: int) -> Iterator[BoardPosition]:
-        """Yield what matches past `after` in the board's order, reading `portion` rows at a
-        time."""
+        """Yield matches after `after` in the board's order, reading `portion` rows at a time."""
         while True:
             places = self._portion(after, portion)
             yield from places
@@ -268,7 +266,7 @@ class Search(NamedTuple):
             after = places[-1].order
 
     def among(self, ids: Collection[int]) -> list[BoardPosition]:
-        """Return what matches among these rows, in no order."""
+        """Return the matches among the rows with these ids, in no particular order."""
         matches = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
         columns = ("scenario", "purged", "state", "rank", "since", "asset", "pk")
         return [
@@ -278,7 +276,7 @@ class Search(NamedTuple):
         ]
 
     def ids_among(self, ids: Collection[int]) -> set[int]:
-        """Return which of these rows of the scenario match what is requested beyond their state."""
+        """Return the ids of the rows that meet every condition but those on scenario and state."""
         rows = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
         return set(rows.values_list("pk", flat=True))
 
@@ -287,7 +285,7 @@ class Search(NamedTuple):
         return self._matching().filter(asset__in=listed(assets)).count() if assets else 0
 
     def counted_among(self, ids: Collection[int]) -> int:
-        """Return how many of these rows match: counted by the database, as they may be many."""
+        """Return how many of these rows match. The database counts, as there may be many."""
         rows = AssetState.objects.filter(pk__in=listed(ids), asset__icontains=self.q)
         groups = rows.values_list("scenario", "purged", "state").annotate(n=Count("pk"))
         return sum(
@@ -297,10 +295,10 @@ class Search(NamedTuple):
         )
 
     def counted(self, most: int) -> int:
-        """Return how many match, up to `most`: the database ends where it has found so many."""
+        """Return how many assets match, up to `most`: the database stops counting there."""
         matches = self._matching()
         ranks = self._ranks()
-        # Either leads a database that has to choose to the index that holds all that is asked.
+        # Either condition leads the query planner to the index that holds every column needed.
         if ranks is None:
             matches = matches.filter(rank__gte=LEAST_RANK)
         else:
@@ -308,7 +306,7 @@ class Search(NamedTuple):
         return matches.order_by().values("pk")[:most].count()
 
     def of_states(self) -> int:
-        """Return how many are in the states."""
+        """Return how many assets are in the states, from the stored counts."""
         known = counts(self.scenario)
         return sum(n for state, n in known.items() if not self.states or state in self.states)
 
@@ -336,9 +334,9 @@ class Search(NamedTuple):
         return rows
 
     def _ranks(self) -> list[int] | None:
-        """Return in which parts of the board the states are; None: anywhere."""
+        """Return the ranks that the states can have; None for any rank."""
         known = scenarios().get(self.scenario)
-        if self.where and not self.states:  # so a condition on times is a range of the index
+        if self.where and not self.states:  # so that a condition on times is a range of the index
             return self._all_ranks()
         if not self.states or known is None:
             return None
@@ -351,9 +349,9 @@ class Search(NamedTuple):
 
 
 def _ranges(ranks: list[int] | None, after: Order | None) -> Iterator[Q]:
-    """Yield what lies past `after`, from the top, as ranges of the index of the board's order.
+    """Yield what comes after `after`, from the top, as ranges of the index of the board's order.
 
-    Put into one condition, a database would read the index from its beginning.
+    Given all of them as one condition, a database would read the index from its beginning.
     """
     if after is not None:
         rank, newest, asset = after
@@ -370,15 +368,15 @@ def _ranges(ranks: list[int] | None, after: Order | None) -> Iterator[Q]:
 
 
 def records(places: Iterable[BoardPosition], limit: int, skip: Collection[str]) -> list[StateValue]:
-    """Return the records of the first `limit` places, without those of `skip`."""
+    """Return the records at the first `limit` positions, leaving out the assets in `skip`."""
     ids = list(islice((place.pk for place in places if place.asset not in skip), limit))
     texts = dict(AssetState.objects.filter(pk__in=listed(ids)).values_list("pk", "record"))
     return [state_value(texts[pk]) for pk in ids if pk in texts]
 
 
 def listed(values: Collection[int] | Collection[str]) -> Any:
-    """Return values for a lookup with `__in`, however many: SQLite accepts a limited number of
-    parameters, and a list as JSON is one."""
+    """Return the values of an `__in` lookup of any length. SQLite limits the number of parameters,
+    and a list as JSON is only one."""
     if connection.vendor == "sqlite":
         return RawSQL("SELECT value FROM json_each(%s)", [_json(values)])
     return list(values)
@@ -394,10 +392,10 @@ WHERE scenario = %s"""  # noqa: S608 - our own names
 
 
 def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[Any, ...]]:
-    """Return what a query by scenario finds of these assets, as the database has it.
+    """Run a query by scenario for these assets and return the raw rows.
 
-    For thousands of rows that takes half the time that Django's querysets take. A value of SQLite's
-    that is true or false is 1 or 0.
+    For thousands of rows this takes half the time of Django's querysets. SQLite returns booleans as
+    1 and 0.
     """
     names = _json(assets)
     with connection.cursor() as cursor:
@@ -412,12 +410,12 @@ def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[A
 _EACH = """\
 SELECT found.* FROM json_array_elements_text(%s::json) AS wanted (name)
 CROSS JOIN LATERAL ({} AND asset = wanted.name OFFSET 0) AS found"""
-"""For each name by itself: PostgreSQL might else compare every row with every name, as long as it
-knows nothing yet of a table that has just begun to grow."""
+"""Looks up each name by itself. While a table has just begun to grow and has no statistics yet,
+PostgreSQL might otherwise compare every row with every name."""
 
 
 def stored(scenario: str, assets: Collection[str]) -> dict[str, Kept]:
-    """Return what the database has of those of `assets` that it knows."""
+    """Return what the database holds for each asset that it knows, by name."""
     return {row[1]: _kept(row) for row in fetched(_STORED, scenario, assets)}
 
 
@@ -429,13 +427,13 @@ def _kept(row: tuple[Any, ...]) -> Kept:
 
 
 def counts(scenario: str) -> dict[str, int]:
-    """Return how many visible assets are in each state."""
+    """Return how many visible assets are in each state; states without any are left out."""
     rows = StateCount.objects.filter(scenario=scenario, n__gt=0)
     return dict(rows.values_list("state", "n"))
 
 
 def counts_of_all() -> dict[str, dict[str, int]]:
-    """Return by scenario how many visible assets are in each state."""
+    """Return how many visible assets are in each state, by scenario."""
     by_scenario: dict[str, dict[str, int]] = {}
     rows = StateCount.objects.filter(n__gt=0).values_list("scenario", "state", "n")
     for scenario, state, n in rows:
@@ -444,23 +442,23 @@ def counts_of_all() -> dict[str, dict[str, int]]:
 
 
 def doubt_counts(scenario: str) -> dict[str, int]:
-    """Return how many visible assets there is each doubt of, every one of DOUBTS."""
+    """Return how many visible assets have each doubt, for every one of DOUBTS."""
     rows = DoubtCount.objects.filter(scenario=scenario, doubt__in=DOUBTS)
     return dict.fromkeys(DOUBTS, 0) | dict(rows.values_list("doubt", "n"))
 
 
 def sink_offsets() -> Offsets:
-    """Return the next offset of each sink partition that the database has not seen yet."""
+    """Return the next offset to read of each sink partition."""
     rows = SinkOffset.objects.values_list("topic", "partition", "next_offset")
     return {(topic, partition): offset for topic, partition, offset in rows}
 
 
 @contextmanager
 def consistent() -> Iterator[None]:
-    """Read all that is read within as of one moment, and hold up no writer.
+    """Make every read inside the block see the same moment, without blocking writers.
 
-    SQLite's transactions are set to take the write lock at once, which a reader must not do;
-    PostgreSQL's see each statement's own moment unless set otherwise. For reading alone.
+    SQLite's transactions are configured to take the write lock at once, which a reader must not do;
+    in PostgreSQL's each statement sees its own moment by default. Only for reading.
     """
     if connection.in_atomic_block:
         yield

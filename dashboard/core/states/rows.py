@@ -1,4 +1,4 @@
-"""Records of the states topics as rows of the database: states, and their changes."""
+"""Records of the states topics as rows of the database: states and their changes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from wire.sink import (
 # ---- record rows ---------------------------------------------------------------------------------
 # Records of the states topics as rows of the database.
 #
-# The materialiser reads a record from Kafka, reconcile gets one from the fold; both go through
-# `read`, so that a row says the same whichever way it came about.
+# The materialiser reads records from Kafka, and reconcile gets them from the fold. Both go through
+# `read`, so that the rows are the same either way.
 
 COLUMNS = (
     "scenario",
@@ -78,7 +78,7 @@ Headers = Sequence[tuple[str, bytes]]
 class ReadableRecord(NamedTuple):
     """A readable record of a states topic.
 
-    version: sortable; shape: its content; text: its JSON, of a state record as in the topic.
+    version: in sortable form; shape: its content; text: its JSON (a state's, as in the topic).
     """
 
     asset: str
@@ -88,7 +88,7 @@ class ReadableRecord(NamedTuple):
 
     @property
     def state(self) -> str:
-        """Return the state shown, empty after a purge."""
+        """Return the state, empty after a purge."""
         return self.shape.state if isinstance(self.shape, StateValue) else ""
 
     @property
@@ -102,14 +102,14 @@ class ReadableRecord(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Return offset and step of the version: the same in every epoch."""
+        """Return the offset and step of the version, which are the same in every epoch."""
         return place_of(self.version)
 
 
 def read(key: bytes | None, value: bytes | None, headers: Headers = ()) -> ReadableRecord:
-    """Read a record of a states topic, checked for all that the database needs, and return it.
+    """Decode a record of a states topic and check everything that the database requires.
 
-    Raises UnreadableState.
+    Return the record. Raises UnreadableState.
     """
     shape = read_state(key, value, headers)
     try:
@@ -121,7 +121,7 @@ def read(key: bytes | None, value: bytes | None, headers: Headers = ()) -> Reada
             _check_state(asset, shape)
             text = value.decode()
         return ReadableRecord(asset, sortable(shape.version), shape, text)
-    except ValueError as error:  # Unicode's are ValueErrors
+    except ValueError as error:  # UnicodeDecodeError included
         raise UnreadableState(f"states record of {key!r}: {error!r}") from None
 
 
@@ -153,7 +153,7 @@ _state_ok = lru_cache(maxsize=10_000)(state_name_ok)
 
 
 def sortable(version: str) -> str:
-    """Return `1.42.0` in the form that sorts. Raises ValueError."""
+    """Return a version such as `1.42.0` in sortable form. Raises ValueError."""
     parts = _VERSION.fullmatch(version)
     if parts is None:
         raise ValueError(f"expected epoch.offset.step, got {version!r}")
@@ -161,29 +161,31 @@ def sortable(version: str) -> str:
 
 
 def place_of(version: str) -> str:
-    """Return offset and step of a sortable version."""
+    """Return the offset and step of a sortable version."""
     return version[VERSION_PARTS[0] + 1 :]
 
 
 def same_epoch(version: str, other: str) -> bool:
-    """Return whether two sortable versions are of the same epoch."""
+    """Return whether two sortable versions have the same epoch."""
     return version[:_EPOCH] == other[:_EPOCH]
 
 
 def is_read_again(version: str, before: str) -> bool:
-    """Return whether a sortable version is of no later place in the log than the one before: its
-    epoch began with what was known."""
+    """Return whether a sortable version is no later in the log than the one before.
+
+    If so, a new epoch reads again what was already known.
+    """
     return version[_EPOCH:] <= before[_EPOCH:]
 
 
 def seen_of(emission: StateRecord | Tombstone) -> ReadableRecord:
-    """Return what the fold emitted, as it is read from the topic."""
+    """Return a record emitted by the fold as if it had been read from the topic."""
     value = encode_state(emission) if isinstance(emission, StateRecord) else None
     return read(emission.asset.encode(), value, encode_headers(emission))
 
 
 def record_row(scenario: Scenario, seen: ReadableRecord) -> tuple[Any, ...]:
-    """Return the row that shows the record, in the order of COLUMNS."""
+    """Return the database row of a record, in the order of COLUMNS."""
     shape, cause = seen.shape, seen.shape.cause
     if isinstance(shape, TombstoneValue):
         shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None, None)
@@ -209,7 +211,7 @@ def record_row(scenario: Scenario, seen: ReadableRecord) -> tuple[Any, ...]:
 
 
 def _shown(scenario: Scenario, shape: StateValue) -> tuple[Any, ...]:
-    """Return what the board says of the state and of its doubts."""
+    """Return the columns of the state and its doubts."""
     severity = scenario.severity(shape.state)
     return (
         shape.state,
@@ -235,7 +237,7 @@ def _override(override: OverrideValue | None) -> tuple[Any, ...]:
 
 
 def quarter_of(at: int) -> int:
-    """Return the quarter of an hour of a time (Unix ms), counted from 1970 on."""
+    """Return the number of quarter hours from 1970 to a time (Unix ms)."""
     return at // QUARTER_MS
 
 
@@ -246,7 +248,7 @@ def _last_report(votes: Iterable[VoteValue], changed_at: int) -> tuple[int | Non
 
 
 def _reported_at(votes: Iterable[VoteValue]) -> int | None:
-    """Return when an agent last reported, of those whose votes are live; None without one."""
+    """Return when the newest live vote of an agent was reported; None without one."""
     last = None
     for vote in votes:  # a plain loop: a generator and `max` take twice as long
         if vote.silent is None and (last is None or vote.time > last):
@@ -255,7 +257,7 @@ def _reported_at(votes: Iterable[VoteValue]) -> int | None:
 
 
 def same_content(one: str, other: str) -> bool:
-    """Return whether two records' texts say the same, whatever the order of their fields."""
+    """Return whether two records' texts have equal content, in whatever order of fields."""
     if one == other:
         return True
     try:
@@ -267,7 +269,7 @@ def same_content(one: str, other: str) -> bool:
 # ---- change rows ---------------------------------------------------------------------------------
 # Changes of an asset as rows of its history.
 #
-# The materialiser writes them from Kafka's records, reconcile makes them from the fold's.
+# The materialiser makes them from Kafka's records, reconcile from the fold's.
 
 CHANGE_COLUMNS = (
     "scenario",
@@ -285,18 +287,18 @@ CHANGE_COLUMNS = (
 """Columns of board.Transition, in the order of `change_row`."""
 
 KEPT_UNCHANGED = frozenset(("reminder", "override-end", "schedule"))
-"""Causes of records that are in the history although the state stayed as it was."""
+"""Causes of records that the history keeps even if the state did not change."""
 
 
 class Shown(NamedTuple):
-    """What an asset shows, as its history looks at it. state: empty where it is not there."""
+    """What an asset shows, as far as its history is concerned. state: "" if there is no asset."""
 
     state: str = ""
     unconfirmed: bool = False
 
 
 def kind_of(before: Shown, after: Shown, cause_type: str) -> str | None:
-    """Return which kind of change a record is, None where the history does not keep it."""
+    """Return the kind of change that a record is; None if the history does not keep it."""
     if after.state != before.state:
         return CHANGE
     if cause_type in KEPT_UNCHANGED:
@@ -307,8 +309,10 @@ def kind_of(before: Shown, after: Shown, cause_type: str) -> str | None:
 
 
 def change_row(scenario: str, seen: ReadableRecord, kind: str, before: Shown) -> tuple[Any, ...]:
-    """Return the row of a record, in the order of COLUMNS. What came before a change of state is as
-    the record says, if it does."""
+    """Return the history row of a record, in the order of CHANGE_COLUMNS.
+
+    For a change of state, the time and the previous state come from the record if it has them.
+    """
     shape, cause = seen.shape, seen.shape.cause
     text = msgspec.json.encode(cause).decode()
     at, previous = cause.time, before.state

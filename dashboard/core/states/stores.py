@@ -1,4 +1,4 @@
-"""The ways to ask for a scenario's assets in this process: database, copies, cache, owners."""
+"""The ways to query a scenario's assets in this process: database, copies, cache, owners."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from stores.transformation import Transformation, transformation_of
 from wire.sink import StateValue, state_value
 
 # ---- newest --------------------------------------------------------------------------------------
-# The newest of one asset: what the database has, and what this process has heard beyond it.
+# The newest record of an asset: from the database, or a newer one that this process has received.
 #
-# The process that listens to the states topics registers what it has heard: `overlay.register`.
+# The process that listens to the states topics registers what it receives: `overlay.register`.
 
 
 class NewestRecord(Protocol):
@@ -58,7 +58,7 @@ class NewestRecord(Protocol):
 
 
 overlay: Provider[[str, str], NewestRecord | None] = Provider(lambda _scenario, _asset: None)
-"""Returns the newest record of an asset of a scenario, or None where the database has it."""
+"""Returns the newest record of an asset of a scenario, or None if the database has it."""
 
 
 def record_of(scenario: str, asset: str) -> StateValue | None:
@@ -71,7 +71,7 @@ def record_of(scenario: str, asset: str) -> StateValue | None:
 
 
 def newest_states(scenario: str, assets: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Return version and state of each known asset; the state is "" once it is purged."""
+    """Return the version and state of each known asset; the state is "" after a purge."""
     newest = {name: (each.version, each.state) for name, each in kept_of(scenario, assets).items()}
     for asset in assets:
         newer = overlay(scenario, asset)
@@ -81,17 +81,17 @@ def newest_states(scenario: str, assets: Collection[str]) -> dict[str, tuple[str
 
 
 def kept_of(scenario: str, assets: Collection[str]) -> dict[str, Kept]:
-    """Return what the database has of those of these assets that it knows."""
+    """Return what the database holds for each of these assets that it knows, by name."""
     return stored(scenario, assets) if assets else {}
 
 
 # ---- scenarios -----------------------------------------------------------------------------------
-# Of which scenarios the stores keep the states, as the settings have it.
+# The scenarios whose states the stores keep, according to the settings.
 
 
 def stored_scenarios() -> tuple[str, ...]:
-    """Return the scenarios that the stores keep. Raises ValueError for a setting that names an
-    unknown one."""
+    """Return the scenarios that the stores keep. Raises ValueError if the setting names an unknown
+    one."""
     return tuple(settings.TALLYBOARD.stored(scenarios()))
 
 
@@ -106,19 +106,19 @@ def check_stored(scenario: str) -> None:
 
 
 # ---- database store ------------------------------------------------------------------------------
-# A scenario's assets as the materialiser has written them: the central database, under the stores'
+# A scenario's assets as the materialiser has written them: the central database behind the stores'
 # contract.
 
 LOOK_MS = 1_000
-"""Questions within so long of each other share what Kafka says of the ends of the log."""
+"""For how long queries share Kafka's answer about the ends of the log."""
 MOST_AHEAD = 6
-"""So many ends are remembered that the database has not reached yet."""
+"""How many ends are remembered that the database has not reached yet."""
 PAUSE_MS = 5_000
-"""So long Kafka is not asked again after it has not answered."""
+"""How long Kafka is not asked again after it failed to answer."""
 
 
 class Ends:
-    """The ends of a scenario's log, as Kafka told them in the last seconds. Safe to share."""
+    """The ends of a scenario's log, as Kafka reported them in the last seconds. Thread-safe."""
 
     def __init__(self, asked: Gateway, topic: str) -> None:
         self._bus, self._topic, self._lock = asked.bus, topic, Lock()
@@ -127,8 +127,10 @@ class Ends:
         self._next = 0
 
     def as_of(self, positions: dict[int, int]) -> int | None:
-        """Return the latest time known at which the log had no more than what is before these
-        positions, Unix ms; None where none is known."""
+        """Return the latest known time (Unix ms) at which these positions were the end of the log.
+
+        None if no such time is known.
+        """
         with self._lock:
             self._look(now_ms())
             for number, (at, ends) in reversed(list(enumerate(self._ahead))):
@@ -139,8 +141,8 @@ class Ends:
             return self._as_of
 
     def _look(self, now: int) -> None:
-        """Ask for the ends, once a second. The oldest that were not reached yet stay: else what
-        runs behind would reach none."""
+        """Ask for the ends, once a second. The oldest ends not yet reached are kept: otherwise a
+        database that lags behind would never reach any."""
         if now < self._next:
             return
         try:
@@ -154,7 +156,7 @@ class Ends:
 
 
 class DatabaseStore:
-    """One database for all who ask."""
+    """The central database as a store."""
 
     def __init__(self, kept: Transformation) -> None:
         self._kept, self._scenario = kept, kept.scenario
@@ -163,7 +165,7 @@ class DatabaseStore:
         """Return an asset. Raises Unreachable."""
         rows = self._rows().filter(asset=key)
         try:
-            as_of = self._as_of(self._positions())  # before it is read: it moves on
+            as_of = self._as_of(self._positions())  # before the read, as the database moves on
             record = rows.first() if name_ok(key) else None
         except DatabaseError as error:
             raise Unreachable("The database does not answer.") from error
@@ -171,7 +173,7 @@ class DatabaseStore:
         return One(asset, connection.vendor, current(as_of), as_of)
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first active assets past `after`. Raises Unreachable."""
+        """Return the first `limit` active assets after `after`. Raises Unreachable."""
         try:
             place = self.place()
             active = self._rows().exclude(state__in=self._kept.ended)
@@ -183,7 +185,7 @@ class DatabaseStore:
         return Many(assets, count, place.positions, place.instance, place.complete, place.as_of)
 
     def place(self) -> Many:
-        """Return how far the database has come, without any asset. Raises Unreachable."""
+        """Return the database's positions in the log, without assets. Raises Unreachable."""
         try:
             positions = self._positions()
         except DatabaseError as error:
@@ -192,12 +194,12 @@ class DatabaseStore:
         return Many([], 0, positions, connection.vendor, current(as_of), as_of)
 
     def count(self) -> int:
-        """Return how many assets are active, as the materialiser counts them."""
+        """Return how many assets are active, from the materialiser's counts."""
         known = counts(self._scenario)
         return sum(n for state, n in known.items() if state not in self._kept.ended)
 
     def health(self) -> Health:
-        """Return how the database fares; its lag is unknown where Kafka does not answer."""
+        """Return the health of the database; its lag is None if Kafka does not answer."""
         try:
             return Health(connection.vendor, True, self.count(), self._lag())
         except DatabaseError:
@@ -228,7 +230,7 @@ class DatabaseStore:
 
 @lru_cache(maxsize=100)
 def ends_of(asked: Gateway, topic: str) -> Ends:
-    """Return what this process knows of the ends of a topic."""
+    """Return this process's record of the ends of a topic."""
     return Ends(asked, topic)
 
 
@@ -237,23 +239,23 @@ def _reached(positions: dict[int, int], ends: dict[int, int]) -> bool:
 
 
 # ---- cache ---------------------------------------------------------------------------------------
-# The cache of states in Redis: who keeps it, and how it is built again.
+# The cache of states in Redis: who updates it, and how it is rebuilt.
 
 
 class Rebuilt(NamedTuple):
-    """What a rebuild of a scenario came to: active assets, and how long it took."""
+    """The result of a rebuild: the number of active assets, and how long it took, s."""
 
     assets: int
     took_s: float
 
 
 def configured() -> bool:
-    """Return whether this copy of the product has a cache: a Redis, and what to keep there."""
+    """Return whether a cache is configured: a Redis, and scenarios to keep in it."""
     return settings.TALLYBOARD.redis_url is not None and bool(stored_scenarios())
 
 
 def cache_table(scenario: str) -> RedisTable:
-    """Return the cache's table of a scenario, where one is configured."""
+    """Return a scenario's table in the cache. A cache must be configured."""
     url, prefix = settings.TALLYBOARD.redis_url, settings.TALLYBOARD.topic_prefix
     assert url is not None
     partitions = scenarios()[scenario].partitions
@@ -261,8 +263,8 @@ def cache_table(scenario: str) -> RedisTable:
 
 
 class CacheKeeper:
-    """A thread for each scenario, which brings the cache in step with the log. Not part of the
-    database's transaction: the cache has a position of its own, and a Redis that is down holds
+    """Keeps the cache up to date with the log, in one thread per scenario. Not part of the
+    database's transactions: the cache has a position of its own, and a Redis that is down holds
     nobody else up."""
 
     def __init__(self, bus: Bus) -> None:
@@ -271,20 +273,21 @@ class CacheKeeper:
         self._followers = [Follower(feed, stop) for feed in feeds]
 
     def start(self) -> None:
-        """Keep the cache, in threads of its own."""
+        """Start the threads."""
         for follower in self._followers:
             follower.start()
 
     def stop(self, timeout_s: float = 3) -> None:
-        """End the threads, and wait for them."""
+        """Stop the threads and wait for them."""
         for follower in self._followers:
             follower.stop(timeout_s)
 
 
 def rebuild(bus: Bus, scenario: str) -> Rebuilt:
-    """Empty a scenario's cache and read the whole log into it. Raises BusError, StoreProblem.
+    """Empty a scenario's cache, read the whole log into it, and return the result.
 
-    Whoever keeps it meanwhile sees that the position has moved, and goes on from there.
+    A keeper that runs meanwhile notices that the position has moved, and continues from there.
+    Raises BusError, StoreProblem.
     """
     begun, table = time.monotonic(), cache_table(scenario)
     partitions = range(scenarios()[scenario].partitions)
@@ -292,7 +295,7 @@ def rebuild(bus: Bus, scenario: str) -> Rebuilt:
         table.drop(partition)
     while table.level() != set(partitions):
         feed = _feed(bus, scenario, table)
-        with suppress(Displaced):  # the keeper was faster: go on from where it is
+        with suppress(Displaced):  # the keeper was faster: continue from its position
             while not feed.ready():
                 feed.step()
         feed.close()
@@ -304,12 +307,12 @@ def _feed(bus: Bus, scenario: str, table: RedisTable) -> TableFeed:
 
 
 # ---- ways ----------------------------------------------------------------------------------------
-# The ways to ask for a scenario's assets in this process, by name.
+# The ways to query a scenario's assets in this process, by name.
 
 Via = Literal["global", "owner", "cache", "database"]
 VIAS: tuple[Via, ...] = get_args(Via)
 MOST = 1_000
-"""More scenarios than any file has."""
+"""A cache size above the number of scenarios in any file."""
 NO_SERVERS = (
     "No store server is configured: set TALLYBOARD_STORES, or, for servers that run elsewhere, "
     "their TALLYBOARD_STORES_SECRET."
@@ -318,9 +321,9 @@ NO_SERVERS = (
 
 @lru_cache(maxsize=MOST)
 def global_store(scenario: str) -> GlobalStore:
-    """Return this process's copy of a scenario; it is ready only where `start` was called.
+    """Return this process's copy of a scenario; it only becomes ready after `start`.
 
-    Raises NotRun where the stores do not keep it.
+    Raises NotRun if the stores do not keep the scenario.
     """
     check_stored(scenario)
     instance = f"{socket.gethostname()}:{settings.TALLYBOARD.http_port}"
@@ -329,11 +332,10 @@ def global_store(scenario: str) -> GlobalStore:
 
 
 def owner_store(scenario: str) -> OwnerStore:
-    """Return a scenario's store servers as one store; whether any runs is known when they are
-    asked.
+    """Return a scenario's store servers as one store; whether any of them runs shows when asked.
 
-    Raises NotRun where the stores do not keep it, or no server is configured: then nobody is asked,
-    not Kafka either.
+    Raises NotRun if the stores do not keep the scenario, or no server is configured: then nothing
+    is asked, not even Kafka.
     """
     check_stored(scenario)
     if not settings.TALLYBOARD.asks_stores:
@@ -350,7 +352,7 @@ def _servers(scenario: str) -> OwnerStore:
 
 @lru_cache(maxsize=MOST)
 def cache_store(scenario: str) -> CacheStore:
-    """Return a scenario's cache in Redis. Raises NotRun where there is none."""
+    """Return a scenario's cache in Redis. Raises NotRun if there is none."""
     check_stored(scenario)
     if settings.TALLYBOARD.redis_url is None:
         raise NotRun("No cache is configured: set TALLYBOARD_REDIS_URL.")
@@ -359,30 +361,30 @@ def cache_store(scenario: str) -> CacheStore:
 
 
 def database_store(scenario: str) -> DatabaseStore:
-    """Return a scenario's assets in the database, which has every scenario."""
+    """Return a scenario's assets in the database, which holds every scenario."""
     return DatabaseStore(transformation_of(scenario))
 
 
 def start() -> None:
-    """Begin to keep this process's copies."""
+    """Start to keep this process's copies up to date."""
     for scenario in stored_scenarios():
         global_store(scenario).start()
 
 
 def stop() -> None:
-    """Keep the copies no longer."""
+    """Stop updating the copies."""
     for scenario in stored_scenarios():
         global_store(scenario).stop()
 
 
 def missing_copies() -> list[str]:
-    """Return which of this process's copies do not have all of their topics, in words."""
+    """Return which of this process's copies lack part of their topics, and why, in words."""
     whys = ((scenario, global_store(scenario).behind()) for scenario in stored_scenarios())
     return [f"copy of {scenario}: {why}" for scenario, why in whys if why]
 
 
 def store(via: Via, scenario: str) -> AssetStore:
-    """Return the store that is asked this way."""
+    """Return the store for this way; one that explains itself if it is not run."""
     try:
         return _STORES[via](scenario)
     except NotRun as problem:
@@ -390,7 +392,7 @@ def store(via: Via, scenario: str) -> AssetStore:
 
 
 def forget() -> None:
-    """Have every store made anew, as for another bus."""
+    """Clear the cached stores, so that they are created again, for example for another bus."""
     for made in (global_store, _servers, cache_store, ends_of):
         made.cache_clear()
 

@@ -1,1 +1,1 @@
-"""Rules, channels, rotas and messages."""
+"""Notifications: rules, channels, rotas and messages."""

@@ -1,6 +1,6 @@
-"""The operations on notifications: rules, rotas, messages."""
+"""The operations on notifications: rules, rotas and messages."""
 
-# Each operation takes the request, and says its parameters in its signature.
+# Each operation takes the request, and declares its parameters in its signature.
 # ruff: noqa: ARG001
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def retire_notification_rule(request: ApiRequest, number: int) -> Any:
 
 
 def _definition(given: RuleIn) -> Definition:
-    """Return the rule of a body. Raises Problem 422."""
+    """Return the rule in a body. Raises Problem 422."""
     try:
         return checked(given.definition.dict())
     except RuleError as error:
@@ -376,7 +376,7 @@ def list_messages(
 
 
 def _place(text: str) -> tuple[int, uuid.UUID] | None:
-    """Return the place that a parameter names. Raises Problem 422."""
+    """Return the position that a parameter encodes. Raises Problem 422."""
     try:
         return place_of(text) if text else None
     except ValueError:

@@ -1,16 +1,16 @@
-"""The notifications' app."""
+"""The app of notifications."""
 
 from django.apps import AppConfig
 
 
 class NotificationsConfig(AppConfig):
-    """The app of notifications."""
+    """The notifications app."""
 
     name = "dashboard.notify.notifications"
 
     def ready(self) -> None:
-        """Register the kinds of channel, offer messages to the pages of incidents and tasks, and
-        listen for acknowledgements, incidents and findings about agents."""
+        """Register the kinds of channel and the messages on the pages of incidents and tasks, and
+        connect to the signals of acknowledgements, incidents and findings about agents."""
         from dashboard.core.accounts.encryption import OTHER_SECRETS
         from dashboard.notify.notifications.channels import (
             MailKind,

@@ -1,4 +1,4 @@
-"""The pages of channels, which admins set up: their forms and test messages."""
+"""The pages on which admins set up channels: forms and test messages."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from dashboard.notify.notifications.outbox import MessageDraft, Recipient, put, 
 
 
 def kind_choices() -> list[tuple[str, str]]:
-    """Return the kinds of which a channel can be: those with an address, or a secret with one."""
+    """Return the kinds that a channel can have: those with an address, or a secret with one."""
     offered = (kind for kind in CHANNELS.values() if kind.address_label or kind.secret_label)
     return [(kind.name, kind.label) for kind in offered]
 
 
 class ChannelForm(forms.Form):
-    """A channel of a kind. A secret that is left empty stays as it is."""
+    """A channel of a kind. If the secret is left empty, it stays as it is."""
 
     name = forms.CharField(max_length=MAX_TITLE, label="Name")
     address = forms.CharField(max_length=2_000, label="Address")
@@ -42,7 +42,7 @@ class ChannelForm(forms.Form):
         max_length=2_000,
         required=False,
         label="Secret",
-        # What was typed goes back to its form; the secret that is kept is never shown.
+        # What was typed is shown again in the form; the stored secret is never shown.
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}, render_value=True),
     )
     most = forms.IntegerField(
@@ -65,7 +65,7 @@ class ChannelForm(forms.Form):
             self.fields["secret"].required = True
 
     def clean_name(self) -> str:
-        """Return the name. Raises ValidationError where another channel has it."""
+        """Return the name. Raises ValidationError if another channel has it."""
         name = str(self.cleaned_data["name"])
         others = Channel.objects.in_use().filter(name=name)
         if others.exclude(pk=self.row.pk if self.row else 0).exists():
@@ -73,7 +73,7 @@ class ChannelForm(forms.Form):
         return name
 
     def clean(self) -> dict[str, Any]:
-        """Return the fields. What the kind finds wrong is an error of its field."""
+        """Return the fields. What the kind rejects is an error of its field."""
         data = super().clean() or self.cleaned_data
         address, secret = data.get("address", ""), data.get("secret", "")
         unchanged = self.row is not None and not secret and "address" not in self.fields
@@ -91,18 +91,18 @@ def _initial(row: Channel) -> dict[str, Any]:
 
 
 # ---- trials --------------------------------------------------------------------------------------
-# Test messages: to a channel, or to all whom a rule would tell first.
+# Test messages: to a channel, or to all recipients of a rule's first stage.
 
 TEST_LIMIT = Limit("trials", 20)
 
 
 def send_test_to_channel(channel: Channel, by: str, now: int) -> list[Message]:
-    """Store a test message to all whom a channel reaches. Returns the messages."""
+    """Store a test message to every recipient of a channel, and return the messages."""
     return _send(targets_of_channel(channel), _draft(f"the channel {channel.name}", by), now)
 
 
 def send_test_by_rule(rule: Rule, by: str, now: int) -> list[Message]:
-    """Store a test message to all whom a rule tells first. Returns the messages."""
+    """Store a test message to everybody a rule's first stage reaches, and return the messages."""
     first = rule.parsed().stages[0]
     targets = [target for _, target in reach([(0, first)], now).targets]
     draft = _draft(f"the rule {rule.name}", by, rule)
@@ -119,7 +119,7 @@ def _send(targets: list[Recipient], draft: MessageDraft, now: int) -> list[Messa
 
 
 # ---- channel views -------------------------------------------------------------------------------
-# The pages of channels, which admins set up: they hold secrets.
+# The pages of channels, which only admins can use, as channels hold secrets.
 
 CHANNEL_TABLE = Table("channels", "Channel", "Kind", "Status", "Address")
 SERVICE_TABLE = Table("services", "Service", "URL", "Parameters")
@@ -129,15 +129,14 @@ SERVICE_TABLE = Table("services", "Service", "URL", "Parameters")
 @never_cache
 @role_required("read", among=ADMINS)
 def channels(request: HttpRequest) -> HttpResponse:
-    """Return the page of channels."""
+    """Show the list of channels."""
     rows = [(row, *_kind_of(row)) for row in Channel.objects.in_use()]
     context = {"rows": rows, "table": CHANNEL_TABLE, "kinds": kind_choices()}
     return render(request, "notifications/channels.html", context)
 
 
 class ChannelPage(FormPage):
-    """The form of a new channel or of one in use, which stores it; a secret that we make is shown
-    once."""
+    """The form for a new channel or one in use. A generated secret is shown once."""
 
     queryset = Channel.objects.in_use()
     template_name = "notifications/channel_form.html"
@@ -149,14 +148,14 @@ class ChannelPage(FormPage):
 
     @cached_property
     def kind(self) -> ChannelKind:
-        """The channel's kind. Raises Http404 for one that there is not."""
+        """The channel's kind. Raises Http404 if there is no such kind."""
         name = self.row.kind if self.row else self.kwargs["kind"]
         if name not in (CHANNELS if self.row else dict(kind_choices())):
             raise Http404
         return CHANNELS[name]
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return the form, and what its kind has to say."""
+        """Add what the page shows about the channel's kind."""
         shown = {
             "kind": self.kind,
             "signs": bool(self.kind.new_secret()),
@@ -167,7 +166,7 @@ class ChannelPage(FormPage):
         return super().get_context_data(**shown | context)
 
     def form_valid(self, form: ChannelForm) -> HttpResponse:
-        """Store the channel, with a secret of ours where it is new and its kind signs."""
+        """Store the channel; a new one whose kind signs gets a generated secret."""
         user, row, secret, action = user_of(self.request), self.row, "", "changed"
         if row is None:
             row = Channel(user=user, username=user.get_username(), kind=self.kind.name)
@@ -182,7 +181,7 @@ class ChannelPage(FormPage):
 @form_of("notifications:edit-channel", "number")
 @role_required("command", among=ADMINS)
 def act_on_channel(request: HttpRequest, number: int) -> HttpResponse:
-    """Try a channel, give it a new secret, or retire it."""
+    """Test a channel, give it a new secret, or retire it."""
     row = get_object_or_404(Channel.objects.in_use(), pk=number)
     do = request.POST.get("do", "")
     if do == "test":
@@ -230,6 +229,6 @@ def _shown_once(request: HttpRequest, row: Channel, secret: str) -> HttpResponse
 
 
 def _kind_of(row: Channel) -> tuple[ChannelKind | None, str]:
-    """Return a channel's kind, and why nothing is sent by the channel; empty if it is."""
+    """Return a channel's kind, and why the channel may not be used; empty if it may."""
     kind = CHANNELS.get(row.kind)
     return kind, kind.refusal(row) if kind else ""

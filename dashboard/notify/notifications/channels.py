@@ -32,12 +32,14 @@ from dashboard.core.common.times import now_ms, utc_datetime
 from dashboard.notify.notifications.models import Channel, Message
 
 # ---- secrets -------------------------------------------------------------------------------------
-# The secrets of channels, sealed in the database.
+# The secrets of channels, encrypted in the database.
 
 
 def reseal_channels() -> Resealed:
-    """Seal the secrets of all channels with the first key. Returns how many were, and the names of
-    the channels in use whose secret no key opens."""
+    """Encrypt the secrets of all channels with the first key.
+
+    Return how many were, and the names of the channels in use whose secret no key decrypts.
+    """
     sealed, unread = 0, []
     for channel in Channel.objects.exclude(secret=""):
         try:
@@ -52,11 +54,11 @@ def reseal_channels() -> Resealed:
 
 
 # ---- channels ------------------------------------------------------------------------------------
-# The kinds of channel: one class each, registered when Django starts.
+# The kinds of channel: one class each, registered at startup.
 
 
 class Undelivered(Exception):
-    """A try that failed, in words. final: whether another would fail too."""
+    """A delivery attempt failed; the message says why. final: whether a retry would fail too."""
 
     def __init__(self, why: str, *, final: bool = False) -> None:
         super().__init__(why)
@@ -64,14 +66,14 @@ class Undelivered(Exception):
 
 
 class Obstacle(Exception):
-    """Nothing of a kind can be sent at all now, in words: its messages are held, not tried."""
+    """Nothing of a kind can be sent now, for the reason given: messages are held, not tried."""
 
 
 class ChannelKind(ABC):
     """A kind of channel.
 
-    name: in the database; label: on pages; address_label, secret_label: what an admin enters, empty
-    where there is nothing to enter.
+    name: in the database; label: on pages; address_label, secret_label: labels of what an admin
+    enters, empty if there is nothing to enter.
     """
 
     name: ClassVar[str]
@@ -81,34 +83,34 @@ class ChannelKind(ABC):
 
     @abstractmethod
     def deliver(self, message: Message) -> str:
-        """Deliver a message. Returns the receiver's answer; raises Undelivered and Obstacle."""
+        """Deliver a message and return the receiver's answer. Raises Undelivered and Obstacle."""
 
     def problem(self, address: str, secret: str) -> str:  # noqa: ARG002 - for those that have one
-        """Return what is expected of an address and a secret that are wrong; empty if none is."""
+        """Return what was expected of an invalid address or secret; empty if both are valid."""
         return ""
 
     def refusal(self, channel: Channel) -> str:  # noqa: ARG002 - for those that have one
-        """Return why nothing is sent by a channel as it is stored; empty if it is."""
+        """Return why a stored channel may not be used; empty if it may."""
         return ""
 
     def services(self) -> Sequence[Any]:
-        """Return the services that a secret may name, for those that name one."""
+        """Return the services that a secret can name, for the kinds with services."""
         return ()
 
     def new_secret(self) -> str:
-        """Return a secret that we make for a channel, which is shown once; empty for none."""
+        """Return a secret generated for a channel, to be shown once; empty if none is needed."""
         return ""
 
     def shown(self, address: str, secret: str) -> str:  # noqa: ARG002 - for secrets with addresses
-        """Return what is shown as the address of a channel."""
+        """Return the text shown as the address of a channel."""
         return address
 
     def recipients(self, channel: Channel) -> Iterable[str]:
-        """Return whom a channel reaches, in words: a message goes to each."""
+        """Return the recipients of a channel: each gets a message of its own."""
         return (channel.address,)
 
     def recipient_of(self, user: User) -> str:  # noqa: ARG002 - for those that reach users
-        """Return a user's address of this kind; empty for none."""
+        """Return a user's address for this kind; empty if there is none."""
         return ""
 
 
@@ -117,30 +119,30 @@ CHANNELS: dict[str, ChannelKind] = {}
 
 
 def register(kind: ChannelKind) -> None:
-    """Offer a kind of channel: once, when Django starts."""
+    """Register a kind of channel, once at startup."""
     CHANNELS[kind.name] = kind
 
 
 # ---- webhook -------------------------------------------------------------------------------------
-# Webhooks as a kind of channel: signed as https://www.standardwebhooks.com describes.
+# Webhooks as a kind of channel, signed as described by https://www.standardwebhooks.com.
 
 WEBHOOK_TIMEOUT_S = 5.0
 PREFIX = "whsec_"
-"""How a secret begins; the rest is base64 of LEAST_SECRET bytes or more."""
+"""The prefix of a secret; the rest is base64 of LEAST_SECRET bytes or more."""
 LEAST_SECRET = 24
 GONE = 410
-"""A status by which a receiver says that it wants no more."""
+"""The status by which a receiver asks to be sent nothing more."""
 
 
 class WebhookKind(ChannelKind):
-    """Posts JSON to an address, with a signature."""
+    """Posts JSON with a signature to an address."""
 
     name = "webhook"
     label = "Webhook"
     address_label = "Address, https://…"
 
     def problem(self, address: str, secret: str) -> str:
-        """Return what is expected of the address or the secret."""
+        """Return what is expected of the address or the secret; empty if both are valid."""
         try:
             check(address)
         except AddressRefused as refused:
@@ -148,11 +150,11 @@ class WebhookKind(ChannelKind):
         return "" if secret_bytes(secret) else f"expected {PREFIX} and base64 of 24 bytes or more"
 
     def new_secret(self) -> str:
-        """Return a new key that signs."""
+        """Return a new signing key."""
         return new_secret()
 
     def deliver(self, message: Message) -> str:
-        """Post a message. Returns the status and the beginning of the answer."""
+        """Post a message; return the status and the beginning of the answer. Raises Undelivered."""
         if message.channel is None:
             raise Undelivered("its channel is gone", final=True)
         body = as_json(message)
@@ -171,12 +173,12 @@ class WebhookKind(ChannelKind):
 
 
 def new_secret() -> str:
-    """Return a new secret."""
+    """Return a new secret for signatures."""
     return PREFIX + b64encode(secrets.token_bytes(LEAST_SECRET)).decode()
 
 
 def secret_bytes(secret: str) -> bytes:
-    """Return the key of a secret; empty for a text that is none."""
+    """Return the key in a secret; empty if the text is not a valid secret."""
     try:
         key = b64decode(secret.removeprefix(PREFIX), validate=True)
     except ValueError:
@@ -185,7 +187,7 @@ def secret_bytes(secret: str) -> bytes:
 
 
 def as_json(message: Message) -> bytes:
-    """Return what is posted: the same bytes in every try."""
+    """Return the JSON to post, which is the same in every attempt."""
     plain = {
         "id": str(message.pk),
         "type": f"notification.{message.kind}",
@@ -199,7 +201,7 @@ def as_json(message: Message) -> bytes:
 
 
 def signed_headers(name: str, body: bytes, secret: str, at_s: int) -> Mapping[str, str]:
-    """Return the headers of a post. name: of the message; at_s: the time, Unix s."""
+    """Return the headers of a request. name: the message's id; at_s: the time, Unix s."""
     signature = hmac.new(secret_bytes(secret), f"{name}.{at_s}.".encode() + body, hashlib.sha256)
     return {
         "Content-Type": "application/json",
@@ -217,9 +219,9 @@ def signed_headers(name: str, body: bytes, secret: str, at_s: int) -> Mapping[st
 MAIL_TIMEOUT_S = 10.0
 MOST_ADDRESSES = 50
 NO_SERVER = "no mail server configured"
-"""Why every mail is held without one."""
+"""Why every mail is held if no server is configured."""
 FINAL = range(500, 600)
-"""Answers of a server by which another try would fail too."""
+"""Answers of a server after which a retry would fail too."""
 NO_BRACKETS = str.maketrans("[]", "()")
 
 
@@ -231,7 +233,7 @@ class MailKind(ChannelKind):
     address_label = "Addresses, with commas between"
 
     def problem(self, address: str, secret: str) -> str:  # noqa: ARG002 - it has no secret
-        """Return what is expected of the addresses where one is none."""
+        """Return what is expected of the addresses if one is invalid, otherwise an empty string."""
         addresses = split_addresses(address)
         if not 1 <= len(addresses) <= MOST_ADDRESSES:
             return f"expected 1 to {MOST_ADDRESSES} mail addresses"
@@ -247,7 +249,7 @@ class MailKind(ChannelKind):
         return user.email
 
     def deliver(self, message: Message) -> str:
-        """Send a mail. Returns the server's answer."""
+        """Send a mail and return the server's answer. Raises Undelivered and Obstacle."""
         server = settings.TALLYBOARD.mail_server
         if server is None:
             raise Obstacle(NO_SERVER)
@@ -268,7 +270,7 @@ class MailKind(ChannelKind):
 
 
 def split_addresses(text: str) -> list[str]:
-    """Return the addresses of a text, each once."""
+    """Return the addresses in a text, each once."""
     return list(dict.fromkeys(filter(None, re.split(r"[,;\s]+", text))))
 
 
@@ -282,7 +284,7 @@ def is_address(text: str) -> bool:
 
 
 def as_mail(message: Message) -> EmailMessage:
-    """Return a message as a mail. Raises ValueError for a header that no mail can have."""
+    """Return a message as a mail. Raises ValueError for a header that is not allowed in mails."""
     mail = EmailMessage()
     mail["From"] = settings.TALLYBOARD.smtp_from
     mail["To"] = message.recipient
@@ -301,10 +303,10 @@ def as_mail(message: Message) -> EmailMessage:
 
 
 def _subject(message: Message) -> str:
-    """Return the subject of a mail; of one that follows another, that one's after its own.
+    """Return the subject of a mail; for a follow-up it includes the subject of the first mail.
 
-    Some programs put mails together only where the subject is the same, `Re:` and what is in
-    brackets aside (RFC 5256).
+    Some mail programs only group mails with the same subject, ignoring `Re:` and anything in
+    brackets (RFC 5256).
     """
     own, first = message.subject, None
     if message.is_follow_up:
@@ -316,12 +318,12 @@ def _subject(message: Message) -> str:
 
 
 def mail_id(name: str) -> str:
-    """Return the id of a mail, the same in every try."""
+    """Return the Message-ID of a mail, which is the same in every attempt."""
     return f"<{name}@{_domain()}>"
 
 
 def _domain() -> str:
-    """Return the domain of the sender, for ids of mails."""
+    """Return the sender's domain, for the ids of mails."""
     address = parseaddr(settings.TALLYBOARD.smtp_from)[1]
     return (
         address.rpartition("@")[2] or urlsplit(settings.TALLYBOARD.own_url).hostname or "localhost"
@@ -331,7 +333,7 @@ def _domain() -> str:
 @contextmanager
 def _connection(host: str, port: int) -> Iterator[smtplib.SMTP]:
     tallyboard = settings.TALLYBOARD
-    # The demo's own mail catcher speaks no TLS.
+    # The demo's own mail catcher does not support TLS.
     tls = tallyboard.smtp_tls if tallyboard.smtp_host else "none"
     if tls == "tls":
         smtp: smtplib.SMTP = smtplib.SMTP_SSL(
@@ -348,7 +350,7 @@ def _connection(host: str, port: int) -> Iterator[smtplib.SMTP]:
 
 
 def _send(smtp: smtplib.SMTP, mail: EmailMessage, recipient: str) -> str:
-    """Send a mail by a connection. Returns the answer to its text."""
+    """Send a mail over a connection, and return the answer to its content."""
     smtp.ehlo_or_helo_if_needed()
     sender = parseaddr(settings.TALLYBOARD.smtp_from)[1]
     code, text = smtp.mail(sender)

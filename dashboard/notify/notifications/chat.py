@@ -1,4 +1,4 @@
-"""Chat and paging services as a kind of channel, by the library Apprise."""
+"""Chat and paging services as a kind of channel, through the Apprise library."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dashboard.notify.notifications.channels import ChannelKind, Undelivered
 from dashboard.notify.notifications.models import Channel, Message
 
 # ---- chat services -------------------------------------------------------------------------------
-# The services of Apprise that a channel may name, and the parameters that its URL may have.
+# The Apprise services that a channel can use, and the parameters allowed in its URL.
 
 EVERYWHERE = ("format", "overflow")
-"""Parameters that the URL of each service may have."""
+"""Parameters allowed in the URL of every service."""
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "betterstack": ("to", "token", "from", "policy", "team_wait", "alert"),
     "dingtalk": ("to", "token", "secret"),
@@ -62,12 +62,12 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     ),
     "zulip": ("to", "token"),
 }  # fmt: skip
-"""Parameters by a schema of the service: none that names an address or a file to be read, sets how
-long is waited, or switches the verification of certificates off."""
+"""Allowed parameters by URL schema of the service. None of them names an address or a file to read,
+sets a timeout, or disables the verification of certificates."""
 
 
 class Service(NamedTuple):
-    """A service that a channel may name. beginnings: of its URLs; parameters: in order."""
+    """A service that a channel can use. beginnings: URL prefixes; parameters: sorted."""
 
     name: str
     beginnings: tuple[str, ...]
@@ -76,8 +76,8 @@ class Service(NamedTuple):
 
 @lru_cache(maxsize=1)
 def services() -> Mapping[type, Service]:
-    """Return the allowed services by Apprise's class of each."""
-    from apprise.plugins import N_MGR  # takes a second, and is needed for this kind alone
+    """Return the allowed services by their Apprise class."""
+    from apprise.plugins import N_MGR  # takes a second to import, and only this kind needs it
 
     return {N_MGR[schema]: _service(N_MGR[schema], names) for schema, names in ALLOWED.items()}
 
@@ -91,13 +91,16 @@ def _service(plugin: Any, names: tuple[str, ...]) -> Service:
 
 
 def parts_of(url: str) -> dict[str, Any]:
-    """Return the parts of an Apprise URL, as Apprise reads it. Raises Refused for another service,
-    or another parameter, than those allowed; the message holds nothing secret."""
+    """Return the parts of a URL as Apprise parses it.
+
+    Raises AddressRefused if its service or one of its parameters is not allowed; the message
+    contains nothing secret.
+    """
     from apprise.plugins import N_MGR, url_to_dict
 
     try:
         parts: dict[str, Any] | None = url_to_dict(url)
-    except (TypeError, ValueError, LookupError, AttributeError):  # of what is no URL
+    except (TypeError, ValueError, LookupError, AttributeError):  # raised for an invalid URL
         parts = None
     if not parts:
         raise AddressRefused("expected a URL as https://appriseit.com/services/ lists them")
@@ -106,7 +109,7 @@ def parts_of(url: str) -> dict[str, Any]:
     if service is None:
         raise AddressRefused(f"expected one of the allowed services, and {parts['schema']} is none")
     if others := set(parts["qsd"]) - {*service.parameters, ""}:
-        # A key that was pasted in a wrong place comes as a parameter too, and must not be shown.
+        # A key pasted in the wrong place is parsed as a parameter too, and must not be shown.
         named = sorted(others & set(plugin.template_args)) or ["an unknown one"]
         allowed = ", ".join(service.parameters)
         raise AddressRefused(
@@ -116,23 +119,23 @@ def parts_of(url: str) -> dict[str, Any]:
 
 
 # ---- chat ----------------------------------------------------------------------------------------
-# Chat and paging services as a kind of channel, by the library Apprise.
+# Chat and paging services as a kind of channel, through the Apprise library.
 
 LONGEST_TEXT = 2_000
-"""Longest text of a message; the list of incidents goes on in the console."""
+"""Length of the longest text, in characters; the rest of the incidents is in the console."""
 TIMEOUT_S = 20.0
-"""How long is waited for the answers to all requests of a message, s."""
+"""Timeout for all requests of one message together, s."""
 
 
 class ChatKind(ChannelKind):
-    """Sends through the service that an Apprise URL names."""
+    """Sends messages through the service in an Apprise URL."""
 
     name = "chat"
     label = "Chat or paging (Apprise)"
     secret_label = "Apprise URL, as slack://…"  # noqa: S105 - a label
 
     def problem(self, address: str, secret: str) -> str:  # noqa: ARG002 - of it the URL is shown
-        """Return what is expected of the URL."""
+        """Return what is wrong with the URL, in the form of an expectation; empty if nothing is."""
         try:
             service_of(secret)
         except AddressRefused as refused:
@@ -140,15 +143,15 @@ class ChatKind(ChannelKind):
         return ""
 
     def refusal(self, channel: Channel) -> str:
-        """Return why the channel's URL may not be used; it may have been stored before that was
-        so."""
+        """Return why the channel's URL may not be used; it may have been stored before it was
+        disallowed."""
         try:
             return self.problem(channel.address, unseal(channel.secret))
         except NoKey as error:
             return str(error)
 
     def services(self) -> Sequence[Service]:
-        """Return the services that a URL may name, by name."""
+        """Return the allowed services, sorted by name."""
         return sorted(services().values(), key=lambda service: service.name.casefold())
 
     def shown(self, address: str, secret: str) -> str:  # noqa: ARG002 - it has none
@@ -156,7 +159,7 @@ class ChatKind(ChannelKind):
         return masked(secret)
 
     def deliver(self, message: Message) -> str:
-        """Send a message. Returns what the service is called."""
+        """Send a message, and return the name of the service. Raises Undelivered."""
         if message.channel is None:
             raise Undelivered("its channel is gone", final=True)
         try:
@@ -170,7 +173,7 @@ class ChatKind(ChannelKind):
 
 
 def _notify(service: Any, message: Message) -> None:
-    """Have a service send a message, over the guarded network. Raises Undelivered."""
+    """Make a service send a message, over the guarded network. Raises Undelivered."""
     import apprise
 
     with apprise.LogCapture(level=apprise.logging.WARNING) as log, guarded(TIMEOUT_S) as calls:
@@ -184,8 +187,8 @@ def _notify(service: Any, message: Message) -> None:
 
 
 def service_of(url: str) -> Any:
-    """Return Apprise's service of a URL. Raises Refused for what is not allowed."""
-    import apprise  # takes a second, and is needed for this kind alone
+    """Return Apprise's object for the service of a URL. Raises AddressRefused."""
+    import apprise  # takes a second to import, and only this kind needs it
 
     asset = apprise.AppriseAsset(http_redirects=False, async_mode=False)
     parts = parts_of(url)
@@ -196,5 +199,5 @@ def service_of(url: str) -> Any:
 
 
 def masked(url: str) -> str:
-    """Return an Apprise URL with its secrets masked. Raises Refused."""
+    """Return an Apprise URL with its secrets masked. Raises AddressRefused."""
     return str(service_of(url).url(privacy=True))

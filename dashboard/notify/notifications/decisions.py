@@ -1,4 +1,4 @@
-"""What happened is shown to the rules, and what they send is put into the outbox."""
+"""Applying the rules to what happened, and putting what they send into the outbox."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule_parser import RuleError
 
 # ---- happenings ----------------------------------------------------------------------------------
-# Stored events and present acknowledgements as the rules see them.
+# Stored events and current acknowledgements in the form that rules work with.
 
 REPLAYED = "not sent: replayed"
-"""It came long after it happened, and its incident was over by then."""
+"""It was stored long after it happened, and its incident had ended by then."""
 REGAINED = "found again"
 """The rebuild that had lost the incident found it again."""
 UNKNOWN = "no such scenario"
-"""Its scenario is not configured any more."""
+"""Its scenario is no longer configured."""
 
 Assets = dict[str, set[str]]
 """Assets by scenario."""
 
 
 def events_of_rows(rows: Iterable[IncidentEvent]) -> list[Event]:
-    """Return stored events as the rules see them; of those that they do not see, note the outcome.
+    """Return stored events as rules work with them; record the outcome of those left out.
 
-    A late one is shown as its incident is by now.
+    A late event is given with the current state of its incident.
     """
     rows = list(rows)
     labels = {name: labels_of(name, assets) for name, assets in _assets(rows).items()}
@@ -72,8 +72,7 @@ def events_of_rows(rows: Iterable[IncidentEvent]) -> list[Event]:
 
 
 def agent_events(rows: Iterable[AgentEvent]) -> list[Event]:
-    """Return stored events of agents as the rules see them; of those that they do not see, note the
-    outcome."""
+    """Return stored events of agents as rules use them; record the outcome of those left out."""
     events = []
     for row in rows:
         if row.scenario not in scenarios():
@@ -84,19 +83,19 @@ def agent_events(rows: Iterable[AgentEvent]) -> list[Event]:
 
 
 def agent_event(row: AgentEvent) -> Event:
-    """Return an event of an agent as the rules see it."""
+    """Return an event of an agent as rules work with it."""
     place = (row.scenario, row.agent, row.at, row.place)
     return Event(row.kind, *place, row.finding, finding=row.words)
 
 
 def _event(row: IncidentEvent, labels: dict[str, str]) -> Event:
-    # What is withdrawn lasted until then, as far as messages told.
+    # A withdrawn incident lasted until its withdrawal, as far as messages are concerned.
     at = row.recorded_at if row.kind == WITHDRAWN else row.at
     return Event(row.kind, row.scenario, row.asset, at, row.incident, row.state, labels)
 
 
 def _depends(row: IncidentEvent) -> bool:
-    """Return whether the rules see it only if its incident is still so."""
+    """Return whether the event only counts if its incident is still as the event says."""
     if row.kind == WITHDRAWN:
         return True
     return row.kind != ENDED and is_late(row.at, row.recorded_at)
@@ -120,7 +119,6 @@ def _as_it_is(
 
 
 def _incidents(rows: Iterable[IncidentEvent]) -> dict[tuple[str, str, str], Incident]:
-    """Return the incidents of these events."""
     places: dict[str, set[str]] = {}
     for row in rows:
         places.setdefault(row.scenario, set()).add(row.incident)
@@ -143,8 +141,8 @@ def _assets(rows: Iterable[IncidentEvent]) -> Assets:
 
 
 def acknowledgement_events(assets: Assets, acknowledged: Assets, now: int) -> Iterator[Event]:
-    """Yield an event for each asset that somebody has in hand at `now` (Unix ms), and for each
-    that was acknowledged, but is not now."""
+    """Yield an event for each asset that is acknowledged at `now` (Unix ms), and for each that was
+    acknowledged but no longer is."""
     for scenario, names in assets.items():
         acks = _acks(scenario, names, now)
         for asset in acks.keys() | acknowledged.get(scenario, set()):
@@ -158,7 +156,7 @@ def _acks(scenario: str, assets: Collection[str], now: int) -> dict[str, Ack]:
 
 
 class Maintenance:
-    """When assets are in windows that hold messages back, between two times (Unix ms)."""
+    """The windows that hold back messages about assets, between two times (Unix ms)."""
 
     def __init__(self, assets: Assets, begin: int, end: int) -> None:
         self._held = {
@@ -175,23 +173,24 @@ class Maintenance:
 
 
 # ---- decisions -----------------------------------------------------------------------------------
-# What happened is shown to the rules, and what they send is put into the outbox.
+# The rules are applied to what happened, and what they send is put into the outbox.
 #
-# One transaction: a worker that is killed in it has done nothing, and the next one does it all.
+# This is one transaction: a worker killed in the middle has done nothing, and the next one does it
+# all.
 
 log = structlog.get_logger(__name__)
 
 PORTION = 2_000
-"""Events that are shown to the rules in one transaction."""
+"""Events to which the rules are applied in one transaction."""
 RULE_OFF = "its rule was switched off"
-"""Why a group ended whose rule tells of nothing any more."""
+"""Why a group was closed when its rule was disabled."""
 _JOIN = """\
 INSERT INTO notifications_groupincident (group_id, scenario, asset, place) VALUES (%s, %s, %s, %s)
 ON CONFLICT (group_id, scenario, asset, place) DO NOTHING"""
 
 
 def decide(clock: Clock = now_ms) -> bool:
-    """Show the rules a portion of what happened, and the time. Returns whether there is more."""
+    """Apply the rules to a portion of the events, and to the time. Return whether there is more."""
     now = clock()
     if not any(rows.exists() for rows in _happened(now)):
         return False
@@ -209,8 +208,10 @@ def decide(clock: Clock = now_ms) -> bool:
 
 
 def read_rule(row: Rule) -> RuleValue | None:
-    """Return what a rule says; None, which is counted, where it cannot be read, as another version
-    wrote it."""
+    """Return the content of a rule; None if it cannot be read because another version wrote it.
+
+    An unreadable rule is logged and counted.
+    """
     try:
         return row.parsed()
     except RuleError as error:
@@ -220,13 +221,13 @@ def read_rule(row: Rule) -> RuleValue | None:
 
 
 def _happened(now: int) -> tuple[QuerySet[Any], ...]:
-    """Return what the rules are to be shown, and the groups that time may change."""
+    """Return the events that wait for the rules, and the groups that may change with time."""
     waiting = IncidentEvent.objects.waiting(now)
     return waiting, AgentEvent.objects.waiting(), Group.objects.due(now)
 
 
 def _close_idle(now: int) -> None:
-    """End the groups of rules that are switched off or retired."""
+    """Close the groups of rules that are disabled or retired."""
     groups = Group.objects.open().of_idle_rules().values_list("pk", flat=True)
     if pks := list(groups):
         rows = Group.objects.filter(pk__in=listed(pks))
@@ -244,7 +245,7 @@ def _record_handled(
 
 
 class _RuleTurn:
-    """One rule's look at what happened and at its open groups."""
+    """One rule's turn on the events and on its open groups."""
 
     def __init__(self, row: Rule, now: int) -> None:
         self.row, self.now = row, now
@@ -253,8 +254,7 @@ class _RuleTurn:
         self.counts: Counter[tuple[str, str]] = Counter()
 
     def take(self, events: Sequence[Event]) -> None:
-        """Show the rule these events, and store what it does. One that cannot be read is passed
-        over."""
+        """Apply the rule to these events, and store what it does. Skip an unreadable rule."""
         rule = read_rule(self.row)
         if rule is None:
             return
@@ -282,7 +282,7 @@ class _RuleTurn:
     # ---- what it looks at ----
 
     def _load(self, events: Iterable[Event], joining: Iterable[Event]) -> dict[str, GroupState]:
-        """Return the open groups that are due, or that these events are about."""
+        """Return the open groups that are due or that these events concern."""
         keys = {self.rule.key_of(each) for each in joining}
         mine = self.row.groups.open()
         concerned = Q(next_at__lte=self.now)
@@ -304,7 +304,7 @@ class _RuleTurn:
     def _maintenance(
         self, groups: Iterable[GroupState], joining: Sequence[Event], assets: Assets
     ) -> Maintenance:
-        """Return when the assets are in windows, from the begin of the oldest incident on."""
+        """Return when the assets are in maintenance, since the begin of the oldest incident."""
         begins = [member.since for group in groups for member in group.members.values()]
         begin = min([*begins, *(event.at for event in joining)], default=self.now)
         return Maintenance(assets, begin, self.now + 1)
@@ -334,7 +334,7 @@ class _RuleTurn:
         group.close(action.reason, self.now)
 
     def _group(self, action: Send | Hold | Close) -> Group:
-        """Return the row of the group that an action is about; a new one has none yet."""
+        """Return the row of the group that an action concerns; it is created for a new group."""
         place = (action.key, action.opened_at)
         if place not in self.rows:
             self.rows[place] = self._new(*place)
@@ -353,7 +353,7 @@ class _RuleTurn:
         self._join(group, send.opened_at, send.members)
 
     def _join(self, group: Group, opened_at: int, members: Iterable[Member]) -> None:
-        """Store which incidents a group has, those that it did not have before."""
+        """Store which incidents have joined a group."""
         known = self.known.setdefault((group.key, opened_at), set())
         new = [member.key for member in members if member.key not in known]
         if new:
@@ -362,7 +362,7 @@ class _RuleTurn:
             group.incidents = group.members.count()
 
     def _store(self, after: RuleState) -> None:
-        """Store the groups as they are now, and when messages went out."""
+        """Store the current state of the groups, and when messages were sent."""
         for key, state in after.groups.items():
             place = (key, state.opened_at)
             group = self.rows.get(place) or self._new(*place)
@@ -386,7 +386,7 @@ class _RuleTurn:
 
 
 def _acknowledged(groups: Iterable[GroupState]) -> Assets:
-    """Return the assets of groups that somebody had in hand, by scenario."""
+    """Return the assets in groups that were acknowledged, by scenario."""
     assets: Assets = {}
     for group in groups:
         for member in group.members.values():
@@ -396,7 +396,7 @@ def _acknowledged(groups: Iterable[GroupState]) -> Assets:
 
 
 def _worst(members: Iterable[Member]) -> str:
-    """Return the worst state of incidents; empty where there are none."""
+    """Return the worst state of incidents; empty if there are none."""
     worst = min(members, key=_severity, default=None)
     return worst.worst if worst else ""
 

@@ -1,8 +1,8 @@
-"""Messages out of the outbox, to their receivers.
+"""Delivery of the messages in the outbox.
 
-A worker claims a message by a conditional update and holds it by a lease. One that is killed after
-the receiver has accepted, and before that is stored, leaves it to the next one: then the message
-arrives twice, under the same id.
+A worker claims a message by a conditional update and holds it under a lease. If it is killed after
+the receiver has accepted the message, but before that is stored, the next worker sends it again:
+the message then arrives twice, with the same id.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from domain.notifications.group import SUMMARY
 log = structlog.get_logger(__name__)
 
 PORTION = 50
-"""Messages that are looked at together."""
+"""Messages that are considered together."""
 TURN_S = 10.0
-"""How long messages are delivered before other tasks have their turn, s."""
+"""How long messages are delivered before other tasks get their turn, s."""
 LEASE_MS = 60_000
-"""A worker that has not come back with a message for this long has lost it: longer than any try."""
+"""How long a worker may hold a message before it loses it: longer than any attempt."""
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 5_000, 10 * 60_000
-"""How long after a failed try there is another: twice as long each time."""
+"""Pauses before the retry of a failed message: each is twice the one before."""
 GIVE_UP_MS = 24 * HOUR_MS
-"""A message that nobody has accepted after this long is given up."""
+"""How long a message is retried before it is given up."""
 MOST_TRIES = 100
 HELD_MS = 30_000
-"""How often it is looked whether what holds a message is over."""
+"""How often to check whether a held message can be sent."""
 
 LIMITED = "the channel has sent as many messages as it may: it waits"
 MERGED = "the channel had too many messages: it is in a summary of several"
@@ -58,7 +58,7 @@ EXPIRED = "no try of a day has succeeded"
 
 
 def deliver(clock: Clock = now_ms) -> bool:
-    """Deliver what is due, for TURN_S at most. Returns whether there is more."""
+    """Deliver the messages that are due, for TURN_S at most. Return whether there is more."""
     end = time.monotonic() + TURN_S
     failed: set[int | str] = set()
     while time.monotonic() < end:
@@ -76,8 +76,7 @@ def deliver(clock: Clock = now_ms) -> bool:
 
 
 def _due(now: int, failed: Collection[int | str]) -> MessageQuerySet:
-    """Return the messages to be tried, those first that have been tried least. failed: ways that
-    are not tried."""
+    """Return the messages to try, the least tried ones first. failed: ways to leave out."""
     rows = Message.objects.due(now)
     if channels := [way for way in failed if isinstance(way, int)]:
         rows = rows.exclude(channel__isnull=False, channel_id__in=channels)
@@ -88,7 +87,7 @@ def _due(now: int, failed: Collection[int | str]) -> MessageQuerySet:
 
 
 def _within_limits(due: Sequence[Message], now: int) -> list[Message]:
-    """Return the messages that their channels may send now. The others are held, or told in one."""
+    """Return the messages that their channels may send now. Others are held or merged into one."""
     of_channel: dict[int | None, list[Message]] = {}
     for message in due:
         of_channel.setdefault(message.channel_id, []).append(message)
@@ -129,7 +128,7 @@ def _end(messages: Sequence[Message], status: str, reason: str, now: int) -> Non
 
 
 def _merged(channel: Channel, messages: Sequence[Message], now: int) -> list[Message]:
-    """Tell of these messages in one to each recipient. Returns these."""
+    """Replace these messages by one for each recipient, and return the new ones."""
     to: dict[str, list[Message]] = {}
     for message in messages:
         to.setdefault(message.recipient, []).append(message)
@@ -154,15 +153,17 @@ def _summary(channel: Channel, recipient: str, messages: Sequence[Message], now:
 
 
 class DeliveryAttempt:
-    """One try of one message."""
+    """One attempt to deliver one message."""
 
     def __init__(self, message: Message, clock: Clock = now_ms) -> None:
         self.message, self.clock = message, clock
         self.lease = str(uuid.uuid4())
 
     def carry_out(self) -> bool:
-        """Claim the message, try it, and store what came of it. Returns whether it was accepted,
-        or is another worker's."""
+        """Claim the message, try to deliver it, and store the result.
+
+        Return whether it was accepted, or belongs to another worker.
+        """
         if not self.claim():
             return True
         begun = time.monotonic()
@@ -185,7 +186,7 @@ class DeliveryAttempt:
         return True
 
     def claim(self) -> bool:
-        """Claim the message for a try, unless another worker has. Returns whether it did."""
+        """Claim the message for an attempt, unless another worker has. Return whether it did."""
         now = self.clock()
         rows = Message.objects.due(now).filter(pk=self.message.pk)
         with transaction.atomic():
@@ -206,7 +207,7 @@ class DeliveryAttempt:
             models.add_counts({(DELIVERED, "sent"): 1})
 
     def _store_held(self, why: str) -> None:
-        """Note that nothing was tried, as nothing could be."""
+        """Store that nothing was tried because nothing could be."""
         with transaction.atomic():
             self._attempt().delete()
             until = self.clock() + HELD_MS
@@ -228,7 +229,7 @@ class DeliveryAttempt:
             models.add_counts({(DELIVERED, "given up" if over else "failed"): 1})
 
     def _update(self, **fields: object) -> bool:
-        """Change the message, where it is this worker's still. Returns whether it is."""
+        """Update the message if this worker still holds it. Return whether it does."""
         rows = Message.objects.filter(pk=self.message.pk, lease=self.lease)
         return rows.update(lease="", lease_until=0, **fields) == 1
 

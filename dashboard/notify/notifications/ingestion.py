@@ -1,5 +1,5 @@
-"""What happens to incidents and agents, and which tasks notify, is stored for the rules: nothing
-that is committed is missed."""
+"""Storing events of incidents and agents, and task runs that notify, for the rules: nothing that
+is committed is missed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from domain.notifications.events import (
 from wire.sink import StateValue
 
 LATE_MS = 15 * MINUTE_MS
-"""A change that is stored so long after it happened comes of a replay, or after an outage."""
+"""A change stored this long after it happened comes from a replay, or follows an outage."""
 SETTLED_MS = 2 * MINUTE_MS
-"""The rules look at what is late after so long: what a replay ends in that time is not told."""
+"""How long the rules wait with a late change: what a replay ends in that time is not reported."""
 STORED = (
     *("kind", "scenario", "asset", "place", "incident", "at", "began_at", "state", "worst"),
     *("recorded_at", "due_at", "outcome"),
@@ -46,16 +46,16 @@ AGENT_KIND_OF: Mapping[str, str] = {
     "behind": AGENT_LATE,
     "late": AGENT_LATE,
 }
-"""What rules call each kind of finding about an agent."""
+"""The rules' name for each kind of finding about an agent."""
 AGENT_PLACE = "agent/"
-"""How the place of a finding about an agent begins; its number follows."""
+"""The prefix of the place of a finding about an agent; its number follows."""
 _KNOWN = "ON CONFLICT (scenario, asset, place, kind) DO NOTHING"
 
 
 def ingest_incidents(changes: Iterable[IncidentChange], now: int, **_: Any) -> None:
     """Store what happened to incidents, in the transaction that stores the incidents.
 
-    What is known, as a rebuild brings it again, is left as it is.
+    Events already stored, which a rebuild brings again, are left as they are.
     """
     rows = [_row(change, now) for change in changes]
     insert_many("notifications_incidentevent", STORED, rows, _KNOWN)
@@ -79,7 +79,7 @@ def _row(change: IncidentChange, now: int) -> tuple[Any, ...]:
 
 
 def due_at(kind: str, at: int, now: int) -> int:
-    """Return when the rules look at what happened at a time and is stored now, Unix ms."""
+    """Return when the rules handle an event of the time `at` that is stored at `now`, Unix ms."""
     if kind == WITHDRAWN:
         return now + LATE_MS
     return now + SETTLED_MS if kind != ENDED and is_late(at, now) else now
@@ -91,21 +91,22 @@ def is_late(at: int, stored_at: int) -> bool:
 
 
 def ingest_changes(changes: BatchChanges) -> None:
-    """Store the runs of tasks that a batch tells of, where they notify."""
+    """Store the task runs in a batch that notify."""
     ingest_task_runs(changes.tasks, changes.now)
 
 
 def ingest_task_runs(records: Iterable[tuple[str, ReadableRecord]], now: int) -> None:
-    """Store the runs of tasks that notify, in the transaction that stores their records.
+    """Store the task runs that notify, in the transaction that stores their records.
 
-    records: those with tasks. What is known, as a rebuild brings it again, is left as it is.
+    records: those with tasks. Runs already stored, which a rebuild brings again, are left as they
+    are.
     """
     notices = [notice for scenario, seen in records if (notice := _notice(scenario, seen, now))]
     TaskNotice.objects.bulk_create(notices, ignore_conflicts=True)
 
 
 def _notice(scenario: str, seen: ReadableRecord, now: int) -> TaskNotice | None:
-    """Return the run of a task that notifies by a record; None for another record."""
+    """Return the task run in a record if it notifies, otherwise None."""
     shape = seen.shape
     if not isinstance(shape, StateValue) or not shape.notify:
         return None
@@ -130,15 +131,15 @@ def _notice(scenario: str, seen: ReadableRecord, now: int) -> TaskNotice | None:
 def ingest_findings(
     begun: Sequence[AgentFinding], ended: Sequence[AgentFinding], now: int, **_: Any
 ) -> None:
-    """Store which findings about agents have begun and ended, in the transaction that stores
-    them."""
+    """Store which findings about agents began and ended, in the transaction that stores the
+    findings."""
     events = [agent_event(row, BEGUN, row.since, now) for row in begun]
     events += [agent_event(row, ENDED, row.ended_at or now, now) for row in ended]
     AgentEvent.objects.bulk_create(events, ignore_conflicts=True)
 
 
 def agent_event(row: AgentFinding, kind: str, at: int, now: int) -> AgentEvent:
-    """Return the begin or the end of a finding at a time as it is stored now, Unix ms."""
+    """Return the begin or end event of a finding. at: when it was; now: when stored; Unix ms."""
     return AgentEvent(
         scenario=row.scenario,
         agent=row.agent,
@@ -152,13 +153,13 @@ def agent_event(row: AgentFinding, kind: str, at: int, now: int) -> AgentEvent:
 
 
 def finding_of_place(place: str) -> int | None:
-    """Return the number of the finding about an agent at a place; None for an incident's place."""
+    """Return the number of the finding that a place identifies; None for an incident's place."""
     number = place.removeprefix(AGENT_PLACE)
     return int(number) if number != place else None
 
 
 def recheck_groups(scenario: str, marks: Iterable[RowMark], **_: Any) -> None:
-    """Have the open groups of these assets looked at, as acknowledgements of them changed."""
+    """Make the rules look at the open groups of these assets, as acknowledgements have changed."""
     assets = [mark.asset for mark in marks]
     if assets:
         members = GroupIncident.objects.filter(

@@ -1,4 +1,4 @@
-"""Mails as the catcher kept them, and their pages."""
+"""The mails that the mail catcher has stored, and their pages."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from dashboard.core.common.tables import Column, Page, Pager, Table, number_of
 from dashboard.core.common.times import now_ms
 
 # ---- mails ---------------------------------------------------------------------------------------
-# Mails as the catcher kept them: heads for the list, one mail with its texts.
+# Mails as the catcher stored them: headers for the list, and single mails with their texts.
 
 MAIL_TABLE = Table("", "Subject", "To", "From", Column.time("Came"))
 PAGE_SIZE = 50
 LONGEST_TEXT = 200_000
-"""Most characters of a text that a page shows."""
+"""Most characters of a text on a page."""
 LONGEST_HEAD = 65_536
-"""Most bytes of a mail that are read for the list."""
+"""Most bytes read from a mail for the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail. at: when it came, Unix ms; recipients: all, as the envelope has them; thread: the id
-    of the first mail of its thread, its own number where it has no id; earlier: whether it stands
-    below a newer mail of its thread."""
+    """A mail. at: when it arrived, Unix ms; recipients: all those of the envelope; thread: the id
+    of the first mail of its thread, or its own number if it has no id; earlier: whether it is below
+    a newer mail of its thread."""
 
     number: int
     at: int
@@ -58,8 +58,8 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a mail has behind its head. texts: the plain ones; html: empty where it has none;
-    attachments: their names; readable: whether its parts can be told apart."""
+    """The body of a mail. texts: its plain texts; html: empty if there is none; attachments: their
+    names; readable: whether it could be parsed."""
 
     texts: list[str] = field(default_factory=list)
     html: str = ""
@@ -68,12 +68,12 @@ class Body:
 
 
 def mailbox() -> Mailbox:
-    """Return the folder that the catcher writes to."""
+    """Return the mailbox that the catcher writes to."""
     return Mailbox(settings.TALLYBOARD.mail_dir)
 
 
 def page_of_mails(before: int | None = None) -> Page[Mail]:
-    """Return the newest mails, or those before a number; those of a thread are together."""
+    """Return the newest mails, or those before a number, with the mails of a thread together."""
     numbers = [number for number in mailbox().numbers() if before is None or number < before]
     heads = {number: mailbox().read(number, LONGEST_HEAD) for number in numbers[:PAGE_SIZE]}
     rows = [_mail(number, head, Body()) for number, head in heads.items() if head is not None]
@@ -82,7 +82,7 @@ def page_of_mails(before: int | None = None) -> Page[Mail]:
 
 
 def _by_thread(mails: Iterable[Mail]) -> list[Mail]:
-    """Return mails with the earlier ones of a thread below its newest."""
+    """Return mails with the earlier ones of each thread below its newest."""
     threads: dict[str, list[Mail]] = {}
     for each in mails:
         earlier = threads.setdefault(each.thread, [])
@@ -91,13 +91,13 @@ def _by_thread(mails: Iterable[Mail]) -> list[Mail]:
 
 
 def read_mail(number: int) -> Mail | None:
-    """Return a mail; None where there is none of this number (any more)."""
+    """Return a mail, or None if there is none with this number (any more)."""
     content = mailbox().read(number)
     return None if content is None else _mail(number, content, _body(content))
 
 
 def _mail(number: int, content: bytes, body: Body) -> Mail:
-    """Return a mail, of whose content only the head is looked at."""
+    """Return a mail, parsing only the header of its content."""
     message = BytesHeaderParser().parsebytes(content)
     headers = [(name, _decoded(str(value))) for name, value in message.items()]
     by_name = {name.lower(): value for name, value in reversed(headers)}
@@ -114,13 +114,13 @@ def _mail(number: int, content: bytes, body: Body) -> Mail:
 
 
 def _thread(headers: Mapping[str, str]) -> str:
-    """Return the id of the first mail of a thread; empty where the headers have none."""
+    """Return the id of the first mail of a thread; empty if the headers have none."""
     ids = f"{headers.get('references', '')} {headers.get('message-id', '')}".split()
     return ids[0] if ids else ""
 
 
 def _body(content: bytes) -> Body:
-    """Return what a mail has behind its head, as far as it can be read."""
+    """Return the body of a mail, as far as it can be parsed."""
     try:
         message = message_from_bytes(content)
         return Body(
@@ -128,12 +128,12 @@ def _body(content: bytes) -> Body:
             "\n".join(_text(part) for part in _texts(message, "text/html")),
             [_name(part) for part in _parts(message, True)],
         )
-    except (RecursionError, ValueError):  # parts within parts, or what no parser expects
+    except (RecursionError, ValueError):  # nested too deep, or not what the parser expects
         return Body(readable=False)
 
 
 def _decoded(value: str) -> str:
-    """Return a header as it reads; as it came where that cannot be told."""
+    """Return a header decoded, or unchanged if that is not possible."""
     try:
         return str(make_header(decode_header(value)))
     except (HeaderParseError, LookupError, ValueError):
@@ -141,7 +141,7 @@ def _decoded(value: str) -> str:
 
 
 def _texts(message: Message, kind: str) -> Iterator[Message]:
-    """Yield the parts of a kind that are shown, so without those that are attached."""
+    """Yield the parts of a content type that are shown, which leaves out attachments."""
     return (part for part in _parts(message, False) if part.get_content_type() == kind)
 
 
@@ -152,17 +152,17 @@ def _parts(message: Message, attached: bool) -> Iterator[Message]:
 
 
 def _text(part: Message) -> str:
-    """Return a part's text; what is no text in its own encoding comes with marks in its place."""
+    """Return a part's text; bytes that its encoding does not allow are replaced by marks."""
     content = part.get_payload(decode=True)
     raw = content if isinstance(content, bytes) else b""
     try:
         return raw.decode(part.get_content_charset("utf-8"), errors="replace")
-    except (LookupError, ValueError):  # an unknown encoding, or one that replaces nothing
+    except (LookupError, ValueError):  # an unknown encoding, or one that cannot replace
         return raw.decode(errors="replace")
 
 
 def _name(part: Message) -> str:
-    """Return the name of an attached part; its type where it has none that can be read."""
+    """Return the name of an attachment, or its type if it has no readable name."""
     try:
         name = part.get_filename()
     except (LookupError, ValueError):
@@ -171,7 +171,7 @@ def _name(part: Message) -> str:
 
 
 # ---- mail catcher --------------------------------------------------------------------------------
-# The pages of the mail catcher: its mails, one of them, and the page that a mail may contain.
+# The pages of the mail catcher: the list of mails, a single mail, and the HTML in it.
 
 LOCKED = {
     "default-src": [NONE],
@@ -182,11 +182,11 @@ LOCKED = {
     "frame-ancestors": [SELF],
     "sandbox": True,
 }
-"""What the page of a mail may do: be shown, by us alone."""
+"""The content security policy of a mail's HTML: it can only be displayed, and only by us."""
 
 
 def where_mail_is_caught(view: View) -> View:
-    """Raise Http404 where the product has a mail server, or none at all."""
+    """Return the view wrapped to raise Http404 unless the mail catcher is in use."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -199,14 +199,14 @@ def where_mail_is_caught(view: View) -> View:
 
 @method_decorator(where_mail_is_caught, name="get")
 class MailList(ListPage):
-    """The list of mails, the newest first."""
+    """The list of mails, newest first."""
 
     template = "notifications/mail_catcher/mails"
     table = MAIL_TABLE
     roles = OPERATORS
 
     def list_context(self) -> dict[str, Any]:
-        """Return the mails of the page, and its pager."""
+        """Return the mails of the page, and the pager."""
         before = number_of(self.request.GET.get("before", "")) or None
         found = page_of_mails(before)
         pager = Pager.by_key("", "before", before, found.following, ("The newest", "Older"))
@@ -218,7 +218,7 @@ class MailList(ListPage):
 @role_required("read", among=OPERATORS)
 @where_mail_is_caught
 def mail(request: HttpRequest, number: int) -> HttpResponse:
-    """Return the page of one mail."""
+    """Show one mail."""
     return render(
         request,
         "notifications/mail_catcher/mail.html",
@@ -232,7 +232,7 @@ def mail(request: HttpRequest, number: int) -> HttpResponse:
 @where_mail_is_caught
 @csp(LOCKED)  # type: ignore[arg-type] # the library knows no views with arguments
 def mail_html(_request: HttpRequest, number: int) -> HttpResponse:
-    """Return the page that a mail contains, which may neither run nor load anything."""
+    """Return the HTML in a mail, under a policy that lets it neither run nor load anything."""
     if not (html := _mail_catcher_mail(number).body.html):
         raise Http404
     return HttpResponse(html, headers={"X-Frame-Options": "SAMEORIGIN"})

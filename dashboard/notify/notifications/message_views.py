@@ -1,4 +1,4 @@
-"""The pages of messages: their list, one of them, and the incidents that it told of."""
+"""The pages of messages: the list, a single message, and the incidents behind it."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from domain.names import MAX_NAME
 from domain.notifications.group import KINDS, TASK
 
 # ---- message list --------------------------------------------------------------------------------
-# The list of messages: filtered, newest first, page by page, and as a file.
+# The list of messages: filtered, newest first, by page, and as a file.
 
 NEWEST = ListOrder("created_at")
 PAGE_SIZE = 100
 MOST_OF_INCIDENT = 200
-"""Most messages that an incident's page lists."""
+"""Most messages on an incident's page."""
 ALL_KINDS = {
     **KINDS,
     "test": "a test",
@@ -74,8 +74,11 @@ def find_messages(
     end: int | None = None,
     group: str = "",
 ) -> QuerySet[Message]:
-    """Return the messages that pass a filter. q: a part of subject or recipient; rule: its number;
-    start, end: when they were written, Unix ms; group: its token."""
+    """Return the messages that match a filter.
+
+    q: part of subject or recipient; rule: its number; start, end: when they were written, Unix ms;
+    group: its token.
+    """
     conditions = {
         "status": status,
         "kind": kind,
@@ -92,7 +95,7 @@ def find_messages(
 
 
 def place_of(text: str) -> tuple[int, uuid.UUID]:
-    """Return the place that a text names. Raises ValueError."""
+    """Return the position in the list that a text encodes. Raises ValueError."""
     at, _, number = text.partition(".")
     place = int(at), uuid.UUID(number)
     if not 0 <= place[0] < 2**63:
@@ -103,14 +106,14 @@ def place_of(text: str) -> tuple[int, uuid.UUID]:
 def page_of_messages(
     rows: QuerySet[Message], before: tuple[int, uuid.UUID] | None, size: int = PAGE_SIZE
 ) -> Page[Message]:
-    """Return the newest messages, or those that follow a place; `following` is a text."""
+    """Return the newest messages, or those after a position; `following` is a text."""
     page = page_of(rows, NEWEST, size, before)
     last = page.following
     return replace(page, following=last and f"{last[0]}.{last[1]}")
 
 
 def messages_of(incident: Incident) -> list[Notified]:
-    """Return the messages about an incident, the newest first, as its page lists them."""
+    """Return the messages about an incident, newest first, for its page."""
     groups = GroupIncident.objects.filter(
         scenario=incident.scenario, asset=incident.asset, place=incident.place
     ).values("group_id")
@@ -139,7 +142,7 @@ def task_messages_url(row: ScheduledTask) -> str:
 
 
 class MessageFilterForm(ListForm, PeriodForm):
-    """The filter in the address. Times in UTC."""
+    """The filter of messages, from the address. Times in UTC."""
 
     status = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(required=False)
@@ -158,7 +161,7 @@ class MessageFilterForm(ListForm, PeriodForm):
         self.offer("rule", [("", "all"), *((str(number), name) for number, name in rules)])
 
     def clean_before(self) -> tuple[int, uuid.UUID] | None:
-        """Return after which message the page begins. Raises ValidationError."""
+        """Return the position after which the page begins. Raises ValidationError."""
         text = self.cleaned_data["before"]
         try:
             return place_of(text) if text else None
@@ -166,12 +169,12 @@ class MessageFilterForm(ListForm, PeriodForm):
             raise forms.ValidationError("Expected the place of a message.") from None
 
     def rows(self) -> QuerySet[Message]:
-        """Return the messages that pass."""
+        """Return the messages that match."""
         return find_messages(**self.criteria())
 
 
 # ---- message views -------------------------------------------------------------------------------
-# The pages of messages: their list, and one with each try to deliver it.
+# The pages of messages: the list, and a single message with each delivery attempt.
 
 
 class MessageList(ListPage):
@@ -191,12 +194,14 @@ class MessageList(ListPage):
     at_most = 100_000
 
     def paginate(self, rows: QuerySet[Message], before: Any) -> Page[Message]:
-        """Return the newest messages, or those that follow a place."""
+        """Return the newest messages, or those after a position."""
         return page_of_messages(rows, before, self.page_size)
 
     def plain(self, row: Message) -> dict[str, Any]:
-        """Return a message as an object of NDJSON or of the API, or a line of CSV; its text is on
-        its page."""
+        """Return a message as an object for NDJSON and the API, or a line of CSV.
+
+        Its text is only on its page.
+        """
         return super().plain(row) | {
             "id": str(row.pk),
             "user": row.user.get_username() if row.user else None,
@@ -207,7 +212,7 @@ class MessageList(ListPage):
         }
 
     def context(self) -> dict[str, Any]:
-        """Return the words of each status."""
+        """Return the description of each status."""
         return {"statuses": STATUSES}
 
 
@@ -215,7 +220,7 @@ class MessageList(ListPage):
 @never_cache
 @role_required("read", among=OPERATORS)
 def message(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
-    """Return the page of one message; to a script, the part that renews itself."""
+    """Show one message; for a script, the part that refreshes itself."""
     row = get_object_or_404(find_messages(), pk=number)
     context = {
         "now": now_ms(),
@@ -231,20 +236,20 @@ def message(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
 
 
 # ---- group views ---------------------------------------------------------------------------------
-# The page that a message links to: the incidents it told of, and a form to acknowledge them, or
-# what is wrong with agents.
+# The page that a message links to: its incidents with a form to acknowledge them, or its findings
+# about agents.
 
 MEMBERS = Table("", "Asset", "Scenario", "Began", "Worst", "Now", "Acknowledged")
 AGENTS = Table("", "Agent", "Scenario", "Since", "What is wrong", "Now")
 MOST_LISTED = 500
-"""Most incidents that the page lists, and that are acknowledged at once."""
+"""Most incidents on the page, and most that are acknowledged at once."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @role_required("read", among=OPERATORS)
 def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
-    """Return the page of a group; acknowledge those of its incidents that go on."""
+    """Show a group; on POST, acknowledge its incidents that go on."""
     group, user, now = get_object_or_404(Group, token=token), user_of(request), now_ms()
     incidents = incidents_of(group)
     data = request.POST if request.method == "POST" else None
@@ -273,7 +278,7 @@ def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def incidents_of(group: Group) -> list[Incident]:
-    """Return the incidents of a group, the newest first."""
+    """Return the incidents of a group, newest first."""
     members = group.members.order_by("-pk")[:MOST_LISTED]
     found = []
     for member in members:
@@ -286,7 +291,7 @@ def incidents_of(group: Group) -> list[Incident]:
 
 
 def agents_of(group: Group) -> QuerySet[AgentFinding]:
-    """Return the findings about agents of a group, the newest first."""
+    """Return the findings about agents in a group, newest first."""
     places = group.members.order_by("-pk").values_list("place", flat=True)[:MOST_LISTED]
     numbers = [number for place in places if (number := finding_of_place(place)) is not None]
     rows = AgentFinding.objects.filter(pk__in=listed(numbers), scenario__in=scenarios())
@@ -294,7 +299,7 @@ def agents_of(group: Group) -> QuerySet[AgentFinding]:
 
 
 def _acknowledged(request: HttpRequest, form: AckForm, incidents: list[Incident]) -> bool:
-    """Acknowledge what goes on. Returns whether that was possible; else the form says why not."""
+    """Acknowledge the incidents that go on. Return False if refused; the form then says why."""
     user, data = user_of(request), form.cleaned_data
     assets: dict[str, list[str]] = {}
     for incident in incidents:

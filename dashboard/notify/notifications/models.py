@@ -1,5 +1,5 @@
-"""Notifications as the database has them, from what happened to each try, and the browsers that
-want them.
+"""Notifications in the database, from events to delivery attempts, and the browsers that users have
+subscribed.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule_parser import rule_from_plain
 
 # ---- notifications -------------------------------------------------------------------------------
-# Notifications as the database has them: from what happened to each try of each message.
+# Notifications in the database: from events to each attempt to deliver a message.
 #
-# An incident's change is stored as an `IncidentEvent` in the transaction that stores the incident,
-# and the begin or end of a finding about an agent as an `AgentEvent` in that which stores the
-# finding; the worker passes them to the rules, which open a `Group`, and writes a `Message` to each
-# target in one transaction; each try to deliver one is an `Attempt`. Times in Unix ms.
+# A change of an incident is stored as an `IncidentEvent` in the transaction that stores the
+# incident, and the begin or end of a finding about an agent as an `AgentEvent` together with the
+# finding. The worker passes them to the rules, which open a `Group`, and writes a `Message` for
+# each recipient, all in one transaction. Each attempt to deliver a message is an `Attempt`. Times
+# in Unix ms.
 
 MAX_TITLE = 100
-"""Longest name of a rule, a channel or a rota, characters."""
+"""Length of the longest name of a rule, channel or rota, in characters."""
 MAX_KEY = 400
-"""Longest key of a group, characters."""
+"""Length of the longest key of a group, in characters."""
 MAX_REASON = 200
-"""Longest reason, characters."""
+"""Length of the longest reason, in characters."""
 MAX_SUBJECT = 200
-"""Longest subject, characters."""
+"""Length of the longest subject, in characters."""
 MAX_RECIPIENT = 320
-"""Longest recipient, characters: that of a mail address."""
+"""Length of the longest recipient, in characters: that of a mail address."""
 MAX_ANSWER = 500
-"""Longest answer of a receiver that is kept, characters."""
+"""Length of the longest receiver's answer that is stored, in characters."""
 
 
 # ---- what rules are made of -------------------------------------------------------------------
@@ -50,10 +51,10 @@ M = TypeVar("M", bound=models.Model)
 
 
 class RetirableQuerySet(models.QuerySet[M]):
-    """Rows that are retired, as messages refer to them."""
+    """Rows that are retired instead of deleted, as messages refer to them."""
 
     def in_use(self) -> Self:
-        """Return those that are not retired, by name."""
+        """Return the rows that are not retired, by name."""
         return self.filter(retired_at=None).order_by("name")
 
 
@@ -64,10 +65,10 @@ class ChannelQuerySet(RetirableQuerySet["Channel"]):
 class Channel(AuthoredRow):
     """A way to reach somebody.
 
-    kind: of `channels.CHANNELS`; address: whom it reaches, as that kind has it: mail addresses with
-    commas between, a webhook's URL, what is shown of an Apprise URL; secret: sealed, as
-    `dashboard.core.accounts.encryption` does; most, window_ms: at most so many messages in so long;
-    retired_at: since when nothing is sent by it any more.
+    kind: from `channels.CHANNELS`; address: whom it reaches, in the form of its kind: mail
+    addresses separated by commas, a webhook's URL, or the masked form of an Apprise URL; secret:
+    encrypted by `dashboard.core.accounts.encryption`; most, window_ms: the limit, as messages per
+    window; retired_at: since when it sends nothing any more.
     """
 
     name = models.CharField(max_length=MAX_TITLE)
@@ -94,16 +95,16 @@ class Channel(AuthoredRow):
 
     @property
     def is_on(self) -> bool:
-        """Return whether messages are sent by it: it is enabled and not retired."""
+        """Return whether the channel sends messages: it is enabled and not retired."""
         return self.enabled and self.retired_at is None
 
     def retire(self, now: int) -> None:
-        """Have nothing sent by it any more, and forget its secret."""
+        """Retire the channel: it sends nothing any more, and its secret is deleted."""
         rows = Channel.objects.filter(pk=self.pk)
         rows.update(retired_at=now, enabled=False, secret="")
 
     def sent_in_window(self, now: int) -> MessageQuerySet:
-        """Return the messages that count against its limit at `now` (ms)."""
+        """Return the messages that count towards its limit at `now` (Unix ms)."""
         return self.messages.filter(status=SENT, ended_at__gt=now - self.window_ms)
 
 
@@ -112,7 +113,7 @@ class RotaQuerySet(RetirableQuerySet["Rota"]):
 
 
 class Rota(AuthoredRow):
-    """Who is on call. kinds: the kinds of channel by which that user is reached: mail, push."""
+    """Who is on call. kinds: the kinds of channel that reach that user: mail, push."""
 
     name = models.CharField(max_length=MAX_TITLE)
     kinds = models.JSONField(default=list)
@@ -132,32 +133,32 @@ class Rota(AuthoredRow):
         return self.name
 
     def shift_at(self, at: int) -> RotaShift | None:
-        """Return the shift that counts at a time: an override before others, the last written
-        first.
+        """Return the shift that applies at a time (Unix ms), or None.
 
-        Shifts of users who are not active do not count.
+        Overrides take precedence, then the shift written last. Shifts of inactive users do not
+        count.
         """
         rows = self.shifts.filter(user__is_active=True, begins_at__lte=at, ends_at__gt=at)
         return rows.select_related("user").order_by("-override", "-written_at", "-pk").first()
 
     def shifts_from(self, at: int) -> models.QuerySet[RotaShift]:
-        """Return the shifts that are not over at a time, in their order."""
+        """Return the shifts that have not ended at a time (Unix ms), in order."""
         rows = self.shifts.filter(ends_at__gt=at).select_related("user")
         return rows.order_by("begins_at", "pk")
 
     def on_call(self, at: int) -> User | None:
-        """Return who is on call at a time, Unix ms; None where nobody is."""
+        """Return the user on call at a time (Unix ms), or None."""
         shift = self.shift_at(at)
         return shift.user if shift else None
 
     def retire(self, now: int) -> None:
-        """Have nobody reached through it any more."""
+        """Retire the rota: it reaches nobody any more."""
         Rota.objects.filter(pk=self.pk).update(retired_at=now)
 
 
 class RotaShift(models.Model):
-    """A user's time on call. override: it stands before every shift that is none; of several, the
-    one that was written last."""
+    """A user's time on call. override: it takes precedence over other shifts; among several, the
+    one written last applies."""
 
     rota = models.ForeignKey(Rota, models.CASCADE, related_name="shifts")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="on_call")
@@ -182,15 +183,15 @@ class RuleQuerySet(RetirableQuerySet["Rule"]):
     """Rules of notifications."""
 
     def in_force(self) -> RuleQuerySet:
-        """Return those that are switched on, in the order in which they were made."""
+        """Return the enabled rules, in the order of their creation."""
         return self.in_use().filter(enabled=True).order_by("pk")
 
 
 class Rule(AuthoredRow):
-    """Who is to know of which incidents, how.
+    """Who is notified of which incidents, and how.
 
-    definition: as `domain.notifications.rule_parser` reads it; revision: rises with each change;
-    recent: when messages of the rule went out, within the window of its limit.
+    definition: see `domain.notifications.rule_parser`; revision: rises with each change; recent:
+    when the rule's messages were sent, within the window of its limit.
     """
 
     name = models.CharField(max_length=MAX_TITLE)
@@ -214,11 +215,11 @@ class Rule(AuthoredRow):
         return self.name
 
     def parsed(self) -> RuleValue:
-        """Return what the rule says. Raises RuleError where another version wrote it."""
+        """Return the parsed rule. Raises RuleError if another version wrote it."""
         return rule_from_plain(self.definition)
 
     def change(self, now: int, revision: int | None = None, **fields: Any) -> None:
-        """Store other fields. revision: the one that was read, by default that of the row.
+        """Store changed fields. revision: the one that was read, by default the row's.
 
         Raises ChangedMeanwhile.
         """
@@ -233,11 +234,11 @@ class Rule(AuthoredRow):
         self.change(now, enabled=enabled)
 
     def retire(self, now: int) -> None:
-        """Have the rule send nothing any more; its messages stay. Raises ChangedMeanwhile."""
+        """Retire the rule: it sends nothing any more. Raises ChangedMeanwhile."""
         self.change(now, enabled=False, retired_at=now)
 
     def record_recent(self, recent: list[int]) -> None:
-        """Store when messages of the rule went out, within the window of its limit."""
+        """Store when the rule's messages were sent, within the window of its limit."""
         Rule.objects.filter(pk=self.pk).update(recent=recent)
 
 
@@ -248,17 +249,17 @@ class IncidentEventQuerySet(models.QuerySet["IncidentEvent"]):
     """Events of incidents."""
 
     def waiting(self, now: int) -> IncidentEventQuerySet:
-        """Return those that the rules are to be shown at `now` (ms)."""
+        """Return the events that the rules should handle at `now` (Unix ms)."""
         return self.filter(handled_at=None, due_at__lte=now)
 
 
 class IncidentEvent(AssetRow):
     """Something that happened to an incident, stored in the transaction that stores the incident.
 
-    kind: of `domain.notifications.events.KINDS`; place: of the change, so that a rebuild stores
-    nothing twice; incident: the place at which its incident began; state: the asset's from then on;
-    worst: the worst of the incident so far; due_at: it is looked at from then on; handled_at: when
-    the rules had it, and outcome: why they were not shown it, if they were not.
+    kind: from `domain.notifications.events.KINDS`; place: of the change, so that a rebuild stores
+    nothing twice; incident: the place at which its incident began; state: the asset's new state;
+    worst: the worst of the incident so far; due_at: when to handle it; handled_at: when the rules
+    handled it; outcome: why the rules ignored it, if they did.
     """
 
     kind = models.CharField(max_length=16)
@@ -291,16 +292,16 @@ class AgentEventQuerySet(models.QuerySet["AgentEvent"]):
     """Events of agents."""
 
     def waiting(self) -> AgentEventQuerySet:
-        """Return those that the rules are to be shown."""
+        """Return the events that the rules should handle."""
         return self.filter(handled_at=None)
 
 
 class AgentEvent(AgentRow):
-    """The begin or the end of a finding about an agent, stored in the transaction that stores it.
+    """The begin or end of a finding about an agent, stored in the transaction that stores it.
 
-    kind: of `domain.notifications.events.KINDS`; finding: of AGENT_KINDS there; place: tells the
-    finding from others; words: what is wrong; handled_at: when the rules had it, and outcome: why
-    they were not shown it, if they were not.
+    kind: from `domain.notifications.events.KINDS`; finding: from AGENT_KINDS there; place:
+    identifies the finding; words: what is wrong; handled_at: when the rules handled it; outcome:
+    why the rules ignored it, if they did.
     """
 
     kind = models.CharField(max_length=16)
@@ -328,7 +329,7 @@ class TaskNoticeQuerySet(models.QuerySet["TaskNotice"]):
     """Runs of scheduled tasks that notify."""
 
     def due(self, now: int) -> TaskNoticeQuerySet:
-        """Return those that the rules are to look at, at `now` (ms)."""
+        """Return the runs that the rules should look at, at `now` (Unix ms)."""
         return self.filter(due_at__lte=now)
 
 
@@ -336,9 +337,9 @@ class TaskNotice(AssetRow):
     """A run of a scheduled task that notifies, stored in the transaction that stores its record.
 
     place: of the record, so that a rebuild stores nothing twice; task: its id; owner: in whose name
-    it runs; state: of the asset then; condition: the state in which the asset had to be, empty for
-    any; due_at: the rules look at it from then on, empty once they are done with it; held: why the
-    messages of rules wait, by their numbers; outcome: what came of it so far.
+    it runs; state: of the asset at the time; condition: the state that the asset had to be in,
+    empty for any; due_at: when the rules look at it, null once they are done; held: why rules hold
+    their messages back, by rule number; outcome: the outcome so far.
     """
 
     place = models.CharField(max_length=PLACE)
@@ -366,7 +367,7 @@ class TaskNotice(AssetRow):
 
 
 def new_token() -> str:
-    """Return a name that nobody guesses."""
+    """Return a random token that cannot be guessed."""
     return secrets.token_urlsafe(16)
 
 
@@ -374,26 +375,26 @@ class GroupQuerySet(models.QuerySet["Group"]):
     """Groups of incidents."""
 
     def open(self) -> GroupQuerySet:
-        """Return those that have not ended."""
+        """Return the groups that are not closed."""
         return self.filter(closed_at=None)
 
     def due(self, now: int) -> GroupQuerySet:
-        """Return the open ones in which time alone may cause something at `now` (ms)."""
+        """Return the open groups in which the passing of time may cause something at `now` (ms)."""
         return self.open().filter(next_at__lte=now)
 
     def of_idle_rules(self) -> GroupQuerySet:
-        """Return those of rules that are switched off or retired."""
+        """Return the groups of rules that are disabled or retired."""
         return self.filter(Q(rule__enabled=False) | Q(rule__retired_at__isnull=False))
 
 
 class Group(models.Model):
-    """Incidents of which a rule tells together, from the first of them to the end of the last.
+    """Incidents that a rule reports together, from the first of them to the end of the last.
 
-    key: what they have in common, such as `scenario=attack`; token: its name in links; state: as
-    `domain.notifications.group` has it, in JSON; next_at: when time alone may cause something,
-    empty for never; announced_at: of its first message; stage: how many stages have been reached;
+    key: what they have in common, such as `scenario=attack`; token: its name in links; state: JSON
+    of `domain.notifications.group`; next_at: when the passing of time may cause something, null for
+    never; announced_at: the time of its first message; stage: how many stages have been reached;
     incidents: how many it has had; worst: the worst of their states; reason: what holds its next
-    message back, or why it ended without one.
+    message back, or why it was closed without one.
     """
 
     rule = models.ForeignKey(Rule, models.CASCADE, related_name="groups")
@@ -430,19 +431,19 @@ class Group(models.Model):
 
     @property
     def is_of_agents(self) -> bool:
-        """Whether it tells of agents, not of incidents."""
+        """Whether the group is about agents rather than incidents."""
         return self.key.startswith((f"{AGENTS} ", f"{AGENT} "))
 
     def close(self, reason: str, now: int) -> None:
-        """End the group. reason: why it ends without a message, empty if it had one."""
+        """Close the group. reason: why it is closed without a message, empty if it had one."""
         self.closed_at, self.next_at, self.reason = now, None, reason
         self.state = "{}"
         self.save()
 
 
 class GroupIncident(AssetRow):
-    """An incident of a group. place: at which the incident began; of a finding about an agent,
-    `asset` is the agent and the place is the finding's."""
+    """An incident of a group. place: at which the incident began. For a finding about an agent,
+    `asset` is the agent, and the place is the finding's."""
 
     group = models.ForeignKey(Group, models.CASCADE, related_name="members")
     place = models.CharField(max_length=PLACE)
@@ -470,33 +471,34 @@ STATUSES = {
     GIVEN_UP: "Given up",
     NOT_SENT: "Not sent",
 }
-"""Of a message. One that is held goes out later; one that is not sent never does, and says why."""
+"""Statuses of a message. A held one is sent later; one that is not sent never is, and has a reason.
+"""
 OPEN = (QUEUED, SENDING, HELD, FAILED)
-"""There is something to do."""
+"""Statuses of messages that still need work."""
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
     """Messages."""
 
     def open(self) -> MessageQuerySet:
-        """Return those that have not come to an end."""
+        """Return the messages that still need work."""
         return self.filter(status__in=OPEN)
 
     def due(self, now: int) -> MessageQuerySet:
-        """Return the open ones that may be tried at `now` (ms), and that no worker has."""
+        """Return the open messages that may be tried at `now` (ms) and that no worker holds."""
         return self.open().filter(next_at__lte=now, lease_until__lte=now)
 
 
 class Message(models.Model):
     """A message to one recipient, or the decision to send none.
 
-    id: the same in every try, so that a receiver tells a duplicate; scenario: empty where it tells
-    of several, or of none; kind: of `domain.notifications.group.KINDS`, or `test`, `digest`,
-    `points`, `views`, `browser`; reason: why it is held, given up or not sent; why: what had it
-    sent, in words; channel, rota, user: whom it is to reach and through whom; recipient: the
-    address; payload: what a program is told, in JSON; thread: the id of the first message of its
-    conversation; dedupe: two of one key are one message; next_at: when it is tried next; lease,
-    lease_until: which worker tries it, until when.
+    id: the same in every attempt, so that receivers can detect duplicates; scenario: empty if it is
+    about several, or about none; kind: from `domain.notifications.group.KINDS`, or `test`,
+    `digest`, `points`, `views`, `browser`; reason: why it is held, given up or not sent; why: what
+    caused it, in words; channel, rota, user: whom it should reach and through what; recipient: the
+    address; payload: JSON for programs; thread: the id of the first message of its conversation;
+    dedupe: a key that only one message can have; next_at: when to try next; lease, lease_until:
+    which worker holds it, and until when.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
@@ -544,18 +546,18 @@ class Message(models.Model):
 
     @property
     def way(self) -> int | str:
-        """Return what it goes through: the number of its channel, or means and recipient."""
+        """Return the way it is sent: the number of its channel, or its means and recipient."""
         return self.channel_id or f"{self.means} {self.recipient}"
 
     @property
     def is_follow_up(self) -> bool:
-        """Return whether another message is the first one of its thread."""
+        """Return whether its thread began with another message."""
         return bool(self.thread) and self.thread != str(self.pk)
 
 
 class Attempt(models.Model):
-    """A try to deliver a message. answer: of the receiver, or what went wrong; ms: how long it
-    took, empty where the worker never came to store it."""
+    """An attempt to deliver a message. answer: the receiver's, or what went wrong; ms: how long it
+    took, null if the worker never got to store it."""
 
     message = models.ForeignKey(Message, models.CASCADE, related_name="attempts")
     number = models.IntegerField()
@@ -575,16 +577,16 @@ class Attempt(models.Model):
 
 
 # ---- notifications -------------------------------------------------------------------------------
-# Retention of events, groups, messages and tries.
+# Retention of events, groups, messages and attempts.
 
 EVENTS_KEPT_MS = 30 * DAY_MS
-"""How long an event is kept after it was stored: a rebuild in this time stores it no second time,
-and what it brings of longer ago is late, and not told."""
+"""How long an event is kept after it was stored. A rebuild within this time does not store it
+again; what a rebuild brings from before is late, and not reported."""
 LEAST_MS = 7 * DAY_MS
-"""A rebuild that is asked for after an incident finds its events."""
+"""Long enough for a rebuild requested after an incident to find its events."""
 KEPT_MS = 90 * DAY_MS
-"""Of messages and groups; a message that tells of several scenarios, or of none, is kept no longer
-than that, and no shorter."""
+"""How long messages and groups are kept; for a message about several scenarios, or about none, a
+scenario's own period does not apply."""
 
 KEPT = (
     Retention(
@@ -627,28 +629,28 @@ KEPT = (
 
 
 # ---- push ----------------------------------------------------------------------------------------
-# The browsers in which users want notifications. Times in Unix ms.
+# The browsers that users have subscribed. Times in Unix ms.
 
 MAX_ENDPOINT = 1_000
-"""Longest address of a push service, characters."""
+"""Length of the longest address of a push service, in characters."""
 MAX_AGENT = 200
-"""Longest name of a browser that is kept, characters."""
+"""Length of the longest User-Agent that is stored, in characters."""
 
 
 class PushSubscriptionQuerySet(models.QuerySet["PushSubscription"]):
     """Subscriptions."""
 
     def of_user(self, user: User) -> PushSubscriptionQuerySet:
-        """Return a user's, the newest first; none of a user who is not active."""
+        """Return a user's subscriptions, newest first; none if the user is inactive."""
         return self.filter(user=user, user__is_active=True).order_by("-pk")
 
 
 class PushSubscription(models.Model):
-    """A browser that a user's notifications go to.
+    """A browser that receives a user's notifications.
 
-    endpoint: the address at its push service, by which nobody but us may send; p256dh, auth: with
-    which a message is encrypted for it, in base64url; agent: what the browser calls itself;
-    failures: how many tries have failed since the last one that did not.
+    endpoint: its address at the push service, to which only we can send; p256dh, auth: the keys to
+    encrypt messages for it, in base64url; agent: the browser's User-Agent; failures: how many
+    attempts have failed since the last success.
     """
 
     user = models.ForeignKey(
@@ -672,5 +674,5 @@ class PushSubscription(models.Model):
         PushSubscription.objects.filter(pk=self.pk).update(reached_at=now, failures=0)
 
     def record_failed(self) -> None:
-        """Store that none was."""
+        """Store that a message was not accepted for the browser."""
         PushSubscription.objects.filter(pk=self.pk).update(failures=F("failures") + 1)

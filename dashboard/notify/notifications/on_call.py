@@ -1,4 +1,4 @@
-"""Who is on call, whom a stage of a rule reaches, and what it sends them."""
+"""Who is on call, whom the stages of a rule reach, and what is sent to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule import Stage
 
 # ---- on call -------------------------------------------------------------------------------------
-# Who is on call, and whom a stage of a rule reaches through channels and rotas.
+# Who is on call, and whom the stages of a rule reach through channels and rotas.
 
 NOBODY, SWITCHED_OFF, NO_ADDRESS = "nobody is on call", "switched off", "no address"
 UNREACHED_REASONS = {
@@ -45,15 +45,15 @@ UNREACHED_REASONS = {
 
 
 class Reached(NamedTuple):
-    """Whom some stages reach, each once and with the first stage that does; and through what they
-    reach nobody, and why."""
+    """Whom stages reach. targets: each recipient once, with the number of the first stage that
+    reaches it; missed: stage, name and reason of each channel or rota that reaches nobody."""
 
     targets: list[tuple[int, Recipient]]
     missed: list[tuple[int, str, str]]
 
 
 def reach(stages: Iterable[tuple[int, Stage]], at: int) -> Reached:
-    """Return whom these stages, with their numbers, reach at a time, Unix ms."""
+    """Return whom these stages, given with their numbers, reach at a time (Unix ms)."""
     reached = Reached([], [])
     known: set[tuple[str, str]] = set()
     for number, stage in stages:
@@ -90,14 +90,14 @@ def _rotas(stage: Stage, at: int) -> Iterator[tuple[str, list[Recipient], str]]:
 
 
 # ---- rule messages -------------------------------------------------------------------------------
-# What a rule sends, as messages in the outbox: one to each whom its stages reach.
+# What a rule sends, as messages in the outbox: one to each recipient of its stages.
 
 _THREADS = uuid.UUID("0d5b4f0e-5b0a-4a37-8f43-0f1d3a5a7c11")
-"""Namespace of the names of conversations."""
+"""Namespace of the ids of conversations."""
 
 
 def store_send(rule: Rule, value: RuleValue, group: Group, send: Send, now: int) -> None:
-    """Put a message about a group into the outbox, to all whom its stages reach."""
+    """Put a message about a group into the outbox for every recipient of its stages."""
     url, send = texts.group_url(group.token), texts.worst_first(send)
     scenario = only_one(member.scenario for member in send.members)
     reached = reach(_stages(value, send.stages), now)
@@ -125,7 +125,7 @@ def store_send(rule: Rule, value: RuleValue, group: Group, send: Send, now: int)
 def store_summary(
     rule: Rule, value: RuleValue, groups: Sequence[Group], summary: Summary, now: int
 ) -> None:
-    """Put one message in place of several into the outbox, to all whom any of them would reach."""
+    """Put one message that replaces several into the outbox, for every recipient of any of them."""
     stages = sorted({stage for part in summary.parts for stage in part.stages})
     subject = f"{texts.summary_subject(summary)}: {rule.name}"
     lines = [
@@ -149,7 +149,7 @@ def store_summary(
 
 
 def store_hold(rule: Rule, group: Group, hold: Hold, now: int) -> None:
-    """Store that a message about a group is not sent now, and why."""
+    """Store that a message about a group is held back, and why."""
     scenario = only_one(member.scenario for member in hold.members)
     subject = texts.subject_of(hold.kind, hold.members) or rule.name
     reason = f"{REASONS[hold.reason]}, until {utc(hold.until)}; what it tells goes out then"
@@ -157,18 +157,18 @@ def store_hold(rule: Rule, group: Group, hold: Hold, now: int) -> None:
 
 
 def _stages(value: RuleValue, numbers: Iterable[int]) -> list[tuple[int, Stage]]:
-    """Return these stages with their numbers, those that the rule has by now."""
+    """Return the stages with these numbers, leaving out any that the rule no longer has."""
     return [(number, value.stages[number]) for number in numbers if number < len(value.stages)]
 
 
 def why_sent(rule: Rule, value: RuleValue, stage: int, target: Recipient) -> str:
-    """Return what had a message sent, in words."""
+    """Return why a message is sent, in words."""
     through = f", on call in {target.rota.name}" if target.rota else ""
     return f"Rule {rule.name}, stage {stage + 1} of {len(value.stages)}{through}."
 
 
 def _thread(group: Group, target: Recipient) -> str:
-    """Return the name of the conversation with a recipient about a group."""
+    """Return the id of the conversation with a recipient about a group."""
     return str(uuid.uuid5(_THREADS, f"{group.token} {target.means} {target.recipient}"))
 
 

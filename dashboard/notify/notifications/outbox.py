@@ -1,4 +1,4 @@
-"""The outbox: what is to be sent is stored first, and delivered by the worker from there."""
+"""The outbox: messages are stored first, and the worker delivers them from there."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from dashboard.notify.notifications.models import (
 )
 
 DECIDED, DELIVERED = "notification", "message"
-"""Names of the counts of what rules decided, and of what became of tries."""
+"""Names of the counts of the rules' decisions, and of the results of deliveries."""
 
 
 class Recipient(NamedTuple):
-    """Whom to reach: by which kind of channel, under which address, and through whom."""
+    """Whom to reach: by which kind of channel, at which address, and through what."""
 
     means: str
     recipient: str
@@ -64,35 +64,35 @@ class MessageDraft:
 
 
 def targets_of_channel(channel: Channel) -> list[Recipient]:
-    """Return whom a channel reaches."""
+    """Return the recipients of a channel."""
     kind = CHANNELS[channel.kind]
     return [Recipient(channel.kind, each, channel) for each in kind.recipients(channel)]
 
 
 def targets_of_named(name: str | None) -> list[Recipient]:
-    """Return whom the channel of a name reaches; nobody where there is none, or it is disabled."""
+    """Return the recipients of the named channel; none if it does not exist or is disabled."""
     channel = Channel.objects.in_use().filter(name=name, enabled=True).first()
     return targets_of_channel(channel) if name and channel else []
 
 
 def targets_of_user(user: User, kinds: Iterable[str], rota: Rota | None = None) -> list[Recipient]:
-    """Return the addresses of a user by these kinds of channel; of some kinds there may be none."""
+    """Return a user's addresses for these kinds of channel; kinds without one are left out."""
     known = [name for name in kinds if name in CHANNELS]
     reached = [(name, CHANNELS[name].recipient_of(user)) for name in known]
     return [Recipient(name, address, rota=rota, user=user) for name, address in reached if address]
 
 
 def only_one(scenarios: Iterable[str]) -> str:
-    """Return the scenario of which a message tells, empty where these are several, or none."""
+    """Return the scenario if there is exactly one; empty if there are several, or none."""
     names = set(scenarios)
     return names.pop() if len(names) == 1 else ""
 
 
 def put(target: Recipient, draft: MessageDraft, now: int, *, dedupe: str = "") -> Message:
-    """Store a message to be sent, within the caller's transaction if there is one.
+    """Store a message to be sent, within the caller's transaction if there is one, and return it.
 
-    dedupe: a key; a second message under the same one is not stored. The first message of a
-    conversation has its name as id. Returns the stored message.
+    dedupe: a key; if a message with this key exists, that one is returned and no other is stored.
+    The first message of a conversation gets the conversation's id.
     """
     row = _row(target, draft, now, dedupe)
     if draft.thread and not Message.objects.filter(pk=draft.thread).exists():
@@ -130,7 +130,7 @@ def _row(target: Recipient, draft: MessageDraft, now: int, dedupe: str) -> Messa
 
 
 def metrics() -> Iterator[MetricFamily]:
-    """Yield what rules decided, and what became of messages."""
+    """Yield the metrics of the rules' decisions and of messages."""
     for name, metric in (
         (DECIDED, NOTIFICATION_DECISIONS),
         (DELIVERED, MESSAGE_OUTCOMES),

@@ -1,4 +1,4 @@
-"""Push messages to the browsers in which a user wants them."""
+"""Push messages to the browsers that a user has subscribed."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from dashboard.watch.incidents.models import Incident
 from domain.notifications.group import TASK
 
 # ---- subscriptions -------------------------------------------------------------------------------
-# Users' subscriptions: made by their browsers, removed by them or when their push service says.
+# Users' subscriptions: created by their browsers; removed by users, or when a push service says so.
 
 MOST = 20
-"""Most browsers of one user."""
+"""Most browsers per user."""
 LIMIT = Limit("push", 30)
 TABLE = Table(
     "", "Browser", "Since", "Last reached", Column("Failures in a row", numeric=True),
@@ -54,11 +54,11 @@ TABLE = Table(
 
 
 class TooManyBrowsers(ValueError):
-    """A user has as many subscriptions as there may be."""
+    """The user has as many subscriptions as allowed."""
 
 
 class Subscribed(NamedTuple):
-    """A stored subscription, and whose it was before; None if nobody's, or the same user's."""
+    """A stored subscription, and its former user: None if it is new or was the same user's."""
 
     row: PushSubscription
     former: User | None
@@ -68,8 +68,10 @@ class Subscribed(NamedTuple):
 def subscribe(
     user: User, endpoint: str, p256dh: str, auth: str, agent: str, now: int
 ) -> Subscribed:
-    """Store a browser's subscription, which is that user's from now on. Raises TooManyBrowsers, or
-    TooMany."""
+    """Store a browser's subscription, which then belongs to the user, and return it.
+
+    Raises TooManyBrowsers and TooMany.
+    """
     LIMIT.take(user.pk, now)
     if PushSubscription.objects.filter(user=user).exclude(endpoint=endpoint).count() >= MOST:
         raise TooManyBrowsers(f"At most {MOST} browsers: remove one first.")
@@ -94,29 +96,30 @@ def subscribe(
 # ---- push ----------------------------------------------------------------------------------------
 # One push message to one browser: encrypted for it (RFC 8291), signed by us (RFC 8292).
 #
-# The encryption is `http_ece`, the token `py_vapid`: what `pywebpush` is made of. That package is
-# not used, as it would send the message too, to whatever address a subscription names.
+# This uses `http_ece` for the encryption and `py_vapid` for the token, as `pywebpush` does. That
+# package is not used because it would also send the message, to whatever address a subscription
+# names.
 
 FILE = "push-key.pem"
 KEEP_S = 4 * 3600
-"""How long a push service keeps a message for a browser that is not there, s."""
+"""How long a push service stores a message for an offline browser, s."""
 TOKEN_S = 12 * 3600
-"""How long a token is good for, s; RFC 8292 allows a day."""
+"""How long a token is valid, s; RFC 8292 allows a day."""
 MOST_BYTES = 3_000
-"""Largest message: services take 4,096 bytes once it is encrypted."""
+"""Largest message in bytes: services accept 4,096 after encryption."""
 
 
 def public_key() -> str:
-    """Return the key that browsers subscribe with, in base64url."""
+    """Return the public key with which browsers subscribe, in base64url."""
     raw = _vapid().public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     return _encoded(raw)
 
 
 def send(subscription: PushSubscription, content: bytes, topic: str) -> ResponseExcerpt:
-    """Return what the push service answers to a message of at most MOST_BYTES.
+    """Send a message of at most MOST_BYTES, and return the push service's answer.
 
-    topic: a later message of the same one takes the place of one that still waits there; at most
-    32 characters of base64url. Raises Unreachable, or Refused.
+    topic: a later message with the same topic replaces one that still waits at the service; at most
+    32 characters of base64url. Raises OutboundUnreachable; AddressRefused in particular.
     """
     try:
         token = _vapid().sign(_claims(subscription.endpoint))
@@ -134,7 +137,7 @@ def send(subscription: PushSubscription, content: bytes, topic: str) -> Response
 
 
 def encrypted(subscription: PushSubscription, content: bytes) -> bytes:
-    """Return a message as only the subscription's browser reads it."""
+    """Return a message encrypted so that only the subscription's browser can read it."""
     sealed: bytes = http_ece.encrypt(
         content,
         private_key=ec.generate_private_key(ec.SECP256R1()),
@@ -155,7 +158,7 @@ def key_is_one(p256dh: str, auth: str) -> bool:
 
 
 def decoded(text: str) -> bytes:
-    """Return what a text in base64url stands for. Raises ValueError."""
+    """Return the bytes encoded by a text in base64url. Raises ValueError."""
     return urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
 
 
@@ -174,11 +177,11 @@ def _vapid() -> Vapid02:
 
 @lru_cache(maxsize=2)
 def _vapid_of(tallyboard: Settings) -> Vapid02:
-    """Return the configured key, else that of the data directory, made at the first call."""
+    """Return the configured key, or the one in the data directory, which is created on demand."""
     given, kept = tallyboard.push_key, tallyboard.data_dir / FILE
     pem = given.get_secret_value() if given else kept_text(kept, _new_key)
     vapid = Vapid02.from_pem(pem.encode())
-    vapid.conf = {"no-strict": True}  # else it refuses names of one part
+    vapid.conf = {"no-strict": True}  # otherwise it refuses host names of one part
     return vapid
 
 
@@ -192,29 +195,31 @@ def _encoded(raw: bytes) -> str:
 
 
 # ---- kind ----------------------------------------------------------------------------------------
-# Push messages as a kind of channel: to all browsers in which a user wants them.
+# Push messages as a kind of channel: to all browsers that a user has subscribed.
 
 log = structlog.get_logger(__name__)
 
 GONE = (404, 410)
-"""By which a push service says that there is no such subscription any more."""
+"""Statuses by which a push service says that a subscription no longer exists."""
 LONGEST_TITLE, LONGEST_BODY = 120, 400
-"""Characters of a notification; a browser shows fewer."""
+"""Most characters of a notification; browsers show fewer."""
 
 
 class PushKind(ChannelKind):
-    """Reaches a user's browsers; one that accepts the message is enough."""
+    """Reaches a user's browsers; it is enough if one of them accepts the message."""
 
     name = "push"
     label = "Browser"
 
     def recipient_of(self, user: User) -> str:
-        """Return the user's name; empty where the user has no browser subscribed."""
+        """Return the user's name; empty if the user has not subscribed any browser."""
         return user.get_username() if PushSubscription.objects.of_user(user).exists() else ""
 
     def deliver(self, message: Message) -> str:
-        """Send a message to each of the user's browsers. Returns how many accepted it; raises
-        Undelivered where none did."""
+        """Send a message to each of the user's browsers, and return how many accepted it.
+
+        Raises Undelivered if none did.
+        """
         rows = list(PushSubscription.objects.of_user(message.user)) if message.user else []
         if not rows:
             raise Undelivered("the user has no browser subscribed", final=True)
@@ -228,7 +233,7 @@ class PushKind(ChannelKind):
 
 
 def as_notification(message: Message) -> bytes:
-    """Return what the service worker is told: title, body, tag and address, as JSON."""
+    """Return the JSON for the service worker: title, body, tag and address."""
     shown: dict[str, Any] = {
         "title": message.subject[:LONGEST_TITLE],
         "body": message.text[:LONGEST_BODY],
@@ -240,8 +245,10 @@ def as_notification(message: Message) -> bytes:
 
 
 def page_of(message: Message) -> str:
-    """Return the path of what a message is about: its incident, its group of several, or all; the
-    asset of a scheduled task, or all tasks."""
+    """Return the path of a message's subject: its incident, its group, or all incidents.
+
+    For a scheduled task it is the asset, for several tasks their list.
+    """
     if message.kind == TASK:
         tasks = message.payload["tasks"]
         several = reverse("schedules:schedules")
@@ -261,7 +268,7 @@ def page_of(message: Message) -> str:
 
 
 def _deliver(row: PushSubscription, content: bytes, topic: str) -> str:
-    """Send a message to one browser. Returns why it was not accepted, empty if it was."""
+    """Send a message to one browser. Return why it was not accepted; empty if it was."""
     try:
         answer = send(row, content, topic)
     except OutboundUnreachable as why:

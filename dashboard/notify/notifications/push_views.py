@@ -1,4 +1,4 @@
-"""A user's own page of notifications: a mail address, and browsers."""
+"""The page on which users set up their own notifications: mail address and browsers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from dashboard.notify.notifications.outbox import MessageDraft, put, targets_of_
 from dashboard.notify.notifications.push import TooManyBrowsers, key_is_one, public_key
 
 # ---- push ----------------------------------------------------------------------------------------
-# How a user is reached: by a mail address, by browsers.
+# How a user is reached: by mail, or in browsers.
 
 
 class MailForm(forms.Form):
-    """The mail address that a user is reached at; empty for none."""
+    """The mail address at which a user is reached; empty for none."""
 
     email = forms.EmailField(
         required=False,
@@ -42,14 +42,14 @@ class MailForm(forms.Form):
 
 
 class PushSubscriptionForm(forms.Form):
-    """A subscription as the browser's script fills it in."""
+    """A browser's subscription, filled in by its script."""
 
     endpoint = forms.CharField(max_length=MAX_ENDPOINT, widget=forms.HiddenInput)
     p256dh = forms.CharField(max_length=100, widget=forms.HiddenInput)
     auth = forms.CharField(max_length=40, widget=forms.HiddenInput)
 
     def clean_endpoint(self) -> str:
-        """Return the push service's address. Raises ValidationError for what is none."""
+        """Return the push service's address. Raises ValidationError if it is not allowed."""
         endpoint = str(self.cleaned_data["endpoint"])
         try:
             check(endpoint)
@@ -58,7 +58,7 @@ class PushSubscriptionForm(forms.Form):
         return endpoint
 
     def clean(self) -> dict[str, Any]:
-        """Return the fields. Keys that nothing can be encrypted with are an error of the form."""
+        """Return the fields. Unusable encryption keys are an error of the form."""
         data = super().clean() or self.cleaned_data
         if not self.errors and not key_is_one(data["p256dh"], data["auth"]):
             raise forms.ValidationError("Expected the keys that the browser made.")
@@ -66,7 +66,7 @@ class PushSubscriptionForm(forms.Form):
 
 
 # ---- push ----------------------------------------------------------------------------------------
-# A user's own page of notifications: browsers subscribed, removed, tried; the service worker.
+# Users' own page of notifications: subscribe, remove and test browsers; the service worker.
 
 WORKER = Path(settings.BASE_DIR, "static", "js", "push-worker.js")
 
@@ -74,7 +74,7 @@ WORKER = Path(settings.BASE_DIR, "static", "js", "push-worker.js")
 @require_safe
 @login_not_required
 def service_worker(_request: HttpRequest) -> HttpResponse:
-    """Return the script that browsers run when a message comes. It holds nothing of anybody."""
+    """Return the script that browsers run when a message arrives. It contains nothing personal."""
     content = WORKER.read_bytes()
     headers = {"Cache-Control": "no-cache", "Service-Worker-Allowed": "/"}
     return HttpResponse(content, content_type="text/javascript; charset=utf-8", headers=headers)
@@ -84,7 +84,7 @@ def service_worker(_request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read")
 def browsers(request: HttpRequest) -> HttpResponse:
-    """Return the page of the user's browsers; subscribe the one that sends its subscription."""
+    """Show the user's browsers; on POST, subscribe the browser that sends the form."""
     user = user_of(request)
     form = PushSubscriptionForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid() and _subscribe(request, user, form):
@@ -113,7 +113,7 @@ def _page(request: HttpRequest, form: PushSubscriptionForm, mail_form: MailForm)
 @form_of("push:browsers")
 @role_required("read")
 def change_mail(request: HttpRequest) -> HttpResponse:
-    """Change the mail address that the user is reached at."""
+    """Change the user's mail address."""
     user, form = user_of(request), MailForm(request.POST)
     if not form.is_valid():
         return _page(request, PushSubscriptionForm(), form)
@@ -161,7 +161,7 @@ def send_test(request: HttpRequest) -> HttpResponse:
 
 
 def _subscribe(request: HttpRequest, user: User, form: PushSubscriptionForm) -> bool:
-    """Store a valid form's subscription. Returns whether that was possible."""
+    """Store a valid form's subscription. Return whether that was possible."""
     agent = request.headers.get("User-Agent", "")
     try:
         _, former = push.subscribe(user, **form.cleaned_data, agent=agent, now=now_ms())
@@ -175,7 +175,7 @@ def _subscribe(request: HttpRequest, user: User, form: PushSubscriptionForm) -> 
 
 
 def _announce_taken_over(request: HttpRequest, user: User, former: User, browser: str) -> None:
-    """Note, and tell the former user, that a browser is another user's now."""
+    """Record in the audit that a browser now belongs to another user, and tell the former one."""
     facts = {"target": former.username, "browser": browser, "now": user.username}
     record(Actor.of(request), "push.taken-over", **facts)
     text = (

@@ -21,15 +21,15 @@ from dashboard.notify.notifications.channels import CHANNELS
 from dashboard.notify.notifications.models import MAX_TITLE, Rota, RotaShift
 
 # ---- rota forms ----------------------------------------------------------------------------------
-# Forms of a rota and of its shifts. Times in UTC.
+# The forms of a rota and its shifts. Times in UTC.
 
 LONGEST_SHIFT_MS = 31 * DAY_MS
 MOST_SHIFTS = 1_000
-"""Most shifts of a rota that are not over."""
+"""Most shifts of a rota that have not ended."""
 
 
 class RotaForm(forms.Form):
-    """A rota: its name, and how who is on call is reached."""
+    """A rota: its name, and how the person on call is reached."""
 
     name = forms.CharField(max_length=MAX_TITLE, label="Name")
     kinds = forms.MultipleChoiceField(
@@ -49,7 +49,7 @@ class RotaForm(forms.Form):
         ]
 
     def clean_name(self) -> str:
-        """Return the name. Raises ValidationError where another rota has it."""
+        """Return the name. Raises ValidationError if another rota has it."""
         name = str(self.cleaned_data["name"])
         others = Rota.objects.in_use().filter(name=name)
         if others.exclude(pk=self.row.pk if self.row else 0).exists():
@@ -73,7 +73,7 @@ class ShiftForm(forms.Form):
         self.fields["begins"].required = self.fields["ends"].required = True
 
     def clean(self) -> dict[str, Any]:
-        """Return the fields. An end not after the beginning, or too late, is an error of it."""
+        """Return the fields. An end before the beginning, or too late, is an error of its field."""
         data = super().clean() or self.cleaned_data
         begins, ends = unix_ms(data.get("begins")), unix_ms(data.get("ends"))
         if begins is not None and ends is not None and not 0 < ends - begins <= LONGEST_SHIFT_MS:
@@ -82,26 +82,26 @@ class ShiftForm(forms.Form):
 
 
 # ---- rota views ----------------------------------------------------------------------------------
-# The pages of rotas: who is on call from when to when, and who is now.
+# The pages of rotas: who is on call when, and who is now.
 
 ROTAS = Table("rotas", "Rota", "On call now", Column.time("Until"), "Reached by")
 SHIFTS = Table("", "Who", "From", "Until", "Kind", "Written by", Column.unseen("Remove"))
 
 
 class RotaList(FormPage):
-    """The page of rotas, which makes a new one."""
+    """The page of rotas, which also creates one."""
 
     template_name = "notifications/rotas.html"
     form_class = RotaForm
     roles = OPERATORS
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return the rotas, and who is on call now."""
+        """Return the rotas with their current shifts."""
         rows = [(row, row.shift_at(self.now)) for row in Rota.objects.in_use()]
         return super().get_context_data(rows=rows, table=ROTAS, **context)
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Make the rota."""
+        """Create the rota."""
         user = user_of(self.request)
         row = Rota.objects.create(
             user=user, username=user.get_username(), changed_at=self.now, **form.cleaned_data
@@ -139,7 +139,7 @@ class RotaChange(RotaPage):
     form_takes = ("row",)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Retire the rota, or change it by the form."""
+        """Retire the rota, or change it."""
         if request.POST.get("do") != "retire":
             return super().post(request, *args, **kwargs)
         self.row.retire(self.now)
@@ -163,7 +163,7 @@ class ShiftAddition(RotaPage):
     form_name = "shift_form"
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Add the shift, unless there are too many to come."""
+        """Add the shift, unless there are too many upcoming ones."""
         row, data = self.row, form.cleaned_data
         if row.shifts_from(self.now).count() >= MOST_SHIFTS:
             form.add_error(None, f"Expected at most {MOST_SHIFTS:,} shifts to come: remove some.")

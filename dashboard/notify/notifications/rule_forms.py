@@ -1,4 +1,4 @@
-"""Rules written, changed and retired: the form, and what is checked."""
+"""Creating, changing and retiring rules: the form and its checks."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from domain.notifications.rule import Rule as Definition
 from domain.notifications.rule_parser import MOST_STAGES, RuleError, plain_rule, rule_from_plain
 
 # ---- rule forms ----------------------------------------------------------------------------------
-# The form of a rule: its fields, its stages, and both as the data that a rule is kept as.
+# The form of a rule: its fields, its stages, and the conversion of both to the data of a rule.
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY_CHOICES = [(str(number), name) for number, name in enumerate(DAYS)]
 FEWEST_STAGES = 3
-"""Stages that the form has room for, at least."""
+"""The number of stages that the form has room for at least."""
 
 SPANS = {"after_ms": "after", "window_ms": "window", "repeat_ms": "repeat", "per_ms": "per"}
 FIELDS = {**SPANS, "hours": "hours_begin", "quiet": "quiet_begin"}
-"""Fields by the key of the data, where they have other names."""
+"""Names of form fields by key of the data, where the two differ."""
 KEPT = ("scenarios", "states", "at_least", "resolved", "incidents", "tasks", "agents", "most")
-"""Fields that have the values of the data."""
+"""Fields with the same names and values as in the data."""
 AGENT_CHOICES = [
     (AGENT_REFUSED, "Reports refused"),
     (AGENT_SILENT, "Silent everywhere"),
     (AGENT_DOUBTED, "In doubt: clock ahead, or contradicts itself"),
     (AGENT_LATE, "Reports too late"),
 ]
-"""What a rule may tell of agents."""
+"""The findings about agents that a rule can report."""
 
 
 def state_choices() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the states that are not good, by scenario."""
+    """Return the states that are not good, by scenario, as choices."""
     return [
         (each.title, [(s.name, s.label) for s in each.states if not each.is_good(s.name)])
         for each in scenarios().values()
@@ -47,7 +47,7 @@ def state_choices() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def target_choices() -> list[tuple[str, str]]:
-    """Return the channels and rotas that a stage may name."""
+    """Return the channels and rotas that a stage can use, as choices."""
     channels = Channel.objects.in_use()
     rotas = Rota.objects.in_use()
     listed = [(f"channel:{row.pk}", f"{row.name} ({row.kind})") for row in channels]
@@ -71,7 +71,7 @@ def _clock(label: str) -> forms.CharField:
 
 
 class RuleForm(forms.Form):
-    """A rule without its stages. revision: of the rule that was read."""
+    """A rule without its stages. revision: of the rule that the form shows."""
 
     revision = forms.IntegerField(required=False, widget=forms.HiddenInput)
     name = forms.CharField(max_length=MAX_TITLE, label="Name")
@@ -136,27 +136,27 @@ class RuleForm(forms.Form):
         field.choices = choices
 
     def part(self, names: tuple[str, ...]) -> list[forms.BoundField]:
-        """Return some of the fields."""
+        """Return the bound fields with these names."""
         return [self[name] for name in names]
 
     @property
     def what(self) -> list[forms.BoundField]:
-        """The fields that say what it tells of."""
+        """The fields for what the rule reports."""
         return self.part(self.WHAT)
 
     @property
     def which(self) -> list[forms.BoundField]:
-        """The fields that say which incidents."""
+        """The fields for which incidents it covers."""
         return self.part(self.WHICH)
 
     @property
     def how(self) -> list[forms.BoundField]:
-        """The fields that say how often."""
+        """The fields for how often it sends."""
         return self.part(self.HOW)
 
     @property
     def hours(self) -> list[forms.BoundField]:
-        """The fields of its hours."""
+        """The fields of its active hours."""
         return self.part(self.HOURS)
 
     @property
@@ -165,7 +165,7 @@ class RuleForm(forms.Form):
         return self.part(self.QUIET)
 
     def plain(self, stages: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return a valid form as the data of a rule."""
+        """Return the data of a rule. The form must be valid."""
         data = self.cleaned_data
         quiet = self._hours("quiet")
         return {
@@ -197,7 +197,7 @@ class RuleForm(forms.Form):
         return {"zone": data[f"{name}_zone"] or "UTC", "days": days, "begin": begin, "end": end}
 
     def refuse(self, error: RuleError) -> None:
-        """Show what is wrong beside the fields that it is about."""
+        """Add each error to the field that it concerns."""
         for key, expected in error.errors.items():
             field = FIELDS.get(key, key)
             words = f"{expected[:1].upper()}{expected[1:]}."
@@ -205,7 +205,7 @@ class RuleForm(forms.Form):
 
 
 def _plain(rule: Rule) -> dict[str, Any]:
-    """Return a rule's data with every key that there is by now."""
+    """Return a rule's data, including keys that were added after it was stored."""
     return plain_rule(rule_from_plain(rule.definition))
 
 
@@ -229,7 +229,7 @@ def _initial(rule: Rule) -> dict[str, Any]:
 
 
 class StageForm(forms.Form):
-    """A stage: whom to tell once nobody has acknowledged for so long; empty for no stage."""
+    """A stage: whom to notify when nobody has acknowledged for so long; empty for no stage."""
 
     after = SpanField(label="After", required=False, zero=True)
     targets = _checks("Whom")
@@ -241,7 +241,7 @@ class StageForm(forms.Form):
         field.choices = choices
 
     def plain(self) -> dict[str, Any] | None:
-        """Return a valid form as the data of a stage; None for an empty one."""
+        """Return the data of a stage, None for an empty one. The form must be valid."""
         targets = [target.split(":") for target in self.cleaned_data["targets"]]
         if not targets:
             return None
@@ -256,7 +256,7 @@ StageFormSet = formset_factory(StageForm, extra=0, max_num=MOST_STAGES, absolute
 
 
 def stage_forms(data: Any = None, rule: Rule | None = None) -> BaseFormSet[StageForm]:
-    """Return the forms of a rule's stages, with room for one more."""
+    """Return the forms of a rule's stages, with room for one more, up to the limit."""
     stages = [_initial_stage(stage) for stage in rule.definition["stages"]] if rule else []
     room = min(max(FEWEST_STAGES, len(stages) + 1), MOST_STAGES)
     stages += [{}] * (room - len(stages))
@@ -266,7 +266,7 @@ def stage_forms(data: Any = None, rule: Rule | None = None) -> BaseFormSet[Stage
 
 
 def plain_stages(forms_of_stages: BaseFormSet[StageForm]) -> list[dict[str, Any]]:
-    """Return the stages of valid forms, in order of time."""
+    """Return the stages of valid forms, ordered by time."""
     stages = [stage for form in forms_of_stages if (stage := form.plain())]
     return sorted(stages, key=lambda stage: int(stage["after_ms"]))
 
@@ -280,15 +280,18 @@ def _initial_stage(stage: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # ---- rule changes --------------------------------------------------------------------------------
-# Rules written, changed and retired by users, and checked against what there is.
+# Creating, changing and retiring rules, which are checked against the configuration.
 
 MOST_RULES = 200
-"""Most rules at a time."""
+"""Most rules in use."""
 
 
 def checked(plain: Mapping[str, Any]) -> Definition:
-    """Return the rule that JSON-able data describes. Raises RuleError for what is wrong in it, or
-    names a scenario, state, channel or rota that is not there."""
+    """Return the rule that JSON-able data describes.
+
+    Raises RuleError if the data is invalid or names a scenario, state, channel or rota that does
+    not exist.
+    """
     rule = rule_from_plain(plain)
     known = scenarios()
     states = {state.name for scenario in known.values() for state in scenario.states}
@@ -305,7 +308,7 @@ def checked(plain: Mapping[str, Any]) -> Definition:
 
 
 def create_rule(author: User, name: str, rule: Definition, enabled: bool, now: int) -> Rule:
-    """Store a new rule. Raises RuleError where its name is taken, or there are too many."""
+    """Store and return a new rule. Raises RuleError if its name is taken or there are too many."""
     if Rule.objects.in_use().filter(name=name).exists():
         raise RuleError({"name": "expected a name that no other rule has"})
     if Rule.objects.in_use().count() >= MOST_RULES:
@@ -323,9 +326,9 @@ def create_rule(author: User, name: str, rule: Definition, enabled: bool, now: i
 def change_rule(
     row: Rule, name: str, rule: Definition, enabled: bool, now: int, revision: int | None = None
 ) -> None:
-    """Store a change of a rule. revision: the one that was read, by default that of the row.
+    """Store a change of a rule. revision: the one that was read, by default the row's.
 
-    Raises RuleError where the name is taken, ChangedMeanwhile.
+    Raises RuleError if the name is taken, and ChangedMeanwhile.
     """
     if Rule.objects.in_use().filter(name=name).exclude(pk=row.pk).exists():
         raise RuleError({"name": "expected a name that no other rule has"})

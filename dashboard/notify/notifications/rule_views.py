@@ -1,4 +1,4 @@
-"""The pages of rules, and what a rule would have sent."""
+"""The pages of rules, and the preview of what a rule would have sent."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule_parser import RuleError
 
 # ---- preview -------------------------------------------------------------------------------------
-# What a rule would have sent: rehearsed on the incidents and on the findings about agents that
-# there were, by the same machine.
+# The preview of what a rule would have sent: a rehearsal with past incidents and findings about
+# agents, by the same machine.
 
 MOST_INCIDENTS = 5_000
-"""Most incidents, and most findings about agents, that are rehearsed, the newest."""
+"""Most incidents, and most findings about agents, in a rehearsal, the newest ones."""
 
 
 class Previewed(NamedTuple):
-    """A message that a rule would have sent, or held back, at a time, Unix ms.
+    """A message that a rule would have sent or held back at a time, Unix ms.
 
     stage: the first that it would have gone to, from 0; targets: the names of the channels and
-    rotas of its stages; incidents: how many it tells of; reason: why it was held back, empty where
-    it was sent.
+    rotas of its stages; incidents: how many it is about; reason: why it was held back, empty if it
+    was sent.
     """
 
     at: int
@@ -77,9 +77,11 @@ class Previewed(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """What a rule would have done, in order: the messages that it would have sent, and those that
-    it would have held back. incidents: how many there were to look at, and findings: how many about
-    agents; is_cut: whether there was more than was looked at."""
+    """The messages that a rule would have sent, and those that it would have held back, in order.
+
+    incidents, findings: how many incidents, and findings about agents, there were to consider;
+    is_cut: whether there were more than were considered.
+    """
 
     messages: list[Previewed]
     held: list[Previewed]
@@ -89,8 +91,10 @@ class Preview(NamedTuple):
 
 
 def preview(rule: RuleValue, since: int, until: int) -> Preview:
-    """Return what a rule would have sent between two times (Unix ms), by the incidents and findings
-    of that time, with the labels that assets have now."""
+    """Return what a rule would have sent between two times (Unix ms).
+
+    It is based on the incidents and findings of that time, with the current labels of assets.
+    """
     rows, more = _incidents(rule, since, until)
     found = _findings(rule, since, until)
     labels = _labels(rows)
@@ -123,7 +127,7 @@ def _incidents(rule: RuleValue, since: int, until: int) -> tuple[list[Incident],
 
 
 def _findings(rule: RuleValue, since: int, until: int) -> list[AgentFinding]:
-    """Return the newest findings that were found between two times, and that a rule tells."""
+    """Return the newest findings made between two times that a rule reports."""
     kinds = [kind for kind, name in AGENT_KIND_OF.items() if name in rule.agents]
     names = rule.scenarios or tuple(scenarios())
     rows = AgentFinding.objects.filter(found_at__gte=since, found_at__lt=until, kind__in=kinds)
@@ -132,7 +136,7 @@ def _findings(rule: RuleValue, since: int, until: int) -> list[AgentFinding]:
 
 
 def _agent_events(rows: Iterable[AgentFinding], until: int) -> Iterator[Event]:
-    """Yield the begin and the end of findings, in any order."""
+    """Yield the begin and end events of findings, in no particular order."""
     for row in rows:
         yield agent_event(stored_event(row, BEGUN, row.found_at, row.found_at))
         if row.ended_at is not None and row.ended_at <= until:
@@ -158,7 +162,7 @@ def _labels(rows: Iterable[Incident]) -> Labels:
 
 
 def _events(rows: list[Incident], labels: Labels, since: int, until: int) -> Iterator[Event]:
-    """Yield what happened to incidents, in any order."""
+    """Yield the events of incidents, in no particular order."""
     for scenario, incidents in _by_scenario(rows).items():
         for chunk in chunks(incidents, STATEMENT):
             yield from _changes(scenario, chunk, labels, until)
@@ -174,7 +178,7 @@ def _changes(scenario: str, rows: list[Incident], labels: Labels, until: int) ->
             for move in moves.get(row.asset, ())
             if move.place >= row.place and (row.ended_at is None or move.at < row.ended_at)
         ]
-        # The history may be gone sooner than the incident: then its worst state stands for all.
+        # The history may be deleted before the incident is: then its worst state stands for all.
         began = during[0].state if during and during[0].place == row.place else row.worst
         first = Event(BEGUN, row.scenario, row.asset, row.began_at, row.place, began, own)
         yield first
@@ -186,8 +190,8 @@ def _changes(scenario: str, rows: list[Incident], labels: Labels, until: int) ->
 
 
 def _transitions(scenario: str, rows: list[Incident]) -> dict[str, list[Transition]]:
-    """Return the changes to states that are not good, from the first of these incidents on, by
-    asset and in order."""
+    """Return the changes to states that are not good since the first of these incidents, in order,
+    by asset."""
     first = min(row.place for row in rows)
     found = Transition.objects.filter(
         scenario=scenario,
@@ -213,7 +217,7 @@ def _marks(scenario: str, assets: set[str], since: int, until: int) -> Iterator[
 
 
 class _Names:
-    """The messages of a rehearsal in words, with the names of those whom they would go to."""
+    """Converts the messages of a rehearsal to words, with the names of their recipients."""
 
     def __init__(self, rule: RuleValue) -> None:
         self.rule = rule
@@ -243,7 +247,7 @@ class _Names:
         return Previewed(at, hold.kind, hold.key, "", 0, self._targets([0]), 0, reason)
 
     def _targets(self, stages: Iterable[int]) -> list[str]:
-        """Return the names of whom these stages reach, each once."""
+        """Return the names of the channels and rotas of these stages, each once."""
         names: dict[str, None] = {}
         for number in stages:
             stage = self.rule.stages[number]
@@ -253,24 +257,24 @@ class _Names:
 
 
 # ---- rule views ----------------------------------------------------------------------------------
-# The pages of rules: their list, one of them, and the form that writes and previews one.
+# The pages of rules: the list, a single rule, and the form that stores or previews one.
 
 PREVIEWED_MS = 7 * DAY_MS
-"""How much of the history a preview takes."""
+"""How much of the history a preview covers."""
 RULES = Table(
     "notification-rules", "Rule", "Status", "Tells", Column.time("Last message"),
     Column.number("Messages in 7 days"),
 )  # fmt: skip
 PREVIEW = Table("", "When", "Message", Column("Tells of", numeric=True), "Whom", Column("Outcome"))
 MOST_PREVIEWED = 500
-"""Most messages that a preview lists, the newest."""
+"""Most messages in a preview, the newest."""
 
 
 @require_safe
 @never_cache
 @role_required("read", among=OPERATORS)
 def rules(request: HttpRequest) -> HttpResponse:
-    """Return the page of rules."""
+    """Show the list of rules."""
     now, names = now_ms(), target_names()
     rows = [_listed(row, now, names) for row in RuleRow.objects.in_use()]
     context = {"now": now, "rows": rows, "table": RULES}
@@ -293,7 +297,7 @@ def _listed(row: RuleRow, now: int, names: dict[tuple[str, int], str]) -> dict[s
 @never_cache
 @role_required("read", among=OPERATORS)
 def rule(request: HttpRequest, number: int) -> HttpResponse:
-    """Return the page of one rule."""
+    """Show one rule."""
     row, now = _rule(number), now_ms()
     definition = row.parsed()
     context = {
@@ -306,8 +310,7 @@ def rule(request: HttpRequest, number: int) -> HttpResponse:
 
 
 class RuleFormPage(FormPage):
-    """The form of a new rule or of one in use, which stores it, or shows what it would have
-    sent."""
+    """The form for a rule, new or in use, which stores it or previews what it would have sent."""
 
     queryset = RuleRow.objects.in_use()
     template_name = "notifications/rule_form.html"
@@ -316,7 +319,7 @@ class RuleFormPage(FormPage):
     form_takes = ("row",)
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """Return the form and those of its stages."""
+        """Add the forms of the stages."""
         return super().get_context_data(stages=self.stages, **context)
 
     @cached_property
@@ -325,7 +328,7 @@ class RuleFormPage(FormPage):
         return stage_forms(self.get_form_kwargs()["data"], self.row)
 
     def post(self, request: HttpRequest, *_args: Any, **_kwargs: Any) -> HttpResponse:
-        """Store the rule of the forms, or show what it would have sent; what is wrong (422)."""
+        """Store the rule or show its preview; show the form again (422) if it is invalid."""
         form = self.get_form()
         try:
             if form.is_valid() and self.stages.is_valid():
@@ -340,7 +343,7 @@ class RuleFormPage(FormPage):
         return self.form_invalid(form)
 
     def previewed(self, form: RuleForm, definition: Definition) -> HttpResponse:
-        """Return the page with what the rule would have sent."""
+        """Show the page with what the rule would have sent."""
         shown = preview(definition, self.now - PREVIEWED_MS, self.now)
         rows = sorted((*shown.messages, *shown.held), key=lambda each: -each.at)[:MOST_PREVIEWED]
         context = {"preview": shown, "preview_rows": rows, "preview_table": PREVIEW}
@@ -366,7 +369,7 @@ class RuleFormPage(FormPage):
 @form_of("notifications:rule", "number")
 @role_required("command")
 def act_on_rule(request: HttpRequest, number: int) -> HttpResponse:
-    """Enable, disable, retire or try a rule."""
+    """Enable, disable, retire or test a rule."""
     row, do = _rule(number), request.POST.get("do", "")
     try:
         words = _act(request, row, do)
@@ -385,7 +388,7 @@ def _args(row: RuleRow) -> list[int]:
 
 
 def _act(request: HttpRequest, row: RuleRow, do: str) -> str:
-    """Do it, and return what was done. Raises ChangedMeanwhile, TooMany."""
+    """Carry out the action, and return what was done. Raises ChangedMeanwhile, TooMany."""
     user, now = user_of(request), now_ms()
     if do == "test":
         channel_views.TEST_LIMIT.take(user.pk, now)

@@ -1,4 +1,4 @@
-"""Runs of scheduled tasks that notify, shown to the rules, and the messages about them."""
+"""Runs of scheduled tasks that notify: applying the rules to them, and their messages."""
 
 from __future__ import annotations
 
@@ -46,15 +46,17 @@ from domain.notifications.task_run import NoticeHold, hold_of, within_limit
 from domain.tasks import RULE_OWNER
 
 # ---- task messages -------------------------------------------------------------------------------
-# Messages about scheduled tasks that notified, to whom the first stage of a rule reaches.
+# Messages about scheduled tasks that notify, to those whom the first stage of a rule reaches.
 
 _NAMES = uuid.UUID("5a0f7c0e-66d3-4c8e-9a5e-6f2f7f8f3c54")
-"""Namespace of the names of conversations, and of targets in keys."""
+"""Namespace of the ids of conversations, and of the recipients in keys."""
 
 
 def store_message(rule: Rule, value: RuleValue, notices: Sequence[Notice], now: int) -> str:
-    """Put a message about these runs into the outbox, to all whom the first stage reaches. Returns
-    why it reaches nobody, empty where it does."""
+    """Put a message about these runs into the outbox for everybody the first stage reaches.
+
+    Return why it reaches nobody, or an empty string.
+    """
     scenario = only_one(notice.scenario for notice in notices)
     reached = reach([(0, value.stages[0])], now)
     for stage, target in reached.targets:
@@ -79,13 +81,13 @@ def store_message(rule: Rule, value: RuleValue, notices: Sequence[Notice], now: 
 
 
 def store_held(rule: Rule, notice: Notice, reason: str, now: int) -> None:
-    """Store that a rule does not tell of a run, or not yet, and why."""
+    """Store that a rule does not report a run, or not yet, and why."""
     draft = MessageDraft(TASK, subject([notice]), "", notice.scenario)
     store_none(rule, None, draft, "", REASONS[reason], now)
 
 
 def store_unwanted(notice: Notice, why: str, now: int) -> None:
-    """Store that no rule tells of a run, and why."""
+    """Store that no rule reports a run, and why."""
     Message.objects.create(
         kind=TASK,
         scenario=notice.scenario,
@@ -100,7 +102,7 @@ def store_unwanted(notice: Notice, why: str, now: int) -> None:
 
 
 def _thread(rule: Rule, notice: Notice, target: Recipient) -> str:
-    """Return the name of the conversation with a recipient about a task."""
+    """Return the id of the conversation with a recipient about a task."""
     what = f"{rule.pk} {notice.scenario} {notice.asset} {notice.task}"
     return str(uuid.uuid5(_NAMES, f"{what} {target.means} {target.recipient}"))
 
@@ -114,7 +116,7 @@ def _key(rule: Rule, notice: Notice, target: Recipient) -> str:
 
 
 def subject(notices: Sequence[Notice]) -> str:
-    """Return runs in a line."""
+    """Return the subject of a message about runs."""
     if len(notices) > 1:
         assets = ", ".join(notice.asset[:LONGEST_NAME] for notice in notices[:MOST_LISTED])
         return f"{len(notices)} scheduled tasks have notified: {assets}"
@@ -152,7 +154,7 @@ def asset_url(notice: Notice) -> str:
 
 
 def payload(notices: Sequence[Notice], rule: str) -> dict[str, Any]:
-    """Return a message about runs as JSON-able data for a program. Times in Unix ms."""
+    """Return a message about runs as JSON-able data for programs. Times in Unix ms."""
     return {
         "kind": TASK,
         "rule": rule,
@@ -176,18 +178,18 @@ def _plain(notice: Notice) -> dict[str, Any]:
 
 
 # ---- task notices --------------------------------------------------------------------------------
-# Runs of scheduled tasks that notify are shown to the rules, which tell of them.
+# The rules are applied to runs of scheduled tasks that notify.
 #
-# One transaction, as with incidents: a worker that is killed in it has done nothing.
+# This is one transaction, as for incidents: a worker killed in the middle has done nothing.
 
 PORTION = 500
-"""Runs that are shown to the rules in one transaction."""
+"""Runs to which the rules are applied in one transaction."""
 SENT, NO_RULE = "told", "no rule"
 OUTCOMES = {
     SENT: "a rule has sent a message",
     NO_RULE: "no rule tells of the scheduled tasks of this asset",
 }
-"""What came of a run; else why it was not told, as of incidents."""
+"""Outcomes of a run; the reasons for not reporting it are the same as for incidents."""
 
 
 class Conflict(Exception):
@@ -195,7 +197,7 @@ class Conflict(Exception):
 
 
 def decide_notices(clock: Clock = now_ms) -> bool:
-    """Show the rules a portion of the runs that are due. Returns whether there is more."""
+    """Apply the rules to a portion of the runs that are due. Return whether there may be more."""
     now = clock()
     if not Notice.objects.due(now).exists():
         return False
@@ -208,8 +210,8 @@ def decide_notices(clock: Clock = now_ms) -> bool:
 
 @dataclass
 class _Run:
-    """A run that is shown to the rules. held: why messages of rules wait, by the rules' numbers;
-    until: when these are looked at again; outcome: so far."""
+    """A run to which the rules are applied. held: why rules hold their messages back, by number of
+    the rule; until: when to look at these again, Unix ms; outcome: the outcome so far."""
 
     row: TaskNotice
     labels: dict[str, str]
@@ -218,13 +220,13 @@ class _Run:
     outcome: str = ""
 
     def concerns(self, rule: Rule, value: RuleValue) -> bool:
-        """Return whether a rule is to look at it: the first time all, then those that wait."""
+        """Return whether a rule applies: first any that covers it, later only those that wait."""
         if self.row.held:
             return str(rule.pk) in self.row.held
         return value.covers_task(self.row.scenario, self.labels)
 
     def hold(self, rule: Rule, why: NoticeHold, now: int) -> bool:
-        """Note why a rule does not tell of it, or not yet. Returns whether that is new."""
+        """Record why a rule does not report the run, or not yet. Return whether that is new."""
         is_new = bool(self.row.held.get(str(rule.pk)) != why.reason)
         if why.until is None:
             self.outcome = self.outcome or why.reason
@@ -236,7 +238,7 @@ class _Run:
         return is_new
 
     def store(self) -> None:
-        """Store what came of it. Raises Conflict where another worker has."""
+        """Store the outcome. Raises Conflict if another worker has stored one."""
         same = TaskNotice.objects.filter(
             pk=self.row.pk, due_at=self.row.due_at, outcome=self.row.outcome
         )
@@ -246,7 +248,7 @@ class _Run:
 
 
 class _Turn:
-    """A look of all rules at some runs."""
+    """One application of all rules to some runs."""
 
     def __init__(self, rows: Sequence[TaskNotice], now: int) -> None:
         assets: Assets = {}
@@ -263,7 +265,7 @@ class _Turn:
         ]
 
     def take(self) -> None:
-        """Show the runs to the rules, and store what they do and what came of each run."""
+        """Apply the rules, and store their messages and the outcome of each run."""
         runs = [run for run in self.runs if self._is_shown(run)]
         for rule in Rule.objects.in_force():
             if value := read_rule(rule):
@@ -274,7 +276,7 @@ class _Turn:
         models.add_counts(self.counts)
 
     def _is_shown(self, run: _Run) -> bool:
-        """Return whether the rules see a run; where they do not, note the outcome."""
+        """Return whether the rules apply to a run; otherwise record its outcome."""
         if run.row.scenario not in scenarios():
             run.outcome = run.outcome or UNKNOWN
         elif is_late(run.row.at, run.row.recorded_at):
@@ -285,7 +287,7 @@ class _Turn:
         return False
 
     def _show(self, rule: Rule, value: RuleValue, runs: Iterable[_Run]) -> None:
-        """Store a rule's messages about runs, and which of them it holds back."""
+        """Store a rule's messages about runs, and which runs it holds back."""
         ready = [run for run in runs if not self._is_held(rule, value, run)]
         if not ready:
             return
@@ -317,7 +319,7 @@ class _Turn:
             run.outcome = (run.outcome or nobody) if nobody else SENT
 
     def _settle(self, run: _Run) -> None:
-        """Note the outcome of a run that no rule wants."""
+        """Record the outcome of a run that no rule reports or holds back."""
         if run.outcome or run.held:
             return
         run.outcome = RULE_OFF if run.row.held else NO_RULE

@@ -1,4 +1,4 @@
-"""The worker's tasks. Every task may be run twice, or be cut short and run again."""
+"""The worker's tasks. Every task may run twice, or be interrupted and run again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ STEPS: tuple[Callable[[], bool], ...] = (decide, decide_notices, deliver)
 
 @shared_task(ignore_result=True)
 def carry_on() -> bool:
-    """Show the rules what happened and which tasks notified, and deliver what they send; where
-    there is more to do, again at once. A step that fails hinders no other: what is in the outbox
-    goes out though a rule cannot be carried out. Raises ExceptionGroup then."""
+    """Apply the rules to events and task runs, and deliver the outbox. Return whether there is
+    more; if so, the task is started again at once.
+
+    A failing step does not stop the others: the outbox is delivered even if a rule fails. Raises
+    ExceptionGroup if any step failed.
+    """
     more, faults = False, []
     for step in STEPS:
         try:

@@ -1,4 +1,4 @@
-"""What a message says, and rules in words."""
+"""The content of messages, and rules in words."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from domain.notifications.machine import Send, Summary
 from domain.notifications.rule import Rule
 
 # ---- texts ---------------------------------------------------------------------------------------
-# What a message of a rule says: as text, as HTML, and as JSON for a program.
+# The content of a rule's message: as text, as HTML, and as JSON for programs.
 
 MOST_LISTED = 20
-"""Most incidents that a message lists, the worst first."""
+"""Most incidents in a message, the worst first."""
 MOST_IN_PAYLOAD = 200
-"""Most incidents that a program is told of."""
+"""Most incidents in the JSON for programs."""
 LONGEST_NAME = 60
-"""Longest name of an asset in a subject, characters."""
+"""Length of an asset's name in a subject, in characters."""
 
 LEADS = {
     OPENED: "",
@@ -44,33 +44,36 @@ AGENT_WORDS = {
     AGENT_DOUBTED: "in doubt",
     AGENT_LATE: "late",
 }
-"""What is wrong with several agents, in a word or two."""
+"""The condition of several agents, in a word or two."""
 
 
 def group_url(token: str) -> str:
-    """Return the address of a group's page, where it is acknowledged."""
+    """Return the address of a group's page, on which it can be acknowledged."""
     return f"{settings.TALLYBOARD.own_url}/notifications/ack/{token}/"
 
 
 def subject(send: Send) -> str:
-    """Return what a message says in a line."""
+    """Return the subject of a message."""
     return subject_of(send.kind, send.members)
 
 
 def subject_of(kind: str, members: Collection[Member]) -> str:
-    """Return what a message of this kind about these incidents says in a line."""
+    """Return the subject of a message of this kind about these incidents."""
     over = kind == MORE and not any(member.active for member in members)
     return f"{LEADS[RESOLVED if over else kind]}{headline(members)}"
 
 
 def summary_subject(summary: Summary) -> str:
-    """Return what a message says in a line that stands for several."""
+    """Return the subject of a message that stands for several."""
     return f"{len(summary.parts)} groups of incidents in one message"
 
 
 def headline(members: Collection[Member]) -> str:
-    """Return incidents in a line: the asset of a single one, else how many are in which state; of
-    an agent what is wrong with it."""
+    """Return incidents in one line.
+
+    For a single one that is the asset, otherwise how many are in each state; for agents it is what
+    is wrong with them.
+    """
     worst = _worst_of_each(members)
     if len(worst) == 1:
         [member] = worst
@@ -80,7 +83,7 @@ def headline(members: Collection[Member]) -> str:
 
 
 def _worst_of_each(members: Collection[Member]) -> Collection[Member]:
-    """Return one incident of each asset, or agent: one that goes on, the worst first."""
+    """Return one incident per asset or agent, preferably one that goes on, and the worst."""
     ranked = sorted(members, key=lambda m: (m.active, -_severity(m)))
     return {(m.scenario, m.asset, bool(m.finding)): m for m in ranked}.values()
 
@@ -90,7 +93,7 @@ def _begun_small(sentence: str) -> str:
 
 
 def _counts(members: Collection[Member]) -> Iterator[str]:
-    """Yield for each scenario how many of its assets are in which state, the worst first."""
+    """Yield how many assets of each scenario are in each state, the worst first."""
     counted = Counter((m.scenario, _severity(m), _noun(m), _words(m)) for m in members)
     for (_, _, noun, words), n in sorted(counted.items()):
         yield f"{n} {noun}{'' if n == 1 else 's'} {words}"
@@ -120,8 +123,10 @@ def _severity(member: Member) -> int:
 
 
 def worst_first(send: Send) -> Send:
-    """Return a message whose incidents that go on are before those that are over, each the worst
-    first: as the functions below expect it."""
+    """Return a message with its incidents sorted: those that go on first, each part by severity.
+
+    The functions below expect this order.
+    """
     ranked = sorted(send.members, key=lambda m: (not m.active, _severity(m), m.since, m.asset))
     return replace(send, members=tuple(ranked))
 
@@ -130,7 +135,7 @@ def worst_first(send: Send) -> Send:
 
 
 def as_text(send: Send, why: str, url: str) -> str:
-    """Return a message as plain text. url: of the group's page."""
+    """Return a message as plain text. why: the line that explains it; url: of the group's page."""
     listed = send.members
     lines = [subject(send), ""]
     for member in listed[:MOST_LISTED]:
@@ -143,7 +148,7 @@ def as_text(send: Send, why: str, url: str) -> str:
 
 
 def _link_words(send: Send) -> str:
-    """Return what a message's link is for: nobody acknowledges an agent."""
+    """Return the text of a message's link. Agents cannot be acknowledged."""
     of_agents = all(member.finding for member in send.members)
     return "See all of it" if of_agents else "Acknowledge, or see all of it"
 
@@ -166,7 +171,7 @@ def _page_url(member: Member) -> str:
 
 
 def as_html(send: Send, why: str, url: str) -> str:
-    """Return a message as HTML for a mail. url: of the group's page."""
+    """Return a message as HTML for a mail. why: as in `as_text`; url: of the group's page."""
     listed = send.members
     context = {
         "subject": subject(send),
@@ -191,7 +196,7 @@ def _cells(member: Member) -> dict[str, str]:
 
 
 def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
-    """Return a message as JSON-able data for a program. Times in Unix ms."""
+    """Return a message as JSON-able data for programs. Times in Unix ms."""
     incidents = [member for member in send.members if not member.finding]
     agents = [member for member in send.members if member.finding]
     return {
@@ -231,13 +236,13 @@ def _plain_agent(member: Member) -> dict[str, Any]:
 
 
 # ---- rule words ----------------------------------------------------------------------------------
-# Rules of notifications in words.
+# Rules in words.
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def described(rule: Rule) -> list[tuple[str, str]]:
-    """Return what a rule does, as titles and words."""
+    """Return what a rule does, as pairs of a title and words."""
     return list(_described(rule))
 
 

@@ -1,6 +1,6 @@
-"""The operation on summaries: what a period adds up to, and the one before it."""
+"""The operation on summaries: the figures of a period, and of the one before it."""
 
-# Each operation takes the request, and says its parameters in its signature.
+# Each operation takes the request, and declares its parameters in its signature.
 # ruff: noqa: ARG001
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def get_summary(
 
 
 def plain(found: PeriodSummary) -> dict[str, Any]:
-    """Return a summary as JSON has it."""
+    """Return a summary as data for JSON."""
     period = found.question.period
     return {
         "period": {"unit": period.unit, "first": str(period.first), "last": str(period.last)},

@@ -1,4 +1,4 @@
-"""The answer to a question: from sums, and from raw history where these do not reach."""
+"""The answer to a question: from sums, and from raw history where there are none."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ from domain.history.periods import (
 from domain.history.sums import Classes
 
 LIVE_MOST = 20_000
-"""Of more incidents in a period, figures are as of the last hour that was summed up."""
+"""If a period has more incidents, their figures are as of the last hour that was summed up."""
 WITHOUT = ""
 """The value of assets without the label."""
 
@@ -79,13 +79,13 @@ def summary(question: Question, now: int | None = None) -> PeriodSummary:
 
 
 def keep_answer(question: Question, now: int) -> None:
-    """Calculate a summary as of `now` (Unix ms) with every sum that there is, so that the parts
-    that take long are kept before a page asks."""
+    """Calculate a summary as of `now` (Unix ms) with all sums, so that its slow parts are kept
+    before a page needs them."""
     Calculation(question, now, ahead=True).summary()
 
 
 def raw_since(scenarios: Iterable[str]) -> int | None:
-    """Return when the oldest change of a state was that is kept, Unix ms; None without any."""
+    """Return the time of the oldest stored change of a state, Unix ms; None if there is none."""
     oldest = (
         Transition.objects.filter(scenario=name).order_by("at").values_list("at", flat=True).first()
         for name in scenarios
@@ -94,7 +94,7 @@ def raw_since(scenarios: Iterable[str]) -> int | None:
 
 
 def has_sums_before(found: PeriodSummary) -> bool:
-    """Return whether a part of a summary is known by its sums alone, as its changes are deleted."""
+    """Return whether part of a summary is known from sums alone, as its changes are deleted."""
     raw, first = found.raw_since, found.first_at
     if raw is None or first is None or first >= raw or found.span.begin >= raw:
         return False
@@ -104,18 +104,18 @@ def has_sums_before(found: PeriodSummary) -> bool:
 
 T = TypeVar("T")
 Row = tuple[str, str, Classes]
-"""A scenario, an asset, and its time that was not good."""
+"""A scenario, an asset, and the asset's time that was not good."""
 
 
 class TimesOf(NamedTuple):
-    """The times of a period, of its scenarios, and of the values of the label in each of these."""
+    """The times of a period, by scenario, and by scenario and value of the label."""
 
     counted: dict[str, ScopeTimes]
     labels: dict[str, dict[str, Times]]
 
 
 class PeriodData(NamedTuple):
-    """One of the two periods that are compared: its times and its incidents."""
+    """One of the two periods compared: its times and its incidents."""
 
     span: Span
     times: TimesOf
@@ -126,8 +126,8 @@ class PeriodData(NamedTuple):
 class Calculation:
     """The calculation of one answer.
 
-    ahead: with every sum, so that its parts are kept; else with those of the hours up to which they
-    are: a page does not wait for the worker's first answer after a full hour.
+    ahead: use all sums, so that the slow parts are kept. Otherwise only use the sums of the hours
+    whose slow parts are kept: a page does not wait for the first answer after an hour has ended.
     """
 
     question: Question
@@ -184,12 +184,12 @@ class Calculation:
 
     @cached_property
     def names(self) -> list[str]:
-        """The scenarios that are asked for and that there are."""
+        """The requested scenarios that exist."""
         return [name for name in scenarios() if name in self.question.scenarios]
 
     @cached_property
     def counting(self) -> list[str]:
-        """The scenarios that make up the whole: those whose states have severity, if there are."""
+        """The scenarios in the total: those whose states have severity, or all if none has."""
         with_severity = [name for name in self.names if not scenarios()[name].life_cycle]
         return with_severity or self.names
 
@@ -241,7 +241,7 @@ class Calculation:
         return self._gone[place]
 
     def _observed(self, names: Iterable[str], span: Span) -> Observed:
-        """Return how much of a time was observed of scenarios together."""
+        """Return how much of a time was observed, of several scenarios together."""
         place = tuple(names), span
         if place not in self._known:
             gone = self._unobserved(names, span)
@@ -270,7 +270,7 @@ class Calculation:
         return result
 
     def _incidents(self, span: Span, times: TimesOf) -> IncidentFigures:
-        """Return the figures of incidents; of very many those that are kept."""
+        """Return the figures of incidents; if there are very many, kept figures."""
         names = [name for name in self.names if self._observed([name], span).seen]
         if sum(each.incidents for each in times.counted.values()) <= LIVE_MOST:
             return self._count_incidents(names, span)
@@ -293,7 +293,7 @@ class Calculation:
         return self._labels_of(scenario).value(asset)
 
     def _whole_hours(self, span: Span) -> Span:
-        """Return a time up to the last whole hour that is summed up."""
+        """Return the part of a time up to the last whole hour that is summed up."""
         summed = min((reach.answered for reach in self.reaches.values()), default=span.end)
         return Span(span.begin, max(span.begin, min(hour_begin(span.end, self.zone), summed)))
 
@@ -331,7 +331,7 @@ class Calculation:
         return _figures(total, counted_, self._budget(by_scenario), 0, observed)
 
     def _values(self, now: TimesOf, before: TimesOf) -> list[str]:
-        """Return the values of the label, those with most bad time first; without it last."""
+        """Return the values of the label, those with most bad time first, and "" last."""
         bad: Counter[str] = Counter()
         for times, weight in ((now, 1), (before, 0)):
             for name in self.counting if times.labels else ():
@@ -340,7 +340,7 @@ class Calculation:
         return sorted(bad, key=lambda value: (value == WITHOUT, -bad[value], value))
 
     def _budget(self, by_scenario: Mapping[str, Times]) -> ErrorBudget | None:
-        """Return the error budget of times; None where a scenario has no target, or another."""
+        """Return the error budget of times; None if a scenario has no target or they differ."""
         percents = {name: t.percent for name, t in self.targets.items() if t.percent is not None}
         if not by_scenario or not by_scenario.keys() <= percents.keys():
             return None
@@ -447,24 +447,24 @@ def _figures(
 
 
 class Week:
-    """The hours of the week of a time. gone: what of the time was not observed."""
+    """The hours of the week in a time. gone: the parts that were not observed."""
 
     def __init__(self, span: Span, gone: Gaps, zone: ZoneInfo) -> None:
         self._unobserved: Counter[int] = Counter()
         for hour in (hour for each in gone for hour in hours_within(*each, zone)):
             self._unobserved[slot_of(hour)] += hour.end - hour.begin
         self._seen: set[int] = set()
-        for begin, end in rest(gone, span):  # eight days have every hour of a week
+        for begin, end in rest(gone, span):  # eight days include every hour of a week
             these = hours_within(begin, min(end, begin + 8 * DAY_MS), zone)
             self._seen |= {slot_of(hour) for hour in these}
 
     def bad(self, of_scenarios: Iterable[ScopeTimes]) -> tuple[tuple[int | None, ...], ...]:
-        """Return bad time by weekday and hour, None where nothing was observed, ms."""
+        """Return bad time by weekday and hour, ms; None where nothing was observed."""
         slots = sum((own.slots for own in of_scenarios), Counter[int]())
         return _by_day([slots[n] if n in self._seen else None for n in range(7 * 24)])
 
     def unobserved(self) -> tuple[tuple[int, ...], ...]:
-        """Return what was not observed by weekday and hour, ms."""
+        """Return unobserved time by weekday and hour, ms."""
         return _by_day([self._unobserved[n] for n in range(7 * 24)])
 
 

@@ -1,5 +1,5 @@
-"""What a summary shows as pictures: calendar, week, timelines, bars. All have their figures in
-words too. Lengths within a picture are of its own units."""
+"""The charts of a summary: calendar, week, timelines, bars. Their figures are all in words too.
+Lengths within a chart are in its own units."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from dashboard.notify.summaries.phrases import NOT_OBSERVED, length
 from domain.history.periods import DAY, Span, containing
 
 LEVELS = 4
-"""Shades of bad time, besides that of none."""
+"""Shades of bad time, besides the one for none."""
 MOST_WEEKS_AS_ROWS = 6
-"""A calendar of more weeks has them beside each other."""
+"""A calendar with more weeks shows them as columns."""
 MOST_TIMELINES = 12
-"""Most assets that have a timeline."""
+"""Most assets with a timeline."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WIDTH = 1_000
-"""Of a timeline, in units of its own."""
+"""The width of a timeline, in its own units."""
 
 
 class Cell(NamedTuple):
-    """A part of a calendar or of a week. level: 0 to LEVELS, -1 where nothing was observed; words:
-    the whole of it, for who points at it or hears it; text: what is in it; address: "" for none;
+    """A part of a calendar or of a week. level: 0 to LEVELS, -1 if nothing was observed; words: its
+    full description, for tooltips and screen readers; text: its content; address: "" for none;
     partly: whether a part of it was not observed."""
 
     level: int
@@ -39,12 +39,12 @@ class Cell(NamedTuple):
 
     @property
     def css(self) -> str:
-        """The classes of its colour and its hatching."""
+        """The classes for its colour and hatching."""
         return f"level-{self.level}{' partly' if self.partly else ''}"
 
 
 class Grid(NamedTuple):
-    """Rows of cells with their heads. wide: whether its cells are too small for text."""
+    """Rows of cells with their headers. wide: whether its cells are too small for text."""
 
     heads: tuple[str, ...]
     rows: list[tuple[str, list[Cell | None]]]
@@ -54,7 +54,7 @@ class Grid(NamedTuple):
 
 
 def calendar(days: Sequence[HeatDay], query_of_day: Any) -> Grid | None:
-    """Return the days of a period as a calendar; None of a single day. query_of_day: returns the
+    """Return the days of a period as a calendar, None for a single day. query_of_day: returns the
     address of a day's own summary."""
     if len(days) < 2:
         return None
@@ -74,8 +74,10 @@ def calendar(days: Sequence[HeatDay], query_of_day: Any) -> Grid | None:
 
 
 def week(found: PeriodSummary) -> Grid | None:
-    """Return the hours of a week, a row for each weekday of the period; None where nothing was bad,
-    and all was observed, and of a time to come."""
+    """Return the hours of a week, with a row for each weekday of the period.
+
+    None if nothing was bad and all was observed, or if the time has not begun.
+    """
     weekdays = sorted({each.day.weekday() for each in found.heat})
     sums = [found.week[n] for n in weekdays]
     unobserved = [found.week_unobserved[n] for n in weekdays]
@@ -148,7 +150,7 @@ def _week_title(day: date) -> str:
 
 
 def _month_head(week: Sequence[HeatDay], n: int, weeks: Sequence[Sequence[HeatDay]]) -> str:
-    """Return the name of the month that begins with a week, "" where none does."""
+    """Return the name of the month that begins in a week, "" if none does."""
     last = weeks[n - 1][-1].day.month if n else 0
     return f"{week[-1].day:%b}" if week[-1].day.month != last else ""
 
@@ -209,15 +211,15 @@ def _piece(incident: LongIncident, span: Span, scenario: Any) -> IncidentBar:
 
 
 def bar(budget: ErrorBudget | None) -> int | None:
-    """Return how much of an error budget is left as a bar has it, 0 to 100; None without one."""
+    """Return how much of an error budget is left for a bar, 0 to 100; None without a budget."""
     if budget is None or budget.share is None:
         return None
     return round(100 * min(1.0, max(0.0, budget.share)))
 
 
 def plotted(found: PeriodSummary) -> dict[str, Any]:
-    """Return the charts that a script draws: minutes in bad states, by day and by hour; null where
-    nothing was observed."""
+    """Return the data of the charts that a script draws: minutes in bad states, by day and by hour;
+    null where nothing was observed."""
     by_hour = [_sum(day[hour] for day in found.week) for hour in range(24)] if found.week else []
     return {
         "days": {
@@ -232,7 +234,7 @@ def plotted(found: PeriodSummary) -> dict[str, Any]:
 
 
 def _sum(parts: Iterable[int | None]) -> int | None:
-    """Return the sum of what was observed, None where nothing was."""
+    """Return the sum of what was observed; None if nothing was."""
     known = [ms for ms in parts if ms is not None]
     return sum(known) if known else None
 
@@ -242,7 +244,7 @@ def _minutes(ms: int | None) -> float | None:
 
 
 def gaps(found: PeriodSummary) -> list[tuple[float, float]]:
-    """Return where on a timeline nothing was observed, and how wide that is."""
+    """Return where on a timeline nothing was observed, and how wide each part is."""
     unit = WIDTH / max(1, found.span.ms)
     return [
         (round((each.begin - found.span.begin) * unit, 1), round(each.ms * unit, 1))

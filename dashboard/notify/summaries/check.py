@@ -1,4 +1,4 @@
-"""Sums, incidents, spans and kept answers held against the changes of states."""
+"""Checks of sums, incidents, spans and kept answers against the changes of states."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from domain.history.sums import AssetSum, BadSpan, HourSum, Sources
 from domain.scenario import Scenario
 
 # ---- check ---------------------------------------------------------------------------------------
-# Sums compared with raw history: with the changes of states themselves, not with spans.
+# Sums compared with raw history, taken from the changes of states themselves instead of spans.
 
 
 class CheckedChange(NamedTuple):
-    """A change of an asset as it is kept. at: Unix ms; unconfirmed: the mark after it."""
+    """A stored change of an asset. at: Unix ms; unconfirmed: the mark after the change."""
 
     asset: str
     place: str
@@ -54,8 +54,8 @@ class CheckedChange(NamedTuple):
 
 
 class SumDifference(NamedTuple):
-    """A sum or a row that is not what raw history says. begin: of its hour, its day or its time,
-    Unix ms; asset: "" of sums by the hour; kept: None where there is no sum."""
+    """A sum or a row that differs from raw history. begin: of its hour, its day or its time, Unix
+    ms; asset: "" for sums by the hour; kept: None if there is no sum."""
 
     scenario: str
     begin: int
@@ -66,8 +66,8 @@ class SumDifference(NamedTuple):
 
 
 class RawFigures(NamedTuple):
-    """What raw history says. incidents, false_alarms: when they began, and when they ended, Unix
-    ms."""
+    """Figures from raw history. incidents, false_alarms: when incidents began, and when false
+    alarms ended, Unix ms."""
 
     sources: Sources
     incidents: list[int]
@@ -75,9 +75,11 @@ class RawFigures(NamedTuple):
 
 
 def differences(scenario: str, begin: int, end: int) -> Iterator[SumDifference]:
-    """Yield where the sums by the hour, and by asset and day, between two times (Unix ms) are not
-    what the changes of states say, by today's rule. Hours begin before changes that are kept are
-    not to be asked for; neither is an `end` after which hours are to be summed up again.
+    """Yield where stored sums between two times (Unix ms) differ from the changes of states.
+
+    It checks the sums by the hour, and by asset and day, with today's rule. Do not ask for hours
+    before the oldest stored changes, nor for an `end` after which hours are still to be summed up
+    again.
     """
     these = list(hours(begin, end, ReportingZone.objects.current()))
     if not these:
@@ -115,7 +117,7 @@ def _of_hours(scenario: str, sums: list[HourSum], told: RawFigures) -> Iterator[
 def _of_days(
     scenario: str, these: Sequence[Hour], sums: Iterable[AssetSum]
 ) -> Iterator[SumDifference]:
-    """Yield the differences of the days of which no hour is missing, and none is too much."""
+    """Yield the differences of the days that these hours cover completely."""
     zone = ReportingZone.objects.current()
     days = {day.toordinal(): begin_of(day, zone) for day in _whole_days(scenario, these, zone)}
     rows = AssetDay.objects.filter(scenario=scenario, day__in=listed(days))
@@ -135,8 +137,8 @@ def _of_days(
 
 
 def _whole_days(scenario: str, these: Sequence[Hour], zone: ZoneInfo) -> set[date]:
-    """Return the days of hours whose sums by asset are of no other hours: the last one may be
-    summed up further than these hours are."""
+    """Return the days whose sums by asset cover exactly these hours. The last day may already be
+    summed up further than that."""
     days = {hour.day for hour in these}
     first, last, end = these[0], these[-1].day, these[-1].end
     if first.begin != begin_of(first.day, zone):
@@ -147,12 +149,12 @@ def _whole_days(scenario: str, these: Sequence[Hour], zone: ZoneInfo) -> set[dat
 
 
 def from_transitions(scenario: Scenario, begin: int, end: int) -> RawFigures:
-    """Return what the changes of states say between two times, Unix ms: what was on the board, bad
-    or unconfirmed, which incidents began, and which alarms ended without the state that was
-    pending.
+    """Return what the changes of states say about the time between two times, Unix ms: what was on
+    the board, bad or unconfirmed, which incidents began, and which alarms ended without the state
+    that was pending.
 
-    Maintenance and what was pending are as recorded: the changes do not tell of it. Before its
-    first change that is kept, an asset was what its spans and incidents say.
+    Maintenance and pending states are taken as recorded, since the changes do not contain them.
+    Before its first stored change, an asset is taken from its spans and incidents.
     """
     history = _History()
     alarms = _alarms(scenario.name, begin, end)
@@ -177,7 +179,7 @@ def from_transitions(scenario: Scenario, begin: int, end: int) -> RawFigures:
 
 @dataclass
 class _History:
-    """What raw history says. first: by asset the time of its first change that is kept."""
+    """Figures from raw history. first: when the first stored change of each asset was."""
 
     first: dict[str, int] = field(default_factory=dict)
     on_board: list[tuple[int, int | None]] = field(default_factory=list)
@@ -186,7 +188,7 @@ class _History:
     false_alarms: list[int] = field(default_factory=list)
 
     def add(self, scenario: Scenario, asset: str, changes: list[CheckedChange], end: int) -> None:
-        """Add the changes of an asset, of which there is one at least, up to `end` (Unix ms)."""
+        """Add the changes of an asset, at least one, up to `end` (Unix ms)."""
         on_board, trouble = _runs(scenario, changes)
         self.first[asset] = changes[0].at
         self.on_board += ((run.begin, run.end) for run in on_board)
@@ -196,7 +198,7 @@ class _History:
         self.incidents += _incident_begins(scenario, changes)
 
     def judge(self, scenario: Scenario, changes: list[CheckedChange], alarms: list[Alarm]) -> None:
-        """Add those of an asset's alarms that the state after them did not bear out."""
+        """Add the asset's alarms that were not followed by the pending state."""
         for alarm in alarms:
             states = [each.state for each in changes if each.place <= alarm.end_place]
             came = came_true(scenario, states[-1], alarm.state) if states else alarm.came_true
@@ -204,7 +206,7 @@ class _History:
                 self.false_alarms.append(alarm.end)
 
     def add_older(self, scenario: str, begin: int, end: int) -> None:
-        """Add what is recorded of the time before the changes that are kept."""
+        """Add what is recorded about the time before the stored changes."""
         overlap = Q(end=None) | Q(end__gt=begin)
         there = Presence.objects.filter(overlap, scenario=scenario, begin__lt=end)
         for asset, low, high in there.values_list("asset", "begin", "end"):
@@ -235,8 +237,11 @@ def _alarms(scenario: str, begin: int, end: int) -> dict[str, list[Alarm]]:
 
 
 def _incident_begins(scenario: Scenario, changes: list[CheckedChange]) -> list[int]:
-    """Return when unbroken times outside good states began, those without a length aside. The first
-    one goes back beyond what is kept, if the state before it was not good either."""
+    """Return when unbroken times outside good states began, leaving out those of no length.
+
+    The first is left out too if the state before it was not good either, as it then began before
+    the stored changes.
+    """
     track = Track()
     for each in changes:
         bad = bool(each.state) and not scenario.is_good(each.state)
@@ -258,7 +263,7 @@ BAD, UNCONFIRMED = "bad", "unconfirmed"
 
 
 def histories(scenario: str, end: int | None = None) -> Iterator[tuple[str, list[CheckedChange]]]:
-    """Yield the changes of each asset, those before a time if there is one, in order."""
+    """Yield each asset with its changes in order, only those before `end` if it is given."""
     rows = Transition.objects.filter(scenario=scenario).order_by("asset", "place")
     if end is not None:
         rows = rows.filter(at__lt=end)
@@ -270,7 +275,7 @@ def histories(scenario: str, end: int | None = None) -> Iterator[tuple[str, list
 
 
 def _runs(scenario: Scenario, changes: list[CheckedChange]) -> tuple[list[Run], list[Run]]:
-    """Return when an asset was on the board, and when it was bad or unconfirmed."""
+    """Return the runs of an asset on the board, and those in which it was bad or unconfirmed."""
     on_board, trouble = Track(), Track()
     for _, place, at, state, unconfirmed, _, _ in changes:
         kind = UNCONFIRMED if unconfirmed else None if scenario.is_good(state) else BAD
@@ -280,18 +285,18 @@ def _runs(scenario: Scenario, changes: list[CheckedChange]) -> tuple[list[Run], 
 
 
 # ---- span check ----------------------------------------------------------------------------------
-# Incidents and spans compared with the changes of states that they are made of.
+# Incidents and spans compared with the changes of states that they result from.
 
 PRESENCE, TROUBLE, _ = KINDS
 RUN = ("begin", "end", "end_place")
 INCIDENT = ("began_at", "ended_at", "state", "worst", "changes")
 Row = tuple[Any, ...]
 Rows = dict[str, Row]
-"""By place. The first field of a row is when it begins, Unix ms, the second when it ends."""
+"""Rows by place. The first field of a row is when it begins, Unix ms, the second when it ends."""
 
 
 class CheckedKind(NamedTuple):
-    """A kind of rows. fields: that are compared."""
+    """A kind of rows. fields: those to compare."""
 
     what: str
     rows: QuerySet[Any]
@@ -299,8 +304,10 @@ class CheckedKind(NamedTuple):
 
 
 def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
-    """Yield where incidents and spans that began in a time are not what the changes make, by
-    today's rule. Of an asset is compared what began with its first change that is kept, or later.
+    """Yield where incidents and spans that began in a time differ from those that the changes give.
+
+    It applies today's rule, and only compares what began with an asset's first stored change or
+    later.
     """
     kinds = (
         CheckedKind("incident", Incident.objects.real(), INCIDENT),
@@ -318,7 +325,7 @@ def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
 
 
 def _known(kind: CheckedKind, scenario: str, assets: Iterable[str]) -> dict[str, Rows]:
-    """Return the kept rows of assets."""
+    """Return the stored rows of assets."""
     by_asset: dict[str, Rows] = {}
     rows = kind.rows.filter(scenario=scenario, asset__in=listed(list(assets)))
     for asset, place, *own in rows.values_list("asset", "place", *kind.fields):
@@ -329,7 +336,7 @@ def _known(kind: CheckedKind, scenario: str, assets: Iterable[str]) -> dict[str,
 def _compared(
     scenario: str, asset: str, kind: CheckedKind, first: str, pair: tuple[Rows, Rows], span: Span
 ) -> Iterator[SumDifference]:
-    """Yield the differences of one asset's rows of a kind. pair: counted and kept ones."""
+    """Yield the differences of one asset's rows of a kind. pair: counted and stored rows."""
     counted, kept = pair
     for place in sorted(counted.keys() | {each for each in kept if each >= first}):
         one, other = counted.get(place), kept.get(place)
@@ -350,8 +357,8 @@ def _compared(
 
 
 def _made(scenario: Scenario, changes: list[CheckedChange]) -> tuple[Rows, Rows, Rows]:
-    """Return the incidents, times on the board and times of trouble that an asset's changes make,
-    those aside that began before the first of them."""
+    """Return the incidents, times on the board and times of trouble that result from an asset's
+    changes, leaving out those that began before the first of them."""
     first = changes[0]
     moves = [
         Move(each.place, each.at, Condition(each.state, bool(each.unconfirmed)), anew=False)
@@ -373,13 +380,12 @@ def _made(scenario: Scenario, changes: list[CheckedChange]) -> tuple[Rows, Rows,
 
 
 def _kind_of(run: Run) -> tuple[str, bool]:
-    """Return state and mark of a time of trouble."""
+    """Return the state and the mark of a time of trouble."""
     state, unconfirmed = cast("tuple[str, bool]", run.key)
     return state, unconfirmed
 
 
 def _incidents(scenario: Scenario, changes: list[CheckedChange]) -> Rows:
-    """Return the incidents of an asset."""
     moves = [
         StateMove(scenario.name, each.asset, each.place, each.at, each.state, each.previous)
         for each in changes

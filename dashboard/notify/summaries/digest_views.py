@@ -1,4 +1,4 @@
-"""One's own digests, and the links that end a subscription without a login."""
+"""Users' own digests, and the links that end a subscription without a login."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from dashboard.notify.summaries.forms import SubscriptionForm
 from dashboard.notify.summaries.models import ReportingZone, Subscription
 
 # ---- digests -------------------------------------------------------------------------------------
-# The page of one's own digests, and the one that ends a subscription without a login.
+# The page of users' own digests, and the one that ends a subscription without a login.
 
 
 @require_safe
 @never_cache
 @role_required("read")
 def own(request: HttpRequest) -> HttpResponse:
-    """Return the page of the user's digests."""
+    """Show the user's digests."""
     return _page(request)
 
 
 @form_of("digests:own")
 @role_required("read")
 def change(request: HttpRequest, scenario: str) -> HttpResponseBase:
-    """Subscribe to the digest of a scenario, change when it comes, or end it."""
+    """Subscribe to the digest of a scenario, change its schedule, or end it."""
     known, user = scenario_or_404(scenario), user_of(request)
     form = SubscriptionForm(known.name, request.POST)
     if not form.is_valid():
@@ -51,13 +51,13 @@ def change(request: HttpRequest, scenario: str) -> HttpResponseBase:
     return redirect("digests:own")
 
 
-@csrf_exempt  # a mail program posts without our form; the address alone says what it may do
+@csrf_exempt  # mail programs post without our form; the address alone grants permission
 @login_not_required
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
-    """Return the page that asks whether to end a subscription; end it by what that sends, or what a
-    mail program does."""
+    """Show a page that asks whether to end a subscription; on POST, from it or from a mail program,
+    end the subscription."""
     subscription = Subscription.objects.of_link(token)
     if subscription is None:
         return render(request, "summaries/digests/unsubscribe.html", {"wrong": True}, status=404)
@@ -80,7 +80,7 @@ def _page(
     form: SubscriptionForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    """Return the page. chosen, form: a scenario's form as it was sent."""
+    """Show the page. chosen, form: a scenario, and its form as it was sent."""
     user = user_of(request)
     mine = {row.scenario: row for row in Subscription.objects.filter(user=user)}
     lines = [

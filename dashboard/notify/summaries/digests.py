@@ -1,4 +1,4 @@
-"""Digests: when they are due, what they say, and how they get into the outbox."""
+"""Digests: when they are due, what they contain, and how they get into the outbox."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from dashboard.notify.summaries.phrases import (
 from domain.history.periods import WEEK, Period, containing, day_of
 
 # ---- schedule ------------------------------------------------------------------------------------
-# When digests are due. Pure: times come in, in Unix ms.
+# When digests are due. Pure: the time is an argument, in Unix ms.
 
 
 class DigestPlan(NamedTuple):
-    """When somebody wants a digest. every: day or week; weekday: Monday 0, of a weekly one; hour:
-    of the zone."""
+    """When a user wants a digest. every: day or week; weekday: of a weekly one, 0 for Monday; hour:
+    in the reporting zone."""
 
     every: str
     weekday: int
@@ -52,7 +52,7 @@ class DigestPlan(NamedTuple):
 
 
 def due_at(period: Period, plan: DigestPlan, zone: ZoneInfo) -> int:
-    """Return when the digest of a period is due: the first such hour after its end, Unix ms."""
+    """Return when the digest of a period is due, Unix ms: the plan's first time after its end."""
     day = period.after + timedelta(days=plan.weekday if plan.every == WEEK else 0)
     return int(datetime.combine(day, time(plan.hour), zone).timestamp() * 1000)
 
@@ -66,26 +66,26 @@ def newest_due(plan: DigestPlan, zone: ZoneInfo, now: int) -> Period:
 
 
 def between(period: Period, last: Period | None) -> int:
-    """Return how many periods lie between two that follow each other in time; 0 without one."""
+    """Return how many periods lie between `last` and `period`; 0 without a last one."""
     return 0 if last is None else max(0, (period.first - last.after).days // period.days)
 
 
 # ---- content -------------------------------------------------------------------------------------
-# What a digest says: a sentence, what changed, and the assets that lost most time.
+# The content of a digest: a sentence, what changed, and the assets that lost most time.
 
 MOST = 20
-"""Most assets that a digest lists."""
+"""Most assets in a digest."""
 
 
 class DigestDelay(NamedTuple):
-    """Why a digest comes late. due: when it was, Unix ms; missed: how many before it were not sent
-    at all."""
+    """Why a digest is late. due: when it was due, Unix ms; missed: how many before it were never
+    sent."""
 
     due: int
     missed: int
 
     def words(self) -> str:
-        """Return it in a sentence or two."""
+        """Return the explanation in one or two sentences."""
         when = utc_minute(self.due)
         text = f"This mail is late: it was due at {when}, and nothing was sent then."
         if self.missed:
@@ -94,7 +94,7 @@ class DigestDelay(NamedTuple):
 
 
 class DigestAsset(NamedTuple):
-    """An asset that lost time. lost, before: in words."""
+    """An asset that lost time. lost, before: durations in words."""
 
     asset: str
     url: str
@@ -104,7 +104,7 @@ class DigestAsset(NamedTuple):
 
 
 class FigureChange(NamedTuple):
-    """A figure, in this period and in the one before it."""
+    """A figure in this period and in the one before it."""
 
     name: str
     now: str
@@ -112,7 +112,7 @@ class FigureChange(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a digest says."""
+    """The content of a digest."""
 
     subject: str
     sentence: str
@@ -125,11 +125,11 @@ class Content(NamedTuple):
     every: str
 
     def text(self) -> str:
-        """Return it as plain text."""
+        """Return the digest as plain text."""
         return "\n".join(_lines(self)) + "\n"
 
     def html(self) -> str:
-        """Return it as HTML that a mail program shows."""
+        """Return the digest as HTML for mail programs."""
         return render_to_string("summaries/digests/mail.html", self._asdict())
 
 
@@ -140,7 +140,7 @@ def content_of(
     unsubscribe_url: str,
     late: DigestDelay | None = None,
 ) -> Content:
-    """Return the digest of a summary of one scenario. title: the scenario's; every: in words."""
+    """Return the digest of one scenario's summary. title: the scenario's; every: in words."""
     period = found.question.period
     worst = sorted((each for each in found.worst if each.bad), key=lambda each: -each.bad)
     name = f"{title}, {period_title(period)}"
@@ -158,14 +158,14 @@ def content_of(
 
 
 def summary_url(scenario: str, period: Period) -> str:
-    """Return the address of the page with the same figures."""
+    """Return the address of the summary page with the same figures."""
     query = urlencode({"period": period.unit, "date": period.first.isoformat(),
                        "scenario": scenario})  # fmt: skip
     return f"{settings.TALLYBOARD.own_url}{reverse('summaries:summary')}?{query}"
 
 
 def sentence(found: PeriodSummary) -> str:
-    """Return how the time went, in a sentence."""
+    """Return a sentence about how the period went."""
     now, before = found.whole.now, found.whole.before
     if not now.observed.seen:
         return f"{NOT_OBSERVED}: {why_unobserved(found)}."
@@ -183,7 +183,7 @@ def _named(found: PeriodSummary) -> str:
 
 
 def _trend(now: Figures, before: Figures) -> str:
-    """Return how the time in bad states differs from the one before."""
+    """Return how the time in bad states differs from the period before, in words."""
     difference = now.times.bad - before.times.bad
     if not before.observed.seen or not before.times.present:
         return ", with nothing before to compare with"
@@ -211,7 +211,7 @@ def _row(each: WorstAsset, last: Figures) -> DigestAsset:
 
 
 def _changes(now: Figures, before: Figures) -> Iterator[FigureChange]:
-    """Yield the figures that a digest compares; those of a time that was not observed say so."""
+    """Yield the figures that a digest compares; those of an unobserved period say so."""
     names = ("Observed", "Incidents", "Assets with incidents", "Time in bad states",
              "Availability", "Time unconfirmed", "False alarms")  # fmt: skip
     for name, *both in zip(names, _figures(now), _figures(before), strict=True):
@@ -254,7 +254,7 @@ def _lines(content: Content) -> Iterator[str]:
 
 
 def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield lines in which columns stand below each other."""
+    """Yield the lines of a table with aligned columns."""
     table = [head, *rows]
     widths = [max(len(row[n]) for row in table) for n in range(len(head))]
     for row in table:
@@ -263,17 +263,19 @@ def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 
 
 # ---- digests -------------------------------------------------------------------------------------
-# Digests of which it is time, into the outbox: each once, a missed one late. Times in Unix ms.
+# Digests that are due are put into the outbox: each once, a missed one late. Times in Unix ms.
 
 log = structlog.get_logger(__name__)
 
 LATE_MS = HOUR_MS
-"""A digest that is sent this long after it was due says so."""
+"""A digest sent this long after it was due says that it is late."""
 
 
 def send_due(now: int) -> int:
-    """Put what is due at `now` into the outbox. Returns how many digests. What fails hinders no
-    other. Raises ExceptionGroup of all that failed."""
+    """Put the digests that are due at `now` into the outbox, and return how many there were.
+
+    One that fails does not stop the others. Raises ExceptionGroup with all failures.
+    """
     sent, failures = 0, []
     known = Subscription.objects.filter(scenario__in=scenarios())
     for subscription in known.select_related("user"):
@@ -288,8 +290,11 @@ def send_due(now: int) -> int:
 
 
 def send_newest(subscription: Subscription, now: int) -> bool:
-    """Put the newest digest that is due into the outbox, unless it is there, or was due before the
-    subscription. Returns whether it did."""
+    """Put the newest digest that is due into the outbox, and return whether that was done.
+
+    Nothing is done if it was sent before, if it was due before the subscription, or if the user has
+    no address or no access any more.
+    """
     plan = plan_of(subscription)
     zone = ReportingZone.objects.current()
     period = newest_due(plan, zone, now)
@@ -328,14 +333,14 @@ def send_newest(subscription: Subscription, now: int) -> bool:
 
 
 def plan_of(subscription: Subscription) -> DigestPlan:
-    """Return when a subscription is due."""
+    """Return the plan of a subscription."""
     return DigestPlan(subscription.every, subscription.weekday, subscription.hour)
 
 
 def _lateness(
     subscription: Subscription, period: Period, due: int, late: int
 ) -> DigestDelay | None:
-    """Return why a digest comes late; None for one in time."""
+    """Return why a digest is late; None if it is in time."""
     if late < LATE_MS:
         return None
     last = subscription.current_issues.order_by("-first").first()

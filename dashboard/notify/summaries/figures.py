@@ -1,4 +1,4 @@
-"""What a summary says and what it is measured by. Durations in ms, times in Unix ms;
+"""The figures of a summary, and how they are counted. Durations in ms, times in Unix ms; see
 docs/summary.md.
 """
 
@@ -16,34 +16,35 @@ from domain.history.periods import Hour, Period, Span
 
 
 def slot_of(hour: Hour) -> int:
-    """Return the place of an hour in a week: 24 times the weekday, Monday 0, plus the hour."""
+    """Return the index of an hour in a week: 24 times the weekday (Monday is 0) plus the hour."""
     return 24 * hour.day.weekday() + hour.hour
 
 
 def in_slots(slots: frozenset[int]) -> Callable[[Hour], bool]:
-    """Return whether an hour is in one of these slots, as a function."""
+    """Return a function that returns whether an hour is in one of these slots."""
     return lambda hour: slot_of(hour) in slots
 
 
 # ---- figures -------------------------------------------------------------------------------------
-# What a summary says. All durations in ms, all times in Unix ms; docs/summary.md has the meaning.
+# The figures of a summary. Durations in ms, times in Unix ms; docs/summary.md defines them.
 #
 # `dashboard.notify.summaries.calculation.summary` answers a question.
 
 MOST_WORST = 50
-"""Most assets that are named as the worst."""
+"""Most assets listed as the worst."""
 MOST_INCIDENTS = 500
-"""Most incidents that are listed, the longest within the period."""
+"""Most incidents listed, those with the longest part in the period."""
 MOST_ACTIONS = 500
-"""Most overrides, and most bulk runs, that are listed, the newest."""
+"""Most overrides, and most bulk runs, listed, the newest ones."""
 MOST_VALUES = 200
-"""Most values of a label, those with most bad time."""
+"""Most values of a label listed, those with most bad time."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. scenarios: names; label: a key to group by, "" for none; service: whether only
-    the service hours of each scenario count as time (incidents and delays count at any hour)."""
+    """A question for a summary. scenarios: names; label: a key to group by, "" for none; service:
+    whether only each scenario's service hours count as time (incidents and delays count at any
+    hour)."""
 
     scenarios: tuple[str, ...]
     period: Period
@@ -52,7 +53,7 @@ class Question:
 
 
 class Times(NamedTuple):
-    """The time that assets were on the board, by what it was. All added up over assets, ms."""
+    """The time that assets were on the board, by class, summed over assets, ms."""
 
     good: int = 0
     bad: int = 0
@@ -61,27 +62,27 @@ class Times(NamedTuple):
 
     @property
     def present(self) -> int:
-        """All of it."""
+        """The total time."""
         return sum(self)
 
     @property
     def availability(self) -> float | None:
-        """The good part of the good and the bad time, 0 to 1; None where there is neither."""
+        """Good time divided by good and bad time, 0 to 1; None if there is neither."""
         counted = self.good + self.bad
         return self.good / counted if counted else None
 
     def plus(self, other: Times) -> Times:
-        """Return both added up."""
+        """Return the sum of both."""
         return Times(*(one + two for one, two in zip(self, other, strict=True)))
 
     def less(self, other: Times) -> Times:
-        """Return what is left of this without the other; nothing rather than less."""
+        """Return these times minus the others, with 0 as the minimum of each."""
         return Times(*(max(0, one - two) for one, two in zip(self, other, strict=True)))
 
 
 class Observed(NamedTuple):
-    """How much of a time was observed, ms, and how long the time is up to now, in the hours that
-    count; seen: whether anything of it was, at any hour."""
+    """How much of a time was observed, ms, and how long the time is up to now, counting only hours
+    that count; seen: whether any of it was observed, at any hour."""
 
     ms: int
     whole: int
@@ -89,13 +90,13 @@ class Observed(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether all of it was."""
+        """Whether all of it was observed."""
         return self.seen and self.ms == self.whole
 
 
 class ErrorBudget(NamedTuple):
-    """The time that may be bad by the target, of the time that was observed. whole: of the time so
-    far; left: below 0 where more was bad; target: percent."""
+    """The time that may be bad under the target, out of the observed time. whole: for the time so
+    far; left: negative if more was bad; target: percent."""
 
     target: float
     whole: int
@@ -103,13 +104,13 @@ class ErrorBudget(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """The part that is left, 0 to 1, below 0 where more was bad; None of an empty budget."""
+        """The part that is left, 0 to 1, negative if more was bad; None for an empty budget."""
         return self.left / self.whole if self.whole else None
 
 
 @dataclass(frozen=True)
 class Delays:
-    """How long something took. p95: nearest rank; both None where count is 0."""
+    """How long something took, ms. p95: by nearest rank; mean and p95 are None if count is 0."""
 
     count: int = 0
     mean: int | None = None
@@ -120,12 +121,12 @@ class Delays:
 class Figures:
     """The figures of one group in one period.
 
-    incidents: those that overlap the period; assets: how many different assets these were of (of
-    values of a label the incidents are of the group: times in which at least one of its assets has
-    one); budget: None where a scenario has no target, or another one; acknowledged: of incidents
-    that began in the period; cleared: of those that ended in it; flapping: incidents that began
-    within FLAP_MS of the asset's last; false_alarms: waits for a worse state that came to nothing;
-    observed: what all of them are of: where nothing was seen, none of them says anything.
+    incidents: those that overlap the period (for the value of a label, unbroken times in which at
+    least one of its assets has an incident); assets: how many different assets had them; budget:
+    None if a scenario has no target, or if targets differ; acknowledged: delays of incidents that
+    began in the period; cleared: delays of those that ended in it; flapping: incidents that began
+    within FLAP_MS of the asset's previous one; false_alarms: pending worse states that came to
+    nothing; observed: the time that all figures are about: if nothing was seen, none has a meaning.
     """
 
     times: Times
@@ -141,7 +142,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class FigureGroup:
-    """Figures of a scenario (name, title), or of a label's value ("" has the assets without it)."""
+    """The figures of a scenario (name, title), or of a label's value ("": assets without it)."""
 
     name: str
     title: str
@@ -150,7 +151,7 @@ class FigureGroup:
 
 
 class WorstAsset(NamedTuple):
-    """An asset with much time in bad states. before: its bad time in the period before."""
+    """An asset with much time in bad states. before: its bad time in the period before, ms."""
 
     scenario: str
     asset: str
@@ -162,7 +163,7 @@ class WorstAsset(NamedTuple):
 
 class LongIncident(NamedTuple):
     """An incident for a timeline. id: of its page; ended_at: None while it goes on; label: the
-    asset's value of the question's key; within: how much of it lies in the period, ms."""
+    asset's value of the question's label; within: how much of it lies in the period, ms."""
 
     id: int
     scenario: str
@@ -177,8 +178,8 @@ class LongIncident(NamedTuple):
 
 
 class OverrideSpan(NamedTuple):
-    """A state that somebody pinned. until: its end as it was given, None for an open one; ended:
-    when another command ended it before that, None where none did."""
+    """A state that somebody pinned. until: the end that was given, None for no end; ended: when
+    another command ended it before that, or None."""
 
     at: int
     scenario: str
@@ -191,8 +192,8 @@ class OverrideSpan(NamedTuple):
 
 
 class BulkRun(NamedTuple):
-    """One command for many assets. id: of its page; state: that was set, "" for none; applied: to
-    how many assets of those that matched."""
+    """One command for many assets. id: of its page; state: the one that was set, "" for none;
+    applied: to how many of the matching assets it was applied."""
 
     id: str
     at: int
@@ -206,8 +207,8 @@ class BulkRun(NamedTuple):
 
 
 class HeatDay(NamedTuple):
-    """A day of the period and what was bad of it, ms; None for a day that has not begun, or of
-    which nothing was observed. unobserved: how much of it was not, up to now, ms."""
+    """A day of the period and its bad time, ms; None for a day that has not begun, or on which
+    nothing was observed. unobserved: how much of it was not observed up to now, ms."""
 
     day: date
     bad: int | None
@@ -219,14 +220,14 @@ class PeriodSummary:
     """The answer to a question.
 
     span, before: the times that are counted; running: whether the period goes on (both are clipped
-    then); raw_since: where raw history begins, before it only roll-ups exist (None: it has not
-    begun); counting: the scenarios that make up the whole: those whose states have severity, where
-    any is asked for; first_at: when the first asset of these came onto the board, None where none
-    ever did; unobserved: what of the span was not observed; summed_to: roll-ups reach to it, what
-    comes after is counted from raw history; computed_at: when it was counted; zone: the reporting
-    zone; whole: everything together; week: bad ms by weekday (Monday first) and hour, None where
-    nothing of it was observed; week_unobserved: how much of it was not, ms; *_total: how many there
-    are of what is listed; empty: no asset of these scenarios was on the board in the period.
+    then); raw_since: where raw history begins, before which only roll-ups exist (None: there is
+    none yet); counting: the scenarios in the total: those whose states have severity, if any is
+    asked for; first_at: when the first asset of these came onto the board, None if none ever did;
+    unobserved: the parts of the span that were not observed; summed_to: where roll-ups end, after
+    which raw history is counted; computed_at: when it was computed; zone: the reporting zone;
+    whole: the total; week: bad ms by weekday (Monday first) and hour, None where nothing was
+    observed; week_unobserved: how much was not observed, ms; *_total: how many there are of what is
+    listed; empty: whether no asset of these scenarios was on the board in the period.
     """
 
     question: Question
@@ -258,12 +259,12 @@ class PeriodSummary:
 
     @property
     def counted(self) -> tuple[FigureGroup, ...]:
-        """The scenarios that make up the whole."""
+        """The groups of the scenarios in the total."""
         return tuple(each for each in self.scenarios if each.name in self.counting)
 
 
 # ---- explanations --------------------------------------------------------------------------------
-# How each figure of a summary is counted, in a few sentences; docs/summary.md has the whole.
+# How each figure of a summary is counted, in a few sentences; docs/summary.md has all of it.
 
 EXPLAINED = {
     "availability": (

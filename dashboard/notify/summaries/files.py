@@ -12,7 +12,7 @@ from dashboard.notify.summaries.phrases import NOT_OBSERVED
 # ---- files ---------------------------------------------------------------------------------------
 # The tables of a summary as files. Times in Unix ms, or as ISO 8601 in CSV; durations in ms.
 #
-# What was not observed has no figures, and says so.
+# Time that was not observed has no figures, and is marked as such.
 
 Rows = Iterable[dict[str, Any]]
 
@@ -26,11 +26,11 @@ FIGURES = (
 
 
 WHOLLY, PARTLY = "wholly", "partly"
-"""How a time was observed, besides NOT_OBSERVED."""
+"""How much of a time was observed, besides NOT_OBSERVED."""
 
 
 def figures(of: Figures) -> dict[str, Any]:
-    """Return figures as a line of a file; none of what was not observed."""
+    """Return figures as a row of a file; without values if nothing was observed."""
     own = of.observed
     seen = {"observed": how_observed(own), "observed_ms": own.ms}
     known = _figures(of) if own.seen else dict.fromkeys(FIGURES)
@@ -38,14 +38,14 @@ def figures(of: Figures) -> dict[str, Any]:
 
 
 def how_observed(own: Observed) -> str:
-    """Return how much of a time was observed: wholly, partly, or not."""
+    """Return whether a time was observed wholly, partly, or not."""
     if not own.seen:
         return NOT_OBSERVED
     return WHOLLY if own.complete else PARTLY
 
 
 def days(found: PeriodSummary) -> Rows:
-    """Return the days of a summary."""
+    """Yield the days of a summary."""
     for each in found.heat:
         observed = NOT_OBSERVED if each.bad is None else PARTLY if each.unobserved else WHOLLY
         yield {"day": str(each.day), "bad_ms": each.bad, "observed": observed}
@@ -102,7 +102,7 @@ INCIDENTS = (
 OVERRIDE_FIELDS = ("at", "scenario", "asset", "state", "username", "reason", "until", "ended")
 RUN_FIELDS = ("id", "at", "scenario", "kind", "state", "username", "reason", "matched", "applied")
 
-# By the file's name: its columns, and its rows.
+# The columns and the rows of each file, by its name.
 FILES: dict[str, tuple[tuple[str, ...], Callable[[PeriodSummary], Rows]]] = {
     "figures": (("period", "begin", "end", *FIGURES), _whole),
     "scenarios": (

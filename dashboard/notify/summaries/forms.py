@@ -1,4 +1,4 @@
-"""What is asked of a summary, and the form of a subscription."""
+"""The form of a summary's question, and that of a subscription."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from domain.history.periods import DATES, FIRST_DAY, LAST_DAY, UNITS, WEEK, betw
 from domain.history.periods import Period as DaysOfCalendar
 
 # ---- summaries -----------------------------------------------------------------------------------
-# What is asked of a summary, as its address has it.
+# The question of a summary, as its address has it.
 
 SERVICE = "service"
 HOURS = {"": "all hours", SERVICE: "service hours"}
@@ -34,7 +34,7 @@ class DayField(forms.DateField):
         super().__init__(label=label, required=False, widget=widget, error_messages=DAY_EXPECTED)
 
     def clean(self, value: Any) -> Date | None:
-        """Return the day, None where none was given. Raises ValidationError."""
+        """Return the day, None if there is none. Raises ValidationError."""
         day: Date | None = super().clean(value)
         if day is not None and not FIRST_DAY <= day <= LAST_DAY:
             raise forms.ValidationError(f"Expected a day from {FIRST_DAY} to {LAST_DAY}.")
@@ -69,11 +69,11 @@ class SummaryForm(FilterForm):
 
     @property
     def names_a_time(self) -> bool:
-        """Whether the address says of which time, in whatever way."""
+        """Whether the address specifies a time in any way."""
         return any(self.data.get(name) for name in ("period", "date", "first", "last"))
 
     def clean(self) -> dict[str, Any]:
-        """Return what was given. Dates that make no period are an error of their field."""
+        """Return the fields. Dates that form no period are an error of their field."""
         data = super().clean() or self.cleaned_data
         if data.get("period") == DATES and not self.errors:
             for name in ("first", "last"):
@@ -84,7 +84,7 @@ class SummaryForm(FilterForm):
         return data
 
     def question(self) -> Question:
-        """Return what a valid form asks; by default of the last whole week."""
+        """Return the question, by default about the last whole week. The form must be valid."""
         data = self.cleaned_data
         names = tuple(
             name for name in scenarios() if name in data["scenario"] or not data["scenario"]
@@ -92,7 +92,7 @@ class SummaryForm(FilterForm):
         return Question(names, self._period(), data["label"], data["hours"] == SERVICE)
 
     def show(self, question: Question) -> None:
-        """Show a question in the fields, where the address says nothing of it."""
+        """Show a question in those fields that the address leaves out."""
         period = question.period
         shown = {"period": period.unit, "date": period.first}
         shown |= {"first": period.first, "last": period.last}
@@ -117,12 +117,12 @@ class SummaryForm(FilterForm):
 
 
 def _last_whole(unit: str, today: Date) -> Date:
-    """Return a day of the newest period of a unit that is over."""
+    """Return a day of the unit's newest period that has ended."""
     return containing(unit, today).first - timedelta(days=1)
 
 
 def address(question: Question) -> str:
-    """Return a question as the address of a summary has it."""
+    """Return a question as the query string of a summary's address."""
     period = question.period
     parts: list[tuple[str, str]] = [("period", period.unit)]
     if period.unit == DATES:
@@ -138,7 +138,7 @@ def address(question: Question) -> str:
 
 
 def scenario_parts(question: Question) -> list[tuple[str, str]]:
-    """Return a question's scenarios as parts of an address: none where it is about all."""
+    """Return a question's scenarios as parts of a query string; empty for all scenarios."""
     if set(question.scenarios) == set(scenarios()):
         return []
     return [("scenario", name) for name in question.scenarios]
@@ -151,7 +151,7 @@ NEVER = "never"
 
 
 class SubscriptionForm(forms.Form):
-    """A form of how often, on which day and at which hour a scenario's digest comes."""
+    """How often, on which day and at which hour a scenario's digest is sent."""
 
     every = forms.ChoiceField(
         choices=[(NEVER, "never"), *EVERY.items()], initial=NEVER, label="How often"
@@ -171,7 +171,7 @@ class SubscriptionForm(forms.Form):
         super().__init__(data, auto_id=f"{scenario}_%s", initial=initial)
 
     def plan(self) -> dict[str, Any] | None:
-        """Return what a valid form wants, None for no digest."""
+        """Return the chosen plan, None for no digest. The form must be valid."""
         data = self.cleaned_data
         if data["every"] == NEVER:
             return None

@@ -1,4 +1,4 @@
-"""What the incidents of a period add up to: of all, by scenario, by a label's value."""
+"""Figures about the incidents of a period: in total, by scenario, and by a label's value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from domain.history.periods import Span
 
 
 class Spell(NamedTuple):
-    """An incident, with the end of the one before it of its asset (None: there was none).
+    """An incident, with the end of the asset's previous one (None: there was none).
 
     ended_at: None while it goes on. Times in Unix ms.
     """
@@ -33,7 +33,7 @@ class Spell(NamedTuple):
     last_ended_at: int | None = None
 
     def is_over(self, at: int) -> bool:
-        """Return whether it has ended by a time: at that time it counts no more."""
+        """Return whether it has ended by a time; an end at exactly that time counts."""
         return self.ended_at is not None and self.ended_at <= at
 
 
@@ -42,8 +42,10 @@ COLUMNS = ("pk", "scenario", "asset", "began_at", "ended_at", "acknowledged_at")
 
 @dataclass
 class IncidentTally:
-    """The figures of a group of incidents. reach: up to when at least one has been going on
-    without a break, of those that were added in the order of their beginnings."""
+    """The figures of a group of incidents, which must be added in the order of their beginnings.
+
+    reach: up to when at least one of them has been going on without a break.
+    """
 
     incidents: int = 0
     merged: int = 0
@@ -54,7 +56,7 @@ class IncidentTally:
     reach: float = float("-inf")
 
     def add(self, spell: Spell, span: Span) -> None:
-        """Count an incident that overlaps the span, or whose delays are of it."""
+        """Count an incident that overlaps the span, or whose delays belong to it."""
         began, ended = spell.began_at, spell.ended_at
         if ended is not None and span.begin <= ended < span.end:
             self.cleared.append(ended - began)
@@ -72,7 +74,7 @@ class IncidentTally:
             self.flapping += last is not None and began - last < FLAP_MS
 
     def plain(self) -> IncidentTotals:
-        """Return the figures alone."""
+        """Return the plain figures."""
         return IncidentTotals(
             self.incidents,
             self.merged,
@@ -84,7 +86,7 @@ class IncidentTally:
 
 
 class IncidentTotals(NamedTuple):
-    """The figures of a group. merged: unbroken times in which at least one incident went on."""
+    """The figures of a group. merged: unbroken times with at least one incident going on."""
 
     incidents: int = 0
     merged: int = 0
@@ -95,14 +97,14 @@ class IncidentTotals(NamedTuple):
 
 
 class Longest:
-    """The incidents with the longest part in a span, MOST_INCIDENTS of them."""
+    """Collects the incidents with the longest part in a span, MOST_INCIDENTS of them."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
         self._heap: list[tuple[int, int]] = []
 
     def add(self, spell: Spell) -> None:
-        """Look at an incident."""
+        """Consider an incident."""
         entry = (within(spell, self._span), -spell.pk)
         if len(self._heap) < MOST_INCIDENTS:
             heappush(self._heap, entry)
@@ -115,8 +117,8 @@ class Longest:
 
 
 class IncidentFigures(NamedTuple):
-    """The figures of everything, by scenario, and by value of a label ("": without it); longest:
-    the ids of the incidents with the longest part in the time, in order."""
+    """The figures in total, by scenario, and by value of a label ("": without the label); longest:
+    the ids of the incidents with the longest part in the period, in order."""
 
     whole: IncidentTotals
     scenarios: dict[str, IncidentTotals]
@@ -125,14 +127,14 @@ class IncidentFigures(NamedTuple):
 
 
 def delays_of(delays: Sequence[int]) -> Delays:
-    """Return count, mean and 95th percentile."""
+    """Return the count, the mean and the 95th percentile of delays, ms."""
     return Delays(len(delays), mean(delays), p95(delays))
 
 
 def spells(scenarios: Sequence[str], span: Span) -> Iterator[Spell]:
     """Yield the incidents that overlap a span or end as it begins, in the order of their
     beginnings."""
-    # An asset's last incident before these may be what one of these flaps after.
+    # Reach back far enough to know whether one of these flaps after the asset's previous incident.
     begin = span.begin - FLAP_MS
     last: dict[tuple[str, str], int | None] = {}
     for row in chain(_running(scenarios, begin), _begun(scenarios, begin, span.end)):
@@ -143,8 +145,8 @@ def spells(scenarios: Sequence[str], span: Span) -> Iterator[Spell]:
 
 
 def _begun(scenarios: Sequence[str], begin: int, end: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the incidents that began between two times, in order: by the day, as a database sorts
-    many small portions faster than a large one."""
+    """Yield the incidents that began between two times, in order. They are queried day by day, as
+    databases sort many small portions faster than a large one."""
     rows = (
         Incident.objects.real()
         .filter(scenario__in=scenarios)
@@ -156,7 +158,7 @@ def _begun(scenarios: Sequence[str], begin: int, end: int) -> Iterator[tuple[Any
 
 
 def _running(scenarios: Sequence[str], at: int) -> list[tuple[Any, ...]]:
-    """Return the incidents that began before a time and had not ended then, in order."""
+    """Return the incidents that began before a time and had not ended by then, in order."""
     rows = Incident.objects.filter(scenario__in=scenarios).values_list(*COLUMNS)
     running = [
         row for condition in ongoing(at, "began_at", "ended_at") for row in rows.filter(condition)
@@ -171,8 +173,9 @@ def incident_figures(
     *,
     counting: Collection[str],
 ) -> IncidentFigures:
-    """Return the figures of the incidents that overlap a span. value_of: of a scenario and asset,
-    the value of the label to group by; counting: the scenarios that make up everything."""
+    """Return the figures of the incidents that overlap a span. value_of: returns the value of the
+    label to group by, for a scenario and an asset; counting: the scenarios that make up the total.
+    """
     whole = IncidentTally()
     by_scenario: dict[str, IncidentTally] = {name: IncidentTally() for name in scenarios}
     by_value: dict[str, IncidentTally] = {}
@@ -199,7 +202,7 @@ def _plain(tallies: Mapping[str, IncidentTally]) -> dict[str, IncidentTotals]:
 
 
 def numbers_of(scenario: str, assets: Sequence[str], span: Span) -> dict[str, int]:
-    """Return how many incidents of each asset overlap a span, of those that have any."""
+    """Return how many incidents of each asset overlap a span; assets without any are left out."""
     in_span = overlap(*span, "began_at", "ended_at")
     rows = Incident.objects.real().filter(in_span, scenario=scenario, asset__in=assets).order_by()
     return dict(rows.values_list("asset").annotate(n=Count("pk")))
@@ -212,7 +215,7 @@ def within(spell: Spell | Incident, span: Span) -> int:
 
 
 def rows_of(ids: Sequence[int]) -> list[Incident]:
-    """Return the incidents of these ids, in their order."""
+    """Return the incidents with these ids, in their order."""
     rows = Incident.objects.in_bulk(ids)
     return [rows[pk] for pk in ids if pk in rows]
 
@@ -231,7 +234,7 @@ def to_json(figures: IncidentFigures) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> IncidentFigures:
-    """Return what `to_json` made data of."""
+    """Return the figures from the data that `to_json` returned."""
     by_scenario, by_value = (
         {name: _counted(row) for name, row in data[group].items()}
         for group in ("scenarios", "labels")

@@ -1,6 +1,6 @@
 """Raw history: spans and alarms, written in the transaction that writes the states.
 
-A step is a record that changes something of what summaries rest on. A record that comes again, as
+A step is a record that changes something that summaries are based on. A record that comes again, as
 in a rebuild, has the same place: see `domain.history.runs`.
 """
 
@@ -27,12 +27,12 @@ from wire.job import Heartbeat
 from wire.sink import PendingValue, StateValue
 
 GAP_MS = 5 * MINUTE_MS
-"""Heartbeats come each second. A shorter silence is a restart of the job, or of a broker."""
+"""Heartbeats come every second. A shorter silence is a restart of the job, or of a broker."""
 
 
 class Condition(NamedTuple):
-    """What summaries look at in a record. state: "" where there is no such asset; unconfirmed: its
-    mark; wait: the worse state that is pending, "" for none."""
+    """The parts of a record that matter for summaries. state: "" if there is no such asset;
+    unconfirmed: its mark; wait: the worse state that is pending, "" for none."""
 
     state: str = ""
     unconfirmed: bool = False
@@ -40,8 +40,8 @@ class Condition(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A record after which the condition is another. at: Unix ms; anew: it came before, in an
-    epoch before, and what was known from its place on is void."""
+    """A record that changes the condition. at: Unix ms; anew: it is repeated from an earlier epoch,
+    so that what was known from its place on is void."""
 
     place: str
     at: int
@@ -51,8 +51,8 @@ class Move(NamedTuple):
 
 @dataclass
 class Moves:
-    """The moves of one asset in a batch, in order. before: its condition as the database has it,
-    where `wait` is any text if there is one."""
+    """The moves of one asset in a batch, in order. before: its condition in the database, where
+    `wait` is any non-empty text if a state is pending."""
 
     before: Condition
     steps: list[Move] = field(default_factory=list)
@@ -62,7 +62,7 @@ ByAsset = dict[str, Moves]
 
 
 def condition_of(scenario: Scenario, seen: ReadableRecord) -> Condition:
-    """Return what summaries look at in a record."""
+    """Return the parts of a record that matter for summaries."""
     shape = seen.shape
     if not isinstance(shape, StateValue):
         return Condition()
@@ -70,7 +70,7 @@ def condition_of(scenario: Scenario, seen: ReadableRecord) -> Condition:
 
 
 def _wait(scenario: Scenario, state: str, pending: PendingValue | None) -> str:
-    """Return the pending state if it is worse."""
+    """Return the pending state if it is worse than the current one."""
     return pending.state if pending and _is_worse(scenario, pending.state, state) else ""
 
 
@@ -83,17 +83,17 @@ def _is_worse(scenario: Scenario, pending: str, state: str) -> bool:
 def move_of(
     seen: ReadableRecord, known_version: str, known_state: str, condition: Condition
 ) -> Move:
-    """Return the move that a record makes, after a known version of the asset with its state."""
+    """Return the move that a record makes, given the asset's known version and state."""
     shape = seen.shape
     anew = bool(known_version) and seen.place <= place_of(known_version)
     at = shape.cause.time
     if isinstance(shape, StateValue) and condition.state != known_state and not anew:
-        at = shape.since  # its own record may have been compacted away
+        at = shape.since  # the record of the change may have been compacted away
     return Move(seen.place, at, condition, anew)
 
 
 def ingest_changes(changes: BatchChanges) -> None:
-    """Write what the records and heartbeats of a batch change, and have that summed up again."""
+    """Write the changes from a batch's records and heartbeats, and have them summed up again."""
     dirty = record(moves_of(changes.records), changes.scenarios)
     for name, since in ingest_heartbeats(changes.batch.beats.values(), changes.now).items():
         dirty[name] = min(since, dirty.get(name, since))
@@ -101,7 +101,7 @@ def ingest_changes(changes: BatchChanges) -> None:
 
 
 def moves_of(records: Iterable[NewRecord]) -> dict[str, ByAsset]:
-    """Return what changes the condition of assets, or comes again, by scenario."""
+    """Return the records that change the condition of assets, or are repeated, by scenario."""
     moves: dict[str, ByAsset] = {}
     known: dict[AssetKey, tuple[Condition, Condition]] = {}
     for scenario, seen, stored, _ in records:
@@ -119,14 +119,14 @@ def moves_of(records: Iterable[NewRecord]) -> dict[str, ByAsset]:
 
 
 def _kept_condition(stored: StoredRecord) -> Condition:
-    """Return the condition that the database knows: not which state is pending, but that one is."""
+    """Return the condition in the database: it has whether a state is pending, but not which."""
     return Condition(*stored.shown, "?" if stored.waits else "")
 
 
 def record(batch: Mapping[str, ByAsset], scenarios: Mapping[str, Scenario]) -> dict[str, int]:
     """Write the spans and alarms that the moves of a batch begin, change and end.
 
-    Returns since when history is other than it was, by scenario, Unix ms.
+    Return since when history has changed, by scenario, Unix ms.
     """
     dirty: dict[str, int] = {}
     for name, of_assets in batch.items():
@@ -139,9 +139,9 @@ def record(batch: Mapping[str, ByAsset], scenarios: Mapping[str, Scenario]) -> d
 
 
 def ingest_heartbeats(beats: Iterable[Heartbeat], now: int) -> dict[str, int]:
-    """Note where these heartbeats end a time without any; before they are stored themselves.
+    """Store the gaps that these heartbeats end. Call it before the heartbeats are stored.
 
-    Returns since when history is to be summed up again, by scenario.
+    Return since when history must be summed up again, by scenario, Unix ms.
     """
     newest: dict[str, int] = {}
     for beat in beats:
@@ -162,13 +162,13 @@ def ingest_heartbeats(beats: Iterable[Heartbeat], now: int) -> dict[str, int]:
 
 
 def newest_heartbeats(scenarios: Iterable[str]) -> dict[str, int]:
-    """Return the newest heartbeat that the database has of scenarios, of those that it knows."""
+    """Return the time of the newest heartbeat in the database, by scenario, if there is one."""
     rows = BucketStatus.objects.filter(scenario__in=list(scenarios)).order_by()
     return dict(rows.values_list("scenario").annotate(Max("at")))
 
 
 def _record(scenario: Scenario, of_assets: ByAsset) -> int | None:
-    """Write what the moves of some assets of a scenario change. Returns since when."""
+    """Write what the moves of some assets of a scenario change, and return since when."""
     sinces = [
         _write(kind, scenario, {a: m for a, m in of_assets.items() if _concerns(kind, m)})
         for kind in KINDS
@@ -180,9 +180,9 @@ def _record(scenario: Scenario, of_assets: ByAsset) -> int | None:
 
 
 class SpanKind(NamedTuple):
-    """A kind of spans. key: of the condition in which one goes on, None where none does; columns:
-    besides those of every span; values: of these, for a run and the condition that ended it;
-    key_of_row: the key, by the values of these columns."""
+    """A kind of spans. key: what identifies a span in a condition, None if there is none; columns:
+    those besides the columns of every span; values: of these columns, for a run and the conditions
+    by place; key_of_row: the key, from the values of these columns."""
 
     model: type[SpanRow]
     key: Callable[[Scenario, Condition], Any]
@@ -209,7 +209,7 @@ def _alarm(_scenario: Scenario, condition: Condition) -> bool | None:
 def _alarm_values(
     scenario: Scenario, run: Run, conditions: Mapping[str, Condition]
 ) -> tuple[str, bool | None]:
-    """Return the newest state that was pending, and whether it came true."""
+    """Return the last state that was pending, and whether it came true."""
     waits = [
         condition.wait
         for place, condition in conditions.items()
@@ -246,7 +246,7 @@ KINDS = (
 def _concerns(kind: SpanKind, moves: Moves) -> bool:
     """Return whether moves may change spans of this kind.
 
-    A rule may have changed meanwhile: which states are good is not asked of what came before.
+    The rule may have changed meanwhile, so this does not depend on which states are good.
     """
     if kind.model is Alarm:
         return bool(moves.before.wait) or any(s.anew or s.condition.wait for s in moves.steps)
@@ -263,7 +263,7 @@ SPAN = ("scenario", "asset", "place", "begin", "end", "end_place")
 
 
 def _write(kind: SpanKind, scenario: Scenario, of_assets: ByAsset) -> int | None:
-    """Write the spans of one kind. Returns since when they are other than they were."""
+    """Write the spans of one kind, and return since when they have changed."""
     if not of_assets:
         return None
     known = _known(kind, scenario.name, of_assets)
@@ -289,19 +289,19 @@ def _write(kind: SpanKind, scenario: Scenario, of_assets: ByAsset) -> int | None
 def follow(
     kind: SpanKind, scenario: Scenario, known: Iterable[Run], steps: Sequence[Move]
 ) -> Track:
-    """Return the runs of one kind and asset, after those that are known and these moves."""
+    """Return the runs of one kind and asset, given the known runs and these moves."""
     track = Track(known)
     for step in steps:
         key = kind.key(scenario, step.condition)
         track.take(Step(step.place, step.at, key, step.anew))
         if kind.model is Alarm and key and track.current:
-            track.touched.add(track.current.place)  # what is pending may be another state
+            track.touched.add(track.current.place)  # another state may be pending
     return track
 
 
 def _known(kind: SpanKind, scenario: str, of_assets: ByAsset) -> dict[str, list[Run]]:
-    """Return the runs that moves may change: open ones, and where a record came again, all from
-    its place on."""
+    """Return the runs that moves may change: open ones, and if a record was repeated, all from its
+    place on."""
     columns = ("asset", *SPAN[2:], *kind.columns)
     found = fetched(_open(kind, columns), scenario, of_assets)
     rows = kind.model._default_manager.filter(scenario=scenario)  # noqa: SLF001 - documented API
@@ -319,7 +319,7 @@ def _known(kind: SpanKind, scenario: str, of_assets: ByAsset) -> dict[str, list[
 
 
 def _open(kind: SpanKind, columns: Iterable[str]) -> str:
-    """Return the query for the spans of a scenario that go on."""
+    """Return the query for a scenario's spans that go on."""
     quote = connection.ops.quote_name
     table = quote(kind.model._meta.db_table)  # noqa: SLF001 - documented API
     names = ", ".join(map(quote, columns))

@@ -1,4 +1,4 @@
-"""The lists of alarms and of spans that figures are made of."""
+"""The lists of alarms and of spans behind the figures."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from dashboard.notify.summaries.phrases import gap_note
 from domain.names import MAX_NAME
 
 # ---- alarms --------------------------------------------------------------------------------------
-# Alarms, the times in which a worse state was pending: their filter, their list, their file.
+# Alarms, which are the times in which a worse state was pending: filter, list and file.
 
 
 class AlarmFilterForm(ListForm, PeriodForm):
-    """The filter of alarms in the address. Times in UTC."""
+    """The filter of alarms, from the address. Times in UTC."""
 
     outcome = forms.ChoiceField(required=False)
     scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
@@ -44,8 +44,8 @@ class AlarmFilterForm(ListForm, PeriodForm):
         self.offer("scenario", scenario_choices())
 
     def rows(self) -> QuerySet[Alarm]:
-        """Return the alarms of a valid form: those that ended in its time, and those that are
-        pending still and began before its end."""
+        """Return the alarms that match: those that ended in the form's time, and those that are
+        still pending and began before its end. The form must be valid."""
         data = self.cleaned_data
         begin, end = unix_ms(data["start"]) or 0, unix_ms(data["end"])
         ended, going_on = Q(end__gte=begin), Q(end=None)
@@ -90,7 +90,7 @@ class AlarmList(ListPage):
     at_most = 100_000
 
     def plain(self, row: Alarm) -> dict[str, Any]:
-        """Return an alarm as an object of NDJSON, or a line of CSV."""
+        """Return an alarm as an object for NDJSON, or a line of CSV."""
         return {
             "scenario": row.scenario,
             "asset": row.asset,
@@ -107,8 +107,10 @@ class AlarmList(ListPage):
 
 
 def unobserved_note(form: PeriodForm, now: int) -> str:
-    """Return how much of the filter's time was not observed, in words; empty where the filter has
-    faults, or there is nothing to be said. now: Unix ms."""
+    """Return how much of the filter's time was not observed, in words. now: Unix ms.
+
+    Empty if the filter is invalid, or if there is nothing to say.
+    """
     if not form.is_valid():
         return ""
     data = form.cleaned_data
@@ -117,14 +119,14 @@ def unobserved_note(form: PeriodForm, now: int) -> str:
 
 
 # ---- spans ---------------------------------------------------------------------------------------
-# The list of the spans of history that a figure of a summary is made of.
+# The list of the spans behind a figure of a summary.
 
 BAD, UNCONFIRMED = "bad", "unconfirmed"
 KINDS = {BAD: "In bad states", UNCONFIRMED: "Unconfirmed"}
 
 
 class SpanFilterForm(ListForm, PeriodForm):
-    """The filter of spans in the address. Times in UTC."""
+    """The filter of spans, from the address. Times in UTC."""
 
     kind = forms.ChoiceField(required=False)
     scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
@@ -139,11 +141,11 @@ class SpanFilterForm(ListForm, PeriodForm):
 
     @property
     def chosen_kind(self) -> str:
-        """Which spans are listed, of a valid form."""
+        """The kind of spans that are listed. The form must be valid."""
         return self.cleaned_data["kind"] or BAD
 
     def rows(self) -> SpanQuerySet:
-        """Return the times that were bad, or unconfirmed, of a valid form."""
+        """Return the bad, or the unconfirmed, times that match. The form must be valid."""
         begin, end = unix_ms(self.cleaned_data["start"]) or 0, unix_ms(self.cleaned_data["end"])
         unconfirmed = self.chosen_kind == UNCONFIRMED
         rows = ImpairedSpan.objects.filter(self._of_assets(), unconfirmed=unconfirmed)
@@ -167,7 +169,7 @@ TABLE = Table(
 
 
 class SpanList(ListPage):
-    """The list of the spans that a figure is made of, newest first."""
+    """The list of the spans behind a figure, newest first."""
 
     form: SpanFilterForm
     form_class = SpanFilterForm
@@ -177,6 +179,6 @@ class SpanList(ListPage):
     renews = False
 
     def context(self) -> dict[str, Any]:
-        """Return what the spans are, and how much of the time was not observed, in words."""
+        """Return the kind of the spans, and how much of the time was not observed, in words."""
         kind = KINDS[self.form.chosen_kind] if self.form.is_valid() else "History"
         return {"kind": kind, "unobserved": unobserved_note(self.form, self.now)}

@@ -1,4 +1,4 @@
-"""What summaries rest on, their sums, and subscriptions to digests. Times in Unix ms."""
+"""The data of summaries, their sums, and subscriptions to digests. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from domain.history.periods import DAY, WEEK
 from domain.names import MAX_STATE
 
 # ---- summaries -----------------------------------------------------------------------------------
-# What summaries rest on: spans of raw history, their sums, and what they are measured by.
+# The data of summaries: spans of raw history, their sums, and what they are measured by.
 #
-# Times in Unix ms, durations in ms, days as their number from 1 January of year 1 on.
+# Times in Unix ms, durations in ms, days as proleptic ordinals (1 January of year 1 is day 1).
 
 # ---- raw history --------------------------------------------------------------------------------
 
 
 class SpanRow(AssetRow):
-    """An unbroken time of an asset. place, end_place: of the records in the log that began and
-    ended it, so that a rebuild finds its own spans again; end: empty while it goes on."""
+    """An unbroken time of an asset. place, end_place: of the log records that began and ended it,
+    so that a rebuild finds its own spans again; end: null while it goes on."""
 
     place = models.CharField(max_length=PLACE)
     begin = models.BigIntegerField()
@@ -58,13 +58,13 @@ class SpanRow(AssetRow):
 
     @property
     def events_url(self) -> str:
-        """Return the address of the changes of the asset."""
+        """Return the address of the list of the asset's changes."""
         query = {"scenario": self.scenario, "q": f'"{self.asset}"'}
         return f"{reverse('board:events')}?{urlencode(query)}"
 
 
 class Presence(SpanRow):
-    """A time from an asset's first state to its purge."""
+    """The time from an asset's first state to its purge."""
 
     class Meta:
         constraints = (
@@ -81,8 +81,8 @@ class SpanQuerySet(models.QuerySet["ImpairedSpan"]):
     """Times that were bad or unconfirmed."""
 
     def during(self, begin: int, end: int | None) -> SpanQuerySet:
-        """Return those of which a part lies between two times (Unix ms), or up to now, with how
-        much of each does (`within`, ms)."""
+        """Return the spans with a part between two times (Unix ms), or up to now, annotated with
+        the length of that part (`within`, ms)."""
         now = now_ms()
         rows = self.filter(Q(end=None) | Q(end__gt=begin))
         if end is not None:
@@ -92,9 +92,9 @@ class SpanQuerySet(models.QuerySet["ImpairedSpan"]):
 
 
 class ImpairedSpan(SpanRow):
-    """A time in one state that is not good, or that is unconfirmed, whichever it is.
+    """A time in one state that is not good, or that is unconfirmed.
 
-    Whether a state is good is decided by the rule of the time at which the span began.
+    Whether a state is good is decided by the rule at the time when the span began.
     """
 
     state = models.CharField(max_length=MAX_STATE)
@@ -118,12 +118,12 @@ class ImpairedSpan(SpanRow):
 
 FALSE, TRUE, PENDING = "false", "true", "pending"
 OUTCOMES = {FALSE: "came to nothing", TRUE: "came true", PENDING: "still pending"}
-"""What may come of an alarm."""
+"""The outcomes of alarms."""
 
 
 class Alarm(SpanRow):
-    """A time in which a worse state was pending. state: the newest that was; came_true: whether the
-    asset was in that state, or in one as severe, when it ended; empty while it goes on."""
+    """A time in which a worse state was pending. state: the last one that was; came_true: whether
+    the asset was in that state, or in one as severe, when it ended; null while it goes on."""
 
     state = models.CharField(max_length=MAX_STATE)
     came_true = models.BooleanField(null=True)
@@ -140,20 +140,20 @@ class Alarm(SpanRow):
 
     @property
     def outcome(self) -> str:
-        """Return what came of it, of OUTCOMES."""
+        """Return the outcome, from OUTCOMES."""
         if self.end is None:
             return PENDING
         return TRUE if self.came_true else FALSE
 
     @property
     def outcome_text(self) -> str:
-        """Return what came of it, in words."""
+        """Return the outcome in words."""
         return OUTCOMES[self.outcome]
 
 
 class Gap(ScenarioRow):
-    """A time in which the database heard nothing of the job about a scenario: from the last
-    heartbeat before it to the first after it."""
+    """A time in which the database received nothing from the job about a scenario: from the last
+    heartbeat before it to the first one after it."""
 
     begin = models.BigIntegerField()
     end = models.BigIntegerField()
@@ -177,21 +177,24 @@ class ProgressQuerySet(models.QuerySet["Progress"]):
     """How far scenarios are summed up."""
 
     def mark(self, dirty: Mapping[str, int]) -> None:
-        """Have scenarios summed up again from a time (Unix ms) on. Within the transaction that
-        changed what is summed up, and last: other writers of a scenario wait from here on."""
+        """Have scenarios summed up again from a time (Unix ms) on.
+
+        Call it last in the transaction that changes the history: other writers of a scenario wait
+        from then on.
+        """
         execute_many(MARK, sorted(dirty.items()))
 
     def mark_all(self, since: int) -> None:
-        """Have these, those that are summed up at all, summed up again from a time (Unix ms) on."""
+        """Have these scenarios summed up again from a time (Unix ms) on, if they are at all."""
         self.mark(dict.fromkeys(self.values_list("scenario", flat=True), since))
 
 
 class Progress(ScenarioRow):
     """How far a scenario's history is summed up.
 
-    summed_to: the hours before it are; dirty_since: from here on history is other than it was
-    summed up; taken_since: from here on it is being summed up again; turn: how often that was
-    begun, so that who was overtaken writes nothing; answered_to: the answers that take long are
+    summed_to: the hours before it are summed up; dirty_since: history from here on has changed
+    since; taken_since: history from here on is being summed up again; turn: how often that has
+    begun, so that a process that was overtaken writes nothing; answered_to: the slow answers are
     kept with the hours before it.
     """
 
@@ -208,9 +211,9 @@ class Progress(ScenarioRow):
 
 
 class HourRow(ScenarioRow):
-    """The sums of an hour of the reporting zone. slot: 24 times the weekday (Monday 0) plus the
-    hour; present: assets on the board when it ended; incidents: incidents that began in it;
-    false_alarms: alarms that ended in it and did not come true."""
+    """The sums of an hour of the reporting zone. slot: 24 times the weekday (Monday is 0) plus the
+    hour; present: assets on the board at its end; incidents: those that began in it; false_alarms:
+    alarms that ended in it and did not come true."""
 
     begin = models.BigIntegerField()
     end = models.BigIntegerField()
@@ -230,7 +233,7 @@ class HourRow(ScenarioRow):
 
 
 class AssetDay(AssetRow):
-    """The sums of an asset and a day of the reporting zone, where it was not good all the time.
+    """The sums of an asset and a day of the reporting zone, if it was not good all the time.
     service_*: of the hours that were service hours when it was summed up."""
 
     day = models.IntegerField()
@@ -255,14 +258,14 @@ class KeptSumQuerySet(models.QuerySet["KeptSum"]):
     """Kept sums."""
 
     def forget(self, scenario: str, since: int) -> None:
-        """Delete those of a scenario in which anything from a time (Unix ms) on is."""
+        """Delete the kept sums of a scenario that cover anything from a time (Unix ms) on."""
         self.filter(scenarios__contains=f",{scenario},", end__gt=since).delete()
 
 
 class KeptSum(models.Model):
-    """A sum of whole hours that takes long, kept until something in it changes.
+    """A slow sum of whole hours, kept until something in it changes.
 
-    key: what was asked; scenarios: their names between commas; begin, end: of its time; data: JSON.
+    key: the question; scenarios: their names between commas; begin, end: of its time; data: JSON.
     """
 
     key = models.CharField(max_length=400, unique=True)
@@ -288,14 +291,14 @@ UTC = "UTC"
 SINCE_EVER = 0
 HOURS = range(24)
 ALL_SLOTS = frozenset(range(7 * 24))
-"""The hours of a week: 24 times the weekday, Monday 0, plus the hour."""
+"""The hours of a week: 24 times the weekday (Monday is 0) plus the hour."""
 
 
 class TargetQuerySet(models.QuerySet["Target"]):
     """Targets."""
 
     def by_scenario(self) -> dict[str, Target]:
-        """Return them by scenario."""
+        """Return the targets by scenario."""
         return {row.scenario: row for row in self}
 
     def slots(self, scenario: str) -> frozenset[int]:
@@ -307,8 +310,11 @@ class TargetQuerySet(models.QuerySet["Target"]):
     def choose(
         self, scenario: str, percent: float | None, hours: Collection[Collection[int]] = ()
     ) -> None:
-        """Measure a scenario by an availability in percent (None: by none), and by service hours:
-        for each weekday, Monday first, the hours from 0 to 23; () for all. Raises ValueError."""
+        """Set a scenario's target and service hours. Raises ValueError.
+
+        percent: the availability, None for no target; hours: for each weekday, Monday first, the
+        service hours from 0 to 23; () for all hours.
+        """
         if percent is not None and not 0 < percent <= 100:
             raise ValueError(f"expected more than 0 and at most 100 percent, got {percent}")
         if hours and (len(hours) != 7 or any(hour not in HOURS for day in hours for hour in day)):
@@ -321,8 +327,8 @@ class TargetQuerySet(models.QuerySet["Target"]):
 
 
 class Target(ScenarioRow):
-    """What a scenario's availability should be. percent: empty for none; hours: for each weekday,
-    Monday first, the hours (0 to 23 of the reporting zone) in which it matters; [] for all."""
+    """What a scenario's availability should be. percent: null for no target; hours: for each
+    weekday, Monday first, the service hours (0 to 23 of the reporting zone); [] for all."""
 
     percent = models.FloatField(null=True)
     hours = models.JSONField(default=list)
@@ -334,7 +340,7 @@ class Target(ScenarioRow):
 
     @property
     def slots(self) -> frozenset[int]:
-        """Return the slots of the week that are service hours; all of them without a choice."""
+        """Return the slots of the week that are service hours; all if none were chosen."""
         if not self.hours:
             return ALL_SLOTS
         return frozenset(24 * n + hour for n, day in enumerate(self.hours) for hour in day)
@@ -344,15 +350,16 @@ class ReportingZoneQuerySet(models.QuerySet["ReportingZone"]):
     """The reporting zone."""
 
     def current(self) -> ZoneInfo:
-        """Return the zone whose days and hours are counted."""
+        """Return the zone in which days and hours are counted."""
         row = self.first()
         return ZoneInfo(row.name if row else UTC)
 
     @transaction.atomic
     def choose(self, name: str) -> None:
-        """Count the days and hours of another zone, of the IANA database. Raises KeyError for none.
+        """Change the zone in which days and hours are counted. Raises KeyError for an unknown name.
 
-        What raw history still tells is summed up again; older sums keep the days that they were of.
+        name: from the IANA database. What raw history still covers is summed up again; older sums
+        keep the days of the former zone.
         """
         ZoneInfo(name)
         self.all().delete()
@@ -361,9 +368,9 @@ class ReportingZoneQuerySet(models.QuerySet["ReportingZone"]):
 
 
 class ReportingZone(models.Model):
-    """The zone whose days, weeks and hours are counted: one row, or none for UTC.
+    """The zone in which days, weeks and hours are counted: one row, or none for UTC.
 
-    name: of the IANA database."""
+    name: from the IANA database."""
 
     name = models.CharField(max_length=64)
 
@@ -374,20 +381,20 @@ class ReportingZone(models.Model):
 
 
 # ---- summaries -----------------------------------------------------------------------------------
-# Retention: raw history of summaries as long as the changes, their sums for years.
+# Retention: raw history of summaries is kept as long as the changes, sums are kept for years.
 
 SUMS_KEPT_MS = 3_653 * DAY_MS
 KEPT_SUMS_MS = 14 * DAY_MS
-"""Kept sums are made again when they are asked for."""
+"""Kept sums are computed again on demand."""
 
 
 def raw_edge(now: int) -> int:
-    """Return the time from which on raw history is whole, Unix ms, as of `now`."""
+    """Return the time since which raw history is complete, Unix ms, as of `now`."""
     return now - HISTORY_KEPT_MS
 
 
 def delete_old_days(now: int) -> int:
-    """Delete the sums of assets and days that are too old at `now` (Unix ms). Returns how many."""
+    """Delete the sums of assets and days that are too old at `now` (Unix ms); return how many."""
     edge = utc_datetime(now - SUMS_KEPT_MS).date().toordinal()
     return delete_in_portions(AssetDay.objects.filter(day__lt=edge))
 
@@ -404,13 +411,13 @@ SUMS_KEPT = (
 
 
 # ---- digests -------------------------------------------------------------------------------------
-# Subscriptions to digests, and what was sent. Times in Unix ms, days of the reporting zone.
+# Subscriptions to digests, and the digests sent. Times in Unix ms, days in the reporting zone.
 
 EVERY = {DAY: "every day", WEEK: "every week"}
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-# A subscription's number and its token. Older mails have a signature instead, which ends none.
+# A subscription's number and token. Older mails have a signature instead, which no longer works.
 _LINK = re.compile(r"([0-9]{1,18})\.([A-Za-z0-9_-]+)")
 
 
@@ -419,10 +426,9 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
 
     @transaction.atomic
     def subscribe(self, user: User, scenario: str, plan: dict[str, Any], now: int) -> Subscription:
-        """Subscribe a user to a scenario's digest, or change when it comes. Returns the
-        subscription.
+        """Subscribe a user to a scenario's digest, or change its schedule; return the subscription.
 
-        A change from days to weeks, or back, begins anew: nothing that was due before comes.
+        A change between days and weeks starts afresh: nothing that was due before is sent.
         """
         known = self.filter(user=user, scenario=scenario).first()
         since = known.since if known and known.every == plan["every"] else now
@@ -432,12 +438,12 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
         return row
 
     def unsubscribe(self, user: User, scenario: str) -> bool:
-        """End a user's subscription to a scenario. Returns whether there was one."""
+        """End a user's subscription to a scenario. Return whether there was one."""
         return bool(self.filter(user=user, scenario=scenario).delete()[0])
 
     def of_link(self, token: str) -> Subscription | None:
-        """Return the subscription of a link's token; None where no subscription has it, or not any
-        more."""
+        """Return the subscription that a link's token belongs to; None if there is none (any
+        more)."""
         link = _LINK.fullmatch(token)
         if link is None:
             return None
@@ -448,8 +454,9 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
 class Subscription(ScenarioRow):
     """A user's subscription to the digest of a scenario.
 
-    every: of EVERY; weekday: Monday 0, of a weekly one; hour: of the reporting zone; since: nothing
-    that was due before it is sent; token: who knows it may end the subscription, without a login.
+    every: from EVERY; weekday: of a weekly one, 0 for Monday; hour: in the reporting zone; since:
+    nothing that was due before it is sent; token: whoever knows it can end the subscription without
+    a login.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="digests")
@@ -468,32 +475,32 @@ class Subscription(ScenarioRow):
 
     @property
     def current_issues(self) -> QuerySet[Issue]:
-        """Return the digests of its present rhythm that were sent."""
+        """Return the digests that were sent at its current interval."""
         return self.issues.filter(every=self.every)
 
     @property
     def newest_issue(self) -> Issue | None:
-        """Return the digest that was sent last."""
+        """Return the digest that was sent last, or None."""
         return self.issues.order_by("-at").first()
 
     # ---- links that end it without a login ----
-    # Who has the mail may end it, and do nothing else. RFC 8058: a mail program ends it by a POST
-    # that no form of ours has sent.
+    # Whoever has the mail can end the subscription, and do nothing else. RFC 8058: mail programs
+    # end it by a POST without a form of ours.
 
     @property
     def link_token(self) -> str:
-        """Return its name that nobody guesses."""
+        """Return the token for links, which cannot be guessed."""
         return f"{self.pk}.{self.token}"
 
     @property
     def unsubscribe_url(self) -> str:
-        """Return the address at which it ends."""
+        """Return the address that ends the subscription."""
         path = reverse("digests:unsubscribe", args=[self.link_token])
         return f"{settings.TALLYBOARD.own_url}{path}"
 
     @property
     def mail_headers(self) -> dict[str, str]:
-        """Return the headers by which a mail program offers to end it."""
+        """Return the headers with which mail programs offer to unsubscribe."""
         return {
             "List-Unsubscribe": f"<{self.unsubscribe_url}>",
             "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
@@ -501,8 +508,8 @@ class Subscription(ScenarioRow):
 
 
 class Issue(models.Model):
-    """A digest that was sent: of a day or week, which begins with `first`. late: how long after it
-    was due, ms."""
+    """A digest that was sent. first: the first day of its day or week; late: how long after it was
+    due, ms."""
 
     subscription = models.ForeignKey(Subscription, models.CASCADE, related_name="issues")
     every = models.CharField(max_length=8)

@@ -1,4 +1,4 @@
-"""Figures of a summary in words, and what has changed since the period before."""
+"""The figures of a summary in words, and how they have changed since the period before."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from domain.history.periods import DATES, DAY, Period, Span
 from domain.scenario import Scenario
 
 NOTHING = "–"
-"""What is shown where there is no such figure."""
+"""Shown if there is no such figure."""
 NOT_OBSERVED = "not observed"
-"""What is shown where nothing was observed that there could be a figure of."""
+"""Shown if nothing was observed for a figure."""
 
 Verdict = Literal["better", "worse", "same"]
 
 
 class FigureTrend(NamedTuple):
-    """How a figure differs from the period before. verdict: "" where neither is better."""
+    """How a figure differs from the period before. verdict: "" if neither is better."""
 
     words: str
     arrow: str = ""
@@ -38,18 +38,18 @@ def percent(share: float | None) -> str:
 
 
 def points(difference: float) -> str:
-    """Return a difference of shares in percentage points: `0.41 points`."""
+    """Return a difference between shares in percentage points: `0.41 points`."""
     text = f"{abs(difference) * 100:.3f}".rstrip("0").rstrip(".") or "0"
     return f"{text} point{'' if text == '1' else 's'}"
 
 
 def target(value: float) -> str:
-    """Return a target in percent: `99.5 %`."""
+    """Return a target as a percentage: `99.5 %`."""
     return f"{value:g} %"
 
 
 def length(ms: int | None) -> str:
-    """Return a duration, with its sign where it is below 0."""
+    """Return a duration (ms) in words, with a minus sign if it is negative."""
     if ms is None:
         return NOTHING
     return f"−{duration(-ms)}" if ms < 0 else duration(ms)
@@ -68,15 +68,15 @@ def period_title(period: Period) -> str:
 
 
 def days_in_words(period: Period) -> str:
-    """Return the days of a period, `2026-11-16 to 2026-11-22`; of a day its weekday too."""
+    """Return the days of a period, `2026-11-16 to 2026-11-22`; for one day, with its weekday."""
     if period.days == 1:
         return f"{period.first:%A} {period.first}"
     return f"{period.first} to {period.last}"
 
 
 def gap_note(names: Collection[str], begin: int | None, end: int | None, now: int) -> str:
-    """Return what of the time of a list was not observed, as a sentence; "" where nothing is to be
-    said. names: of scenarios; times in Unix ms, None where the list is open."""
+    """Return a sentence about how much of the time of a list was not observed; "" if there is
+    nothing to say. names: of scenarios; times in Unix ms, None if the list is open-ended."""
     firsts = {name: first_record(name) for name in names}
     first = min((at for at in firsts.values() if at is not None), default=now)
     since, until = first if begin is None else begin, now if end is None else end
@@ -90,14 +90,14 @@ def gap_note(names: Collection[str], begin: int | None, end: int | None, now: in
 
 
 def bad_states(scenario: Scenario) -> str:
-    """Return the labels of a scenario's bad states, `Under attack or Suspicious`; "" of one that
-    has none."""
+    """Return the labels of a scenario's bad states, `Under attack or Suspicious`; "" if it has
+    none."""
     labels = [spec.label for spec in scenario.states if not scenario.is_good(spec.name)]
     return " or ".join(filter(None, (", ".join(labels[:-1]), *labels[-1:])))
 
 
 def bad_states_of(found: PeriodSummary) -> str:
-    """Return the bad states of a summary's scenarios, each with its title where they are more."""
+    """Return the bad states of a summary's scenarios, with the scenarios' titles if several."""
     words = {name: bad_states(scenarios()[name]) for name in found.counting}
     if len(words) == 1:
         return next(iter(words.values()))
@@ -121,8 +121,8 @@ def changed(
     *,
     less_is: str = "better",
 ) -> FigureTrend | None:
-    """Return how a figure differs; None where one of both is missing. text: of a difference without
-    its sign, which may be "" for nothing worth a word; less_is: "better", "worse", or "" for
+    """Return how a figure differs; None if either is missing. text: formats a difference without
+    its sign, and may return "" if it is not worth mentioning; less_is: "better", "worse", or "" for
     neither."""
     if now is None or before is None:
         return None
@@ -138,17 +138,17 @@ def changed(
 
 
 def of_number(difference: float) -> str:
-    """Return a difference of counts."""
+    """Return a difference between counts in words."""
     return f"{difference:,.0f}"
 
 
 def of_time(difference: float) -> str:
-    """Return a difference of durations, ms; nothing below a second."""
+    """Return a difference between durations (ms) in words; empty below a second."""
     return duration(int(difference)) if difference >= 1_000 else ""
 
 
 def of_share(difference: float) -> str:
-    """Return a difference of shares; nothing where it does not show."""
+    """Return a difference between shares in words; empty if it is too small to show."""
     return points(difference) if difference >= 5e-6 else ""
 
 
@@ -171,7 +171,7 @@ def sentence(found: PeriodSummary) -> str:
 
 
 def why_unobserved(found: PeriodSummary) -> str:
-    """Return why nothing of a summary's time was observed."""
+    """Return why nothing was observed in a summary's time."""
     if found.first_at is None:
         titles = " or ".join(scenarios()[name].title for name in found.counting)
         return f"no asset of {titles} was ever on the board"
@@ -183,13 +183,13 @@ def why_unobserved(found: PeriodSummary) -> str:
 
 
 def _part_observed(found: PeriodSummary) -> str:
-    """Return how much was observed, where that is not all, as a sentence that follows another."""
+    """Return a sentence about how much was observed, to follow another; empty if all was."""
     own = found.whole.now.observed
     return "" if own.complete else f" {observed(own)} were observed."
 
 
 def before_name(found: PeriodSummary) -> str:
-    """Return what the period before is called: `the week before`."""
+    """Return the name of the period before: `the week before`."""
     unit = found.question.period.unit
     if unit == DATES:
         name = count(found.question.period.days, "day")
@@ -230,7 +230,7 @@ def _incidents(found: PeriodSummary) -> str:
 
 
 def _by_scenario(found: PeriodSummary) -> str:
-    """Return how many incidents each scenario had, where they are more than one."""
+    """Return how many incidents each scenario had; empty if there is only one scenario."""
     if len(found.counted) < 2:
         return ""
     parts = (
@@ -241,7 +241,7 @@ def _by_scenario(found: PeriodSummary) -> str:
 
 
 def _targets(found: PeriodSummary) -> list[str]:
-    """Return whether the target is met; of scenarios with different ones, each by itself."""
+    """Return whether the target is met; if scenarios have different ones, for each of them."""
     if found.whole.now.budget:
         return [_target("The target", found.whole.now)]
     own = [each for each in found.counted if each.now.budget]

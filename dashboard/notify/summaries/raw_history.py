@@ -1,4 +1,4 @@
-"""Raw history, read for adding up: what was observed of a time, and what people did in it."""
+"""Raw history for sums: what was observed in a period, and what people did in it."""
 
 from __future__ import annotations
 
@@ -44,18 +44,19 @@ from domain.history.runs import merged, without
 from domain.history.sums import AssetSum, BadSpan, Classes, HourSum, Sources, Spans, Sums
 
 # ---- kept sums -----------------------------------------------------------------------------------
-# Sums that take long, kept until something in their time changes.
+# Sums that take long to compute, kept until something in their time changes.
 
 SLOW_S = 0.03
-"""What takes longer is kept."""
+"""Sums that take longer than this are kept."""
 
 
 def kept(
     what: str, scenarios: Sequence[str], span: Span, stamp: str, compute: Callable[[], Any]
 ) -> Any:
-    """Return what `compute` returns, JSON-able data, or what it returned before.
+    """Return the JSON-able data from `compute`, or the data that it returned before.
 
-    what: the sum, with all that is asked but scenarios and time; stamp: another one voids it.
+    what: identifies the sum, apart from scenarios and time; stamp: a change of it invalidates the
+    kept data.
     """
     names = ",".join(sorted(scenarios))
     key = f"{what}|{names}|{span.begin}|{span.end}|{stamp}"
@@ -84,8 +85,8 @@ _contradicted: ContextVar[list[str] | None] = ContextVar("contradicted", default
 
 @contextmanager
 def recounting() -> Iterator[list[str]]:
-    """Compute again within the block whatever is kept. Yields a list that gets the keys of the
-    answers that are others."""
+    """Make `kept` compute everything again within the block. Yields a list that collects the keys
+    of the answers that have changed."""
     keys: list[str] = []
     token = _contradicted.set(keys)
     try:
@@ -95,7 +96,7 @@ def recounting() -> Iterator[list[str]]:
 
 
 def _compare(key: str, data: str, compute: Callable[[], Any]) -> None:
-    """Note an answer that is another, unless it was made anew meanwhile."""
+    """Record the key of an answer that has changed, unless it was replaced meanwhile."""
     keys = _contradicted.get()
     if keys is None or key in keys:
         return
@@ -106,8 +107,8 @@ def _compare(key: str, data: str, compute: Callable[[], Any]) -> None:
 
 
 # ---- observation ---------------------------------------------------------------------------------
-# What of a time was observed: what came after a scenario's first record, but where the database
-# heard nothing of the job for longer than a restart takes.
+# What was observed: everything since a scenario's first record, except where the database received
+# nothing from the job for longer than a restart takes.
 #
 # Times in Unix ms.
 
@@ -115,8 +116,8 @@ Gaps = Sequence[tuple[int, int]]
 
 
 def gaps_between(scenario: str, begin: int, end: int) -> Gaps:
-    """Return the times between two in which the database heard nothing of the job, in order; the
-    one that goes on too."""
+    """Return the times between two in which the database received nothing from the job, in order,
+    including one that is still going on."""
     rows = Gap.objects.filter(scenario=scenario, begin__lt=end, end__gt=begin)
     gaps = list(rows.values_list("begin", "end"))
     heard = newest_heartbeats([scenario]).get(scenario)
@@ -126,8 +127,10 @@ def gaps_between(scenario: str, begin: int, end: int) -> Gaps:
 
 
 def first_record(scenario: str) -> int | None:
-    """Return when the first asset of a scenario came onto the board, as far as the database still
-    knows: by its sums to the hour. None where none ever did."""
+    """Return when the first asset of a scenario came onto the board, or None if none ever did.
+
+    If only sums remain from that time, it is accurate to the hour.
+    """
     rows = Presence.objects.filter(scenario=scenario).order_by("begin")
     came = rows.values_list("begin", flat=True).first()
     anything = Q(present__gt=0) | Q(good__gt=0) | Q(bad__gt=0) | Q(unconfirmed__gt=0)
@@ -139,8 +142,8 @@ def first_record(scenario: str) -> int | None:
 
 
 def unobserved(firsts: Mapping[str, int | None], span: Span) -> Gaps:
-    """Return what was not observed of a time, in order: what came before the first record of
-    scenarios, and every gap of one that had begun. firsts: their first records."""
+    """Return the parts of a time that were not observed, in order: those before the scenarios'
+    first record, and every gap of a scenario that had begun. firsts: their first records."""
     begun = {name: at for name, at in firsts.items() if at is not None}
     first = min(begun.values(), default=span.end)
     parts = [(span.begin, min(first, span.end))]
@@ -150,12 +153,12 @@ def unobserved(firsts: Mapping[str, int | None], span: Span) -> Gaps:
 
 
 def ms_within(spans: Gaps, begin: int, end: int) -> int:
-    """Return how much of the time between two is in these spans, ms."""
+    """Return how much of the time between two lies in these spans, ms."""
     return sum(max(0, min(high, end) - max(low, begin)) for low, high in spans)
 
 
 def rest(spans: Gaps, span: Span) -> Gaps:
-    """Return what of a time is not in these spans."""
+    """Return the parts of a time that are not in these spans."""
     edges = [span.begin, *(at for each in spans for at in each), span.end]
     return [(low, high) for low, high in list(pairwise(edges))[::2] if low < high]
 
@@ -164,7 +167,7 @@ def rest(spans: Gaps, span: Span) -> Gaps:
 
 
 def pieces(hours: Iterable[Hour], gaps: Gaps) -> Iterator[tuple[Hour, bool]]:
-    """Yield hours, divided where a gap begins or ends, and whether each piece was observed."""
+    """Yield hours, split where gaps begin and end, and whether each piece was observed."""
     for hour in hours:
         kept, gone = without((hour.begin, hour.end), gaps)
         for (low, high), is_kept in sorted(
@@ -174,7 +177,7 @@ def pieces(hours: Iterable[Hour], gaps: Gaps) -> Iterator[tuple[Hour, bool]]:
 
 
 def observed_runs(hours: Iterable[Hour], gaps: Gaps) -> list[list[Hour]]:
-    """Return the observed pieces of hours, those together that follow each other."""
+    """Return the observed pieces of hours, grouped where one follows another without a break."""
     runs: list[list[Hour]] = []
     for piece, is_kept in pieces(hours, gaps):
         if not is_kept:
@@ -187,11 +190,11 @@ def observed_runs(hours: Iterable[Hour], gaps: Gaps) -> list[list[Hour]]:
 
 
 # ---- raw history ---------------------------------------------------------------------------------
-# Raw history, read for adding up: what was on the board, bad, unconfirmed or in maintenance.
+# Raw history for sums: what was on the board, bad, unconfirmed or in maintenance.
 
 
 class Added(NamedTuple):
-    """What some hours add up to. incidents, false_alarms: by the number of the hour."""
+    """The sums of some hours. incidents, false_alarms: by index of the hour."""
 
     hours: list[HourSum]
     assets: list[AssetSum]
@@ -199,7 +202,7 @@ class Added(NamedTuple):
     false_alarms: Counter[int]
 
     def rows(self, scenario: str) -> list[HourRow]:
-        """Return the hours as rows."""
+        """Return the hours as unsaved rows."""
         return [
             HourRow(
                 scenario=scenario,
@@ -220,7 +223,7 @@ class Added(NamedTuple):
 
 
 def add_up(scenario: str, hours: Sequence[Hour], slots: frozenset[int]) -> Added:
-    """Return what hours that follow each other add up to, by raw history. slots: service hours."""
+    """Return the sums of consecutive hours from raw history. slots: service hours."""
     if not hours:
         return Added([], [], Counter(), Counter())
     begin, end = hours[0].begin, hours[-1].end
@@ -239,7 +242,7 @@ def asset_sums(
     slots: frozenset[int],
     assets: Collection[str] | None = None,
 ) -> list[AssetSum]:
-    """Return what hours add up to by asset and day, of all assets or of some."""
+    """Return the sums of hours by asset and day, of all assets or of some."""
     if not hours:
         return []
     sources_of = _sources_of(scenario, hours[0].begin, assets)
@@ -247,17 +250,16 @@ def asset_sums(
 
 
 SourcesOf = Callable[[int, int], Sources]
-"""Returns raw history between two times."""
+"""Returns the raw history between two times."""
 Summed = tuple[list[HourSum], list[AssetSum]]
 
 
 def observed_sums(
     scenario: str, hours: Sequence[Hour], slots: frozenset[int], sources_of: SourcesOf
 ) -> Summed:
-    """Return what hours that follow each other add up to, by the hour, and by asset and day.
+    """Return the sums of consecutive hours, by the hour, and by asset and day.
 
-    What was not observed is of no class. The assets on the board are those that there are
-    nevertheless.
+    Time that was not observed belongs to no class. Assets count as on the board regardless of it.
     """
     whole, by_asset = _summed(hours, slots, sources_of(hours[0].begin, hours[-1].end))
     gaps = gaps_between(scenario, hours[0].begin, hours[-1].end)
@@ -278,8 +280,11 @@ def _summed(hours: Sequence[Hour], slots: frozenset[int], sources: Sources) -> S
 
 
 def _sources_of(scenario: str, begin: int, assets: Collection[str] | None = None) -> SourcesOf:
-    """Return raw history of any part of a time, as a function. Sums within it may be older: of what
-    does not begin with it, the assets on the board are counted."""
+    """Return a function that returns the raw history of any part of a time.
+
+    Sums within that time may be outdated, so for a part that does not start with it the assets on
+    the board are counted.
+    """
 
     def sources_of(at: int, until: int) -> Sources:
         sources = sources_between(scenario, at, until, assets)
@@ -305,7 +310,7 @@ def _joined(whole: Sequence[HourSum], parts: Iterable[HourSum]) -> list[HourSum]
 
 
 def _merged(sums: Iterable[AssetSum]) -> list[AssetSum]:
-    """Return sums with those of one asset and day added up."""
+    """Return sums with those of the same asset and day added up."""
     by_place: dict[tuple[str, date], AssetSum] = {}
     for each in sums:
         place = each.asset, each.day
@@ -316,14 +321,14 @@ def _merged(sums: Iterable[AssetSum]) -> list[AssetSum]:
 
 
 def plus(one: Classes, two: Classes) -> Classes:
-    """Return both added up."""
+    """Return the sum of both."""
     return Classes(*(a + b for a, b in zip(one, two, strict=True)))
 
 
 def sources_between(
     scenario: str, begin: int, end: int, assets: Collection[str] | None = None
 ) -> Sources:
-    """Return raw history between two times (Unix ms), of all assets or of some."""
+    """Return the raw history between two times (Unix ms), of all assets or of some."""
     spans = Presence.objects.filter(scenario=scenario)
     troubles = ImpairedSpan.objects.filter(scenario=scenario)
     if assets is not None:
@@ -354,7 +359,7 @@ def _overlapping(troubles: QuerySet[ImpairedSpan], begin: int, end: int) -> Iter
 
 
 def _own(troubles: QuerySet[ImpairedSpan], begin: int, end: int) -> Iterator[Spell]:
-    """Yield the same of the spans of some assets."""
+    """Yield the same for the spans of some assets."""
     yield from troubles.filter(overlap(begin, end, "begin", "end")).values_list(*SPELL)
 
 
@@ -369,8 +374,8 @@ def _windows(
     there: QuerySet[Presence],
     assets: Collection[str] | None,
 ) -> dict[str, Spans]:
-    """Return the times of maintenance by asset: of all that are on the board, where one covers
-    them all."""
+    """Return the times of maintenance by asset. A window that covers all assets is given for every
+    asset on the board."""
     everywhere, by_asset = Window.objects.excluded(scenario, begin, end)
     windows: dict[str, Spans] = {
         asset: [*everywhere, *times]
@@ -391,13 +396,13 @@ def present_at(scenario: str, at: int) -> int:
 
 
 def count_present(scenario: str, at: int) -> int:
-    """Return the same by the spans alone."""
+    """Return the same from the spans alone."""
     there = Presence.objects.filter(Q(end=None) | Q(end__gte=at), scenario=scenario, begin__lt=at)
     return there.count()
 
 
 def _on_board(there: QuerySet[Presence], assets: Sequence[str], end: int) -> dict[str, Spans]:
-    """Return when assets were on the board, up to `end` (Unix ms)."""
+    """Return when each asset was on the board, up to `end` (Unix ms)."""
     times: dict[str, list[tuple[int, int]]] = {}
     for portion in chunks(assets, STATEMENT):
         rows = there.filter(asset__in=portion).values_list("asset", "begin", "end")
@@ -417,17 +422,17 @@ def _false_alarms(scenario: str, begin: int, end: int) -> Iterable[int]:
 
 
 def by_hour(hours: Sequence[Hour], times: Iterable[int]) -> Counter[int]:
-    """Return how many of these times are in each hour, by its number."""
+    """Return how many of these times lie in each hour, by index of the hour."""
     begins = [hour.begin for hour in hours]
     return Counter(bisect_right(begins, at) - 1 for at in times)
 
 
 # ---- deeds ---------------------------------------------------------------------------------------
-# What people did in a period that its figures depend on: overrides and bulk runs.
+# Actions by people in a period that affect its figures: overrides and bulk runs.
 
 
 def overrides(scenarios: Sequence[str], span: Span) -> tuple[OverrideSpan, ...]:
-    """Return the states that were pinned in a time, newest first, MOST_DEEDS of them."""
+    """Return the states that were pinned in a time, newest first, at most MOST_ACTIONS."""
     rows = _overrides(scenarios, span).order_by("-created_at", "pk")[:MOST_ACTIONS]
     columns = ("created_at", "scenario", "asset", "state", "username", "reason", "until")
     pins = [OverrideSpan(*row) for row in rows.values_list(*columns)]
@@ -435,7 +440,7 @@ def overrides(scenarios: Sequence[str], span: Span) -> tuple[OverrideSpan, ...]:
 
 
 def _ends(pins: Sequence[OverrideSpan]) -> Iterator[int | None]:
-    """Yield when another command ended each of these pins; None where none did before its end."""
+    """Yield when another command ended each of these pins; None if none did before its end."""
     assets = listed({pin.asset for pin in pins})
     commands = Command.objects.filter(
         kind__in=ENDS_PINS, status="answered", outcome="applied", asset__in=assets
@@ -459,7 +464,7 @@ def overrides_total(scenarios: Sequence[str], span: Span) -> int:
 
 
 def runs(scenarios: Sequence[str], span: Span) -> tuple[BulkRun, ...]:
-    """Return the bulk runs that were started in a time, newest first, MOST_DEEDS of them."""
+    """Return the bulk runs that were started in a time, newest first, at most MOST_ACTIONS."""
     applied = Count("items", filter=Q(items__outcome=APPLIED))
     rows = _runs(scenarios, span).annotate(applied_items=applied).order_by("-started_at", "pk")
     return tuple(

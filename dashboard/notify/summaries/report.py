@@ -1,4 +1,4 @@
-"""A summary as its page shows it: figures with what has changed, and links to their lists."""
+"""A summary as its page shows it: figures, what has changed, and links to the lists behind them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from dashboard.watch.incidents.models import BEGINNING, ENDING
 from domain.history.periods import Period, Span
 
 # ---- links ---------------------------------------------------------------------------------------
-# The lists that make up the figures of a summary, by address.
+# The addresses of the lists behind the figures of a summary.
 
 Parts = list[tuple[str, str]]
 
 
 class Links:
-    """Addresses of what a summary's figures are made of. A period that goes on is open to the end,
-    so that the list is as new as whoever opens it."""
+    """Addresses of the lists behind a summary's figures. If the period goes on, they cover it to
+    its end, so that a list is current whenever it is opened."""
 
     def __init__(self, found: PeriodSummary, whole: Span) -> None:
         self.question: Question = found.question
@@ -53,11 +53,11 @@ class Links:
         return self._incidents(scenario)
 
     def acknowledged(self, *, scenario: str = "") -> str:
-        """Return the list of the incidents whose delay to the acknowledgement counts."""
+        """Return the list of the incidents whose delay until acknowledgement counts."""
         return self._incidents(scenario, of_time=BEGINNING, status="acknowledged")
 
     def cleared(self, *, scenario: str = "") -> str:
-        """Return the list of the incidents whose delay to the all-clear counts."""
+        """Return the list of the incidents whose delay until the all-clear counts."""
         return self._incidents(scenario, of_time=ENDING)
 
     def flapping(self, *, scenario: str = "") -> str:
@@ -65,8 +65,8 @@ class Links:
         return self._incidents(scenario, of_time=BEGINNING, flapping="on")
 
     def of_label(self, value: str) -> str:
-        """Return the list of the groups of a label's value; without a value, or of several
-        scenarios, of the incidents."""
+        """Return the list of the groups with a label's value; without a value, or with several
+        scenarios, the list of incidents."""
         if not value or len(self.question.scenarios) != 1:
             return self._incidents("", label=f"{self.question.label}:{value}")
         own = [
@@ -81,7 +81,7 @@ class Links:
         return self._incidents(scenario, asset=asset)
 
     def records(self, kind: str, *, scenario: str = "") -> str:
-        """Return the list of the spans of history of a kind."""
+        """Return the list of the spans of a kind."""
         parts = [("kind", kind), *self._scenarios(scenario), *self._time]
         return f"{reverse('summaries:spans')}?{urlencode(parts)}"
 
@@ -99,15 +99,15 @@ class Links:
 
 
 # ---- report --------------------------------------------------------------------------------------
-# A summary as its page shows it: figures with what has changed, and what each is made of.
+# A summary as its page shows it: figures with what has changed, and how each is counted.
 
 FEW = 10
-"""So many of the worst assets are seen at once."""
+"""How many of the worst assets are shown at first."""
 
 
 class Tile(NamedTuple):
-    """A figure with its explanation. name: of EXPLAINED; link: of the list that it is made of; bar:
-    0 to 100, None for none."""
+    """A figure with its explanation. name: from EXPLAINED; link: to the list behind it; bar: 0 to
+    100, or None for no bar."""
 
     name: str
     title: str
@@ -119,12 +119,12 @@ class Tile(NamedTuple):
 
     @property
     def explanation(self) -> str:
-        """How it is counted."""
+        """How the figure is counted."""
         return EXPLAINED[self.name]
 
 
 class FiguresRow(NamedTuple):
-    """Figures of a scenario or of a label's value, as a line of a table."""
+    """The figures of a scenario or of a label's value, as a row of a table."""
 
     group: FigureGroup
     link: str
@@ -153,22 +153,22 @@ class Worst(NamedTuple):
 
 @dataclass(frozen=True)
 class SummaryReport:
-    """All that the page of a summary shows."""
+    """Everything that the page of a summary shows."""
 
     found: PeriodSummary
 
     @property
     def question(self) -> Question:
-        """What was asked."""
+        """The question that was asked."""
         return self.found.question
 
     @property
     def links(self) -> Links:
-        """The lists that the figures are made of."""
+        """The links to the lists behind the figures."""
         return Links(self.found, self.question.period.span(ZoneInfo(self.found.zone)))
 
     def context(self) -> dict[str, Any]:
-        """Return what the template takes."""
+        """Return the template's context."""
         found = self.found
         return {
             "found": found,
@@ -206,7 +206,7 @@ class SummaryReport:
         }  # fmt: skip
 
     def _ways(self) -> dict[str, str]:
-        """Return the addresses of the period before and after this one, "" of one not begun."""
+        """Return the addresses of the previous and the next period, "" if that has not begun."""
         period = self.question.period
         after = "" if self.found.running else self._page_of(period.next)
         return {"before": self._page_of(period.before), "next": after}
@@ -219,7 +219,7 @@ class SummaryReport:
     # ---- tiles --------------------------------------------------------------------------------
 
     def _tiles(self) -> list[Tile]:
-        """Return the figures; where nothing was observed, that alone."""
+        """Return the tiles of the figures, or say that nothing was observed."""
         return self._seen([*self._figures(), *self._delays(), *self._numbers()])
 
     def _seen(self, tiles: list[Tile]) -> list[Tile]:
@@ -286,7 +286,7 @@ class SummaryReport:
         *,
         less_is: str = "better",
     ) -> FigureTrend | None:
-        """Return how a figure differs; None where there is nothing of the period before."""
+        """Return how a figure differs; None if there is nothing from the period before."""
         if not self.found.whole.before.times.present:
             return None
         return changed(now, before, text, less_is=less_is)
@@ -320,7 +320,7 @@ class SummaryReport:
                     bar(budget))  # fmt: skip
 
     def _classes(self) -> list[Tile]:
-        """Return the times that are neither good nor bad."""
+        """Return the tiles of the times that are neither good nor bad."""
         now, before = self.found.whole.now.times, self.found.whole.before.times
         return self._seen([
             Tile(
@@ -379,7 +379,7 @@ def _part(ms: int, times: Any) -> str:
 
 
 def _state_of(deed: OverrideSpan | BulkRun) -> str:
-    """Return the label of the state that somebody set, "" for none."""
+    """Return the label of the state that was set, "" for none."""
     known = scenarios().get(deed.scenario)
     return known.spec(deed.state).label if known and deed.state else deed.state
 

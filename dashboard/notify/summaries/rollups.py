@@ -1,8 +1,8 @@
-"""Raw history summed up by the hour, and by asset and day: once an hour ends, and again where
-history has become another since.
+"""Roll-ups of raw history by the hour, and by asset and day: once an hour has ended, and again if
+its history has changed since.
 
-A day is summed up as a whole, in short transactions. Whoever sums up takes a turn; who has been
-overtaken meanwhile writes nothing.
+A day is summed up as a whole, in short transactions. Every process takes a turn to sum up; one that
+has been overtaken meanwhile writes nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from domain.history.periods import begin_of, day_of, hour_begin, hours
 from domain.history.sums import AssetSum
 
 WRITTEN = 2_000
-"""Rows of one transaction: nobody waits long for the lock."""
+"""Rows per transaction, few enough that nobody waits long for the lock."""
 SUMS = ("good", "bad", "unconfirmed", "maintenance", "present", "incidents", "false_alarms")
 PLACE = ("end", "day", "slot")
 OF_ASSET = (
@@ -49,11 +49,11 @@ ON CONFLICT (scenario, asset, day) DO UPDATE SET
 
 
 class Overtaken(Exception):
-    """Another process has begun to sum up the same."""
+    """Another process has begun to sum up the same scenario."""
 
 
 class Turn(NamedTuple):
-    """A turn of summing up a scenario, from `since` (Unix ms) on."""
+    """A turn of summing up a scenario from `since` (Unix ms) on."""
 
     scenario: str
     number: int
@@ -61,8 +61,11 @@ class Turn(NamedTuple):
 
 
 def sum_up_day(scenario: str, now: int) -> bool:
-    """Sum up the first day of a scenario that calls for it, as far as hours have ended by `now`
-    (Unix ms). Returns whether it did; then there may be more."""
+    """Sum up the first day of a scenario that needs it, up to the hours that have ended by `now`
+    (Unix ms).
+
+    Return whether a day was summed up; if so, there may be more.
+    """
     zone = ReportingZone.objects.current()
     ended = hour_begin(now, zone)
     first = first_day(zone, now)
@@ -82,7 +85,7 @@ def sum_up_day(scenario: str, now: int) -> bool:
 
 
 def first_day(zone: ZoneInfo, now: int) -> date:
-    """Return the first day of which raw history is whole, as of `now` (Unix ms)."""
+    """Return the first day with complete raw history, as of `now` (Unix ms)."""
     return day_of(raw_edge(now), zone) + timedelta(days=1)
 
 
@@ -90,7 +93,7 @@ def first_day(zone: ZoneInfo, now: int) -> date:
 
 
 def _begin_turn(scenario: str, ended: int, first: int) -> Turn | None:
-    """Begin to sum up what calls for it before `ended`; None where nothing does."""
+    """Begin a turn on what needs summing up before `ended`; return None if nothing does."""
     row = Progress.objects.filter(scenario=scenario).first()
     if row is None:
         return None
@@ -115,7 +118,7 @@ def _begin_turn(scenario: str, ended: int, first: int) -> Turn | None:
 def _in_turn(turn: Turn, write: Callable[[], Any]) -> None:
     """Write in a transaction. Raises Overtaken."""
     with transaction.atomic():
-        # The row's lock: who takes the next turn waits until this is committed.
+        # This locks the row: whoever takes the next turn waits until this is committed.
         if not _row(turn).update(turn=turn.number):
             raise Overtaken
         write()
@@ -129,7 +132,7 @@ def _row(turn: Turn) -> QuerySet[Progress]:
 
 
 def _write(turn: Turn, day: date, added: Added, begin: int, end: int, ended: int) -> None:
-    """Write the sums of a day up to `end`, and that they are. Raises Overtaken."""
+    """Write the sums of a day up to `end`, and record that. Raises Overtaken."""
     changed, gone = changed_days(turn.scenario, day, added.assets)
     for portion in chunks(gone, WRITTEN):
         vanished = AssetDay.objects.filter(
@@ -142,7 +145,7 @@ def _write(turn: Turn, day: date, added: Added, begin: int, end: int, ended: int
 
 
 def _finish(turn: Turn, added: Added, begin: int, end: int, ended: int) -> None:
-    """Write the hours of a day, and that it is summed up to `end`."""
+    """Write the hours of a day, and record that it is summed up to `end`."""
     rows = added.rows(turn.scenario)
     kept = HourRow.objects.filter(scenario=turn.scenario, begin__gte=begin, begin__lt=end)
     kept.exclude(begin__in=[row.begin for row in rows]).delete()
@@ -152,7 +155,7 @@ def _finish(turn: Turn, added: Added, begin: int, end: int, ended: int) -> None:
         unique_fields=["scenario", "begin"],
         update_fields=[*PLACE, *SUMS],
     )
-    # The day is written whole, and is as it was up to where this turn begins.
+    # The day is written as a whole, but is unchanged up to where this turn begins.
     KeptSum.objects.forget(turn.scenario, max(begin, turn.since))
     further = end < ended
     _row(turn).update(
@@ -162,15 +165,15 @@ def _finish(turn: Turn, added: Added, begin: int, end: int, ended: int) -> None:
 
 
 def _is_summed(turn: Turn, end: int) -> bool:
-    """Return whether hours after `end` are summed up already."""
+    """Return whether hours after `end` are already summed up."""
     return _row(turn).filter(summed_to__gt=end).exists()
 
 
 def changed_days(
     scenario: str, day: date, sums: Sequence[AssetSum]
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """Return the rows of a day that are not as they are kept, as WRITE_DAY takes them, and the
-    assets that have none any more."""
+    """Return the rows of a day that differ from the stored ones, as WRITE_DAY takes them, and the
+    assets that no longer have a row."""
     number = day.toordinal()
     rows = AssetDay.objects.filter(scenario=scenario, day=number)
     kept = {asset: own for asset, *own in rows.values_list("asset", *OF_ASSET)}

@@ -1,4 +1,4 @@
-"""The worker's tasks of summaries and digests."""
+"""The worker's tasks for summaries and digests."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from dashboard.watch.annotations.labels import states
 from domain.history.periods import UNITS, containing, day_of
 
 # ---- summaries -----------------------------------------------------------------------------------
-# The worker's task of summaries. It may be run twice, or be cut short and run again.
+# The worker's task for summaries. It may run twice, or be interrupted and run again.
 
 BUDGET_S = 4.0
-"""How long one run may go on to the next day."""
+"""How long one run may continue with further days."""
 
 
 @shared_task(ignore_result=True)
 def sum_up() -> int:
-    """Sum up the hours that have ended, and what has become another; every few seconds. Returns
-    how many days of scenarios were."""
+    """Sum up the hours that have ended, and those that have changed; runs every few seconds.
+
+    Return how many days of scenarios were summed up.
+    """
     done, until = 0, time.monotonic() + BUDGET_S
     for name in scenarios():
         while time.monotonic() < until and sum_up_day(name, now_ms()):
@@ -40,15 +42,16 @@ def sum_up() -> int:
 
 
 def _unanswered() -> dict[str, int]:
-    """Return up to when scenarios are summed up (Unix ms), of those whose answers are not kept."""
+    """Return up to when scenarios without kept answers are summed up, Unix ms."""
     summed = Progress.objects.filter(scenario__in=list(scenarios()), summed_to__isnull=False)
     behind = summed.exclude(answered_to=F("summed_to"), answered_to__isnull=False)
     return {row.scenario: row.summed_to for row in behind if row.summed_to is not None}
 
 
 def keep_answers(now: int) -> None:
-    """Ask for the summaries of what goes on at `now` (Unix ms), so that what takes long of them is
-    kept before a page asks: of all scenarios together, and by the labels that boards show."""
+    """Calculate the summaries of the periods that go on at `now` (Unix ms), so that their slow
+    parts are kept before a page needs them: of all scenarios together, and by the labels that
+    boards show."""
     today = day_of(now, ReportingZone.objects.current())
     known = states()
     keys = sorted({key for name in scenarios() if name in known for key in known[name].chips})
@@ -58,10 +61,10 @@ def keep_answers(now: int) -> None:
 
 
 # ---- digests -------------------------------------------------------------------------------------
-# The worker's task for digests. It may be run twice, or be cut short and run again.
+# The worker's task for digests. It may run twice, or be interrupted and run again.
 
 
 @shared_task(ignore_result=True)
 def send_digests() -> int:
-    """Put the digests into the outbox that are due. Returns how many."""
+    """Put the digests that are due into the outbox, and return how many there were."""
     return send_due(now_ms())

@@ -1,4 +1,4 @@
-"""The time of a period by class: of a scenario as a whole, by day and hour, by the value of a
+"""The time of a period by class: of a scenario as a whole, by day and hour, and by the value of a
 label.
 """
 
@@ -37,21 +37,22 @@ from domain.history.sums import BAD, MAINTENANCE, UNCONFIRMED, AssetSum, Classes
 # ---- times ---------------------------------------------------------------------------------------
 # The time of a period by class: of a scenario as a whole, by day and hour of the week, by asset.
 #
-# Sums by the hour reach up to the last hour that was summed up. What comes after, and the part of
-# an hour at which a period is cut off, is added up from raw history.
+# Sums by the hour end with the last hour that was summed up. What comes after, and the rest of an
+# hour that a period cuts off, is added up from raw history.
 
 CLASSES = ("good", "bad", "unconfirmed", "maintenance")
 REDONE_MS = 2 * DAY_MS
-"""While more than this is summed up again, pages show the sums as they were."""
+"""While more than this is being summed up again, pages show the old sums."""
 
 
 LATE_MS = 3 * HOUR_MS
-"""Answers that are kept up to a time longer before the last sum are too far behind to be used."""
+"""Answers kept up to a time this long before the last sum are too old to be used."""
 
 
 class Reach(NamedTuple):
-    """Up to when a scenario is summed up, Unix ms: by the hour without what has to be again; by
-    asset and day, whatever has to be; and with the answers that take long kept already."""
+    """Up to when a scenario is summed up, Unix ms. hours: by the hour, without what must be summed
+    up again; days: by asset and day, including that; answered: with the slow answers already kept.
+    """
 
     hours: int
     days: int
@@ -59,8 +60,8 @@ class Reach(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What is counted: a time of a scenario. slots: the hours of the week that count; edge: where
-    raw history begins, Unix ms; reach: None where nothing is summed up yet."""
+    """What is counted: a span of time of a scenario. slots: the hours of the week that count; edge:
+    where raw history begins, Unix ms; reach: None if nothing is summed up yet."""
 
     scenario: str
     span: Span
@@ -76,7 +77,7 @@ class Scope(NamedTuple):
 
     @property
     def cut(self) -> int:
-        """Up to when sums by the hour are used, Unix ms; what comes after is raw history."""
+        """Up to when sums by the hour are used, Unix ms; after that, raw history is."""
         begin, end = self.span
         if self.reach is None:
             return min(end, max(begin, self.edge))
@@ -85,40 +86,40 @@ class Scope(NamedTuple):
 
     @property
     def an_hour_on(self) -> Scope:
-        """The same time as pages count it once a further hour is summed up, but not answered."""
+        """The same scope as pages will count it once another hour is summed up but not answered."""
         reach = self.reach
         return self._replace(reach=reach and reach._replace(days=reach.days + HOUR_MS))
 
     @property
     def rest(self) -> Span:
-        """The time that sums by the hour do not have; empty where raw history is gone."""
+        """The time not covered by sums by the hour; empty if its raw history is gone."""
         cut = self.cut
         return Span(cut if cut >= self.edge else self.span.end, self.span.end)
 
     @property
     def first_day(self) -> int:
-        """The number of the first day of sums by asset and day."""
+        """The number of the first day in the sums by asset and day."""
         return day_of(self.span.begin, self.zone).toordinal()
 
     @property
     def after_days(self) -> int:
-        """The number of the day after those of sums by asset and day.
+        """The number of the day after the last in the sums by asset and day.
 
-        The day that is being summed up has sums up to the hour to which it is.
+        The day that is being summed up has sums up to the last hour that was.
         """
         day = day_of(self.cut, self.zone).toordinal()
         return day + (self.reach is not None and self.cut == self.reach.days > self.span.begin)
 
     @property
     def part_of_day(self) -> Span:
-        """The time before the cut that is not in sums by asset and day; as `rest`."""
+        """The time before the cut not covered by sums by asset and day; empty as for `rest`."""
         cut = self.cut
         begin = max(self.span.begin, begin_of(date.fromordinal(self.after_days), self.zone))
         return Span(min(begin, cut) if begin >= self.edge else cut, cut)
 
     def measure(self, span: Span) -> Callable[[int, int], int]:
-        """Return how much of any part of a time was observed and counts, ms, as a function of begin
-        and end."""
+        """Return a function of begin and end that returns how much of that part was observed and
+        counts, ms."""
         gaps = gaps_between(self.scenario, *span)
         return measure(span, gaps, self.slots, self.zone)
 
@@ -126,8 +127,8 @@ class Scope(NamedTuple):
 def measure(
     span: Span, gaps: Gaps, slots: frozenset[int], zone: ZoneInfo
 ) -> Callable[[int, int], int]:
-    """Return how much of any part of a time is in these hours of the week and in no gap, ms, as a
-    function of begin and end."""
+    """Return a function of begin and end that returns how much of that part is in these hours of
+    the week and in no gap, ms."""
     if slots == ALL_SLOTS:
         return lambda begin, end: end - begin - ms_within(gaps, begin, end)
     mask = _mask(span, slots, zone)
@@ -141,14 +142,14 @@ def measure(
 
 @lru_cache(maxsize=32)
 def _mask(span: Span, slots: frozenset[int], zone: ZoneInfo) -> Mask:
-    """Return which hours of a time are those of the week; kept, as a year has many."""
+    """Return which hours of a time are in these slots; cached, as a year has many."""
     return Mask(hours_within(*span, zone), in_slots(slots))
 
 
 @dataclass
 class ScopeTimes:
-    """The times of a scope. incidents: incidents that began in it; days: bad time by the number of
-    the day; slots: by that of the hour of a week; tail: sums of assets in `rest`."""
+    """The times of a scope. incidents: how many began in it; days: bad time by number of the day;
+    slots: bad time by hour of the week; tail: sums of assets in `rest`."""
 
     times: Times = field(default_factory=Times)
     false_alarms: int = 0
@@ -159,7 +160,7 @@ class ScopeTimes:
 
 
 def reaches(scenarios: Iterable[str]) -> dict[str, Reach]:
-    """Return up to when scenarios are summed up, of those that are at all."""
+    """Return up to when scenarios are summed up; those that are not at all are left out."""
     known = {}
     for row in Progress.objects.filter(scenario__in=list(scenarios)):
         if row.summed_to is not None:
@@ -172,7 +173,7 @@ def reaches(scenarios: Iterable[str]) -> dict[str, Reach]:
 
 
 def _answered(row: Progress) -> int:
-    """Return up to when answers are kept; with none, or none of late, up to the last sum."""
+    """Return up to when answers are kept, or up to the last sum if there are no recent answers."""
     summed = row.summed_to or 0
     answered = summed if row.answered_to is None else row.answered_to
     return answered if 0 <= summed - answered <= LATE_MS else summed
@@ -210,7 +211,7 @@ def _bad_by(rows: QuerySet[HourRow], column: str) -> dict[int, int]:
 
 
 def _add_raw(result: ScopeTimes, scope: Scope) -> None:
-    """Add what raw history tells of the rest."""
+    """Add what raw history says about the rest."""
     added = add_up(scope.scenario, hours_within(*scope.rest, scope.zone), scope.slots)
     counts = in_slots(scope.slots)
     for n, each in enumerate(added.hours):
@@ -228,7 +229,7 @@ def _add_raw(result: ScopeTimes, scope: Scope) -> None:
 
 
 def totals(sums: Iterable[AssetSum], scope: Scope) -> dict[str, Classes]:
-    """Return by asset what its days add up to."""
+    """Return the total of each asset's days."""
     by_asset: dict[str, Classes] = {}
     for each in sums:
         own = each.whole if scope.all_hours else each.service
@@ -238,7 +239,7 @@ def totals(sums: Iterable[AssetSum], scope: Scope) -> dict[str, Classes]:
 
 
 def asset_columns(scope: Scope) -> tuple[str, ...]:
-    """Return the columns of sums by asset and day that count."""
+    """Return the columns of the sums by asset and day that count."""
     prefix = "" if scope.all_hours else "service_"
     return tuple(prefix + name for name in Classes._fields)
 
@@ -251,7 +252,7 @@ def asset_days(scope: Scope) -> QuerySet[AssetDay]:
 
 
 def times_of(scope: Scope, assets: Collection[str]) -> dict[str, Classes]:
-    """Return what is not good of some assets' time, of those that have any."""
+    """Return the times of some assets that were not good; assets without any are left out."""
     known = _sums_of(scope, assets)
     for span in (scope.part_of_day, scope.rest):
         if span.ms:
@@ -263,14 +264,14 @@ def times_of(scope: Scope, assets: Collection[str]) -> dict[str, Classes]:
 def raw_times(
     scope: Scope, span: Span, assets: Collection[str] | None = None
 ) -> dict[str, Classes]:
-    """Return by asset what raw history tells of a time, of all assets or of some."""
+    """Return each asset's times from raw history, of all assets or of some."""
     hours = hours_within(*span, scope.zone)
     return totals(asset_sums(scope.scenario, hours, scope.slots, assets), scope)
 
 
 def worst(scope: Scope, most: int, tail: dict[str, Classes]) -> dict[str, Classes]:
-    """Return the assets with most bad time, then most unconfirmed time, and no less than `most` of
-    them where there are. tail: what was counted of the rest."""
+    """Return the assets with most bad time, then most unconfirmed time, at least `most` of them if
+    there are as many. tail: what was counted in the rest."""
     extra = dict(tail)
     if scope.part_of_day.ms:
         for asset, own in raw_times(scope, scope.part_of_day).items():
@@ -292,12 +293,12 @@ def _sums_of(scope: Scope, assets: Collection[str]) -> dict[str, Classes]:
 
 
 def _summed(rows: Any, scope: Scope) -> Any:
-    """Return rows by asset with the sums of the columns that count."""
+    """Return rows by asset, annotated with the sums of the columns that count."""
     return rows.annotate(**{f"{name}_ms": Sum(name) for name in asset_columns(scope)})
 
 
 def _leaders(scope: Scope, most: int) -> Iterable[tuple[str, Classes]]:
-    """Yield the assets with most bad time by their sums alone."""
+    """Yield the assets with most bad time according to their sums alone."""
     span = Span(scope.span.begin, scope.cut)
     stamp = f"{scope.first_day}-{scope.after_days}"
     what = f"worst:{most}:{'all' if scope.all_hours else 'service'}"
@@ -314,9 +315,9 @@ def _sorted_sums(scope: Scope, most: int) -> list[Any]:
 
 
 # ---- label times ---------------------------------------------------------------------------------
-# The time of a scenario's assets by the value of a label, as they have it now.
+# The time of a scenario's assets by their current values of a label.
 
-# "+ 0": for each asset its own rows are looked up, not all that began before, by whatever planner.
+# "+ 0" makes every planner look up each asset's own rows, instead of all that began before.
 PRESENT = """\
 SELECT l.value, count(*) FROM summaries_presence p
 JOIN annotations_label l ON l.scenario = p.scenario AND l.asset = p.asset AND l.key = %s AND l.shown
@@ -334,8 +335,8 @@ WHERE p.scenario = %s AND p.day >= %s AND p.day < %s GROUP BY l.value"""
 
 
 class LabelSum(NamedTuple):
-    """Sums up to the cut of a scope. present: time on the board by value, ms; there: assets on the
-    board at its end; classes: time but good by value, ms."""
+    """Sums up to the cut of a scope. present: time on the board by value, ms; there: how many
+    assets are on the board at the end; classes: time that was not good by value, ms."""
 
     present: dict[str, int]
     there: dict[str, int]
@@ -343,24 +344,24 @@ class LabelSum(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """The values of a label by asset, of one scenario."""
+    """One scenario's values of a label, by asset."""
 
     key: str
     values: dict[str, str]
 
     def value(self, asset: str) -> str:
-        """Return an asset's value, "" for none."""
+        """Return an asset's value, "" if it has none."""
         return self.values.get(asset, "")
 
 
 def labels_of(scenario: str, key: str) -> Labels:
-    """Return the values of a label."""
+    """Return a scenario's values of a label."""
     rows = Label.objects.filter(scenario=scenario, key=key, shown=True)
     return Labels(key, dict(rows.values_list("asset", "value")))
 
 
 def times_by_value(scope: Scope, own: Labels, tail: dict[str, Classes]) -> dict[str, Times]:
-    """Return the times of a scope by value; assets without the label are left out. tail: what was
+    """Return the times of a scope by value, leaving out assets without the label. tail: what was
     counted of assets in the rest."""
     sums = _closed(scope, own)
     present = Counter(sums.present)
@@ -400,8 +401,10 @@ def _sum(scope: Scope, own: Labels, span: Span) -> list[Any]:
 def _present(
     scope: Scope, key: str, span: Span, measure: Callable[[int, int], int], there: Counter[str]
 ) -> tuple[Counter[str], Counter[str]]:
-    """Return the time on the board by value, and how many are there when the span ends, of so many
-    that are there when it begins."""
+    """Return the time on the board by value, and how many assets are there when the span ends.
+
+    there: how many are there when it begins.
+    """
     whole = measure(*span)
     present = Counter({value: n * whole for value, n in there.items()})
     there = Counter(there)

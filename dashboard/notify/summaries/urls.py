@@ -1,4 +1,4 @@
-"""Addresses of summaries, and of one's own digests."""
+"""Addresses of summaries and of users' own digests."""
 
 from django.urls import include, path
 

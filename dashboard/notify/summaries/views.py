@@ -1,4 +1,4 @@
-"""The page of a summary, and what summaries are measured by."""
+"""The page of a summary, and the settings of summaries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TABLES = {
 @never_cache
 @role_required("read")
 def summary_page(request: HttpRequest) -> HttpResponse:
-    """Return the page of a summary."""
+    """Show a summary."""
     form = form_of(request.GET)
     context = {
         "form": form,
@@ -72,7 +72,7 @@ def summary_page(request: HttpRequest) -> HttpResponse:
 @never_cache
 @role_required("read")
 def summary_file(request: HttpRequest, table: str, form: str) -> HttpResponseBase:
-    """Return a table of a summary as CSV or NDJSON."""
+    """Return a table of a summary as CSV or NDJSON. Raises Http404 for an unknown table."""
     asked = form_of(request.GET)
     if table not in FILES:
         raise Http404
@@ -86,14 +86,14 @@ def summary_file(request: HttpRequest, table: str, form: str) -> HttpResponseBas
 
 
 def form_of(data: QueryDict) -> SummaryForm:
-    """Return the form of what an address asks."""
+    """Return the form for an address's query."""
     return SummaryForm(data, day_of(now_ms(), ReportingZone.objects.current()))
 
 
 def answered(form: SummaryForm) -> PeriodSummary:
     """Return the summary that a valid form asks for.
 
-    Where it says of no time and nothing was on the board last week, it is about this week.
+    If the form gives no time and nothing was on the board last week, it is about this week.
     """
     question = form.question()
     found = summary(question)
@@ -104,7 +104,7 @@ def answered(form: SummaryForm) -> PeriodSummary:
 
 
 # ---- settings views ------------------------------------------------------------------------------
-# What summaries are measured by: the reporting zone, targets and service hours, by an admin.
+# The settings of summaries, by an admin: the reporting zone, targets and service hours.
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 HOURS_EXPECTED = "Expected whole hours, as 8-18 or 8-12, 13-17; nothing for none on this day."
@@ -112,7 +112,7 @@ RANGE = re.compile(r"(\d{1,2})\s*-\s*(\d{1,2})")
 
 
 class HoursField(forms.CharField):
-    """Whole hours of a day, as `8-12, 13-17`."""
+    """Whole hours of a day, such as `8-12, 13-17`."""
 
     def __init__(self, label: str) -> None:
         attrs = {"placeholder": "8-18", "autocomplete": "off"}
@@ -143,7 +143,7 @@ class ZoneForm(forms.Form):
     )
 
     def clean_zone(self) -> str:
-        """Return the zone. Raises ValidationError for one that nobody knows."""
+        """Return the zone. Raises ValidationError if it is unknown."""
         zone = str(self.cleaned_data["zone"]).strip()
         if zone not in available_timezones():
             raise forms.ValidationError("Expected a zone of the IANA database, as Europe/Berlin.")
@@ -151,7 +151,7 @@ class ZoneForm(forms.Form):
 
 
 class TargetForm(forms.Form):
-    """The target of a scenario, and its service hours."""
+    """A scenario's target and service hours."""
 
     percent = forms.FloatField(
         required=False,
@@ -172,13 +172,13 @@ class TargetForm(forms.Form):
             self.fields[f"day{n}"] = HoursField(name)
 
     def hours(self) -> list[list[int]]:
-        """Return the service hours of a valid form by weekday; none at all for all hours."""
+        """Return the service hours by weekday; empty for all hours. The form must be valid."""
         days = [self.cleaned_data[f"day{n}"] for n in range(7)]
         return days if any(days) else []
 
 
 def in_words(hours: list[int]) -> str:
-    """Return hours of a day as the form has them: `8-12, 13-17`."""
+    """Return hours of a day in the form's syntax: `8-12, 13-17`."""
     parts: list[list[int]] = []
     for hour in sorted(hours):
         if parts and parts[-1][1] == hour:
@@ -192,7 +192,7 @@ def in_words(hours: list[int]) -> str:
 @never_cache
 @role_required("read", ADMINS)
 def settings_page(request: HttpRequest) -> HttpResponse:
-    """Return the page of what summaries are measured by; save what its form sends."""
+    """Show the settings of summaries; on POST, save them."""
     data = request.POST if request.method == "POST" else None
     known = Target.objects.by_scenario()
     zone = ZoneForm(data, initial={"zone": ReportingZone.objects.current().key})
@@ -212,7 +212,7 @@ def settings_page(request: HttpRequest) -> HttpResponse:
 
 
 def _save(request: HttpRequest, zone: ZoneForm, by_scenario: list[TargetForm]) -> None:
-    """Save what has changed, and note it."""
+    """Save what has changed, and record it in the audit."""
     actor, name = Actor.of(request), zone.cleaned_data["zone"]
     if name != (before := ReportingZone.objects.current().key):
         ReportingZone.objects.choose(name)

@@ -1,4 +1,4 @@
-"""Times of an answer and amounts, as pages show them."""
+"""Template filters for durations and amounts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dashboard.core.states.templatetags.board import MISSING
 from dashboard.retail.views import money
 
 # ---- orders --------------------------------------------------------------------------------------
-# Times of an answer, as the page shows them.
+# Response times, as the page shows them.
 
 register = template.Library()
 
@@ -27,7 +27,7 @@ def milliseconds(ms: float) -> str:
 
 
 # ---- invoices ------------------------------------------------------------------------------------
-# Amounts as the page of invoices shows them.
+# Amounts, as the page of invoices shows them.
 
 register.filter(money)
 

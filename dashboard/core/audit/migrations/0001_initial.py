@@ -1,4 +1,4 @@
-"""The table, which the database itself keeps from being changed."""
+"""The table, which the database itself protects against changes."""
 
 from dashboard.core.audit.hash_chain import install, remove
 

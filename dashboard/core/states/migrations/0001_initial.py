@@ -1,11 +1,11 @@
-"""The tables, an index of assets by parts of their names, and room in PostgreSQL's pages.
+"""The tables, an index of assets by parts of their names, and free space in PostgreSQL's pages.
 
-The index is of trigrams, in SQLite's FTS5 or PostgreSQL's pg_trgm. A database that offers neither
-does without. SQLite's triggers are gone once a later migration makes the table anew: that one has to
+The index is one of trigrams, in SQLite's FTS5 or PostgreSQL's pg_trgm. A database with neither has
+no such index. A later migration that rebuilds the table on SQLite drops the triggers, so it must
 run `make_name_parts` again.
 
-An update of a row that changes no indexed column leaves the indexes alone, and PostgreSQL can keep
-the row where it is, if its page has room.
+If an update changes no indexed column and the row's page has free space, PostgreSQL keeps the new
+version of the row in that page and does not touch the indexes.
 """
 
 import logging

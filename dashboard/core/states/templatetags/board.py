@@ -1,4 +1,4 @@
-"""Marks of which pages are made: those of a board, and the frames of tables."""
+"""Template tags and filters: the marks of the board, and the frames and cells of tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dashboard.core.states.caveats import sentence
 from domain.scenario import UNKNOWN, Scenario
 
 # ---- board ---------------------------------------------------------------------------------------
-# Small marks that pages are made of, as `static/js/board/badges.js` makes them in the browser.
+# Small marks on pages. `static/js/board/badges.js` makes the same ones in the browser.
 
 register = template.Library()
 register.filter(isolated)
@@ -36,18 +36,18 @@ register.simple_tag(since)
 register.simple_tag(until)
 
 UNREPORTED = "no report yet"
-"""What an unknown state says."""
+"""The title of an unknown state."""
 
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
-    """Return an icon of the page's sprite."""
+    """Return an icon from the page's sprite."""
     return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"></use></svg>', name)
 
 
 @register.simple_tag
 def mark(word: str, shape: str, colour: str, title: str = "", css: str = "") -> SafeString:
-    """Return a word that stands out, as icon, colour and word. shape: the name of the icon."""
+    """Return a highlighted word: icon, colour and word. shape: the name of the icon."""
     return format_html(
         '<span class="state{} c-{}"{}>{}<span class="word">{}</span></span>',
         f" {css}" if css else "",
@@ -60,7 +60,7 @@ def mark(word: str, shape: str, colour: str, title: str = "", css: str = "") -> 
 
 @register.simple_tag
 def term(name: str, words: str = "") -> SafeString:
-    """Return a word of the product with a link to its meaning: `{% term "bucket" %}`."""
+    """Return a glossary term with a link to its definition: `{% term "bucket" %}`."""
     entry = TERMS[name]
     return format_html(
         '<a class="term" href="{}#{}" title="{}">{}</a>',
@@ -83,19 +83,19 @@ def state(scenario: Scenario, name: str, title: str = "") -> SafeString:
 
 @register.simple_tag
 def colour(scenario: Scenario, name: str) -> str:
-    """Return the colour of a state, by name."""
+    """Return the name of a state's colour."""
     return scenario.spec(name).colour
 
 
 @register.simple_tag
 def label(scenario: Scenario, name: str) -> str:
-    """Return what a state is called on pages."""
+    """Return the label that pages show for a state."""
     return scenario.spec(name).label
 
 
 @register.simple_tag
 def row_class(scenario: Scenario, row: Row) -> str:
-    """Return the classes of a row: its edge has the colour of the worst that anybody says of it."""
+    """Return a row's CSS classes: its edge has the colour of the worst state reported."""
     worst = row["beneath"] or row["disputed"]
     if worst is None:
         return f"s{row['severity']} c-{row['colour']}"
@@ -104,20 +104,22 @@ def row_class(scenario: Scenario, row: Row) -> str:
 
 @register.simple_tag
 def row_state(scenario: Scenario, row: Row) -> SafeString:
-    """Return the state of a row; one that nothing has reported says so."""
+    """Return a row's state; the title of an unreported one says so."""
     return state(scenario, row["state"], UNREPORTED if is_unreported(scenario, row) else "")
 
 
 def is_unreported(scenario: Scenario, row: Row) -> bool:
-    """Return whether the row's state says only that no report made one."""
+    """Return whether the row's state is unknown only because no report has arrived."""
     named = any(spec.name == UNKNOWN for spec in scenario.states)
     return row["state"] == UNKNOWN and not (named or row["votes"] or row["doubt"])
 
 
 @register.simple_tag
 def votes(scenario: Scenario, row: Row) -> SafeString:
-    """Return one mark per vote, then per agent in doubt without one, and the same in words for who
-    does not see them."""
+    """Return one mark per vote, then one per agent in doubt without a vote.
+
+    An `aria-label` says the same in words for screen readers.
+    """
     voteless = row["doubt"]["voteless"] if row["doubt"] else []
     if not row["votes"] and not voteless:
         return mark_safe('<span class="none">none</span>')
@@ -155,7 +157,7 @@ def _vote(
 
 
 def _voteless(scenario: Scenario, agent: str, said: str, why: str) -> SafeString:
-    """Return the mark of an agent in doubt that has no vote: it is what the agent said."""
+    """Return the mark of an agent in doubt without a vote: the state that it reported."""
     spec = scenario.spec(said)
     return format_html(
         '<span class="vote is-voteless is-doubted c-{}" '
@@ -169,7 +171,7 @@ def _voteless(scenario: Scenario, agent: str, said: str, why: str) -> SafeString
 
 @register.simple_tag
 def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
-    """Return the badges of what is worse than the state, an override, and why not to trust it."""
+    """Return the badges of a row: a worse state, an override, and reasons not to trust it."""
     badges = []
     if row["beneath"]:
         badges.append(_worse(scenario, row["beneath"], "without the pin:", "without the pin"))
@@ -192,7 +194,7 @@ def marks(scenario: Scenario, row: Row, now: int) -> SafeString:
 
 
 def _worse(scenario: Scenario, name: str, says: str, title: str) -> SafeString:
-    """Return what is said worst, or lies beneath a pin, by its own sign, colour and word."""
+    """Return the badge of the worst state reported, or of the one beneath a pin."""
     spec = scenario.spec(name)
     return format_html(
         '<span class="badge disputed c-{}" title="{} {}">{}'
@@ -219,7 +221,7 @@ def _badge(kind: str, shape: str, title: str, word: str, rest: str = "") -> Safe
 
 @register.simple_tag
 def pending(scenario: Scenario, row: Row, now: int) -> SafeString:
-    """Return what the asset will become, and when."""
+    """Return the state that the asset will change to, and when."""
     name, due = row["pending"]
     return format_html(
         '<span class="pending">{} <span class="in">in</span> {}</span>',
@@ -245,7 +247,7 @@ def votes_text(scenario: Scenario, row: Row) -> str:
 
 
 def _doubts_text(row: Row) -> str:
-    """Return in words how many of a row's marks are in doubt; empty for none."""
+    """Return how many of a row's marks are in doubt, in words; empty if none are."""
     if not row["doubt"]:
         return ""
     voteless = len(row["doubt"]["voteless"])
@@ -256,7 +258,7 @@ def _doubts_text(row: Row) -> str:
 
 @register.filter
 def number(n: int) -> str:
-    """Return a number in groups of three digits: `12,345`."""
+    """Return a number with its digits in groups of three: `12,345`."""
     return f"{n:,}"
 
 
@@ -268,10 +270,10 @@ def user_role(context: Context) -> Any:
 
 
 # ---- tables --------------------------------------------------------------------------------------
-# The frame of a table, its common cells, and what stands in place of an empty one.
+# The frame of a table, its common cells, and the placeholder for an empty one.
 
 MISSING = "–"
-"""What is shown where something is not known, or is not there."""
+"""Shown in place of a value that is unknown or missing."""
 
 
 @register.simple_block_tag
@@ -280,8 +282,8 @@ def table(
 ) -> SafeString:
     """Return a table of the rows between the tags: `{% table agents labelledby="agents-title" %}`.
 
-    label, labelledby: its name, or the id of the heading that names it. key: among siblings that
-    come and go when the page renews itself.
+    label, labelledby: the table's name, or the id of the heading that names it. key: identifies the
+    table among siblings that come and go when the page refreshes.
     """
     context = {"rows": content, "table": columns, "label": label, "labelledby": labelledby}
     return render_to_string("_table.html", context | {"key": key})
@@ -289,15 +291,15 @@ def table(
 
 @register.simple_block_tag
 def empty_state(content: str, title: str) -> SafeString:
-    """Return what stands in place of an empty list; between the tags: what to do next."""
+    """Return the placeholder for an empty list. The content says what to do next."""
     return render_to_string("_empty.html", {"title": title, "content": content})
 
 
 @register.simple_block_tag
 def list_section(content: str, key: str, title: str, note: str = "") -> SafeString:
-    """Return a section of a list, nothing where no entry stands between the tags.
+    """Return a section of a list; an empty string if there is nothing between the tags.
 
-    key: among siblings, and the beginning of the heading's id.
+    key: identifies the section among its siblings, and starts the id of its heading.
     """
     if not content.strip():
         return SafeString("")
@@ -307,14 +309,14 @@ def list_section(content: str, key: str, title: str, note: str = "") -> SafeStri
 
 @register.inclusion_tag("_files.html")
 def files(view: str, query: str) -> dict[str, Any]:
-    """Return the links to a whole list as a file. view: takes the file's form."""
+    """Return the links that download a whole list. view: takes the file format as argument."""
     links = {form.upper(): reverse(view, args=[form]) for form in CONTENT_TYPES}
     return {"links": links, "query": query}
 
 
 @register.filter
 def or_none(value: Any, missing: str = MISSING) -> Any:
-    """Return a value; in place of an empty one the words for that, in grey."""
+    """Return a value, or the words for a missing one in grey if it is empty."""
     return value or format_html('<span class="none">{}</span>', missing)
 
 
@@ -334,13 +336,13 @@ def name_link(url: str, name: str) -> SafeString:
 
 @register.simple_tag
 def name_cell(url: str, name: str) -> SafeString:
-    """Return a row's head: the name of an asset, an agent or a user, which links to its page."""
+    """Return a row's header cell: the name of an asset, agent or user, linked to its page."""
     return format_html('<th scope="row">{}</th>', name_link(url, name))
 
 
 @register.simple_tag
 def number_cell(value: float | str | None, text: str | None = None) -> SafeString:
-    """Return a cell of a figure. text: how it is shown; by default in groups of three digits."""
+    """Return a numeric cell. text: shown in place of the value in groups of three digits."""
     if value is None or value == "":
         return format_html('<td class="num" data-value="">{}</td>', text or MISSING)
     shown = f"{value:,}" if text is None else text
@@ -349,13 +351,13 @@ def number_cell(value: float | str | None, text: str | None = None) -> SafeStrin
 
 @register.simple_tag
 def moment_cell(at: int | None, now: int, missing: str = MISSING) -> SafeString:
-    """Return a cell of a time, Unix ms."""
+    """Return a cell that shows a time (Unix ms)."""
     return _time_cell(times.moment, at, now, missing)
 
 
 @register.simple_tag
 def since_cell(at: int | None, now: int, missing: str = MISSING) -> SafeString:
-    """Return a cell of how long ago a time was, Unix ms."""
+    """Return a cell that shows how long ago a time (Unix ms) was."""
     return _time_cell(times.since, at, now, missing)
 
 
@@ -368,7 +370,7 @@ def _time_cell(
 
 @register.simple_tag
 def state_cell(scenario: Scenario, name: str | None, missing: str = MISSING) -> SafeString:
-    """Return a cell of a state, which sorts by its word."""
+    """Return a cell that shows a state and sorts by its label."""
     if not name:
         return format_html('<td data-value="">{}</td>', or_none("", missing))
     label = scenario.spec(name).label

@@ -1,4 +1,4 @@
-"""Marks of messages, and groups in words."""
+"""Template tags for notifications: the status of a message, and groups in words."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SIGNS = {
     GIVEN_UP: ("warning", "red"),
     NOT_SENT: ("off", "grey"),
 }
-"""By status: its icon and its colour."""
+"""The icon and the colour of each status."""
 
 
 @register.filter
 def group_words(key: str) -> str:
-    """Return what the incidents or agents of a group have in common, as people call it."""
+    """Return what the incidents or agents of a group have in common, in words."""
     if key.startswith(f"{AGENTS} "):
         return f"{AGENTS} {_title(key.removeprefix(AGENTS).strip())}"
     if key.startswith(f"{AGENT} "):

@@ -1,4 +1,4 @@
-"""Figures of summaries, as pages write them."""
+"""Template tags for the figures of summaries."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ register.simple_tag(phrases.observed)
 
 @register.simple_tag
 def utc_time(at: int) -> SafeString:
-    """Return a mark of a time that stays in UTC, as the days of a summary stay in their zone."""
+    """Return a time that is shown in UTC, while the days of a summary are in their own zone."""
     return format_html('<time datetime="{}">{}</time>', iso_second(at), utc(at))
 
 
 @register.simple_tag
 def utc_cell(at: int | None, missing: str) -> SafeString:
-    """Return a cell of such a time."""
+    """Return a cell that shows a time in UTC."""
     shown = utc_time(at) if at else or_none("", missing)
     return format_html('<td data-value="{}">{}</td>', at or "", shown)
 
@@ -35,8 +35,10 @@ COLOURS = {"better": "green", "worse": "red"}
 
 @register.simple_tag
 def change(of: FigureTrend | None) -> SafeString:
-    """Return how a figure differs from the period before: as arrow, in words, and whether that is
-    better; nothing where there is nothing to compare with."""
+    """Return how a figure differs from the period before: arrow, words, and whether it is better.
+
+    Empty if there is nothing to compare with.
+    """
     if of is None:
         return SafeString("")
     colour = COLOURS.get(of.verdict, "grey")

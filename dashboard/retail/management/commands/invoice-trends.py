@@ -1,4 +1,4 @@
-"""`manage.py invoice-trends`: revenue by day, store and product, out of the archive of invoices."""
+"""`manage.py invoice-trends`: revenue by day, store and product, from the archive of invoices."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from dashboard.retail.views import money
 
 LONGEST_S = 600
-"""How long Spark may take."""
+"""How long Spark may take, s."""
 MOST_DAYS = 3_650
 
 
 class Command(BaseCommand):
-    """The command that has Spark add the archive up."""
+    """Have Spark add up the archive."""
 
     help = "Adds up the archive of invoices by day, store and product, with Spark SQL."
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one line of JSON")
 
     def handle(self, *_args: Any, days: int, **options: Any) -> None:
-        """Print the sums. Raises CommandError where there is nothing to add up."""
+        """Print the sums. Raises CommandError if `--days` is out of range or Spark fails."""
         if not 1 <= days <= MOST_DAYS:
             raise CommandError(f"--days: expected 1 to {MOST_DAYS:,}, got {days}")
         text = _sums(days)
@@ -41,7 +41,7 @@ class Command(BaseCommand):
 
 
 def _sums(days: int) -> str:
-    """Return what Spark has added up, as JSON. Raises CommandError."""
+    """Return the sums that Spark computes, as JSON. Raises CommandError."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "streaming.invoice_trends", str(days)],
@@ -87,5 +87,5 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str | None]]) -> Iterat
 
 
 def _printable(text: str) -> str:
-    """Return a text for a terminal, which is to obey nothing of what products are called."""
+    """Return a text without control characters for the terminal: product titles are not trusted."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)

@@ -1,4 +1,4 @@
-"""`manage.py demo_users`: one user per role with the demo, none of them without it."""
+"""`manage.py demo_users`: create the demo's users, or deactivate them if the demo is off."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dashboard.core.common.access import whom_to_ask
 
 
 class Command(BaseCommand):
-    """A command that makes missing users of the demo; without the demo it deactivates them."""
+    """Create missing demo users; without the demo, deactivate them."""
 
     help = "With the demo, make its users; without it, deactivate those whose password is its own."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Make or deactivate the users, and print which."""
+        """Create or deactivate the users and print their names. Raises CommandError."""
         do = self._make if settings.TALLYBOARD.demo else self._retire
         try:
             do(settings.DATA_DIR)

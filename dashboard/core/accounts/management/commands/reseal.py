@@ -1,4 +1,4 @@
-"""`manage.py reseal`: secrets of the database sealed with the first key."""
+"""`manage.py reseal`: encrypt the database's secrets with the first key."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dashboard.core.audit.log import Actor, record
 
 
 class Command(BaseCommand):
-    """A command that seals every secret again, and names those that no key opens."""
+    """Encrypt every secret again, and name those that no key can decrypt."""
 
     help = "Encrypt all secrets with the first key, so that the others can be removed."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Add the option that decides what becomes of those that no key opens."""
+        """Add the option that removes second factors that no key can decrypt."""
         parser.add_argument(
             "--forget",
             action="store_true",
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Seal all secrets again. Raises CommandError where one is left that no key opens."""
+        """Encrypt all secrets again. Raises CommandError if one is left that no key can decrypt."""
         factors = Authenticator.objects.select_related("user")
         lost = [factor for factor in factors if not _reseal(factor)]
         if options["forget"]:
@@ -50,8 +50,8 @@ class Command(BaseCommand):
 
 @transaction.atomic
 def _reseal(factor: Authenticator) -> bool:
-    """Seal a factor again. Returns False where no key opens it."""
-    # As it is now: a login stores in it which code it used.
+    """Encrypt a factor again. Return False if no key can decrypt it."""
+    # Read again under a lock: a login stores in it which code was used.
     row = Authenticator.objects.select_for_update().filter(pk=factor.pk).first()
     if row is None:
         return True

@@ -19,12 +19,12 @@ MAX_LABEL = 100
 
 
 class Command(BaseCommand):
-    """A command that issues, lists and revokes a user's API tokens."""
+    """Issue, list and revoke a user's API tokens."""
 
     help = "Print a new API token of USER (shown this once), or list or revoke USER's tokens."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Add the user's name, and what to do."""
+        """Add the user's name and the options."""
         parser.add_argument("user", help="the user's name")
         parser.add_argument("--label", default="", help="what the token is for")
         parser.add_argument(
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         what.add_argument("--revoke", metavar="PREFIX", help="revoke the token with this prefix")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Issue, list or revoke tokens. Raises CommandError for a wrong user, prefix or number."""
+        """Issue, list or revoke tokens. Raises CommandError for an invalid argument."""
         user = User.objects.filter(username=options["user"]).first()
         if user is None:
             raise CommandError(f"There is no user {options['user']!r}.")

@@ -1,4 +1,4 @@
-"""`manage.py audit_verify`: a check whether the audit's chain is whole."""
+"""`manage.py audit_verify`: check whether the audit's hash chain is intact."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dashboard.core.audit.hash_chain import verify
 
 
 class Command(BaseCommand):
-    """A command that checks the whole chain."""
+    """Check the whole chain."""
 
     help = "Check the audit's chain of digests; exit code 1 if it is broken."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Print the result. Raises CommandError where the chain is not whole."""
+        """Print the result. Raises CommandError if the chain is broken."""
         chain = verify()
         if chain.fault:
             raise CommandError(

@@ -1,4 +1,4 @@
-"""`manage.py reconcile`: the topics replayed through the fold, held against the database."""
+"""`manage.py reconcile`: replay the topics through the fold and compare with the database."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dashboard.core.states.aggregates import Miscounted
 from dashboard.core.states.models import CHANGE
 
 ANSWERS_S = 5.0
-"""How long Kafka may take to answer at all, s: what asks the log later waits longer."""
+"""How long Kafka may take to answer the first request, s; later requests to it wait longer."""
 
 
 class Command(BaseCommand):
-    """The command that lists every difference between topics and database; exit code 1 if any."""
+    """List every difference between the topics and the database; exit code 1 if there is one."""
 
     help = "Replays the topics through the fold and lists every difference with the database."
 
@@ -46,9 +46,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Run once. Raises CommandError.
+        """Run once and exit. Raises CommandError.
 
-        Exit code 0: no difference, 1: differences, 2: it could not be judged.
+        Exit code 0: no difference, 1: differences, 2: no comparison was possible.
         """
         tallyboard = settings.TALLYBOARD
         bus = KafkaBus(tallyboard.kafka_options())
@@ -113,8 +113,10 @@ class Command(BaseCommand):
 
 
 def _check_answers(bus: Bus) -> None:
-    """Look whether there is a broker. Raises CommandError, which names the address, and BusError
-    for what it refuses."""
+    """Check that a broker answers.
+
+    Raises CommandError with its address if none does, and AccessRefused if it refuses.
+    """
     try:
         bus.partitions(topics().reports(next(iter(scenarios()))), ANSWERS_S)
     except AccessRefused:

@@ -1,4 +1,4 @@
-"""`manage.py snapshot`: keep a snapshot of every bucket's fold now."""
+"""`manage.py snapshot`: take a snapshot of every bucket's fold now."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dashboard.core.rules.log_replay import snapshot_now
 
 
 class Command(BaseCommand):
-    """The command that keeps a snapshot of every bucket's fold, as the worker does once a day."""
+    """Take a snapshot of every bucket's fold, as the worker does once a day."""
 
     help = "Keeps a snapshot of every bucket's fold, as the worker does once a day."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Take them and print how many. Raises CommandError."""
+        """Take the snapshots and print how many. Raises CommandError."""
         try:
             self.stdout.write(f"{snapshot_now()} buckets")
         except BusError as error:

@@ -1,4 +1,4 @@
-"""`manage.py cache rebuild`: the cache of states, built again from the log."""
+"""`manage.py cache rebuild`: rebuild the cache of states from the log."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stores.base import StoreProblem
 
 
 class Command(BaseCommand):
-    """The command that builds the cache of states again."""
+    """Rebuild the cache of states."""
 
     help = "Empties the cache of each scenario's states, and reads the whole log into it."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add what is to be done."""
+        """Add the action."""
         parser.add_argument("action", choices=["rebuild"])
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Rebuild. Raises CommandError where there is no cache, or something does not answer."""
+        """Rebuild the cache. Raises CommandError if no cache is configured or something is down."""
         if not configured():
             raise CommandError("No cache is configured: set TALLYBOARD_REDIS_URL.")
         for name in stored_scenarios():

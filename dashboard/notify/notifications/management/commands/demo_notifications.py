@@ -1,5 +1,5 @@
-"""`manage.py demo_notifications`: a rule and a channel with the mail catcher, none of them without
-it.
+"""`manage.py demo_notifications`: create a rule and channels if the mail catcher runs, otherwise
+disable the channels.
 """
 
 from __future__ import annotations
@@ -15,29 +15,31 @@ from dashboard.notify.notifications.models import Channel, Rule
 from domain.notifications.rule_parser import plain_rule, rule_from_plain
 
 # ---- demo ----------------------------------------------------------------------------------------
-# The demo's notifications, which the mail catcher keeps: a rule that tells of attacks on its gold
-# customers and of scheduled tasks by mail, and a channel for points that invoices have earned.
+# The demo's notifications, caught by the mail catcher: a rule that reports attacks on its gold
+# customers and scheduled tasks by mail, and a channel for points earned with invoices.
 
 ADDRESS = "soc@demo.invalid"
-"""Of nobody: no mail server ever delivers to it (RFC 2606)."""
+"""Belongs to nobody: no mail server ever delivers to it (RFC 2606)."""
 POINTS_ADDRESS = "customers@demo.invalid"
 MOST_POINTS, POINTS_WINDOW_MS = 10, 60_000
 AUTHOR = "the demo"
 RULE = {
-    "scenarios": ["attack", "connectivity"],  # of the latter its task alone
+    "scenarios": ["attack", "connectivity"],  # of the latter only its task
     "at_least": "under-attack",
     "labels": ["tier=gold"],
     "group_by": ["scenario"],
-    "after_ms": 20_000,  # the demo's waves are short: what only flares up is told to nobody
+    "after_ms": 20_000,  # the demo's waves are short: what only flares up is not reported
     "window_ms": 10_000,
-    "most": 3,  # more would teach to skip them; what is over it comes in one message
+    "most": 3,  # more would be ignored; those beyond the limit come in one message
     "per_ms": 15 * 60_000,
 }
 
 
 def ensure(now: int) -> bool:
-    """Make the demo's channel and rule at a time, Unix ms, where nobody has ever had any. Returns
-    whether they are made."""
+    """Create the demo's channel and rule at a time (Unix ms), unless there has ever been either.
+
+    Return whether they were created.
+    """
     if Rule.objects.exists() or Channel.objects.exists():
         return False
     channel = Channel.objects.create(
@@ -51,8 +53,11 @@ def ensure(now: int) -> bool:
 
 
 def ensure_points(now: int) -> bool:
-    """Make the demo's channel for earned points at a time, Unix ms, where none ever had its name.
-    Returns whether it is made."""
+    """Create the demo's channel for earned points at a time (Unix ms), unless its name was ever
+    used.
+
+    Return whether it was created.
+    """
     if Channel.objects.filter(name=DEMO_POINTS).exists():
         return False
     Channel.objects.create(
@@ -63,24 +68,27 @@ def ensure_points(now: int) -> bool:
 
 
 def switch_off(now: int) -> bool:
-    """Disable the demo's channels at a time, Unix ms: there is no mail catcher any more. Returns
-    whether one was enabled; one whose address somebody has changed is somebody's own."""
+    """Disable the demo's channels at a time (Unix ms), as there is no mail catcher any more.
+
+    A channel whose address has been changed belongs to somebody, and stays. Return whether one was
+    disabled.
+    """
     ours = (ADDRESS, POINTS_ADDRESS)
     rows = Channel.objects.filter(username=AUTHOR, address__in=ours, enabled=True)
     return bool(rows.update(enabled=False, changed_at=now))
 
 
 # ---- demo notifications --------------------------------------------------------------------------
-# `manage.py demo_notifications`: a rule and a channel with the mail catcher, none without it.
+# `manage.py demo_notifications`: create or disable the demo's rule and channels.
 
 
 class Command(BaseCommand):
-    """A command that makes the demo's rule; without the mail catcher it disables its channel."""
+    """Create the demo's rule and channels; without the mail catcher, disable the channels."""
 
     help = "With the mail catcher, make the demo's rule; without it, disable the demo's channel."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Make or disable them, and print what was done."""
+        """Create or disable them, and print what was done."""
         if settings.TALLYBOARD.catches_mail:
             if ensure(now_ms()):
                 self.stdout.write("The demo's rule tells of attacks on gold customers by mail.")

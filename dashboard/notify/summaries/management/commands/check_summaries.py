@@ -1,4 +1,4 @@
-"""`manage.py check_summaries`: incidents, spans and sums, held against the changes of states."""
+"""`manage.py check_summaries`: check incidents, spans and sums against the changes of states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from domain.history.periods import Span, begin_of
 
 
 class Command(BaseCommand):
-    """The command that lists each row and sum that the changes contradict; exit code 1 if any."""
+    """List each row and sum that contradicts the changes of states; exit code 1 if any does."""
 
     help = "Counts the changes of states again, and lists each incident, span and sum that differs."
 
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--to", dest="last", type=date.fromisoformat, help="last day (today)")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Compare. Exit code 0: no difference, 1: differences. Raises CommandError."""
+        """Compare and exit. Exit code 0: no difference, 1: differences. Raises CommandError."""
         names = [options["scenario"]] if options["scenario"] else list(scenarios())
         if unknown := [name for name in names if name not in scenarios()]:
             known = ", ".join(scenarios())
@@ -53,13 +53,13 @@ class Command(BaseCommand):
             sys.exit(1)
 
     def _check(self, scenario: str, first: date | None, last: date | None) -> int:
-        """List a scenario's differences. Returns how many."""
+        """List a scenario's differences, and return how many there are."""
         zone, now = ReportingZone.objects.current(), now_ms()
         oldest = first_day(zone, now)
         begin = begin_of(max(first or oldest, oldest), zone)
         end = (
             begin_of(last + timedelta(days=1), zone) if last else now + DAY_MS
-        )  # whose clock is ahead is no matter
+        )  # far enough for clocks that are ahead
         with consistent():
             number = self._list(row_differences(scenarios()[scenario], Span(begin, end)))
         reach = reaches([scenario]).get(scenario)
@@ -69,7 +69,7 @@ class Command(BaseCommand):
         return number + self._list(differences(scenario, begin, min(end, reach.hours)))
 
     def _list(self, found: Iterable[SumDifference]) -> int:
-        """List differences. Returns how many."""
+        """List differences, and return how many there are."""
         number = 0
         for number, each in enumerate(found, 1):  # noqa: B007 - their number is returned
             figures = f"kept {each.kept}, counted {each.counted}"
@@ -78,7 +78,7 @@ class Command(BaseCommand):
         return number
 
     def _check_answers(self) -> int:
-        """List the kept answers that are others when they are computed again. Returns how many."""
+        """List the kept answers that change when they are computed again, and return how many."""
         with recounting() as keys:
             keep_answers(now_ms())
         for key in keys:
