@@ -1,7 +1,8 @@
 """What the rest of the product sees of Kafka: messages, producers, readers, topics.
 
 `bus.kafka.KafkaBus` is the real one, `bus.memory.MemoryBus` its twin for tests. One contract test
-runs against both."""
+runs against both.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ class AccessRefused(BusError):
     """Kafka refuses the client.
 
     Trying again helps only after somebody has corrected the login or the rights. The message names
-    the setting, and the topic or group."""
+    the setting, and the topic or group.
+    """
 
 
 class LoginRefused(AccessRefused, Unavailable):
@@ -152,7 +154,8 @@ class Producer(Protocol):
         """Send one record and return its place in the log.
 
         Raises BusError. After Unavailable, the record may still have been delivered, or be
-        delivered later."""
+        delivered later.
+        """
         outcome: list[Delivered | BusError] = []
         self.send(
             topic, key, value, headers=headers, partition=partition, on_delivery=outcome.append
@@ -172,7 +175,8 @@ class Producer(Protocol):
     ) -> list[Delivered | BusError | None]:
         """Send records in order, and wait for all of them.
 
-        Return for each record its place or the error, or None if it may still arrive."""
+        Return for each record its place or the error, or None if it may still arrive.
+        """
         end = time.monotonic() + timeout_s
         results: dict[int, Delivered | BusError] = {}
         count = 0
@@ -213,7 +217,8 @@ class Reader(Protocol):
 
     Not thread-safe. A lost broker is no error: `poll` returns [] until it is back. A broker that
     refuses the login or a topic is one: `poll` raises AccessRefused, and tries again on the next
-    call."""
+    call.
+    """
 
     gaps: list[LogGap]
     """Starts outside the log's range that were moved to its beginning, oldest first."""
@@ -221,7 +226,8 @@ class Reader(Protocol):
     def poll(self, timeout_s: float, max_records: int = 1000) -> list[ConsumerRecord]:
         """Return the records that have arrived, waiting only for the first.
 
-        Each partition's records are in offset order. Raises AccessRefused."""
+        Each partition's records are in offset order. Raises AccessRefused.
+        """
 
     def positions(self) -> dict[TopicPartition, int]:
         """Return the next offset to read for each assigned partition."""
@@ -244,7 +250,8 @@ class Batches(Protocol):
         """Yield, in order, the batches that contain offsets from `begin` up to, not including,
         `end`.
 
-        Raises BusError."""
+        Raises BusError.
+        """
 
 
 class Producers(Protocol):
@@ -261,7 +268,8 @@ class Bus(Producers, Protocol):
         """Return a reader of these partitions. An offset out of range is reset to the earliest.
 
         gather_s: how long the broker may gather records before it answers, s. With 0 it answers as
-        soon as there is one record, which under load means an answer for each record."""
+        soon as there is one record, which under load means an answer for each record.
+        """
 
     def partitions(self, topic: str, timeout_s: float = 10) -> int:
         """Return the number of partitions, 0 if the topic does not exist. Raises Unavailable."""
@@ -271,31 +279,36 @@ class Bus(Producers, Protocol):
     ) -> dict[TopicPartition, tuple[int, int]]:
         """Return the first and the next offset of each partition, leaving out missing topics.
 
-        Raises Unavailable."""
+        Raises Unavailable.
+        """
 
     def ends(
         self, places: Iterable[TopicPartition], timeout_s: float = 10
     ) -> dict[TopicPartition, int]:
         """Return the next offset of each of these partitions, using one request.
 
-        Raises BusError."""
+        Raises BusError.
+        """
 
     def ensure_topics(
         self, specs: Iterable[TopicSpec], *, replication: int = 1, timeout_s: float = 30
     ) -> None:
         """Create the missing topics and wait until they can be written to.
 
-        Raises TopicMismatch if a partition count differs, and Unavailable after `timeout_s`."""
+        Raises TopicMismatch if a partition count differs, and Unavailable after `timeout_s`.
+        """
 
     def topic_ids(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, str]:
         """Return the id of each topic, leaving out missing ones.
 
-        A topic that is deleted and created again gets a new id. Raises BusError."""
+        A topic that is deleted and created again gets a new id. Raises BusError.
+        """
 
     def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
         """Return each topic's effective settings by Kafka's names, leaving out missing topics.
 
-        Raises BusError if Kafka does not return them, and Unavailable after `timeout_s`."""
+        Raises BusError if Kafka does not return them, and Unavailable after `timeout_s`.
+        """
 
     def alter(self, topic: str, settings: Mapping[str, str], timeout_s: float = 10) -> None:
         """Change only these settings of a topic. Raises BusError."""
@@ -342,7 +355,8 @@ class MemberEvents(Protocol):
 class ConsumerMember(Protocol):
     """A place in a consumer group that owns partitions but reads no records.
 
-    Not thread-safe."""
+    Not thread-safe.
+    """
 
     def poll(self, timeout_s: float) -> None:
         """Keep the place in the group, and run the callbacks for changes."""
@@ -350,7 +364,8 @@ class ConsumerMember(Protocol):
     def confirm(self, positions: Mapping[TopicPartition, int]) -> None:
         """Commit positions, so that the group says whether the place is still held.
 
-        Does nothing while the answer to an earlier commit is pending."""
+        Does nothing while the answer to an earlier commit is pending.
+        """
 
     def close(self) -> None:
         """Leave the group, so that others take over at once."""
@@ -374,10 +389,12 @@ class GroupBus(Bus, Protocol):
 
         session_s: after this long without a heartbeat, the member's partitions go to others; clock:
         returns s; heartbeat_s: interval of heartbeats, with which it also learns that partitions
-        move."""
+        move.
+        """
 
     def dismiss(self, group: str, name: str, timeout_s: float = 5) -> bool:
         """Remove a member that is known to be dead from a group, as if it had left.
 
         Its partitions go to others at once instead of after its session. Return whether there was a
-        member of that name. Raises BusError."""
+        member of that name. Raises BusError.
+        """

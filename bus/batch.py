@@ -21,7 +21,8 @@ _XERIAL = b"\x82SNAPPY\0"
 class Batch:
     """A batch of records: its first and last offset (both included) and its append time (ms).
 
-    size: as stored in the log, bytes; data: its packed records."""
+    size: as stored in the log, bytes; data: its packed records.
+    """
 
     first: int
     last: int
@@ -35,7 +36,8 @@ class Batch:
         """Return the unpacked size of the records, bytes, or any number over `most` if it is
         larger.
 
-        Return UNREADABLE if they cannot be unpacked."""
+        Return UNREADABLE if they cannot be unpacked.
+        """
         try:
             return _SIZES[self.codec](self.data, most)
         except (KeyError, OSError, ValueError, struct.error, zlib.error):

@@ -1,7 +1,8 @@
 """The loop that follows topics: it steps, pauses after a fault, and continues until stopped.
 
 A `TopicConsumer` defines what is read from where, and how it is processed. A `Follower` runs it, in
-its own thread or in the caller's."""
+its own thread or in the caller's.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Moved(Exception):
 class Outage(NamedTuple):
     """Why a consumer is currently interrupted.
 
-    since: time of the first fault, Unix s; faults: number of consecutive faults."""
+    since: time of the first fault, Unix s; faults: number of consecutive faults.
+    """
 
     why: str
     since: float
@@ -39,7 +41,8 @@ class TopicConsumer(ABC):
     """Reads topics step by step, through a reader opened where its owner says.
 
     name: used for its thread and in the log; faults: exceptions it recovers from; gaps_are_losses:
-    whether the records skipped by a gap cannot be recovered from elsewhere."""
+    whether the records skipped by a gap cannot be recovered from elsewhere.
+    """
 
     name: str
     gaps_are_losses: ClassVar[bool] = False
@@ -50,7 +53,8 @@ class TopicConsumer(ABC):
     def step(self) -> int:
         """Open the reader if there is none, and process what has arrived.
 
-        Return the number of records. Raises Moved, and any of the consumer's faults."""
+        Return the number of records. Raises Moved, and any of the consumer's faults.
+        """
 
     def pause_s(self, read: int) -> float:  # noqa: ARG002 - for those that pause
         """Return how long to wait after a step that read so many records, s."""
@@ -81,7 +85,8 @@ class TopicConsumer(ABC):
 class Follower:
     """A loop that runs a consumer until stopped, recovering from its faults.
 
-    outage: why the consumer is currently interrupted, else None. Any thread may read it."""
+    outage: why the consumer is currently interrupted, else None. Any thread may read it.
+    """
 
     def __init__(
         self,

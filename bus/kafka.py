@@ -77,7 +77,8 @@ class KafkaBus(KafkaClient):
     ) -> dict[TopicPartition, tuple[int, int]]:
         """Return the first and the next offset of each partition, leaving out missing topics.
 
-        Raises BusError."""
+        Raises BusError.
+        """
         wanted, edges = list(topics), {}
 
         def ask(left_s: float) -> bool:
@@ -92,7 +93,8 @@ class KafkaBus(KafkaClient):
     ) -> dict[TopicPartition, int]:
         """Return the next offset of each of these partitions, using one request.
 
-        Raises BusError."""
+        Raises BusError.
+        """
         return self._edges([ck.TopicPartition(*place) for place in places], "latest", timeout_s)
 
     def _offsets(
@@ -171,7 +173,8 @@ class KafkaBus(KafkaClient):
     ) -> None:
         """Create the missing topics and wait until they can be written to.
 
-        Raises TopicMismatch if a partition count differs, and Unavailable after `timeout_s`."""
+        Raises TopicMismatch if a partition count differs, and Unavailable after `timeout_s`.
+        """
         wanted = {spec.name: spec for spec in specs}
         _until(timeout_s, lambda left: self._create(wanted, replication, left))
 
@@ -179,7 +182,8 @@ class KafkaBus(KafkaClient):
     def _create(self, wanted: Mapping[str, TopicSpec], replication: int, left_s: float) -> bool:
         """Try once to create the topics.
 
-        Return whether they all exist, with a leader per partition."""
+        Return whether they all exist, with a leader per partition.
+        """
         counts = self._counts(left_s)
         for name, spec in wanted.items():
             if counts.get(name, spec.partitions) != spec.partitions:
@@ -260,7 +264,8 @@ class KafkaBus(KafkaClient):
 def _until(timeout_s: float, attempt: Callable[[float], bool]) -> None:
     """Repeat an attempt, with growing pauses, until it succeeds or time is up.
 
-    Raises the last Unavailable, but prefers a LoginRefused."""
+    Raises the last Unavailable, but prefers a LoginRefused.
+    """
     end = time.monotonic() + timeout_s
     pause, failure = _BACKOFF_S, Unavailable(f"not there within {timeout_s:g} s")
     while True:

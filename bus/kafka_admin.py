@@ -27,7 +27,8 @@ class Edges:
     """The extent of a partition's log, as offsets.
 
     begin: the first offset kept; high_watermark: the first offset that not all in-sync replicas
-    have (consumers read up to here); log_end: where the leader will append next."""
+    have (consumers read up to here); log_end: where the leader will append next.
+    """
 
     begin: int
     high_watermark: int
@@ -75,7 +76,8 @@ _ASK_AGAIN_S = 0.2
 class KafkaAdmin:
     """Queries and changes what brokers store. options: librdkafka's names.
 
-    All methods raise BusError."""
+    All methods raise BusError.
+    """
 
     def __init__(self, options: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> None:
         self._options, self._timeout_s = dict(options), timeout_s
@@ -89,7 +91,8 @@ class KafkaAdmin:
     def _result(self, future: Future[Any], on: str = "", right: str = "") -> Any:
         """Return the answer to a request. Raises BusError.
 
-        on, right: as in `bus_error`."""
+        on, right: as in `bus_error`.
+        """
         try:
             return result(future, self._timeout_s, on, right)
         except Unavailable as error:
@@ -110,7 +113,8 @@ class KafkaAdmin:
         """Return the number of brokers in the cluster.
 
         A broker too busy for its heartbeat is missing until the next one, so an answer without
-        brokers is not accepted. Raises Unavailable if there is none within the timeout."""
+        brokers is not accepted. Raises Unavailable if there is none within the timeout.
+        """
         give_up = monotonic() + self._timeout_s
         while not (brokers := self._metadata().brokers):
             if monotonic() > give_up:
@@ -212,7 +216,8 @@ class KafkaAdmin:
     def _log_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the leaders' log ends, which are the ends of the epochs in which they lead.
 
-        Clients only learn the high watermark, so this asks the leaders the way followers do."""
+        Clients only learn the high watermark, so this asks the leaders the way followers do.
+        """
         brokers, ends = self._brokers(), dict[TopicPartition, int]()
         for leader, places in self._by_leader(epochs).items():
             host, _, port = brokers[leader].rpartition(":")
@@ -223,7 +228,8 @@ class KafkaAdmin:
     def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Return the partitions by their leader's number.
 
-        Raises Unavailable if one has no leader."""
+        Raises Unavailable if one has no leader.
+        """
         cluster = self._metadata()
         led: dict[int, list[TopicPartition]] = {}
         for topic, partition in places:

@@ -1,7 +1,8 @@
 """Read batches of a partition's log by their headers, even if no consumer can unpack them.
 
 A client unpacks a batch before it knows what it contains. Here a batch is fetched as stored, over
-Kafka's own protocol, and at most its unpacked size is counted, in bounded memory."""
+Kafka's own protocol, and at most its unpacked size is counted, in bounded memory.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What any program needs from a Kafka cluster: producers, and topics' partition counts.
 
 `bus.kafka.KafkaBus` offers more. This part is also in the package that programs outside the product
-install, so it imports as little as possible."""
+install, so it imports as little as possible.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ class KafkaClient:
     def partitions(self, topic: str, timeout_s: float = 10) -> int:
         """Return the number of partitions, 0 if the topic does not exist.
 
-        Raises Unavailable and NotPermitted."""
+        Raises Unavailable and NotPermitted.
+        """
         return self._present([topic], timeout_s).get(topic, 0)
 
     @watched
@@ -90,7 +92,8 @@ class KafkaClient:
         """Return the partition counts of those topics that exist, and possibly of others.
 
         Raises NotPermitted if Kafka hides a topic from this user: its list of all topics contains
-        only those that the user may describe."""
+        only those that the user may describe.
+        """
         wanted, counts = set(topics), self._counts(timeout_s)
         if absent := sorted(wanted - counts.keys()):
             self._check_visible(absent, timeout_s)
@@ -120,7 +123,8 @@ class KafkaClient:
     def _result(self, future: Future[Any], timeout_s: float, on: str = "", right: str = "") -> Any:
         """Return the answer to a request. Raises BusError.
 
-        on, right: as in `bus_error`."""
+        on, right: as in `bus_error`.
+        """
         try:
             answer = result(future, timeout_s, on, right)
         except Unavailable as error:
@@ -146,7 +150,8 @@ class KafkaClient:
     def failed(self, kind: str, begun: float) -> None:
         """Record that a request of this kind was not answered. For `watched`.
 
-        Replace the client if all requests of the kind have failed for `_RENEW_S`."""
+        Replace the client if all requests of the kind have failed for `_RENEW_S`.
+        """
         with self._lock:
             since = self._failing.setdefault(kind, max(begun, self._made_at))
             if self._admin is None or time.monotonic() - since < _RENEW_S:

@@ -43,7 +43,8 @@ class KafkaConnection:
     def ask(self, api: int, version: int, body: bytes) -> bytes:
         """Send a request and return the answer's body without its correlation id.
 
-        Raises Unavailable."""
+        Raises Unavailable.
+        """
         self._number += 1
         request = struct.pack(">hhi", api, version, self._number) + text("tallyboard") + body
         try:

@@ -28,7 +28,8 @@ _HEARTBEAT_MS = 1000
 class Membership:
     """Who consumes what, and how. reset: where to start without a committed offset.
 
-    session_timeout_s: after this long without a sign of life, a member is considered dead."""
+    session_timeout_s: after this long without a sign of life, a member is considered dead.
+    """
 
     group: str
     topics: tuple[str, ...]
@@ -43,7 +44,8 @@ class Listener(Protocol):
     def assigned(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Take over partitions.
 
-        Return the start offsets for those that do not start as committed."""
+        Return the start offsets for those that do not start as committed.
+        """
 
     def revoked(self, places: Sequence[TopicPartition], *, lost: bool) -> None:
         """Give up partitions. lost: another member may already have them."""
@@ -53,7 +55,8 @@ class KafkaConsumer:
     """A member of a consumer group. Not thread-safe.
 
     A lost broker is no error: `poll` waits. A broker that refuses the login, a topic or the group
-    is."""
+    is.
+    """
 
     def __init__(
         self, options: Mapping[str, str], membership: Membership, listener: Listener
@@ -78,7 +81,8 @@ class KafkaConsumer:
     def poll(self, timeout_s: float, max_records: int) -> list[ConsumerRecord]:
         """Return at most `max_records` records that have arrived, waiting only for the first.
 
-        Raises BusError for errors that do not pass by waiting."""
+        Raises BusError for errors that do not pass by waiting.
+        """
         messages: list[ConsumerRecord] = []
         wait, end = timeout_s, time.monotonic() + timeout_s
         while len(messages) < max_records and (raw := self._inner.poll(wait)) is not None:
@@ -108,7 +112,8 @@ class KafkaConsumer:
     def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commit, and wait for the answer.
 
-        Raises BusError, for example if the partition now belongs to another member."""
+        Raises BusError, for example if the partition now belongs to another member.
+        """
         places = [
             ck.TopicPartition(*place, to.offset, to.metadata) for place, to in offsets.items()
         ]

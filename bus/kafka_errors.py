@@ -69,7 +69,8 @@ _AROUND = re.compile(r"^\w+://\S+: | \(after .*$")
 def bus_error(error: ck.KafkaError, on: str = "", right: str = "") -> BusError:
     """Return librdkafka's error as one of ours.
 
-    on: the topic or group of the request; right: the right that it needs, by Kafka's name."""
+    on: the topic or group of the request; right: the right that it needs, by Kafka's name.
+    """
     code, words = error.code(), f"{error.name()}: {error.str()}"
     if code in _WITHOUT_RIGHT:
         return _not_permitted(error, on, right)
@@ -107,7 +108,8 @@ def raised(error: ck.KafkaException, on: str = "", right: str = "") -> BusError:
 class Login:
     """Whether brokers accept the login of one client, as reported to its error callback.
 
-    librdkafka keeps trying, and reports only a lost broker or a timeout to its caller."""
+    librdkafka keeps trying, and reports only a lost broker or a timeout to its caller.
+    """
 
     def __init__(self) -> None:
         self.refusal: LoginRefused | None = None
@@ -208,7 +210,8 @@ class ProducerRefusals:
 def complaint() -> Callable[[ck.KafkaError], None]:
     """Return a callback that logs a connection error at most every 30 s.
 
-    librdkafka recovers from these errors by itself."""
+    librdkafka recovers from these errors by itself.
+    """
     quiet_until = 0.0
 
     def complain(error: ck.KafkaError) -> None:

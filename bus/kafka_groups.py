@@ -2,7 +2,8 @@
 
 librdkafka 2.16 has requests for this (`describe_consumer_groups` and others), but they end the
 whole process when a coordinator that hung resumes (confluentinc/librdkafka#4605). Long-running
-processes use this module instead; if a broker does not answer, they know within the timeout."""
+processes use this module instead; if a broker does not answer, they know within the timeout.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class MemberAssignment(NamedTuple):
     """A member's place in a group.
 
     id: assigned by Kafka; name: chosen by its client; partitions: assigned to it, empty while the
-    group rebalances."""
+    group rebalances.
+    """
 
     id: str
     name: str
@@ -77,7 +79,8 @@ class Coordinator:
 def _coordinator(options: Mapping[str, str], group: str, timeout_s: float) -> tuple[str, int]:
     """Return host and port of a group's coordinator, from the first broker that answers.
 
-    A broker that hangs can use up only its share of the time."""
+    A broker that hangs can use up only its share of the time.
+    """
     servers, end = options["bootstrap.servers"].split(","), time.monotonic() + timeout_s
     random.shuffle(servers)
     failure = Unavailable("no broker is named")
@@ -146,7 +149,8 @@ def _place(answer: _Fields) -> MemberAssignment:
 def _assigned(assignment: bytes) -> tuple[TopicPartition, ...]:
     """Return the partitions of an assignment.
 
-    Return none if it is not in the usual form: the member that leads the group writes it."""
+    Return none if it is not in the usual form: the member that leads the group writes it.
+    """
     fields = _Fields(assignment)
     places: list[TopicPartition] = []
     try:

@@ -40,7 +40,8 @@ class KafkaMember:
     def poll(self, timeout_s: float) -> None:
         """Keep the place in the group, and run the callbacks for changes.
 
-        Raises Unavailable if that is not possible, and AccessRefused."""
+        Raises Unavailable if that is not possible, and AccessRefused.
+        """
         try:
             raw = self._inner.poll(timeout_s)
         except ck.KafkaException as error:
@@ -55,7 +56,8 @@ class KafkaMember:
     def _judged(self, problem: ck.KafkaError) -> BusError:
         """Return an error as one of ours.
 
-        A refusal is logged only once, because the caller retries."""
+        A refusal is logged only once, because the caller retries.
+        """
         on_topic = problem.code() == ck.KafkaError.TOPIC_AUTHORIZATION_FAILED
         error = bus_error(problem, self._topic if on_topic else self._group, "READ")
         if isinstance(error, AccessRefused) and str(error) != self._refusal:

@@ -62,7 +62,8 @@ class KafkaProducer(Producer):
     def _renew(self, broken: ck.Producer) -> None:
         """Replace `broken`, once.
 
-        Records it still holds are reported as failed. Raises NotPermitted."""
+        Records it still holds are reported as failed. Raises NotPermitted.
+        """
         with self._lock:
             if self._inner is not broken:
                 return

@@ -87,7 +87,8 @@ class KafkaReader:
         """Return the records that have arrived, waiting only for the first.
 
         Raises AccessRefused once all records that arrived have been returned. The next call opens a
-        new connection, because librdkafka reports a refusal only once."""
+        new connection, because librdkafka reports a refusal only once.
+        """
         end = time.monotonic() + timeout_s
         if self._refusal is not None:
             self._pass_on(self._refusal, timeout_s)
@@ -119,7 +120,8 @@ class KafkaReader:
     def _pass_on(self, refusal: BusError, timeout_s: float) -> None:
         """Raise a refusal the first time and until it is time to retry; then open a new connection.
 
-        That way no other partition's records are lost, and none can hide a refusal."""
+        That way no other partition's records are lost, and none can hide a refusal.
+        """
         if not self._ask_again:
             self._refusal, self._ask_again = refusal, time.monotonic() + REFUSED_S
             raise refusal

@@ -82,7 +82,8 @@ class MemoryBus:
     """Topics as lists. clock: returns the append time, Unix ms. Can be shared among threads.
 
     `stop()` and `start()` simulate a broker that goes away and comes back. longest_wait_s: limits
-    how long a reader waits for its first record, whatever its timeout."""
+    how long a reader waits for its first record, whatever its timeout.
+    """
 
     longest_wait_s: float = math.inf
 
@@ -517,7 +518,8 @@ def _callback(on_delivery: OnDelivery | None, outcome: Delivered | BusError) -> 
 def _murmur2(data: bytes) -> int:
     """Return Kafka's hash of a key.
 
-    It is repeated here because this package imports nothing from the others."""
+    It is repeated here because this package imports nothing from the others.
+    """
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = 0x9747B28C ^ len(data)
     for at in range(0, len(data) & ~3, 4):

@@ -15,7 +15,8 @@ def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int)
 
     The votes as they were, with their new weights, are judged as evidence first. Then their
     lifetimes start again, and votes that end because of that count as silence. Where the rule
-    doubts agents, waits that are over end only after that."""
+    doubts agents, waits that are over end only after that.
+    """
     doubts.rename(rule, mutes, asset, at)
     asset.votes = {
         agent: replace(vote, weight=mutes.weight(rule, agent))
@@ -37,7 +38,8 @@ def _waits_under(rule: Scenario, former: Scenario, asset: Asset) -> dict[str, in
     """Return the waits that continue under another rule.
 
     These are waits for states that the rule knows and that are, as before, worse or milder than the
-    asset's state."""
+    asset's state.
+    """
     if rule.life_cycle != former.life_cycle or asset.state is None:
         return {}
     here = asset.state

@@ -53,7 +53,8 @@ class Asset:
     was due, or when the state began; emitted_at: time of the last record emitted; purged_at: time
     of the last purge; tasks: ordered by id, without finished ones; doubts: by agent; settled: since
     when the tallied state is the mildest and nothing speaks against it (no dispute, doubt or
-    override), or None."""
+    override), or None.
+    """
 
     state: str | None = None
     shown: str | None = None
@@ -88,7 +89,8 @@ class Asset:
     def pending(self, scenario: Scenario) -> Pending | None:
         """Return the wait that ends first, or None.
 
-        If several end together, return the worst of the worse states, else the mildest."""
+        If several end together, return the worst of the worse states, else the mildest.
+        """
         if not self.waits:
             return None
         here = scenario.severity(self.state or "")
@@ -138,7 +140,8 @@ class Asset:
     def to_show(self) -> str | None:
         """Return the state to show: the override, else the tallied state, else UNKNOWN.
 
-        Return None if the asset does not exist."""
+        Return None if the asset does not exist.
+        """
         if self.override is not None:
             return self.override.state
         if self.state is not None:
@@ -311,7 +314,8 @@ class View:
     def looked_at(self, asset: Asset, scenario: Scenario) -> bool:
         """Return whether the sender of a command still sees the same asset.
 
-        Compares the state shown and the override or, without an override, the state waited for."""
+        Compares the state shown and the override or, without an override, the state waited for.
+        """
         if self.shown != asset.shown:
             return False
         if self.override is not None and asset.override is not None:

@@ -57,7 +57,8 @@ def release(scenario: Scenario, asset: Asset, user: str, clock: int) -> str:
 def purge(asset: Asset, at: int) -> str:
     """Forget the asset's state, and return the outcome.
 
-    Reports older than `at` ms do not bring the asset back."""
+    Reports older than `at` ms do not bring the asset back.
+    """
     if asset.shown is None:
         return NO_CHANGE
     asset.clear(at)

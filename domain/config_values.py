@@ -29,7 +29,8 @@ class PlainError(ValueError):
 def duration(value: object, path: str, zero: bool = False) -> int:
     """Return a duration in ms, given text such as "250ms", "30s", "5m", "1h", "7d" or integer ms.
 
-    zero: whether 0 is allowed. Raises PlainError."""
+    zero: whether 0 is allowed. Raises PlainError.
+    """
     ms: int | None = None
     if isinstance(value, str) and (match := _DURATION.match(value)):
         ms = int(match[1]) * _UNITS[match[2]]
@@ -72,7 +73,8 @@ def read_toml(path: Path, error: type[ValueError]) -> dict[str, Any]:
 class ConfigTable:
     """A mapping with its path.
 
-    Its readers raise PlainError and remember the keys they were asked for."""
+    Its readers raise PlainError and remember the keys they were asked for.
+    """
 
     def __init__(self, data: object, path: str) -> None:
         if not isinstance(data, Mapping):

@@ -1,7 +1,8 @@
 """Doubt: reports that an agent sent but the fold could not take speak against its vote.
 
 A doubted agent may raise an alarm but never gives the all-clear. Its vote is treated as live for
-raising and disputing a state, and as silent for lowering and confirming one."""
+raising and disputing a state, and as silent for lowering and confirming one.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def put(scenario: Scenario, asset: Asset, doubt: Doubt) -> None:
     """Record a doubt about an agent.
 
     Merged with an earlier doubt, it keeps the worse statement and the later end. At most
-    MAX_VOTELESS doubts are kept whose agents have no vote."""
+    MAX_VOTELESS doubts are kept whose agents have no vote.
+    """
     former = asset.doubts.get(doubt.agent)
     asset.doubts = {**asset.doubts, doubt.agent: _merged(scenario, former, doubt)}
     voteless = [each for each in asset.doubts.values() if each.agent not in asset.votes]
@@ -57,14 +59,16 @@ def _merged(scenario: Scenario, former: Doubt | None, doubt: Doubt) -> Doubt:
 def _least_needed(scenario: Scenario, doubts: Collection[Doubt]) -> str:
     """Return the agent whose doubt is dropped first.
 
-    Doubts that do not count go first, then the mildest, then the oldest."""
+    Doubts that do not count go first, then the mildest, then the oldest.
+    """
     return min(doubts, key=lambda each: (each.counts, -severity(scenario, each), each.offset)).agent
 
 
 def flap(scenario: Scenario, former: Vote | None, vote: Vote) -> Vote:
     """Return the vote, marked with the last time its agent turned worse if that still matters.
 
-    Turning worse in several steps, without turning milder in between, counts once."""
+    Turning worse in several steps, without turning milder in between, counts once.
+    """
     last = former.flap if former is not None else None
     if last is not None and last.until <= vote.time:
         last = None

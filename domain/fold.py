@@ -1,7 +1,8 @@
 """The fold: turns the records of one source partition, in offset order, into asset states.
 
 This is the specification of the product: the board is a pure function of the log. Nothing here
-reads a clock; time is the broker's append time of the records."""
+reads a clock; time is the broker's append time of the records.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ class Bucket:
     Pass `assets` and `timer_index` to back them with a state store; `live` is then the number of
     assets in the store that exist. `mutes` are the mutes in force. `lateness` holds the counts of
     late reports that have not been reported yet. The same records at the same offsets and times
-    give the same emissions, however they are divided into batches."""
+    give the same emissions, however they are divided into batches.
+    """
 
     def __init__(
         self,
@@ -100,7 +102,8 @@ class Bucket:
     def apply(self, record: Record, offset: int, time: int) -> list[Emission]:
         """Apply the record at `offset`, appended by the broker at `time` ms.
 
-        Timers due by then fire first. Returns the emissions in order. Raises UnknownFoldVersion."""
+        Timers due by then fire first. Returns the emissions in order. Raises UnknownFoldVersion.
+        """
         self._out = []
         self._time = time
         self.clock = max(self.clock, time)
@@ -136,7 +139,8 @@ class Bucket:
         """Apply an unsigned record, unless the rule in force requires a signature.
 
         A rejected one gets no answer. Otherwise anyone who may write to the topic could have a
-        command's id answered before the command itself arrives, and could fill the states topic."""
+        command's id answered before the command itself arrives, and could fill the states topic.
+        """
         if self.scenario.signed_commands:
             self._out.append(DeadLetter("unsigned"))
         else:
@@ -231,14 +235,16 @@ class Bucket:
     def _order(self, reported_at: int | None) -> int:
         """Return the time by which an agent's report is ordered, Unix ms.
 
-        The agent's clock cannot make a report later than its own append time."""
+        The agent's clock cannot make a report later than its own append time.
+        """
         return self._time if reported_at is None else min(reported_at, self._time)
 
     def _late_kind(self, asset: Asset | None, vote: Vote) -> Kind | None:
         """Return how a report is too late to be used, or None if it is not.
 
         A report that does not say when it was made is never late: it is as new as its place in the
-        log."""
+        log.
+        """
         limit = self.scenario.report_age_limit
         kept = votes.fallen_silent(self.scenario, vote, vote.time) is not None
         if (limit is not None and vote.age > limit) or (vote.silent is not None and not kept):
@@ -250,7 +256,8 @@ class Bucket:
     def _is_purged(self, asset: Asset, order: int) -> bool:
         """Return whether a record is older than the asset's purge.
 
-        A purge later than now comes from a clock that was ahead, and is ignored."""
+        A purge later than now comes from a clock that was ahead, and is ignored.
+        """
         return asset.purged_at is not None and order < asset.purged_at <= self._time
 
     def _excuse(self, kind: Kind, asset: Asset | None, vote: Vote) -> str | None:
@@ -259,7 +266,8 @@ class Bucket:
         Two kinds of late report are taken. CLOCK_BACK: the agent's newest vote hides the report
         because the broker's clock went back, and the report is worse than that vote. PURGED: the
         report is from before a purge, by an agent whose clock is behind, and is worse than the
-        mildest state or follows a vote already in this doubt."""
+        mildest state or follows a vote already in this doubt.
+        """
         if not self.scenario.doubting or asset is None or kind != "late" or vote.silent is not None:
             return None
         former, rank = asset.votes.get(vote.agent), self.scenario.severity
@@ -486,7 +494,8 @@ class Bucket:
     def _begin(self, asset: Asset, scenario: Scenario | None = None) -> View:
         """Begin an event on the asset, and return the asset's view before it.
 
-        scenario: the rule in force before the event, if it was another one."""
+        scenario: the rule in force before the event, if it was another one.
+        """
         before = View.of(asset, scenario or self.scenario)
         asset.offset, asset.step = self.offset, 0
         return before
@@ -561,7 +570,8 @@ def _former_fault(report: Report) -> str | None:
 def _is_ahead(report: Report, former: Vote | None) -> bool:
     """Return whether an agent's clock is too far ahead.
 
-    The limit is lower, STILL_AHEAD, while the agent's vote is already in doubt for that."""
+    The limit is lower, STILL_AHEAD, while the agent's vote is already in doubt for that.
+    """
     still = former is not None and former.doubt == CLOCK_AHEAD
     return report.ahead > (STILL_AHEAD if still else MAX_AHEAD)
 

@@ -20,7 +20,8 @@ class Lateness:
     or than the asset's purge; silent: older than a vote's lifetime; rare: arrived after the agent's
     vote had fallen silent; age: lowest age of the stale and silent ones, ms; refused: for their
     state or time; doubtful: taken in doubt; detail: taken without their detail; ahead: smallest
-    lead of those whose clock was too far ahead, ms."""
+    lead of those whose clock was too far ahead, ms.
+    """
 
     agent: str
     stale: int = 0

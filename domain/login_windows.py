@@ -2,7 +2,8 @@
 
 Five-second windows begin every two seconds, so any five actions within three seconds share a
 window. Time is the client's own: the newest time among its records. An older record never sets it
-back."""
+back.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Client:
     clock: newest time of its records, -1 before the first; counts: number of actions by window
     start; active_at: time of the last action; reported_at: time of the last report; verified_until:
     actions before this do not count, None if the client was never verified; late: number of records
-    dropped as too old."""
+    dropped as too old.
+    """
 
     clock: int = -1
     state: State = "quiet"

@@ -1,7 +1,8 @@
 """A scenario's overlay: keys changed from the console, applied over scenarios.toml.
 
 Like the `demo` table, an overlay replaces whole keys. It may contain only what a running job can
-adopt: topics, partitions and states are changed in the file alone."""
+adopt: topics, partitions and states are changed in the file alone.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def differing(configured: Scenario, wanted: Scenario) -> dict[str, Any]:
 def canonical(scenario: Scenario, keys: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys in canonical form: durations in ms, the ladder in order.
 
-    Raises ScenarioError."""
+    Raises ScenarioError.
+    """
     plain = overlaid(scenario, keys).to_plain()
     return {key: plain[key] for key in LIVE_KEYS if key in keys}
 
@@ -76,7 +78,8 @@ def canonical(scenario: Scenario, keys: Mapping[str, Any]) -> dict[str, Any]:
 def digest(configured: Scenario, keys: Mapping[str, Any]) -> str:
     """Return a digest of a scenario with an overlay: 16 hexadecimal digits.
 
-    A proposal uses it to name the version it is based on."""
+    A proposal uses it to name the version it is based on.
+    """
     text = json.dumps([configured.to_plain(), keys], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -87,7 +90,8 @@ def digest(configured: Scenario, keys: Mapping[str, Any]) -> str:
 def read_overlay(text: str) -> dict[str, Any]:
     """Return the keys in a TOML text, not yet checked against a scenario.
 
-    Raises ScenarioError."""
+    Raises ScenarioError.
+    """
     if len(text) > MAX_TEXT:
         raise ScenarioError(f"expected at most {MAX_TEXT:,} characters, got {len(text):,}")
     if _DEEP.search(text):

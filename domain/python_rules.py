@@ -1,7 +1,8 @@
 """Rules that users write in Python: the modules of the package `rules`, looked up by name.
 
 A module is imported only when a scenario names it, and only from that package. A scenario record
-may be forged, and could otherwise have any code called."""
+may be forged, and could otherwise have any code called.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def evaluate(
 
     Return None if the rule fails, or returns something other than a state that the scenario
     `knows`. The first failure of each kind is logged. Nothing is raised, because the fold must go
-    on."""
+    on.
+    """
     try:
         return _state(name, tuple(sorted(votes, key=lambda vote: vote.agent)), current, knows)
     except NoState as failure:

@@ -122,7 +122,8 @@ class Report:
 
     reported_at: the agent's clock, Unix ms; detail: the JSON text of an object, passed on
     unchanged; ahead: how far the agent's clock was ahead of the record's append time, ms;
-    detail_fault: why the detail was left out, a reason of DEAD_LETTER_REASONS."""
+    detail_fault: why the detail was left out, a reason of DEAD_LETTER_REASONS.
+    """
 
     asset: str
     agent: str
@@ -138,7 +139,8 @@ class RefusedReport:
     """A report that cannot be taken, but whose asset and agent can be read.
 
     said: what it says, if that is the name of a state; reason: of DEAD_LETTER_REASONS;
-    detail_fault: as in a report. The rest is for people, as in `Unreadable`."""
+    detail_fault: as in a report. The rest is for people, as in `Unreadable`.
+    """
 
     asset: str
     agent: str
@@ -152,7 +154,8 @@ class RefusedReport:
 class Leave:
     """An agent stops reporting on an asset: its vote is withdrawn.
 
-    reported_at: the agent's clock, Unix ms; ahead: as in a report."""
+    reported_at: the agent's clock, Unix ms; ahead: as in a report.
+    """
 
     asset: str
     agent: str
@@ -166,7 +169,8 @@ class Schedule:
 
     do: one of ACTIONS; condition: the state that the asset must be in at a run; after: delay of the
     first run, ms; at: time of the first run instead, Unix ms; every: interval between runs, ms;
-    times: largest number of runs."""
+    times: largest number of runs.
+    """
 
     do: Action
     condition: str | None = None
@@ -181,7 +185,8 @@ class Command:
     """A command from an operator or an API client for one asset.
 
     until: when an override ends, or after which a task no longer runs, Unix ms; schedule: contents
-    of a `schedule` command; task: id of the task that a `cancel` command ends."""
+    of a `schedule` command; task: id of the task that a `cancel` command ends.
+    """
 
     kind: Kind
     asset: str
@@ -211,7 +216,8 @@ class ScenarioChange:
 class UnknownFold:
     """A record of this scenario that needs a version of the fold that this release does not know.
 
-    The job stops here: going on would produce a different result than that version."""
+    The job stops here: going on would produce a different result than that version.
+    """
 
     scenario: str
     fold: int
@@ -264,7 +270,8 @@ class Unreadable:
     """A record that goes to the dead letters, with a reason of DEAD_LETTER_REASONS.
 
     The rest is for people and is not compared. path: the field that is wrong; expected, given:
-    short descriptions; byte: position in the value or key at which reading failed."""
+    short descriptions; byte: position in the value or key at which reading failed.
+    """
 
     reason: str
     path: str = field(default="", compare=False)
@@ -292,7 +299,8 @@ class Flap:
     """The last time a vote turned worse.
 
     state: what it said then, or the worse of two such states; time: when that was, ms; until: one
-    vote lifetime later, ms; again: whether it was the second time within a lifetime."""
+    vote lifetime later, ms; again: whether it was the second time within a lifetime.
+    """
 
     state: str
     time: int
@@ -306,7 +314,8 @@ class Doubt:
 
     reason: of DOUBT_REASONS; said: the worst state it reported, None if unreadable; time and
     offset: of the last record that caused the doubt; until: when the doubt ends, ms; weight and
-    muted: as in a vote."""
+    muted: as in a vote.
+    """
 
     agent: str
     reason: str
@@ -337,7 +346,8 @@ class Vote:
     for a live vote; order: the time that orders an agent's reports, ms (the agent's time, but never
     later than the record's append time); age: the report's age when it was appended, ms; doubt: one
     of VOTE_DOUBTS, why the vote is in doubt because of its own report; detail_fault: why the
-    report's detail was left out; flap: the last time the vote turned worse."""
+    report's detail was left out; flap: the last time the vote turned worse.
+    """
 
     agent: str
     state: str
@@ -413,7 +423,8 @@ class Task:
     the state that the asset must be in at a run; every: ms; until: the latest time of a run, Unix
     ms; times: runs left; within: the task ends when the asset leaves this state; outcome, ran:
     result and time (Unix ms) of the last run; aside: why it does not run under the rule in force,
-    or None."""
+    or None.
+    """
 
     id: str
     do: Action
@@ -436,7 +447,8 @@ class Cause:
     """What caused a state record.
 
     offset: of the last source record applied to the asset; time: for a record, the bucket's clock;
-    for a timer, its due time, ms."""
+    for a timer, its due time, ms.
+    """
 
     type: str
     partition: int
@@ -461,7 +473,8 @@ class StateRecord:
 
     unconfirmed_reason: why the state is unconfirmed, in words, or None if it is confirmed;
     disputed: the worst state of a vote or a doubt, if worse than the state shown; tasks: ordered by
-    id, including one that has just run for the last time; doubts: ordered by agent."""
+    id, including one that has just run for the last time; doubts: ordered by agent.
+    """
 
     asset: str
     state: str

@@ -87,7 +87,8 @@ class Threshold:
     """One step of the ladder: `state` holds if its votes weigh enough.
 
     If q = 0, they must weigh at least p. Otherwise they must weigh at least (strict: more than) p/q
-    of the total weight."""
+    of the total weight.
+    """
 
     state: str
     p: int
@@ -140,7 +141,8 @@ class TaskRule:
     """A task that a scenario starts when an asset enters `on`, or on a report of `on_report`.
 
     condition: the state that the asset must be in at a run; state: what it sets; after: delay of
-    the first run, ms; every: interval between runs, ms; times: largest number of runs."""
+    the first run, ms; every: interval between runs, ms; times: largest number of runs.
+    """
 
     do: Action
     on: str | None = None
@@ -236,7 +238,8 @@ class Scenario:
         """Return a state's rank: 0 for the most severe one of the vocabulary.
 
         In an open vocabulary, an unlisted state ranks last. In a closed one, where a change of rule
-        may leave one behind, it ranks worse than all others, because nobody knows what it meant."""
+        may leave one behind, it ranks worse than all others, because nobody knows what it meant.
+        """
         return self._ranks.get(state, len(self.states) if self.open_vocabulary else -1)
 
     def is_good(self, state: str) -> bool:
@@ -244,7 +247,8 @@ class Scenario:
 
         With severity, the least severe state is good, and so are green ones; a state that a closed
         vocabulary does not know is not. In a life cycle, every state without an alarming colour is
-        good: an order received a second ago is no trouble."""
+        good: an order received a second ago is no trouble.
+        """
         colour = self.spec(state).colour
         if self.life_cycle:
             return colour not in ALARMING
@@ -323,7 +327,8 @@ class Scenario:
     def task_fault(self, task: TaskRule) -> str | None:
         """Return why a task of the scenario may not run, or None if it may.
 
-        With severity, time alone must not make a state milder or remove a row."""
+        With severity, time alone must not make a state milder or remove a row.
+        """
         if not self.doubting:
             return None
         if task.do == "purge":

@@ -1,6 +1,7 @@
 """What a scenario with severity may not contain: time or silence alone must not hide a bad state.
 
-Only scenarios being written are checked. A rule in the log is read as it is."""
+Only scenarios being written are checked. A rule in the log is read as it is.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ LIFETIME = (
 def check_severity(scenario: Scenario) -> None:
     """Raise PlainError with the key if time or silence could hide a bad state of the scenario.
 
-    A life cycle may contain anything, as none of its states is worse than another."""
+    A life cycle may contain anything, as none of its states is worse than another.
+    """
     if scenario.life_cycle:
         return
     _check_lifetime(scenario)
@@ -47,7 +49,8 @@ def _check_purges(scenario: Scenario) -> None:
 def _check_memory(scenario: Scenario) -> None:
     """Raise PlainError unless `max_report_age` is at most `forget_after`.
 
-    An equally old report must not bring back a vote whose agent was forgotten long ago."""
+    An equally old report must not bring back a vote whose agent was forgotten long ago.
+    """
     limit = scenario.report_age_limit
     if scenario.max_report_age is not None and limit != scenario.max_report_age:
         expected = f'at most forget_after, which is "{duration_text(limit or 0)}"'
@@ -59,7 +62,8 @@ def _check_default(scenario: Scenario) -> None:
     """Raise PlainError if a threshold is milder than the default.
 
     Votes for a worse state count towards a milder threshold, so they would make the tally milder
-    than it is without them. The threshold of the mildest state counts only that state."""
+    than it is without them. The threshold of the mildest state counts only that state.
+    """
     rule = scenario.rule
     if not isinstance(rule, Quorum) or rule.default == KEEP:
         return

@@ -41,7 +41,8 @@ _FRACTION = re.compile(r"([0-9]{1,6})/([0-9]{1,6})\Z")
 def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:
     """Return the scenarios in scenarios.toml by name. demo: apply each scenario's `demo` table.
 
-    Raises ScenarioError naming the file, the key and what was expected."""
+    Raises ScenarioError naming the file, the key and what was expected.
+    """
     data = read_toml(path, ScenarioError)
     try:
         return _parse_file(data, demo)
@@ -52,7 +53,8 @@ def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:
 def scenario_from_plain(data: Any) -> Scenario:
     """Return the scenario written by `Scenario.to_plain`, ignoring unknown keys.
 
-    Raises ScenarioError."""
+    Raises ScenarioError.
+    """
     try:
         table = ConfigTable(data, "scenario")
         return parse_scenario(table.text("name"), table)
@@ -75,7 +77,8 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
 def parse_whole(name: str, content: dict[str, Any]) -> Scenario:
     """Return a scenario with only known keys that passes all checks.
 
-    Raises PlainError with the key."""
+    Raises PlainError with the key.
+    """
     table = ConfigTable(content, name)
     scenario = parse_scenario(name, table, fold=FOLD)
     table.no_more()
@@ -93,7 +96,8 @@ def _check_order(scenario: Scenario, table: ConfigTable) -> None:
 def parse_scenario(name: str, table: ConfigTable, *, fold: int = 1) -> Scenario:
     """Return the scenario in a table of plain data. Raises PlainError with the key.
 
-    fold: the version of the fold assumed if the table does not name one."""
+    fold: the version of the fold assumed if the table does not name one.
+    """
     if not _NAME.match(name):
         raise PlainError(table.path, "a name of a-z, 0-9 and -, at most 40 characters", name)
     states = _states(table)

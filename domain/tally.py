@@ -17,7 +17,8 @@ def tally(scenario: Scenario, votes: Collection[Vote], current: str | None) -> s
     """Return the state that `votes` (at least one) make. current: the state so far, or None.
 
     If a ladder keeps the state although there is none yet, or if a rule in Python fails without
-    one, return the state of the worst vote (in a life cycle, of the newest)."""
+    one, return the state of the worst vote (in a life cycle, of the newest).
+    """
     outcome = _outcome(scenario, votes, current)
     if outcome is not None:
         return outcome
@@ -30,7 +31,8 @@ class Voices(NamedTuple):
     """The votes on an asset that count.
 
     live: the live votes, which raise a state; sure: the live votes without doubt, which lower it;
-    quiet: the silent and the doubted votes, which speak against lowering it."""
+    quiet: the silent and the doubted votes, which speak against lowering it.
+    """
 
     live: list[Vote]
     sure: list[Vote]
@@ -63,7 +65,8 @@ def raised(scenario: Scenario, voices: Voices, current: str | None) -> str:
     """Return the state to which votes raise the asset, given at least one live vote.
 
     That is the tally of all live votes. If the votes without doubt are enough voters to raise a
-    state and make a worse tally, it is theirs: doubted agents cannot outvote them."""
+    state and make a worse tally, it is theirs: doubted agents cannot outvote them.
+    """
     made = tally(scenario, voices.live, current)
     if len(voices.sure) in (0, len(voices.live)) or len(voices.sure) < scenario.raise_voters:
         return made
@@ -78,7 +81,8 @@ def lowering(
     That is the mildest X such that what raises is X or milder; the live votes without doubt,
     together with the silent and doubted ones worse than X, make X or milder; and one of the live
     votes without doubt says X or milder. If there is none, return the worse of `current` and what
-    raises. Return None without a live vote."""
+    raises. Return None without a live vote.
+    """
     voices = Voices.of(votes, doubts)
     if not voices.live:
         return None
@@ -132,7 +136,8 @@ def threshold_weight(scenario: Scenario, weights: Counter[str], state: str) -> i
     """Return the weight that counts towards a threshold for `state`: votes for it or a worse state.
 
     A worse vote therefore never makes the tally milder. For the mildest state, and in a life cycle,
-    only votes for the state itself count."""
+    only votes for the state itself count.
+    """
     if scenario.life_cycle or state == scenario.mildest:
         return weights[state]
     rank = scenario.severity(state)
@@ -179,7 +184,8 @@ def unconfirmed_reason(
     """Return why live votes do not confirm `state`, in words, or None if they do.
 
     falling: whether there is a wait for a milder state, during which no vote needs to be as bad as
-    `state`; doubts: the doubted agents."""
+    `state`; doubts: the doubted agents.
+    """
     live, sure, _ = Voices.of(votes, doubts)
     if len(sure) < scenario.min_voters:
         return f"{len(sure)} of {scenario.min_voters} voters"
@@ -198,7 +204,8 @@ def disputed(
 ) -> str | None:
     """Return the worst state of a vote or a doubt if it is worse than `shown`, else None.
 
-    Return UNREADABLE if it cannot be read."""
+    Return UNREADABLE if it cannot be read.
+    """
     if scenario.life_cycle or shown is None:
         return None
     here, said = scenario.severity(shown), _said(scenario, votes, doubts)

@@ -123,7 +123,8 @@ def reported(scenario: Scenario, asset: Asset, state: str, at: int) -> None:
 def adopt(rule: Scenario, former: Scenario, asset: Asset, at: int) -> None:
     """Put the tasks under another rule: suspend those it cannot run, and resume those it can.
 
-    Start its new tasks for the state that the asset shows."""
+    Start its new tasks for the state that the asset shows.
+    """
     asset.tasks = tuple(replace(task, aside=_aside(rule, task)) for task in asset.tasks)
     if asset.to_show() != asset.shown:
         return

@@ -14,7 +14,8 @@ from domain.scenario import Scenario
 def carry_out(scenario: Scenario, asset: Asset, timer: Timer, at: int) -> None:
     """Apply the effect of a timer to an asset, as of `at` ms.
 
-    `recur` handles timers without effect, and the fold the end of an asset's trace."""
+    `recur` handles timers without effect, and the fold the end of an asset's trace.
+    """
     match timer.order:
         case timer_kinds.OVERRIDE_END:
             asset.override = None
@@ -45,7 +46,8 @@ class Recurrence(NamedTuple):
     """A timer without effect that fires once or repeatedly: reminders, or runs of a task.
 
     time: of the next occurrence, ms; order: the timer's kind; task: its id; every: interval in ms,
-    0 if it occurs once; following: how many occurrences may follow the next one."""
+    0 if it occurs once; following: how many occurrences may follow the next one.
+    """
 
     time: int
     order: int
@@ -78,7 +80,8 @@ def recur(scenario: Scenario, asset: Asset, clock: int, at: int) -> Recurrence:
     """Count all recurrences up to the next one to emit; return that one, with its time.
 
     Of each recurrence, only the last occurrence is emitted: the last by `clock` ms, before anything
-    else happens to the asset. at: the time as of which the timer fires, ms."""
+    else happens to the asset. at: the time as of which the timer fires, ms.
+    """
     end = _end_of_recurrence(scenario, asset, clock)
     recurring = [each for each in _recurrences(scenario, asset) if each.before(end)]
     heard = min(recurring, key=lambda each: each.last_before(end))

@@ -21,7 +21,8 @@ def judge(
 
     up, down: whether the event is evidence that may bring a worse or a milder state. If it is
     neither, it is silence, which moves nothing. ends: whether evidence ends the waits that are
-    over; if not, they end as events of their own."""
+    over; if not, they end as events of their own.
+    """
     voices = Voices.of(asset.votes.values(), asset.doubts)
     if asset.state is None:
         _judge_first(scenario, asset, voices)
@@ -99,7 +100,8 @@ def _fall(
     """Return the waits for milder states, where `low` is the mildest that votes support.
 
     A wait for `low` is as old as the oldest wait for a milder state that it replaces: for all that
-    time, the votes supported at least `low`."""
+    time, the votes supported at least `low`.
+    """
     severity = scenario.severity
     rank = severity(low)
     left = {state: since for state, since in falling.items() if severity(state) <= rank}

@@ -12,7 +12,8 @@ class Version(NamedTuple):
     """`epoch.offset.step`, compared as three integers.
 
     epoch: incremented when the job's checkpoint is replaced; offset: source offset of the last
-    record applied to the asset; step: number of changes by time alone since that record."""
+    record applied to the asset; step: number of changes by time alone since that record.
+    """
 
     epoch: int
     offset: int
@@ -25,7 +26,8 @@ class Version(NamedTuple):
     def parse(cls, text: str) -> Version:
         """Return the version in `1.42.0` or in the sortable form.
 
-        Raises ValueError for anything else."""
+        Raises ValueError for anything else.
+        """
         parts = text.split(".")
         if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
             raise ValueError(
@@ -40,5 +42,6 @@ class Version(NamedTuple):
     def in_log(self) -> tuple[int, int]:
         """Return offset and step.
 
-        A command's `if_version` compares only these, whatever the epoch."""
+        A command's `if_version` compares only these, whatever the epoch.
+        """
         return (self.offset, self.step)

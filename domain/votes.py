@@ -28,7 +28,8 @@ def _least_needed(scenario: Scenario, asset: Asset, newcomer: Vote) -> str | Non
     """Return the agent whose vote is dropped first, or None if none may be.
 
     Votes that do not count go before silent ones, and those before live ones; then the mildest goes
-    first, then the oldest. A vote worse than the newcomer's is kept if it counts."""
+    first, then the oldest. A vote worse than the newcomer's is kept if it counts.
+    """
     if scenario.life_cycle:
         return None
     rank = scenario.severity
@@ -52,7 +53,8 @@ def _precedence(vote: Vote) -> int:
 def fallen_silent(scenario: Scenario, vote: Vote, since: int) -> Vote | None:
     """Return what is kept of a vote that is no longer live, or None if nothing is.
 
-    A silent vote counts like one in doubt, so its own doubt ends."""
+    A silent vote counts like one in doubt, so its own doubt ends.
+    """
     kept = vote.muted is None and not vote.agent.startswith(USER_PREFIX)
     if not kept or scenario.forget_delay is None:
         return None

@@ -1,7 +1,8 @@
 """Calendar periods in a time zone: days, ISO weeks, months, quarters, years, or any dates.
 
 Times are Unix ms. A day begins with its first instant in the zone: if the clock is put forward at
-midnight, the day begins at one o'clock."""
+midnight, the day begins at one o'clock.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ class Period(NamedTuple):
 def containing(unit: str, day: date) -> Period:
     """Return the day, ISO week, month, quarter or year that contains a day.
 
-    Raises ValueError for any other unit."""
+    Raises ValueError for any other unit.
+    """
     if unit == DAY:
         return Period(DAY, day, day + timedelta(days=1))
     if unit == WEEK:
@@ -108,7 +110,8 @@ def containing(unit: str, day: date) -> Period:
 def between(first: date, last: date) -> Period:
     """Return the period from `first` to `last`, both included.
 
-    Raises ValueError if it has no days or more than MAX_DAYS."""
+    Raises ValueError if it has no days or more than MAX_DAYS.
+    """
     days = (last - first).days + 1
     if not 1 <= days <= MAX_DAYS:
         raise ValueError(f"expected 1 to {MAX_DAYS} days, got {days}")
@@ -137,7 +140,8 @@ class Hour(NamedTuple):
     """An hour of local time in a zone. begin, end: Unix ms; hour: 0 to 23.
 
     When the clock is put back, an hour occurs twice; when it is put back by less than an hour, the
-    result includes a short one."""
+    result includes a short one.
+    """
 
     begin: int
     end: int

@@ -2,7 +2,8 @@
 
 A history arrives in portions of steps, each with a place in a log. When a log is read again, it
 brings steps at places that are already known. What was known from there on is then cut off, so that
-the runs always follow the latest reading of the history."""
+the runs always follow the latest reading of the history.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ class Step(NamedTuple):
     """A change of condition at a place.
 
     at: Unix ms; key: the new condition, or None if it starts no run; anew: whether everything known
-    from this place on is void."""
+    from this place on is void.
+    """
 
     place: str
     at: int
@@ -27,7 +29,8 @@ class Step(NamedTuple):
 class Run:
     """An unbroken time in one condition. Times are in Unix ms.
 
-    end: None while the run continues; note: additional information for the owner."""
+    end: None while the run continues; note: additional information for the owner.
+    """
 
     place: str
     begin: int
@@ -42,7 +45,8 @@ class Track:
 
     touched: places of runs that are new or changed; gone: places of runs that are void; since: the
     earliest time (Unix ms) at which anything changed, None if nothing did; current: the run that is
-    still open, if any."""
+    still open, if any.
+    """
 
     def __init__(self, known: Iterable[Run] = ()) -> None:
         self.runs = {run.place: run for run in known}
@@ -94,7 +98,8 @@ class Track:
 def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the times covered by at least one of the spans, in order. Adjoining spans become one.
 
-    Empty spans cover nothing."""
+    Empty spans cover nothing.
+    """
     whole: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if end <= begin:

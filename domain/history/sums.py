@@ -2,7 +2,8 @@
 
 At each moment an asset's time on the board belongs to one class: maintenance if a window that
 counts covers it, else unconfirmed, else bad or good. Good time is the remainder, and is never
-looked up asset by asset."""
+looked up asset by asset.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Sources:
 
     present: number of assets on the board at the start; came, went: times at which assets joined
     and left the board in between; troubles: the bad spans that overlap the time; windows:
-    maintenance times that count, by asset; on_board: when assets with windows were on the board."""
+    maintenance times that count, by asset; on_board: when assets with windows were on the board.
+    """
 
     present: int
     came: Sequence[int] = ()

@@ -31,7 +31,8 @@ class Member(NamedTuple):
 
     since: when it entered a state that the rule reports; worst: the worst such state so far;
     over_at: when it left them; notified: the worst state that a message has reported, empty if none
-    has; ack_*: the acknowledgement in force, None without one; finding: as in an event."""
+    has; ack_*: the acknowledgement in force, None without one; finding: as in an event.
+    """
 
     scenario: str
     asset: str
@@ -77,7 +78,8 @@ class Group:
     is something to report; clock_from: since when nobody has had all of it in hand; stage: the next
     stage to notify; reached: number of stages notified; over: number of reported incidents that
     have ended and are no longer members; exempt: whether one was bad enough to pass quiet hours;
-    held: the kind of message held back, and why."""
+    held: the kind of message held back, and why.
+    """
 
     key: str
     opened_at: int

@@ -17,7 +17,8 @@ class Hours:
 
     zone: an IANA name; days: 0 is Monday; begin, end: minutes after midnight. If the end is not
     after the begin, the hours continue into the next day; from midnight to midnight is the whole
-    day."""
+    day.
+    """
 
     zone: str
     days: frozenset[int]

@@ -1,7 +1,8 @@
 """The state machine of a rule's groups: takes events and the time, returns messages to send.
 
 What is due follows from the groups alone. A message held back by quiet hours or a limit is
-therefore still due afterwards. The clock is passed in; nothing here reads one."""
+therefore still due afterwards. The clock is passed in; nothing here reads one.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class World(NamedTuple):
     """What the machine needs to know about the world: the scenarios, and a function.
 
     in_maintenance: returns whether a maintenance window holds back messages about an asset
-    (scenario, asset) at a time, Unix ms."""
+    (scenario, asset) at a time, Unix ms.
+    """
 
     scenarios: Mapping[str, Scenario]
     in_maintenance: Callable[[str, str, int], bool] = lambda _scenario, _asset, _at: False
@@ -60,7 +62,8 @@ class Send:
     """A message about a group, to be sent to these stages.
 
     members: all that it reports, each with what was reported before; opened_at: distinguishes
-    groups with the same key."""
+    groups with the same key.
+    """
 
     key: str
     opened_at: int
@@ -80,7 +83,8 @@ class Summary:
 class Hold:
     """A message about a group that is held back from now on.
 
-    until: when it is considered again; members: what it would report."""
+    until: when it is considered again; members: what it would report.
+    """
 
     key: str
     opened_at: int
@@ -107,7 +111,8 @@ def advance(
 ) -> tuple[RuleState, list[Action]]:
     """Return the new state of a rule's groups at `now` (Unix ms), and the actions to take.
 
-    events: in order. Groups that are missing from `state` are not considered."""
+    events: in order. Groups that are missing from `state` are not considered.
+    """
     turn = _Turn(rule, now, world, _applied(rule, world, state.groups, events))
     recent = [at for at in state.recent if at > now - rule.per_ms]
     dues = turn.first_messages()
@@ -301,7 +306,8 @@ class _Turn:
     def _due(self, group: Group) -> Send | None:
         """Return the message due for a settled group.
 
-        If several are due, return the one to send first."""
+        If several are due, return the one to send first.
+        """
         notified = group.notified_members()
         if group.announced_at is None:
             return self._send(group, OPENED, (0,)) if self._pending_is_due(group) else None
@@ -340,7 +346,8 @@ class _Turn:
         """Return a group with its escalation clock updated.
 
         The clock starts now if the group was in hand until now, and stops if somebody has it in
-        hand."""
+        hand.
+        """
         if group.announced_at is None:
             return group
         if group.in_hand(self.now):

@@ -41,7 +41,8 @@ class Rehearsal:
     def play(self, events: Iterable[Event], until: int) -> list[Played]:
         """Play events, given in order, then let time pass until `until` (Unix ms).
 
-        Returns everything that was done."""
+        Returns everything that was done.
+        """
         for at, together in groupby(events, key=lambda event: event.at):
             self._wait(at - 1)
             self._step(at, tuple(together))

@@ -21,7 +21,8 @@ class Stage:
     """Who is notified when nobody has had the incidents in hand for `after_ms` since the first
     message.
 
-    channels, rotas: their ids in the database."""
+    channels, rotas: their ids in the database.
+    """
 
     after_ms: int
     channels: tuple[int, ...] = ()
@@ -32,7 +33,8 @@ class Stage:
 class Quiet:
     """Hours in which messages wait until the hours end.
 
-    exempt: this state and any worse one are reported anyway; empty for none."""
+    exempt: this state and any worse one are reported anyway; empty for none.
+    """
 
     hours: Hours
     exempt: str = ""
@@ -49,7 +51,8 @@ class Rule:
     message this often while nobody has the group in hand; resolved: whether to report the end;
     incidents: whether to report incidents; tasks: whether to report runs of scheduled tasks that
     notify, in any state; agents: the agent faults to report, from AGENT_KINDS; most, per_ms: send
-    at most `most` messages in `per_ms`."""
+    at most `most` messages in `per_ms`.
+    """
 
     stages: tuple[Stage, ...]
     scenarios: tuple[str, ...] = ()
@@ -111,7 +114,8 @@ class Rule:
     def key_of(self, event: Event) -> str:
         """Return the key of the group that an event's incident or agent belongs to.
 
-        The agents of a scenario form one group, unless the rule groups by asset."""
+        The agents of a scenario form one group, unless the rule groups by asset.
+        """
         if not event.finding:
             return self.key(event.scenario, event.asset, event.labels)
         if BY_ASSET in self.group_by:

@@ -24,7 +24,8 @@ def hold_of(
 ) -> NoticeHold | None:
     """Return why a rule does not report, at `now`, a run at `at` (Unix ms), or None if it may.
 
-    state: the asset's state at the run; muted: whether a maintenance window covered it."""
+    state: the asset's state at the run; muted: whether a maintenance window covered it.
+    """
     if rule.hours is not None and not rule.hours.contain(at):
         return NoticeHold(OUTSIDE)
     if muted:
@@ -42,7 +43,8 @@ def within_limit(
     """Return the runs that each message reports, and why all of them wait if there is no message.
 
     recent: times of the rule's messages, in order. If there are too many runs, the last message
-    reports several."""
+    reports several.
+    """
     recent = [at for at in recent if at > now - rule.per_ms]
     room = rule.most - len(recent)
     if room <= 0:
