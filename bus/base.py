@@ -213,7 +213,7 @@ class Producer(Protocol):
 
 
 class Reader(Protocol):
-    """Reads given partitions without a consumer group or waiting for transactions.
+    """Reads given partitions without a consumer group, not waiting for open transactions.
 
     Not thread-safe. A lost broker is no error: `poll` returns [] until it is back. A broker that
     refuses the login or a topic is one: `poll` raises AccessRefused, and tries again on the next
