@@ -38,7 +38,7 @@ def _waits_under(rule: Scenario, former: Scenario, asset: Asset) -> dict[str, in
     """Return the waits that continue under another rule.
 
     These are waits for states that the rule knows and that are, as before, worse or milder than the
-    asset's state.
+    asset's state. In a life cycle it is enough that the rule knows them.
     """
     if rule.life_cycle != former.life_cycle or asset.state is None:
         return {}

@@ -240,7 +240,7 @@ class Bucket:
         return self._time if reported_at is None else min(reported_at, self._time)
 
     def _late_kind(self, asset: Asset | None, vote: Vote) -> Kind | None:
-        """Return how a report is too late to be used, or None if it is not.
+        """Return in which way a report is late, or None if it is not.
 
         A report that does not say when it was made is never late: it is as new as its place in the
         log.
@@ -278,7 +278,10 @@ class Bucket:
         return PURGED if again or vote.state != self.scenario.mildest else None
 
     def _pass_over(self, kind: Kind, vote: Vote, former: Vote | None, name: str) -> None:
-        """Count a late report. If it says something worse, doubt its agent."""
+        """Count a late report, and doubt its agent if it says something worse.
+
+        Worse is what ranks above the agent's vote or, without one, above the mildest state.
+        """
         self.lateness.add(vote.agent, kind, vote.age)
         rank, known = self.scenario.severity, self.scenario.mildest
         if rank(vote.state) < rank(known if former is None else former.state):
@@ -476,8 +479,7 @@ class Bucket:
         return self._cause(type_, agent=record.agent, user=record.user, command=record.id)
 
     def _mark_anew(self, name: str, asset: Asset, agent: str, cause: Cause) -> None:
-        """Update the mute of an agent's vote or doubt on an asset, and judge the asset if it
-        changed."""
+        """Update the mute on an agent's vote and doubt, and judge the asset if it has changed."""
         mark = self.mutes.mark(agent)
         voice = asset.votes.get(agent) or asset.doubts.get(agent)
         if voice is None or voice.muted == mark:

@@ -28,7 +28,8 @@ def _least_needed(scenario: Scenario, asset: Asset, newcomer: Vote) -> str | Non
     """Return the agent whose vote is dropped first, or None if none may be.
 
     Votes that do not count go before silent ones, and those before live ones; then the mildest goes
-    first, then the oldest. A vote worse than the newcomer's is kept if it counts.
+    first, then the oldest. A vote is kept if it counts for more than the newcomer's, or if it
+    counts and is worse. In a life cycle none is dropped.
     """
     if scenario.life_cycle:
         return None
