@@ -95,7 +95,7 @@ def end_doubt(asset: Asset, agent: str) -> None:
 
 
 def end(asset: Asset, upto: int) -> None:
-    """End the doubts that last no longer than `upto` ms, and so the flaps of votes that flap."""
+    """End the doubts, and the flaps of votes that turned worse twice, that end by `upto` ms."""
     _drop(asset, [doubt.agent for doubt in asset.doubts.values() if doubt.until <= upto])
     if any(_is_over(vote, upto) for vote in asset.votes.values()):
         asset.votes = {
