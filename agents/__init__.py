@@ -1,4 +1,4 @@
-"""What reports: a client library, a probe, a simulator, a target; the tills; logs into Kafka."""
+"""Everything that reports: a client library, a probe, demo agents, and a log handler for Kafka."""
 
 from agents.log_handler import KafkaHandler
 from agents.reporter import Reporter, ReportRefused

@@ -1,4 +1,4 @@
-"""Checks of targets over HTTP and TCP, as probes.toml describes them."""
+"""Checks of targets over HTTP and TCP, as described in probes.toml."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import httpx
 from domain.config_values import ConfigTable, PlainError, duration, read_toml, whole
 from domain.names import name_ok
 
-# Longest error text in a report, code points.
+# Longest error text in a report, in code points.
 MAX_ERROR = 200
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
@@ -30,9 +30,9 @@ class ProbesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CheckTarget:
-    """What to check and how. Times in ms. `url` is for HTTP; `host` and `port` are for TCP.
+    """What to check and how. Times are in ms. `url` is for HTTP; `host` and `port` are for TCP.
 
-    grace: how long after its start a probe says nothing of a target that is not up yet.
+    grace: how long after its start a probe does not report a target that is not up yet.
     """
 
     name: str
@@ -49,14 +49,14 @@ class CheckTarget:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check found: up, degraded or down, with latency (ms) or error."""
+    """The result of a check: up, degraded or down, with latency (ms) or error."""
 
     state: str
     detail: dict[str, Any]
 
 
 def load_targets(path: Path, variables: Mapping[str, str]) -> list[CheckTarget]:
-    """Read the targets of a probes file, `${NAME}` replaced from `variables`.
+    """Return the targets in a probes file, with `${NAME}` replaced from `variables`.
 
     Raises ProbesError.
     """
@@ -86,7 +86,10 @@ def _targets(data: dict[str, Any], variables: Mapping[str, str]) -> list[CheckTa
 
 
 def _substituted(entry: object, path: str, variables: Mapping[str, str]) -> object:
-    """Return the table with `${NAME}` replaced in its texts. Raises PlainError for another name."""
+    """Return the table with `${NAME}` replaced in its texts.
+
+    Raises PlainError for unknown names.
+    """
     if not isinstance(entry, dict):
         return entry
 
@@ -160,8 +163,8 @@ def _statuses(table: ConfigTable) -> tuple[int, ...]:
 
 
 def check(target: CheckTarget, clock_s: Callable[[], float] = time.monotonic) -> CheckResult:
-    """Check a target once; takes about its timeout at most. Never raises for what it finds."""
-    with _client(target) as client:  # to make it takes a while, which is none of the target's
+    """Check a target once, in little more than its timeout. Never raises because of the result."""
+    with _client(target) as client:  # creating it takes time that is not the target's
         started, fault = clock_s(), None
         try:
             if client is None:
@@ -179,14 +182,14 @@ def check(target: CheckTarget, clock_s: Callable[[], float] = time.monotonic) ->
 
 
 def _client(target: CheckTarget) -> AbstractContextManager[httpx.Client | None]:
-    """Return what asks over HTTP, nothing for TCP."""
+    """Return the HTTP client for a target, or None for TCP."""
     if target.kind != _HTTP:
         return nullcontext()
     return httpx.Client(timeout=target.timeout / 1000, trust_env=False)
 
 
 def _http(client: httpx.Client, target: CheckTarget) -> str | None:
-    """Return what is wrong with the answer, or None. Reads no more than its head."""
+    """Return what is wrong with the answer, or None. Reads only the headers."""
     with client.stream("GET", target.url) as response:
         if response.status_code in target.expect_status:
             return None
@@ -195,5 +198,5 @@ def _http(client: httpx.Client, target: CheckTarget) -> str | None:
 
 
 def _connect(target: CheckTarget) -> None:
-    """Open a TCP connection and close it again. Raises OSError."""
+    """Open and close a TCP connection. Raises OSError."""
     socket.create_connection((target.host, target.port), target.timeout / 1000).close()

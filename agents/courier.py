@@ -1,4 +1,4 @@
-"""Carries reports from the spool to Kafka: in order, and back to the first that failed."""
+"""Carries reports from the spool to Kafka in order, going back to the first that failed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bus.base import BusError, Delivered, Producer, QueueFull, TooLarge
 
 log = logging.getLogger("agents.courier")
 
-# Kafka counts as away when a record has waited this long for its confirmation.
+# Kafka counts as away once a record has waited this long for its confirmation.
 AWAY_AFTER_S = 1.0
-# How often the cursor is written down: what a crash may send twice.
+# How often the cursor is stored; a crash may send this much twice.
 STORE_EVERY_S = 1.0
-# How long to wait after a failure: at first, and at most.
+# How long to wait after a failure: initially and at most.
 PAUSE_S, MAX_PAUSE_S = 0.2, 5.0
 
 # Called with the asset and the place in the log, once per report, in the order of acceptance.
@@ -25,7 +25,7 @@ OnConfirmed = Callable[[str, Delivered], None]
 
 
 class _Flight:
-    """A report under way to Kafka."""
+    """A report on its way to Kafka."""
 
     __slots__ = ("delivered", "entry", "rejected", "sent")
 
@@ -43,8 +43,8 @@ class _Flight:
 class Courier:
     """A thread between a spool and a producer that nobody else polls.
 
-    Reports settle in the order of the spool. After a failure all from the first unsettled one on is
-    sent again, so that an agent's reports are never left in another order than its own.
+    Reports settle in the order of the spool. After a failure, everything from the first unsettled
+    report on is sent again, so that an agent's reports never end up in a different order.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Courier:
         window: int,
         patience_s: float,
     ) -> None:
-        """window: how many reports are under way at once; patience_s: how long one may take."""
+        """window: largest number of reports in flight; patience_s: how long one may take."""
         self.confirmed = self.rejected = 0
         self.offsets: dict[int, int] = {}
         self.away = False
@@ -72,22 +72,22 @@ class Courier:
         self._thread = threading.Thread(target=self._run, name=f"reports {topic}", daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Say that there is a new report in the spool."""
+        """Signal that the spool has a new report."""
         with self._changed:
             self._changed.notify_all()
 
     def wait_until_settled(self, timeout_s: float) -> int:
-        """Wait until nothing is left to confirm; how much is left when time is up."""
+        """Wait until everything is confirmed; return how many reports are not when time is up."""
         with self._changed:
             self._changed.wait_for(lambda: not self._spool.pending, timeout_s)
             return self._spool.pending
 
     def stop(self) -> None:
-        """End the thread; what is under way stays in the spool."""
+        """End the thread; reports in flight stay in the spool."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -98,7 +98,7 @@ class Courier:
             try:
                 self._turn()
             except Exception:
-                # The thread must outlive a full disk or a callback that raises: the reports wait.
+                # The thread must survive a full disk or a callback that raises: the reports wait.
                 log.exception("sending reports to %s", self._topic)
                 self._failure = self._failure or BusError("interrupted")
                 self._rest(lambda: False, PAUSE_S)
@@ -119,19 +119,19 @@ class Courier:
             self._changed.wait_for(lambda: self._stopping or until(), timeout_s)
 
     def _launch(self) -> None:
-        """Send what the window has room for."""
+        """Send as many reports as fit into the window."""
         room, end = self._window - len(self._flights), self._spool.end
         if room <= 0 or end <= self._position:
             return
         entries = self._spool.read(self._position, room)
         if not entries:
-            self._position = end  # nothing but damaged lines
+            self._position = end  # only damaged lines
         for entry in entries:
             if not self._send(_Flight(entry)):
                 return
 
     def _send(self, flight: _Flight) -> bool:
-        """Hand one report to the producer; return false where it takes none just now."""
+        """Pass a report to the producer; return False if it accepts none now."""
 
         def outcome(result: Delivered | BusError) -> None:
             if isinstance(result, Delivered):
@@ -153,7 +153,7 @@ class Courier:
         return True
 
     def _land(self) -> None:
-        """Settle what is confirmed without a hole; notice when nothing is."""
+        """Settle the leading reports that are done, and notice when none are."""
         landed: list[_Flight] = []
         while self._flights and self._flights[0].landed:
             landed.append(self._flights.popleft())
@@ -166,7 +166,7 @@ class Courier:
             self._set_away(True)
 
     def _settle(self, landed: list[_Flight]) -> None:
-        """Drop these reports, the next in order, from the spool: they need not be kept."""
+        """Remove these reports, the next in order, from the spool."""
         for flight in landed:
             if flight.delivered is not None:
                 _, partition, offset, _ = flight.delivered
@@ -195,7 +195,7 @@ class Courier:
             self._store_at = time.monotonic() + STORE_EVERY_S
 
     def _go_back(self) -> None:
-        """Let what is under way end, then begin again at the first report without confirmation."""
+        """Let reports in flight finish, then start again at the first unconfirmed one."""
         self._set_away(True)
         end = time.monotonic() + self._patience_s
         while self._producer.flush(0.2) and time.monotonic() < end and not self._stopping:

@@ -1,10 +1,10 @@
-"""A handler of the standard `logging` that sends records to a topic.
+"""A handler for the standard `logging` that sends records to a topic.
 
     handler = KafkaHandler("app-logs", fields={"app_name": "shop"}, bootstrap_servers="kafka:9092")
     logging.getLogger().addHandler(handler)
 
-The program that logs goes on whatever becomes of Kafka: a record waits in a buffer, and where that
-is full and stays so for ten milliseconds, the record is dropped and counted.
+The logging program continues whatever happens to Kafka. Records wait in a buffer; if it is full and
+stays full for ten milliseconds, the record is dropped and counted.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ from bus.kafka_client import KafkaClient
 from bus.kafka_producer import KafkaProducer
 from wire.topics import REPORTS
 
-# Makes a record's key; None: it has none.
+# Returns a record's key, or None for no key.
 KeyFunction = Callable[[logging.LogRecord], bytes | str | None]
-# Makes a record's partition of its key, its value and the number of partitions.
+# Returns a record's partition, given its key, its value and the number of partitions.
 PartitionFunction = Callable[[bytes | None, bytes, int], int]
 Delivery = Literal["async", "sync"]
 
-# librdkafka's names. Records are kept in order and sent once, and keys go where Java's go.
+# librdkafka's names. Records stay in order and are sent once, and keys go to the same partitions as
+# with Java's client.
 DEFAULTS: Mapping[str, Any] = {
     "batch.size": 16_384,
     "linger.ms": 5,
     "queue.buffering.max.kbytes": 32_768,
-    "queue.buffering.max.messages": 0,  # the bytes alone count
+    "queue.buffering.max.messages": 0,  # only the bytes count
     "enable.idempotence": True,
     "partitioner": "murmur2_random",
     "compression.type": "lz4",
     "reconnect.backoff.max.ms": 1_000,
     "log_level": 2,
 }
-# What Java's client calls otherwise.
+# Settings that have other names in Java's client.
 JAVA = {
     "buffer.memory": "queue.buffering.max.kbytes",
     "max.block.ms": "max_block_ms, a parameter of KafkaHandler",
@@ -67,9 +68,9 @@ PARTITION, CLOSED, FAILED, REFUSED = "partition", "closed", "failed", "refused"
 
 # How long flush and close wait at most, s.
 FLUSH_S = 2.0
-# How often the number of partitions is looked up, s, and how often while it is unknown.
+# How often the number of partitions is queried, s: once known, and while unknown.
 REFRESH_S, RETRY_S = 60.0, 0.5
-# So many records of those that waited for it are sent between two others.
+# Number of waiting records sent before other threads may send theirs.
 SLICE = 100
 _POLL_S = 0.1
 
@@ -77,12 +78,12 @@ log = logging.getLogger("agents.log_handler")
 
 
 class KafkaHandler(logging.Handler):
-    """Sends each record as JSON. Safe to share among threads, and to inherit by a fork.
+    """Sends each record as JSON. Can be shared among threads and inherited through a fork.
 
-    `sent` counts the records that were taken, `delivered` those that Kafka confirmed, `truncated`
-    those that were cut to 64 KiB, `dropped` the lost ones by reason: buffer-full, undelivered,
-    too-large, refused, partition, closed, failed. `unconfirmed` counts those that were given up
-    without Kafka's word: they may be in the topic or not. A child process counts its own.
+    `sent` counts the records accepted, `delivered` those confirmed by Kafka, `truncated` those cut
+    to 64 KiB, and `dropped` the lost ones by reason: buffer-full, undelivered, too-large, refused,
+    partition, closed, failed. `unconfirmed` counts records given up without an answer from Kafka,
+    which may or may not be in the topic. A child process has its own counts.
     """
 
     flushOnClose = False  # noqa: N815 - logging's own name; close waits itself
@@ -99,16 +100,16 @@ class KafkaHandler(logging.Handler):
         sync_timeout_ms: float = 2_000,
         **producer_config: Any,
     ) -> None:
-        """Open a producer; nothing is waited for.
+        """Open a producer, without waiting for anything.
 
-        fields: a part of each record, as the program's name and version. key: `client`, a field of
-        the record's `extra`; `thread`, the thread's name; a function of the record; None: records
-        take the partitions in turn. partition: makes the partition of a record's key, its value and
-        the number of partitions.
-        delivery: `sync` waits until Kafka has confirmed a record, `sync_timeout_ms` at most; once
-        that was in vain it no longer waits, until Kafka confirms again. max_block_ms: how long a
-        call waits while the buffer is full. producer_config: librdkafka's settings, with dots or
-        underscores; `bootstrap.servers` is required. Raises ValueError, which names what is wrong.
+        fields: included in every record, such as the program's name and version. key: `client`, a
+        field of the record's `extra`; `thread`, the thread's name; a function of the record; None:
+        records are distributed over the partitions in turn. partition: returns the partition for a
+        record's key, its value and the number of partitions. delivery: `sync` waits until Kafka has
+        confirmed a record, for at most `sync_timeout_ms`; after one timeout it stops waiting until
+        Kafka confirms again. max_block_ms: how long a call waits while the buffer is full.
+        producer_config: librdkafka's settings, with dots or underscores; `bootstrap.servers` is
+        required. Raises ValueError naming what is wrong.
         """
         super().__init__()
         self._topic, self._fields = topic, check_fields(fields or {})
@@ -125,7 +126,7 @@ class KafkaHandler(logging.Handler):
         self._open()
 
     def _open(self) -> None:
-        """Begin, also as a forked child, in which the parent's producer has no threads."""
+        """Start, also in a forked child, where the parent's producer has no threads."""
         self._pid, self._ended = os.getpid(), threading.Event()
         self._count_lock = threading.Lock()
         self.sent = self.delivered = self.unconfirmed = self.truncated = 0
@@ -148,7 +149,7 @@ class KafkaHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Enqueue a record. Raises nothing."""
         if getattr(self._own, "busy", False):
-            return  # of the handler's own work: it would never end
+            return  # logged by the handler's own work, which would never end
         self._own.busy = True
         try:
             self._emit(record)
@@ -160,7 +161,7 @@ class KafkaHandler(logging.Handler):
 
     def _emit(self, record: logging.LogRecord) -> None:
         if self._pid != os.getpid():
-            self._inherited.append(self._producer)  # destroyed here, it would wait for its threads
+            self._inherited.append(self._producer)  # destroying it here would wait for its threads
             self._open()
         if self._ended.is_set():
             self._drop(CLOSED)
@@ -188,7 +189,7 @@ class KafkaHandler(logging.Handler):
             partition = self._partition_of(key, value)
         except Exception as error:  # noqa: BLE001 - the program's own function may raise anything
             self._drop(PARTITION)
-            if self.dropped[PARTITION] == 1:  # said once, counted every time
+            if self.dropped[PARTITION] == 1:  # logged once, counted every time
                 log.warning("records for %s dropped: partition: %r", self._topic, error)
             return
         confirmed = threading.Event()
@@ -203,13 +204,13 @@ class KafkaHandler(logging.Handler):
                 self._wait_for(confirmed)
 
     def _wait_for(self, confirmed: threading.Event) -> None:
-        """Wait for Kafka's confirmation; what was in vain once is not repeated."""
+        """Wait for Kafka's confirmation; after a timeout, do not wait for the next records."""
         end = time.monotonic() + self._confirm_s
         while not confirmed.is_set():
             if time.monotonic() >= end:
                 self._away = True
                 return
-            self._producer.poll(0.01)  # another thread's poll may serve our delivery
+            self._producer.poll(0.01)  # another thread's poll may run our callback
 
     def _partition_of(self, key: bytes | None, value: bytes) -> int | None:
         if self._partition is None:
@@ -222,9 +223,9 @@ class KafkaHandler(logging.Handler):
     def _enqueue(
         self, key: bytes | None, value: bytes, partition: int | None, settle: OnDelivery
     ) -> bool:
-        """Hand a record to the producer; return whether it has taken it.
+        """Pass a record to the producer, and return whether it was accepted.
 
-        While its buffer is full a call waits for room, once: after that in vain the next ones drop
+        While the buffer is full, one call waits for room. If that is in vain, the next calls drop
         their records at once, until Kafka confirms some again.
         """
         send = partial(
@@ -245,14 +246,14 @@ class KafkaHandler(logging.Handler):
         return True
 
     def _settle(self, outcome: Delivered | BusError) -> None:
-        """Count what became of a record."""
+        """Count the outcome of a record."""
         self._room.set()
         if isinstance(outcome, Delivered):
             self._away = False
             with self._count_lock:
                 self.delivered += 1
         elif isinstance(outcome, Unavailable):
-            # Also one that still waits to be sent may have been sent before, to a slow broker.
+            # Even a record that is still queued may have been sent before, to a slow broker.
             with self._count_lock:
                 self.unconfirmed += 1
         else:
@@ -265,7 +266,7 @@ class KafkaHandler(logging.Handler):
     # ---- the end -------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Wait until Kafka has all that was taken, for FLUSH_S at most."""
+        """Wait until Kafka has everything that was accepted, for at most FLUSH_S."""
         if self._pid != os.getpid() or getattr(self._own, "busy", False):
             return
         end = time.monotonic() + FLUSH_S
@@ -280,7 +281,7 @@ class KafkaHandler(logging.Handler):
             self._own.busy = False
 
     def close(self) -> None:
-        """Flush, and give up what is not confirmed by then. A parent's records are its own."""
+        """Flush, then give up what is unconfirmed. Leaves a parent process's records alone."""
         if self._pid == os.getpid() and not self._ended.is_set():
             self.flush()
             self._ended.set()
@@ -309,7 +310,8 @@ class KafkaHandler(logging.Handler):
         return REFRESH_S if self._partition else math.inf
 
     def _count_partitions(self, client: KafkaClient) -> None:
-        """Look whether the topic is there: a record before it would have some brokers make it."""
+        """Check whether the topic exists: sending a record earlier would make some brokers create
+        it."""
         try:
             partitions = client.partitions(self._topic)
         except BusError as error:
@@ -322,7 +324,7 @@ class KafkaHandler(logging.Handler):
             self._send_waiting()
 
     def _record_fault(self, error: BusError) -> None:
-        """Keep why nothing can be sent; log a refusal once, until Kafka answers."""
+        """Store why nothing can be sent. A refusal is logged once, until Kafka answers."""
         if isinstance(error, AccessRefused) and self._refusal is None:
             log.error(
                 "records for %s wait, and are dropped where they get too many: %s",
@@ -332,7 +334,7 @@ class KafkaHandler(logging.Handler):
             self._refusal = error
 
     def _send_waiting(self) -> None:
-        """Send what came before the topic was known."""
+        """Send the records that arrived before the topic was known."""
         left = True
         while left:
             self.acquire()
@@ -369,7 +371,10 @@ def _key_function(key: Literal["client", "thread"] | KeyFunction | None) -> KeyF
 def _partition_function(
     topic: str, key: object, partition: PartitionFunction | None
 ) -> PartitionFunction | None:
-    """Return what chooses the partitions; None: the key does. Records without keys take turns."""
+    """Return the function that chooses partitions, or None if the key does.
+
+    Records without keys take the partitions in turn.
+    """
     if not topic:
         raise ValueError("topic: expected a name")
     if topic.endswith(REPORTS) and (partition is not None or key is None):

@@ -1,4 +1,4 @@
-"""A record of the standard `logging` as JSON: what a topic of logs holds."""
+"""A record of the standard `logging` as JSON, as stored in a topic of logs."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-# Largest value, bytes; what is longer is cut.
+# Largest value, bytes; anything longer is cut.
 MOST_BYTES = 64 << 10
-# What is left of each text of a record that is too large, characters.
+# Length to which each text of an oversized record is cut, characters.
 SHORT = 4_000
-# The names that a record has by itself; `extra` adds others.
+# The attributes that every record has; `extra` adds others.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 CORE = ("time", "level", "logger", "message", "exception", "stack", "truncated")
-# What structlog says of a record in its own words, which the record knows too.
+# Keys of structlog's event dict that repeat attributes of the record.
 _STRUCTLOG = frozenset(("event", "exc_info", "stack_info", *CORE))
 _FORMATTER = logging.Formatter()
 
 
 class Encoded(NamedTuple):
-    """A record's value; cut: whether something had to be left out of it."""
+    """A record's value. cut: whether something had to be left out."""
 
     value: bytes
     cut: bool
 
 
 def encode(record: logging.LogRecord, fields: Mapping[str, Any]) -> Encoded:
-    """Return a record as JSON of at most MOST_BYTES: its time (Unix ms), level, logger, message,
-    then `fields`, then its `extra`; exception and stack where it has them.
+    """Return a record as JSON of at most MOST_BYTES.
 
-    What JSON has no word for is described by its `repr`. An `extra` with the name of one of the
-    others is called `extra_NAME`.
+    It has time (Unix ms), level, logger and message, then `fields`, then the record's `extra`, and
+    exception and stack if present. Values that JSON cannot represent are replaced by their `repr`.
+    An `extra` with the name of another field is called `extra_NAME`.
     """
     extra = dict(_extra(record))
     core = {
@@ -51,7 +51,7 @@ def encode(record: logging.LogRecord, fields: Mapping[str, Any]) -> Encoded:
 
 
 def check_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of each record. Raises ValueError for those that cannot be such."""
+    """Return the fields of every record as a dict. Raises ValueError for invalid ones."""
     taken = sorted(set(fields) & set(CORE))
     if taken:
         raise ValueError(f"fields: expected other names than {', '.join(taken)}")
@@ -94,7 +94,7 @@ def _traces(record: logging.LogRecord) -> dict[str, str]:
 
 
 def _exception(record: logging.LogRecord) -> str | None:
-    """Return the traceback; structlog passes the exception on within the message."""
+    """Return the traceback; structlog passes the exception within the message."""
     info: Any = record.exc_info
     if not info and isinstance(record.msg, Mapping):
         info = record.msg.get("exc_info")
@@ -111,11 +111,11 @@ def _json(plain: Mapping[str, Any]) -> bytes:
     except (TypeError, ValueError, RecursionError):
         each = {name: _sayable(value) for name, value in plain.items()}
         text = json.dumps(each, ensure_ascii=False)
-    return text.encode("utf-8", "replace")  # a half of a surrogate pair has no bytes
+    return text.encode("utf-8", "replace")  # half of a surrogate pair cannot be encoded
 
 
 def _sayable(value: Any) -> Any:
-    """Return the value, or its description where JSON has no word for it."""
+    """Return the value, or its description if JSON cannot represent it."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
@@ -131,7 +131,7 @@ def _described(value: Any) -> str:
 
 
 def _shortened(plain: Mapping[str, Any], core: Mapping[str, Any]) -> bytes:
-    """Return the record with its texts cut, and without its extra where that is not enough."""
+    """Return the record with its texts cut, and without its extra if that is not enough."""
     for kept in (plain, core):
         short = {name: _cut(value) for name, value in kept.items()} | {"truncated": True}
         if len(value := _json(short)) <= MOST_BYTES:

@@ -31,16 +31,19 @@ from wire.topics import Topics
 
 log = structlog.get_logger("agents.probe")
 
-# Where probes report to.
+# The scenario that probes report to.
 SCENARIO = "connectivity"
-# So many times in a row a target that starts together with its probes is up before they say so.
+# A target that starts together with its probes must be up this many times in a row to be reported.
 SETTLED = 3
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 def variables(settings: Settings) -> dict[str, str]:
-    """Return what `${...}` in probes.toml may stand for; of several Kafka servers, the first."""
+    """Return the values for `${...}` in probes.toml.
+
+    Of several Kafka servers, the first is used.
+    """
     host, _, port = settings.bootstrap.split(",")[0].strip().rpartition(":")
     everywhere = settings.http_host in ("0.0.0.0", "::")  # noqa: S104 - nobody's own address
     return {
@@ -61,10 +64,13 @@ def watch(
     beat: Callable[[], None] = lambda: None,
     clock_s: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Check one target at its interval until `stop`, and report each finding, but those that its
-    grace covers. beat: called after each check."""
+    """Check one target at its interval until `stop`, and report each result not covered by its
+    grace.
+
+    beat: called after each check.
+    """
     before, grace = "", Grace(target.grace, clock_s)
-    # Probes that start together should not look at the same moment.
+    # Probes that start together should not check at the same moment.
     pause_s = spread(agent, target.name, over=target.interval) / 1000
     while not stop.wait(pause_s):
         finding = look(target)
@@ -83,10 +89,11 @@ def watch(
 
 
 class Grace:
-    """The time after a probe's start in which a target may not be up yet, as it is started too.
+    """The time after a probe's start in which a target, also just started, may not be up yet.
 
-    It ends once the target is up SETTLED times in a row: no outage is kept back from then on, and
-    none was reported as up before. And it ends with its time: what never comes up is reported.
+    It ends once the target has been up SETTLED times in a row: from then on no outage is held back,
+    and none before was reported as up. It also ends when its time is up, so that a target that
+    never comes up is reported.
     """
 
     def __init__(self, ms: int, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -94,7 +101,7 @@ class Grace:
         self._over, self._ups = not ms, 0
 
     def covers(self, finding: CheckResult) -> bool:
-        """Return whether a finding is not to be reported."""
+        """Return whether a result must not be reported."""
         self._ups = self._ups + 1 if finding.state == UP else 0
         self._over = self._over or self._ups >= SETTLED or self._clock_s() >= self._ends_s
         return not self._over
@@ -108,7 +115,7 @@ def run(
     *,
     leave: bool = True,
 ) -> None:
-    """Watch all targets until `stop`, then wait a moment for what is under way.
+    """Watch all targets until `stop`, then wait briefly for reports in flight.
 
     leave: withdraw all votes at the end.
     """
@@ -125,7 +132,7 @@ def run(
             thread.start()
         log.info("probing", agent=agent, targets=",".join(target.name for target in targets))
         stop.wait()
-        reporter.close(2, leave=leave)  # a finding that comes later is none
+        reporter.close(2, leave=leave)  # later results are dropped
         log.info("stopping", confirmed=reporter.confirmed, unconfirmed=reporter.unconfirmed)
 
 

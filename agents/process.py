@@ -1,4 +1,4 @@
-"""What the agents' processes share."""
+"""Code shared by the agents' processes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from domain.records import Report
 
 log = structlog.get_logger("agents")
 
-# So far off the clock, ms, a simulated agent goes on from now: the machine slept, Kafka took
-# nothing, or the clock was set.
+# When a simulated agent is off the clock by this much, ms, it continues from now: the machine
+# slept, Kafka accepted nothing, or the clock was set.
 OFF_MS = 30_000
-# Most causes of refused reports that one process logs, once each and topic.
+# Largest number of causes of refused reports that one process logs, once per cause and topic.
 MAX_LOGGED = 100
 
-# Something with its time first, Unix ms.
+# A tuple that begins with its time, Unix ms.
 Timed = TypeVar("Timed", bound=tuple[Any, ...])
 
 _logged: set[tuple[str, str]] = set()
@@ -37,10 +37,10 @@ def stop_on_signals() -> threading.Event:
 
 
 def report_calmly(reporter: Reporter, report: Report) -> None:
-    """Report; drop what is not taken, and say so, so that the agent goes on with its next report.
+    """Send a report. If it is not accepted, drop it and log that, so that the agent goes on.
 
-    That is where the spool is full, and where the tally could not read the report. Also where the
-    reporter was closed meanwhile, of which nothing is said: the process ends.
+    This happens if the spool is full, or if the tally could not read the report. It also happens if
+    the reporter was closed meanwhile; nothing is logged then, because the process is ending.
     """
     try:
         reporter.accept(report)
@@ -54,7 +54,7 @@ def report_calmly(reporter: Reporter, report: Report) -> None:
 
 
 def _log_refusal(topic: str, refusal: ReportRefused) -> None:
-    """Log the first refusal of each cause."""
+    """Log the first refusal for each cause."""
     if (topic, refusal.cause) in _logged or len(_logged) >= MAX_LOGGED:
         return
     _logged.add((topic, refusal.cause))
@@ -64,10 +64,10 @@ def _log_refusal(topic: str, refusal: ReportRefused) -> None:
 def paced(
     stream: Callable[[int], Iterator[Timed]], clock: Callable[[], int], stop: threading.Event
 ) -> Iterator[Timed]:
-    """Yield what a stream makes from a start (Unix ms) on, each at its time, until `stop`.
+    """Yield the items of a stream from now on, each at its time (Unix ms), until `stop`.
 
-    The clock may be set meanwhile: no wait is longer than the stream's own gap, and what is off the
-    clock by more than OFF_MS is left out, as the stream begins anew.
+    The clock may be set meanwhile. No wait is longer than the stream's own gap, and an item that is
+    off the clock by more than OFF_MS is left out, as the stream starts again from now.
     """
     while not stop.is_set():
         before = clock()
@@ -82,7 +82,7 @@ def paced(
 
 
 def rate_between(low: float, high: float) -> Callable[[str], float]:
-    """Return a type of command line arguments: a number per second within these bounds."""
+    """Return a type for command line arguments: a number per second within these bounds."""
 
     def rate(text: str) -> float:
         number = float(text)

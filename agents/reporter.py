@@ -1,14 +1,14 @@
-"""A client library for whoever reports what it sees.
+"""A client library for reporting agents.
 
     with Reporter(KafkaClient(options), "attack.reports", Path("spool")) as reporter:
         reporter.report("shop.example", "waf-7", "under-attack")
 
 A report is accepted once `report` has returned. From then on it survives a kill of the process, an
-outage of Kafka, and both together: it is written to a spool directory first, and leaves it only
-when Kafka has confirmed it. While Kafka is away, `report` also waits until the disk has it.
+outage of Kafka, and both together: it is first written to a spool directory, and removed only when
+Kafka has confirmed it. While Kafka is away, `report` also waits until the data is on disk.
 
-An agent whose name does not come back withdraws its votes as it ends: `close(leave=True)`. One that
-is started again under the same name does not: until its next report its last word counts on.
+An agent whose name will not be used again withdraws its votes when it ends: `close(leave=True)`. An
+agent that restarts under the same name does not: its last report counts until the next one.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ from wire.source import MAX_TIME, decode_source, detail_text, encode_leave, enco
 
 log = logging.getLogger("agents.reporter")
 
-# Of how many (asset, agent) pairs, those of the newest reports, the last time is kept.
+# Number of (asset, agent) pairs, the most recently used, whose last time is kept.
 REMEMBERED = 100_000
-# So far behind an agent's last report the clock may be, ms, and the next one still comes after it.
-# Less than the tally grants a clock that is ahead: what is stamped so is no cause for doubt.
+# How far behind an agent's last report, ms, the clock may be for the next report still to be
+# stamped after it. This is less than the tally allows for a clock that is ahead, so such stamps
+# cause no doubt.
 MAX_BACK_MS = 240_000
-# Most agents of which it is logged, once each, that a detail was left out.
+# Largest number of agents for which a stripped detail is logged, once each.
 MAX_LOGGED = 100
-# The tally's word for what has too many bytes or brackets.
+# The tally's reason for too many bytes or brackets.
 TOO_LARGE = "too-large"
 
 
 class ReportRefused(ValueError):
-    """A report that the tally could not read; the message says why, and `cause` without names."""
+    """A report that the tally could not read; the message says why, and `cause` the same without
+    names."""
 
     def __init__(self, message: str, cause: str = "unreadable") -> None:
         super().__init__(message)
@@ -51,7 +53,7 @@ class ReportRefused(ValueError):
 
 
 class ReporterClosed(ReportRefused):
-    """The reporter takes nothing any more."""
+    """The reporter is closed and accepts nothing."""
 
     def __init__(self) -> None:
         super().__init__("the reporter is closed", "closed")
@@ -63,16 +65,16 @@ def wall_clock() -> int:
 
 
 class Reporter:
-    """Sends one agent's or many agents' reports to one scenario. Safe to share among threads.
+    """Sends reports of one or more agents to one scenario. Can be shared among threads.
 
-    An agent's reports on an asset arrive in the order in which they were accepted; what Kafka may
-    already have is sent again after an outage, which the tally ignores. Times without a
-    `reported_at` come from `clock` (Unix ms), which may be set at any time, forwards and backwards.
-    They are later than any before them, per asset and agent, unless the clock was set back by more
-    than MAX_BACK_MS: then they follow it.
+    An agent's reports on an asset arrive in the order in which they were accepted. After an outage,
+    reports that Kafka may already have are sent again; the tally ignores the duplicates. Reports
+    without `reported_at` get their time from `clock` (Unix ms), which may be set forwards or
+    backwards at any time. Per asset and agent, each such time is later than all before it, unless
+    the clock was set back by more than MAX_BACK_MS; then the times follow the clock.
 
     `accepted` counts reports and leaves, `refused` the calls that raised SpoolFull, `stripped` the
-    reports whose detail was left out, as it was too large.
+    reports whose detail was left out because it was too large.
     """
 
     def __init__(
@@ -88,9 +90,9 @@ class Reporter:
         linger_ms: float = 20,
         message_timeout_s: float = 30,
     ) -> None:
-        """Open the spool and start to send what an earlier process left in it.
+        """Open the spool and start sending what an earlier process left in it.
 
-        window: how many reports are under way at once. Raises SpoolInUse and OSError.
+        window: largest number of reports in flight. Raises SpoolInUse and OSError.
         """
         self.accepted = self.refused = self.stripped = 0
         self.topic = topic
@@ -108,17 +110,17 @@ class Reporter:
 
     @property
     def unconfirmed(self) -> int:
-        """Return how many reports wait for Kafka's confirmation."""
+        """Number of reports waiting for Kafka's confirmation."""
         return self._spool.pending
 
     @property
     def confirmed(self) -> int:
-        """Return how many reports Kafka has confirmed to this process."""
+        """Number of reports that Kafka has confirmed to this process."""
         return self._courier.confirmed
 
     @property
     def rejected(self) -> int:
-        """Return how many reports were dropped because the topic takes none of their size."""
+        """Number of reports dropped because they are too large for the topic."""
         return self._courier.rejected
 
     @property
@@ -128,12 +130,12 @@ class Reporter:
 
     @property
     def away(self) -> bool:
-        """Return whether Kafka has not answered for a second or more."""
+        """Whether Kafka has not answered for a second or more."""
         return self._courier.away
 
     @property
     def torn(self) -> int:
-        """Return how many lines of the spool an earlier crash had cut short or damaged."""
+        """Number of lines in the spool that an earlier crash cut short or damaged."""
         return self._spool.torn + self._spool.damaged
 
     def report(
@@ -144,12 +146,12 @@ class Reporter:
         reported_at: int | None = None,
         detail: dict[str, Any] | None = None,
     ) -> None:
-        """Accept one agent's claim about one asset's state.
+        """Accept an agent's claim about an asset's state.
 
-        reported_at: the agent's own time, Unix ms (default: now). detail: what else there is to
-        say, a small JSON object; one that is too large for the tally is left out and counted in
-        `stripped`, and the claim stands. Raises ReportRefused for a report that the tally could not
-        read, SpoolFull when Kafka has been away for too long.
+        reported_at: the agent's own time, Unix ms (default: now). detail: additional data, a small
+        JSON object. A detail that is too large for the tally is left out and counted in `stripped`;
+        the claim still counts. Raises ReportRefused for a report that the tally could not read, and
+        SpoolFull if Kafka has been away too long.
         """
         try:
             text = detail_text(detail)
@@ -158,7 +160,7 @@ class Reporter:
         self.accept(Report(asset, agent, state, reported_at, text))
 
     def accept(self, report: Report) -> None:
-        """Accept a report as `report` does, with its detail already JSON text in one line."""
+        """Accept a report like `report` does, with its detail already as JSON text on one line."""
         with self._lock:
             if self._closed:
                 raise ReporterClosed
@@ -171,9 +173,9 @@ class Reporter:
         self._courier.wake()
 
     def leave(self, asset: str, agent: str) -> None:
-        """Withdraw an agent's vote on an asset, as it reports no more under this name.
+        """Withdraw an agent's vote on an asset, because it no longer reports under this name.
 
-        Raises ReportRefused for names that the tally could not read, SpoolFull as `report` does.
+        Raises ReportRefused for names that the tally could not read, and SpoolFull like `report`.
         """
         with self._lock:
             if self._closed:
@@ -182,9 +184,9 @@ class Reporter:
         self._courier.wake()
 
     def leave_all(self) -> int:
-        """Withdraw every vote that was reported here, as far as the spool takes it.
+        """Withdraw every vote reported here, as far as the spool has room, and return how many.
 
-        Of more than REMEMBERED pairs, those of the newest reports. Returns how many.
+        With more than REMEMBERED pairs, this covers those with the newest reports.
         """
         with self._lock:
             left = 0 if self._closed else self._leave_all()
@@ -210,7 +212,7 @@ class Reporter:
         self._last.pop((asset, agent), None)
 
     def _put(self, asset: str, value: bytes) -> None:
-        """Put a report into the spool. Raises SpoolFull."""
+        """Add a report to the spool. Raises SpoolFull."""
         try:
             self._spool.append(asset, value, sync=self.away)
         except SpoolFull:
@@ -219,22 +221,24 @@ class Reporter:
         self.accepted += 1
 
     def _stamp(self, asset: str, agent: str, now: int) -> int:
-        """Return the time, Unix ms, of what an agent says of an asset now, by the clock.
+        """Return the time, Unix ms, of a report by an agent on an asset now, according to the
+        clock.
 
-        It is later than its last one also where the clock was set back by up to MAX_BACK_MS: a
+        It is later than the agent's last one even if the clock was set back by up to MAX_BACK_MS: a
         small step must not make the newest report the older one. A clock that was set back further
-        is taken to have been wrong and to be right now, and is followed: what goes on from the
-        wrong time would be doubted until that time has come.
+        is assumed to have been wrong before and right now, so it is followed. Continuing from the
+        wrong time would cause doubt until that time is reached.
         """
         return max(now, self._newest((asset, agent), now) + 1)
 
     def _newest(self, pair: tuple[str, str], now: int) -> int:
-        """Return the time, Unix ms, that an agent's next report on an asset must follow, or -1."""
+        """Return the time, Unix ms, after which an agent's next report on an asset must be, or
+        -1."""
         last = self._last.get(pair, -1)
         return last if last - now <= MAX_BACK_MS else -1
 
     def _remember(self, report: Report, now: int) -> None:
-        """Keep the highest time of an agent's reports on an asset, as far as it still counts."""
+        """Remember the highest time of an agent's reports on an asset, if it still counts."""
         pair = (report.asset, report.agent)
         newest = max(report.reported_at or 0, self._newest(pair, now))
         self._last.pop(pair, None)
@@ -243,9 +247,10 @@ class Reporter:
             self._last.popitem(last=False)
 
     def _readable(self, report: Report) -> tuple[Report, bytes]:
-        """Return a report as the tally takes it, and as bytes: without a detail that is too large.
+        """Return a report as the tally accepts it, and its bytes, without a detail that is too
+        large.
 
-        The claim matters more than what else there is to say. Raises ReportRefused.
+        The claim matters more than its detail. Raises ReportRefused.
         """
         try:
             return report, self._value(report)
@@ -258,7 +263,7 @@ class Reporter:
         return bare, value
 
     def _strip(self, agent: str) -> None:
-        """Count a detail that is left out, and log the first of each agent."""
+        """Count a stripped detail, and log the first one of each agent."""
         self.stripped += 1
         if agent not in self._told and len(self._told) < MAX_LOGGED:
             self._told.add(agent)
@@ -275,13 +280,13 @@ class Reporter:
         return value
 
     def flush(self, timeout_s: float) -> int:
-        """Wait until all that was accepted is confirmed; the number of reports that are not."""
+        """Wait until all accepted reports are confirmed; return how many are not."""
         return self._courier.wait_until_settled(timeout_s)
 
     def close(self, timeout_s: float = 5, *, leave: bool = False) -> None:
-        """Flush, and keep what could not be confirmed for the next start.
+        """Flush, and keep unconfirmed reports for the next start.
 
-        leave: withdraw every vote first, for agents whose names do not come back.
+        leave: withdraw every vote first, for agents whose names will not be used again.
         """
         with self._lock:
             if self._closed:
@@ -292,7 +297,7 @@ class Reporter:
         self._courier.wake()
         self.flush(timeout_s)
         self._courier.stop()
-        self._producer.close(0)  # what is under way is also in the spool
+        self._producer.close(0)  # reports in flight are also in the spool
         self._spool.close()
 
     def __enter__(self) -> Self:
@@ -308,10 +313,10 @@ class Reporter:
 
 
 def _read_back(asset: str, encode: Callable[[], bytes]) -> tuple[Record, bytes]:
-    """Return what the tally will read of a record, and the record. Raises ReportRefused.
+    """Return a record as the tally will read it, and its bytes. Raises ReportRefused.
 
-    It is read as if appended at the end of time, so that this host's clock has no say in it:
-    whether a time is ahead shows when the broker appends the record.
+    It is decoded as if appended at the end of time, so that this host's clock does not matter:
+    whether a time is ahead is decided when the broker appends the record.
     """
     try:
         value = encode()
@@ -321,6 +326,6 @@ def _read_back(asset: str, encode: Callable[[], bytes]) -> tuple[Record, bytes]:
 
 
 def _refusal(asset: str, why: str | Exception) -> ReportRefused:
-    """Return the refusal of a report; of an error, its kind alone is the cause."""
+    """Return the refusal of a report. For an exception, the cause is just its type."""
     cause = why if isinstance(why, str) else type(why).__name__
     return ReportRefused(f"{asset!r}: {why}", cause)

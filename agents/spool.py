@@ -1,11 +1,11 @@
-"""Reports on disk until Kafka has confirmed them.
+"""Keeps reports on disk until Kafka has confirmed them.
 
 A spool is a directory of append-only segments, each named by the position of its first byte, and a
-`cursor`: the position up to which all is confirmed. One line holds one report:
+`cursor`: the position up to which everything is confirmed. Each line holds one report:
 
     crc32 in hex, a space, ["asset",{report}], a newline
 
-A cursor that is older than the truth costs duplicates, which the tally ignores, and never a report.
+A cursor that is too old costs duplicates, which the tally ignores, but never a report.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _LINE = msgspec.json.Decoder(tuple[str, msgspec.Raw])
 
 
 class SpoolFull(Exception):
-    """The spool has reached its bound, or its disk is full: the report was not accepted."""
+    """The spool has reached its limit, or its disk is full: the report was not accepted."""
 
 
 class SpoolInUse(Exception):
-    """Another process works with this spool directory."""
+    """Another process uses this spool directory."""
 
 
 class SpooledReport(NamedTuple):
-    """A spooled report. `position`: the first byte after it."""
+    """A report in the spool. position: of the first byte after it."""
 
     position: int
     asset: str
@@ -57,13 +57,13 @@ class _Segment:
 
 
 def encode_line(asset: str, value: bytes) -> bytes:
-    """Return one report as a line of the spool."""
+    """Return a report as a line of the spool."""
     payload = b"[" + msgspec.json.encode(asset) + b"," + value + b"]"
     return b"%08x %s\n" % (zlib.crc32(payload), payload)
 
 
 def decode_line(line: bytes) -> tuple[str, bytes] | None:
-    """Return the asset and the value of a line, or None where it is damaged or not whole."""
+    """Return the asset and the value in a line, or None if it is damaged or incomplete."""
     payload = line[9:-1]
     if line[-1:] != b"\n" or line[:9] != b"%08x " % zlib.crc32(payload):
         return None
@@ -75,16 +75,19 @@ def decode_line(line: bytes) -> tuple[str, bytes] | None:
 
 
 class Spool:
-    """An append-only queue on disk. Safe to share among threads; one process per directory.
+    """An append-only queue on disk. Can be shared among threads; one process per directory.
 
-    `torn` counts lines that a crash had cut short, `damaged` whole lines that did not match their
-    checksum; both are left out. `pending` is the number of reports behind the cursor.
+    `torn` counts lines cut short by a crash, `damaged` complete lines that did not match their
+    checksum; both are skipped. `pending` is the number of reports after the cursor.
     """
 
     def __init__(
         self, directory: Path, max_bytes: int = 64 << 20, segment_bytes: int = 4 << 20
     ) -> None:
-        """Open or create the spool. `max_bytes` bounds what waits. Raises SpoolInUse, OSError."""
+        """Open or create the spool. max_bytes: limit on waiting reports.
+
+        Raises SpoolInUse, OSError.
+        """
         self.torn = 0
         self.damaged = 0
         self.pending = 0
@@ -106,7 +109,7 @@ class Spool:
         return self._segments[-1].end
 
     def append(self, asset: str, value: bytes, sync: bool = False) -> None:
-        """Add a report; `sync`: return only when it is on the disk itself. Raises SpoolFull."""
+        """Add a report. sync: return only once it is on the disk itself. Raises SpoolFull."""
         line = encode_line(asset, value)
         with self._lock:
             if self.end + len(line) - self.cursor > self._max_bytes:
@@ -119,7 +122,7 @@ class Spool:
                 self.sync()
 
     def _write(self, line: bytes) -> None:
-        """Write a whole line, or nothing."""
+        """Write a whole line or nothing."""
         segment = self._segments[-1]
         try:
             written = 0
@@ -140,7 +143,7 @@ class Spool:
         self._segments.append(_Segment(base, 0, self._path(base)))
 
     def read(self, position: int, most: int = 500) -> list[SpooledReport]:
-        """Return at most `most` reports from `position` on, in order; damaged ones are left out."""
+        """Return at most `most` reports from `position` on, in order, skipping damaged ones."""
         entries: list[SpooledReport] = []
         with self._lock:
             segments = [segment for segment in self._segments if segment.end > position]
@@ -164,7 +167,7 @@ class Spool:
         return entries
 
     def advance(self, position: int, reports: int) -> None:
-        """Note that all before `position`, `reports` of them, is confirmed and need not be kept."""
+        """Record that all `reports` before `position` are confirmed and need not be kept."""
         with self._lock:
             self.cursor = position
             self.pending -= reports
@@ -177,7 +180,7 @@ class Spool:
                 self._segments.pop(0).path.unlink()
 
     def store_cursor(self) -> None:
-        """Write the cursor down, so that a restart need not send again what is confirmed."""
+        """Store the cursor, so that a restart does not send confirmed reports again."""
         with self._lock:
             if self._stored == self.cursor:
                 return
@@ -187,14 +190,14 @@ class Spool:
             self._stored = self.cursor
 
     def sync(self) -> None:
-        """Return once every report is on the disk itself."""
+        """Wait until every report is on the disk itself."""
         with self._lock:
             if not self._synced:
                 os.fsync(self._tail)
                 self._synced = True
 
     def close(self) -> None:
-        """Keep what is left for the next start, and let the directory go."""
+        """Keep the remaining reports for the next start, and release the directory."""
         with self._lock:
             self.sync()
             self.store_cursor()
@@ -211,7 +214,8 @@ class Spool:
         return guard
 
     def _open(self, path: Path) -> int:
-        """Open a segment to append to and return its descriptor; its name is on the disk itself."""
+        """Open a segment for appending and return its descriptor, with its name on the disk
+        itself."""
         made = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         directory = os.open(self._directory, os.O_RDONLY)
         os.fsync(directory)
@@ -226,7 +230,7 @@ class Spool:
         return [_Segment(int(path.stem), path.stat().st_size, path) for path in paths]
 
     def _stored_cursor(self) -> int:
-        """Return the cursor as it was stored; 0 where it is missing or unreadable.
+        """Return the stored cursor, or 0 if it is missing or unreadable.
 
         That costs duplicates at most.
         """
@@ -237,7 +241,7 @@ class Spool:
         return int(text) if _CURSOR.match(text) else 0
 
     def _recover(self) -> None:
-        """Drop what a crash tore, count what waits, and make cursor and segments fit."""
+        """Drop torn lines, count waiting reports, and make cursor and segments consistent."""
         self._drop_torn_tail()
         end = self._segments[-1].end if self._segments else 0
         if not self._segments or end < self.cursor:

@@ -1,1 +1,1 @@
-"""Kafka behind one module, and a twin of it in memory that keeps the same contract."""
+"""Kafka behind one module, with an in-memory twin that fulfils the same contract."""

@@ -1,7 +1,7 @@
 """What the rest of the product sees of Kafka: messages, producers, readers, topics.
 
 `bus.kafka.KafkaBus` is the real one, `bus.memory.MemoryBus` its twin for tests. One contract test
-runs over both.
+runs against both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
-    """A record as it was read. `timestamp`: Unix ms, the broker's append time."""
+    """A record as read from the log. timestamp: Unix ms, the broker's append time."""
 
     topic: str
     partition: int
@@ -38,7 +38,7 @@ class ConsumerRecord:
 
 
 class TopicSpec(NamedTuple):
-    """A topic as it should be; `config` holds Kafka's own names, such as `cleanup.policy`."""
+    """A topic as it should be. config: Kafka's own setting names, such as `cleanup.policy`."""
 
     name: str
     partitions: int
@@ -46,7 +46,7 @@ class TopicSpec(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """Where a record went. `timestamp`: Unix ms, the broker's append time."""
+    """Where a record was stored. timestamp: Unix ms, the broker's append time."""
 
     topic: str
     partition: int
@@ -55,7 +55,7 @@ class Delivered(NamedTuple):
 
 
 class LogGap(NamedTuple):
-    """A start that the log no longer (or not yet) holds: reading went on from `got` instead."""
+    """A start that the log no longer (or not yet) holds. Reading continued from `got` instead."""
 
     topic: str
     partition: int
@@ -64,7 +64,7 @@ class LogGap(NamedTuple):
 
 
 class BusError(Exception):
-    """Something that Kafka refused, in words."""
+    """Kafka refused something; the message says what."""
 
 
 class Unavailable(BusError):
@@ -72,12 +72,15 @@ class Unavailable(BusError):
 
 
 class AccessRefused(BusError):
-    """Kafka refuses who asks. Trying again helps once somebody has put the login or rights right;
-    the words name the setting, and the topic or group."""
+    """Kafka refuses the client.
+
+    Trying again helps only after somebody has corrected the login or the rights. The message names
+    the setting, and the topic or group.
+    """
 
 
 class LoginRefused(AccessRefused, Unavailable):
-    """No broker takes the login, so what was under way may have arrived or not."""
+    """No broker accepts the login, so pending requests may or may not have arrived."""
 
 
 class NotPermitted(AccessRefused):
@@ -85,24 +88,25 @@ class NotPermitted(AccessRefused):
 
 
 class QueueFull(BusError):
-    """The producer takes no record just now: poll, and send again."""
+    """The producer accepts no record at the moment: poll, then send again."""
 
 
 class TooLarge(BusError):
-    """A record larger than the producer or the topic takes. Trying again does not help."""
+    """A record larger than the producer or the topic allows. Trying again does not help."""
 
 
 class TopicMismatch(BusError):
-    """A topic that exists with another number of partitions than it should have."""
+    """An existing topic has a different number of partitions than it should have."""
 
 
 def no_answer(error: BusError) -> str:
-    """Return why Kafka has not answered, for people: that it does not, or what it refuses."""
+    """Return a message for people saying why Kafka has not answered: a refusal, or no answer at
+    all."""
     return str(error) if isinstance(error, AccessRefused) else f"Kafka does not answer: {error}"
 
 
 class Outgoing(NamedTuple):
-    """A record to be sent as it is; without a partition its key decides."""
+    """A record to send unchanged. Without a partition, its key decides."""
 
     topic: str
     key: bytes | None
@@ -116,7 +120,7 @@ OnDelivery = Callable[[Delivered | BusError], None]
 
 
 class Producer(Protocol):
-    """Idempotent, `acks=all`, and with Java's partitioner. Safe to share among threads."""
+    """Idempotent, `acks=all`, with Java's partitioner. Can be shared among threads."""
 
     def send(
         self,
@@ -128,13 +132,14 @@ class Producer(Protocol):
         partition: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> None:
-        """Enqueue a record. Raises QueueFull or TooLarge; all else comes to `on_delivery`."""
+        """Enqueue a record. Raises QueueFull or TooLarge; other errors go to `on_delivery`."""
 
     def poll(self, timeout_s: float = 0) -> None:
-        """Call what deliveries are due, waiting at most `timeout_s` for the first."""
+        """Run the callbacks of finished deliveries, waiting at most `timeout_s` for the first."""
 
     def flush(self, timeout_s: float) -> int:
-        """Wait until all is delivered or has failed; the number of records still under way."""
+        """Wait until all records are delivered or have failed; return how many are still
+        pending."""
 
     def send_and_wait(
         self,
@@ -146,9 +151,10 @@ class Producer(Protocol):
         headers: Headers = (),
         partition: int | None = None,
     ) -> Delivered:
-        """Send one record and wait for its place in the log.
+        """Send one record and return its place in the log.
 
-        Raises BusError. After Unavailable the record may still have been delivered, or be so later.
+        Raises BusError. After Unavailable, the record may still have been delivered, or be
+        delivered later.
         """
         outcome: list[Delivered | BusError] = []
         self.send(
@@ -156,7 +162,7 @@ class Producer(Protocol):
         )
         end = time.monotonic() + timeout_s
         while not outcome and (left := end - time.monotonic()) > 0:
-            # Another thread's poll may serve our delivery, so never wait for long.
+            # Another thread's poll may run our callback, so never wait long.
             self.poll(min(left, 0.02))
         if not outcome:
             raise self.unconfirmed(timeout_s)
@@ -167,9 +173,9 @@ class Producer(Protocol):
     def send_all(
         self, records: Iterable[Outgoing], timeout_s: float = 10
     ) -> list[Delivered | BusError | None]:
-        """Send records in their order, and wait for all of them.
+        """Send records in order, and wait for all of them.
 
-        Returns for each its place or why it was refused; None for one that may still arrive.
+        Return for each record its place or the error, or None if it may still arrive.
         """
         end = time.monotonic() + timeout_s
         results: dict[int, Delivered | BusError] = {}
@@ -181,7 +187,7 @@ class Producer(Protocol):
         return [results.get(number) for number in range(1, count + 1)]
 
     def _send_when_room(self, record: Outgoing, on_delivery: OnDelivery, end: float) -> None:
-        """Enqueue a record; a full queue empties meanwhile, until `end`, monotonic."""
+        """Enqueue a record, retrying while the queue is full until `end` (monotonic time, s)."""
         topic, key, value, headers, partition = record
         while True:
             try:
@@ -199,47 +205,50 @@ class Producer(Protocol):
                 return
 
     def unconfirmed(self, timeout_s: float) -> BusError:
-        """Return why a record is not confirmed after this long."""
+        """Return the reason why a record is still unconfirmed after `timeout_s`."""
         return Unavailable(f"no confirmation from Kafka within {timeout_s:g} s")
 
     def close(self, timeout_s: float = 2) -> None:
-        """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
+        """Flush for `timeout_s`, then close. Undelivered records are dropped."""
 
 
 class Reader(Protocol):
-    """Reads the partitions it is given, without a consumer group, committed records only.
+    """Reads given partitions without a consumer group, not waiting for open transactions.
 
-    For one thread. A lost broker is no error: `poll` returns [] until it is back. One that refuses
-    the login or a topic is: then `poll` raises Refused, and asks again when it is called again.
+    Not thread-safe. A lost broker is no error: `poll` returns [] until it is back. A broker that
+    refuses the login or a topic is one: `poll` raises AccessRefused, and tries again on the next
+    call.
     """
 
     gaps: list[LogGap]
-    """Starts out of the log's range that were moved to its beginning, oldest first."""
+    """Starts outside the log's range that were moved to its beginning, oldest first."""
 
     def poll(self, timeout_s: float, max_records: int = 1000) -> list[ConsumerRecord]:
-        """Return the messages that have arrived; waits for the first only.
+        """Return the records that have arrived, waiting only for the first.
 
-        Each partition's are in order of offset. Raises Refused.
+        Each partition's records are in offset order. Raises AccessRefused.
         """
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Return the next offset to read, per assigned partition."""
+        """Return the next offset to read for each assigned partition."""
 
     def at_end(self) -> bool:
-        """Return whether all has been returned that the logs held when the broker last answered."""
+        """Return whether everything in the logs, as of the broker's last answer, has been
+        returned."""
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets, and no others."""
+        """Read only these partitions, from these offsets."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Batches(Protocol):
-    """The log of one partition, batch by batch."""
+    """The log of one partition, read batch by batch."""
 
     def between(self, begin: int, end: int) -> Iterator[Batch]:
-        """Yield the batches that hold records of offsets from `begin` to before `end`, in order.
+        """Yield, in order, the batches that contain offsets from `begin` up to, not including,
+        `end`.
 
         Raises BusError.
         """
@@ -249,26 +258,26 @@ class Producers(Protocol):
     """One Kafka cluster to write to."""
 
     def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> Producer:
-        """Return a producer that gives a record up `message_timeout_s` after it was sent."""
+        """Return a producer that gives up on a record `message_timeout_s` after it was sent."""
 
 
 class Bus(Producers, Protocol):
     """One Kafka cluster."""
 
     def reader(self, starts: Mapping[TopicPartition, int], *, gather_s: float = 0) -> Reader:
-        """Return a reader of these partitions; an offset out of range goes to the earliest.
+        """Return a reader of these partitions. An offset out of range is reset to the earliest.
 
-        gather_s: how long the broker may gather records before it answers, s; 0: it answers with
-        the first, which under load is an answer for each record.
+        gather_s: how long the broker may gather records before it answers, s. With 0 it answers as
+        soon as there is one record, which under load means an answer for each record.
         """
 
     def partitions(self, topic: str, timeout_s: float = 10) -> int:
-        """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
+        """Return the number of partitions, 0 if the topic does not exist. Raises Unavailable."""
 
     def offsets(
         self, topics: Iterable[str], timeout_s: float = 10
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the first and the next offset of each partition; a missing topic is left out.
+        """Return the first and the next offset of each partition, leaving out missing topics.
 
         Raises Unavailable.
         """
@@ -276,7 +285,7 @@ class Bus(Producers, Protocol):
     def ends(
         self, places: Iterable[TopicPartition], timeout_s: float = 10
     ) -> dict[TopicPartition, int]:
-        """Return the next offset of each of these partitions, with one request.
+        """Return the next offset of each of these partitions, using one request.
 
         Raises BusError.
         """
@@ -284,40 +293,39 @@ class Bus(Producers, Protocol):
     def ensure_topics(
         self, specs: Iterable[TopicSpec], *, replication: int = 1, timeout_s: float = 30
     ) -> None:
-        """Create what is missing and wait until it can be written to.
+        """Create the missing topics and wait until they can be written to.
 
-        Raises TopicMismatch where a partition count differs, Unavailable when time is up.
+        Raises TopicMismatch if a partition count differs, and Unavailable after `timeout_s`.
         """
 
     def topic_ids(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, str]:
-        """Return each topic's id, another after it was deleted and made again; a missing topic is
-        left out.
+        """Return the id of each topic, leaving out missing ones.
 
-        Raises BusError.
+        A topic that is deleted and created again gets a new id. Raises BusError.
         """
 
     def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
-        """Return each topic's settings in force, by Kafka's own names; a missing topic is left out.
+        """Return each topic's effective settings by Kafka's names, leaving out missing topics.
 
-        Raises BusError where Kafka does not give them, Unavailable when time is up.
+        Raises BusError if Kafka does not return them, and Unavailable after `timeout_s`.
         """
 
     def alter(self, topic: str, settings: Mapping[str, str], timeout_s: float = 10) -> None:
-        """Change these of a topic's settings, and no others. Raises BusError."""
+        """Change only these settings of a topic. Raises BusError."""
 
     def batches(
         self, place: TopicPartition, timeout_s: float = 10
     ) -> AbstractContextManager[Batches]:
-        """Open the log of a partition, to be read batch by batch as it is. Raises BusError."""
+        """Open the log of a partition for reading it batch by batch, as stored. Raises BusError."""
 
     def wait(self, timeout_s: float) -> None:
-        """Return once a broker answers. Raises Unavailable."""
+        """Wait until a broker answers. Raises Unavailable."""
 
     def members(self, group: str, timeout_s: float = 5) -> list[GroupMember]:
-        """Return who is in a group; nobody where there is no such group. Raises BusError."""
+        """Return the members of a group, none if it does not exist. Raises BusError."""
 
 
-# How often a member of a group gives a sign of life, s.
+# How often a member of a group sends a heartbeat, s.
 HEARTBEAT_S = 0.5
 
 
@@ -325,38 +333,38 @@ HEARTBEAT_S = 0.5
 
 
 class GroupMember(NamedTuple):
-    """A member of a consumer group under the name that it announces, and what it is assigned."""
+    """A member of a consumer group: the name it announces, and its assigned partitions."""
 
     name: str
     partitions: tuple[TopicPartition, ...]
 
 
 class MemberEvents(Protocol):
-    """What a member of a group is told, from within its `poll`."""
+    """Callbacks of a group member, called from within its `poll`."""
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Take these partitions, beside those that it has."""
+        """Take over these partitions in addition to those already held."""
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Give these partitions up: once this returns, another member may have them."""
+        """Give up these partitions: once this returns, another member may have them."""
 
     def confirmed(self, asked_at: float) -> None:
-        """Note that the group still counted it as a member at `asked_at` (the clock's, s)."""
+        """The group still counted this member at `asked_at` (the member's clock, s)."""
 
 
 class ConsumerMember(Protocol):
-    """A place in a consumer group that reads no records: it says whose the partitions are.
+    """A place in a consumer group that owns partitions but reads no records.
 
-    For one thread.
+    Not thread-safe.
     """
 
     def poll(self, timeout_s: float) -> None:
-        """Keep the place, and tell what has changed."""
+        """Keep the place in the group, and run the callbacks for changes."""
 
     def confirm(self, positions: Mapping[TopicPartition, int]) -> None:
         """Commit positions, so that the group says whether the place is still held.
 
-        Does nothing while an earlier answer is awaited.
+        Does nothing while the answer to an earlier commit is pending.
         """
 
     def close(self) -> None:
@@ -364,7 +372,7 @@ class ConsumerMember(Protocol):
 
 
 class GroupBus(Bus, Protocol):
-    """A cluster that can be a member's too."""
+    """A cluster in which the program can also be a member of groups."""
 
     def member(
         self,
@@ -377,15 +385,16 @@ class GroupBus(Bus, Protocol):
         clock: Callable[[], float],
         heartbeat_s: float = HEARTBEAT_S,
     ) -> ConsumerMember:
-        """Join a group under a name that others read with `members`.
+        """Join a group under a name that others can see through `members`.
 
-        session_s: after so long without a sign of life its partitions go to others; clock: in s;
-        heartbeat_s: how often it gives one, and learns that partitions move.
+        session_s: after this long without a heartbeat, the member's partitions go to others; clock:
+        returns s; heartbeat_s: interval of heartbeats, with which it also learns that partitions
+        move.
         """
 
     def dismiss(self, group: str, name: str, timeout_s: float = 5) -> bool:
-        """Have a group go on without a member that is known to be dead, as if it had left.
+        """Remove a member that is known to be dead from a group, as if it had left.
 
-        Its partitions go to others at once, not after its session. Returns whether there was one of
-        that name. Raises BusError.
+        Its partitions go to others at once instead of after its session. Return whether there was a
+        member of that name. Raises BusError.
         """

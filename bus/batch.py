@@ -1,4 +1,4 @@
-"""A batch of records as it is in a log: its header, and how much it comes to unpacked."""
+"""A batch of records as stored in a log: its header and its unpacked size."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# By the number that a batch's header has of them.
+# Indexed by the codec number in a batch's header.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-# Unpacked size of a batch that cannot be unpacked at all.
+# The unpacked size of a batch that cannot be unpacked at all.
 UNREADABLE = -1
 
 _CHUNK = 1 << 20
@@ -19,9 +19,9 @@ _XERIAL = b"\x82SNAPPY\0"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of records: its offsets, both ends included, and its append time (ms).
+    """A batch of records: its first and last offset (both included) and its append time (ms).
 
-    size: as it is in the log, bytes; data: its records, packed.
+    size: as stored in the log, bytes; data: its packed records.
     """
 
     first: int
@@ -33,9 +33,10 @@ class Batch:
     data: bytes
 
     def unpacked(self, most: int) -> int:
-        """Return the bytes that its records come to; any number over `most` once it is more.
+        """Return the unpacked size of the records, bytes, or any number over `most` if it is
+        larger.
 
-        UNREADABLE where they cannot be unpacked.
+        Return UNREADABLE if they cannot be unpacked.
         """
         try:
             return _SIZES[self.codec](self.data, most)
@@ -72,7 +73,7 @@ def _stream(codec: str) -> Callable[[bytes, int], int]:
 
 
 def _snappy(data: bytes, _most: int) -> int:
-    """Return the bytes that its blocks say they come to: each begins with its size."""
+    """Return the size that the blocks declare: each begins with its size."""
     if not data.startswith(_XERIAL):
         return _varint(data, 0)
     unpacked, at = 0, len(_XERIAL) + 8

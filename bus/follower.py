@@ -1,7 +1,7 @@
-"""The loop under whatever follows topics: it steps, waits after a fault, and goes on until stopped.
+"""The loop that follows topics: it steps, pauses after a fault, and continues until stopped.
 
-A `TopicConsumer` says what is read from where, and what becomes of it; a `Follower` carries it on,
-in a thread of its own or in the caller's.
+A `TopicConsumer` defines what is read from where, and how it is processed. A `Follower` runs it, in
+its own thread or in the caller's.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from bus.base import BusError, LogGap, Reader
 log = structlog.get_logger(__name__)
 
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""How long to wait after a fault, by how many there were in a row before it, s."""
+"""Pauses after a fault, s, indexed by the number of consecutive faults before it."""
 
 
 class Moved(Exception):
-    """What is to be read next is elsewhere: the consumer opens its reader anew, at once."""
+    """The next records are elsewhere: the consumer reopens its reader at once."""
 
 
 class Outage(NamedTuple):
-    """Why a consumer does not go on just now. since: of its first fault, Unix s; faults: how many
-    there were in a row."""
+    """Why a consumer is currently interrupted.
+
+    since: time of the first fault, Unix s; faults: number of consecutive faults.
+    """
 
     why: str
     since: float
@@ -36,10 +38,10 @@ class Outage(NamedTuple):
 
 
 class TopicConsumer(ABC):
-    """What reads topics, step by step, through a reader that it opens where its owner says.
+    """Reads topics step by step, through a reader opened where its owner says.
 
-    name: of its thread, and in the log; faults: what it recovers from; gaps_are_losses: whether it
-    can get what a gap passes over from nowhere else.
+    name: used for its thread and in the log; faults: exceptions it recovers from; gaps_are_losses:
+    whether the records skipped by a gap cannot be recovered from elsewhere.
     """
 
     name: str
@@ -49,9 +51,9 @@ class TopicConsumer(ABC):
 
     @abstractmethod
     def step(self) -> int:
-        """Open the reader where there is none, and handle what has arrived.
+        """Open the reader if there is none, and process what has arrived.
 
-        Returns how many records that were. Raises Moved, and any of its faults.
+        Return the number of records. Raises Moved, and any of the consumer's faults.
         """
 
     def pause_s(self, read: int) -> float:  # noqa: ARG002 - for those that pause
@@ -59,17 +61,17 @@ class TopicConsumer(ABC):
         return 0.0
 
     def recover(self, fault: Exception) -> None:  # noqa: ARG002 - for those that tell of it
-        """Get ready for a step after a fault: the next one opens the reader anew."""
+        """Prepare for the step after a fault, which reopens the reader."""
         self.close()
 
     def close(self) -> None:
-        """Let go of the reader."""
+        """Close the reader."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
     def _pop_gaps(self, reader: Reader) -> list[LogGap]:
-        """Return where the log no longer held what was to be read next, and clear it."""
+        """Return and clear the reader's gaps, logging each."""
         gaps = list(reader.gaps)
         reader.gaps.clear()
         tell = log.error if self.gaps_are_losses else log.warning
@@ -81,9 +83,9 @@ class TopicConsumer(ABC):
 
 
 class Follower:
-    """A loop that carries a consumer on until it is stopped, through whatever faults pass.
+    """A loop that runs a consumer until stopped, recovering from its faults.
 
-    outage: why the consumer does not go on just now, None while it does. Any thread may read it.
+    outage: why the consumer is currently interrupted, else None. Any thread may read it.
     """
 
     def __init__(
@@ -92,14 +94,14 @@ class Follower:
         stop: Event | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """stop: ends the loop once it is set, and its pauses; clock: returns Unix s."""
+        """stop: once set, ends the loop and its pauses; clock: returns Unix s."""
         self._consumer, self._clock = consumer, clock
         self._stop = stop or Event()
         self._thread: Thread | None = None
         self.outage: Outage | None = None
 
     def start(self) -> None:
-        """Run in a thread of its own."""
+        """Run in a new thread."""
         self._thread = Thread(target=self.run, name=self._consumer.name, daemon=True)
         self._thread.start()
 
@@ -110,7 +112,7 @@ class Follower:
             self._thread.join(timeout_s)
 
     def run(self) -> None:
-        """Go on until stopped; the consumer's reader is closed then."""
+        """Run until stopped, then close the consumer's reader."""
         try:
             while not self._stop.is_set():
                 if pause_s := self._step():
@@ -119,7 +121,7 @@ class Follower:
             self._consumer.close()
 
     def _step(self) -> float:
-        """Have the consumer step. Returns how long to wait then, s."""
+        """Run one step, and return how long to wait afterwards, s."""
         try:
             read = self._consumer.step()
         except Moved:
@@ -131,7 +133,7 @@ class Follower:
         return self._consumer.pause_s(read)
 
     def _recover(self, fault: Exception) -> float:
-        """Note a fault. Returns how long to wait before the consumer is tried again, s."""
+        """Record a fault, and return how long to wait before trying again, s."""
         now = self._clock()
         before = self.outage or Outage("", now, 0)
         self.outage = Outage(str(fault), before.since, before.faults + 1)

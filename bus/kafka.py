@@ -1,4 +1,4 @@
-"""A Kafka cluster: what is asked of it, and who reads and writes there."""
+"""A Kafka cluster: requests, readers and group members."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _PATIENCE_S = 3.0
 
 
 class KafkaBus(KafkaClient):
-    """A Kafka cluster. `options`: librdkafka's names, `bootstrap.servers` at least."""
+    """A Kafka cluster. options: librdkafka's names, at least `bootstrap.servers`."""
 
     def reader(self, starts: Mapping[TopicPartition, int], *, gather_s: float = 0) -> KafkaReader:
-        """Return a reader of these partitions; an offset out of range goes to the earliest."""
+        """Return a reader of these partitions. An offset out of range is reset to the earliest."""
         return KafkaReader(self._options, starts, self.batches, gather_s)
 
     @watched
     def batches(self, place: TopicPartition, timeout_s: float = 10) -> KafkaBatches:
-        """Open the log of a partition, to be read batch by batch. Raises BusError."""
+        """Open the log of a partition for reading batch by batch. Raises BusError."""
         try:
             cluster = self._client().list_topics(place[0], timeout=timeout_s)
         except ck.KafkaException as error:
@@ -62,7 +62,7 @@ class KafkaBus(KafkaClient):
 
     @watched
     def alter(self, topic: str, settings: Mapping[str, str], timeout_s: float = 10) -> None:
-        """Change these of a topic's settings, and no others. Raises BusError."""
+        """Change only these settings of a topic. Raises BusError."""
         kind, change = ConfigResource.Type.TOPIC, AlterConfigOpType.SET
         entries = [
             ConfigEntry(key, value, incremental_operation=change) for key, value in settings.items()
@@ -75,7 +75,7 @@ class KafkaBus(KafkaClient):
     def offsets(
         self, topics: Iterable[str], timeout_s: float = 10
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the first and the next offset of each partition; a missing topic is left out.
+        """Return the first and the next offset of each partition, leaving out missing topics.
 
         Raises BusError.
         """
@@ -91,7 +91,7 @@ class KafkaBus(KafkaClient):
     def ends(
         self, places: Iterable[TopicPartition], timeout_s: float = 10
     ) -> dict[TopicPartition, int]:
-        """Return the next offset of each of these partitions, with one request.
+        """Return the next offset of each of these partitions, using one request.
 
         Raises BusError.
         """
@@ -122,13 +122,13 @@ class KafkaBus(KafkaClient):
             for p, f in futures.items()
         }
         for (topic, partition), offset in offsets.items():
-            if offset < 0:  # librdkafka's word for "not known", as after a broker's restart
+            if offset < 0:  # librdkafka's value for "not known", as after a broker's restart
                 raise Unavailable(f"no broker knows the offsets of {topic}/{partition} yet")
         return offsets
 
     @watched
     def topic_ids(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, str]:
-        """Return each topic's id; a missing topic is left out. Raises BusError."""
+        """Return the id of each topic, leaving out missing ones. Raises BusError."""
         topics = list(topics)
         known = self._present(topics, timeout_s)
         wanted = [name for name in topics if name in known]
@@ -143,7 +143,7 @@ class KafkaBus(KafkaClient):
         }
 
     def settings(self, topics: Iterable[str], timeout_s: float = 10) -> dict[str, dict[str, str]]:
-        """Return each topic's settings in force, by Kafka's own names. Raises BusError."""
+        """Return each topic's effective settings by Kafka's names. Raises BusError."""
         wanted, settings = set(topics), {}
 
         def ask(left_s: float) -> bool:
@@ -171,16 +171,19 @@ class KafkaBus(KafkaClient):
     def ensure_topics(
         self, specs: Iterable[TopicSpec], *, replication: int = 1, timeout_s: float = 30
     ) -> None:
-        """Create what is missing and wait until it can be written to.
+        """Create the missing topics and wait until they can be written to.
 
-        Raises TopicMismatch where a partition count differs, Unavailable when time is up.
+        Raises TopicMismatch if a partition count differs, and Unavailable after `timeout_s`.
         """
         wanted = {spec.name: spec for spec in specs}
         _until(timeout_s, lambda left: self._create(wanted, replication, left))
 
     @watched
     def _create(self, wanted: Mapping[str, TopicSpec], replication: int, left_s: float) -> bool:
-        """Try once to create them; return whether every topic has a leader for each partition."""
+        """Try once to create the topics.
+
+        Return whether they all exist, with a leader per partition.
+        """
         counts = self._counts(left_s)
         for name, spec in wanted.items():
             if counts.get(name, spec.partitions) != spec.partitions:
@@ -207,7 +210,7 @@ class KafkaBus(KafkaClient):
         return False
 
     def wait(self, timeout_s: float) -> None:
-        """Return once a broker answers. Raises Unavailable."""
+        """Wait until a broker answers. Raises Unavailable."""
         _until(timeout_s, lambda left: self._counts(left) is not None)
 
     def member(
@@ -221,7 +224,7 @@ class KafkaBus(KafkaClient):
         clock: Callable[[], float],
         heartbeat_s: float = HEARTBEAT_S,
     ) -> KafkaMember:
-        """Join a group under a name that others read with `members`."""
+        """Join a group under a name that others can see through `members`."""
         session = {
             "group.id": group,
             "client.id": name,
@@ -231,7 +234,7 @@ class KafkaBus(KafkaClient):
         return KafkaMember({**self._options, **session}, topic, events, clock)
 
     def members(self, group: str, timeout_s: float = 5) -> list[GroupMember]:
-        """Return who is in a group; nobody where there is no such group. Raises BusError."""
+        """Return the members of a group, none if it does not exist. Raises BusError."""
         listed: list[GroupMember] = []
 
         def ask(left_s: float) -> bool:
@@ -244,7 +247,7 @@ class KafkaBus(KafkaClient):
         return listed
 
     def dismiss(self, group: str, name: str, timeout_s: float = 5) -> bool:
-        """Have a group go on without a member that is known to be dead. Raises BusError."""
+        """Remove a member that is known to be dead from a group. Raises BusError."""
         dead: list[str] = []
 
         def ask(left_s: float) -> bool:
@@ -259,7 +262,10 @@ class KafkaBus(KafkaClient):
 
 
 def _until(timeout_s: float, attempt: Callable[[float], bool]) -> None:
-    """Attempt with growing pauses until it succeeds. Raises the last Unavailable at the end."""
+    """Repeat an attempt, with growing pauses, until it succeeds or time is up.
+
+    Raises the last Unavailable, but prefers a LoginRefused.
+    """
     end = time.monotonic() + timeout_s
     pause, failure = _BACKOFF_S, Unavailable(f"not there within {timeout_s:g} s")
     while True:
@@ -267,7 +273,7 @@ def _until(timeout_s: float, attempt: Callable[[float], bool]) -> None:
             if attempt(max(0.1, min(end - time.monotonic(), _PATIENCE_S))):
                 return
         except Unavailable as error:
-            if not isinstance(failure, LoginRefused):  # which says more than what follows from it
+            if not isinstance(failure, LoginRefused):  # which explains more than its consequences
                 failure = error
         left = end - time.monotonic()
         if left <= 0:

@@ -1,4 +1,4 @@
-"""Kafka's own affairs: topics with their replicas, and consumer groups with what they committed."""
+"""Administration of Kafka: topics with their replicas, groups with their commits."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """How far a partition's log goes, as offsets.
+    """The extent of a partition's log, as offsets.
 
-    begin: the first that is kept; high_watermark: the first that not all in-sync replicas have, up
-    to which consumers read; log_end: where the leader will append next.
+    begin: the first offset kept; high_watermark: the first offset that not all in-sync replicas
+    have (consumers read up to here); log_end: where the leader will append next.
     """
 
     begin: int
@@ -37,7 +37,7 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition: its leader's address (None: it has none), and brokers by their numbers."""
+    """A partition: its leader's number and address (None if it has none), and brokers by number."""
 
     leader: tuple[int, str] | None
     replicas: tuple[int, ...]
@@ -46,7 +46,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a group committed for a partition: the next offset to read, and a text beside it."""
+    """What a group committed for a partition: the next offset to read, and a text."""
 
     offset: int
     metadata: str = ""
@@ -54,7 +54,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group: its client's name, its machine, and the partitions assigned to it."""
+    """A member of a group: its client's name, its host, and its assigned partitions."""
 
     client: str
     host: str
@@ -63,7 +63,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroup:
-    """A consumer group. `state`: Kafka's own word, `DEAD` where there is none of the name."""
+    """A consumer group. state: Kafka's own word, `DEAD` if no group has this name."""
 
     name: str
     state: str
@@ -74,7 +74,10 @@ _ASK_AGAIN_S = 0.2
 
 
 class KafkaAdmin:
-    """Asks and changes what brokers keep. `options`: librdkafka's names. All raise BusError."""
+    """Queries and changes what brokers store. options: librdkafka's names.
+
+    All methods raise BusError.
+    """
 
     def __init__(self, options: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> None:
         self._options, self._timeout_s = dict(options), timeout_s
@@ -86,28 +89,31 @@ class KafkaAdmin:
         return AdminClient({**self._options, "log_level": "0", **hooks})
 
     def _result(self, future: Future[Any], on: str = "", right: str = "") -> Any:
-        """Return what a request answered. on, right: what it needs, and where. Raises BusError."""
+        """Return the answer to a request. Raises BusError.
+
+        on, right: as in `bus_error`.
+        """
         try:
             return result(future, self._timeout_s, on, right)
         except Unavailable as error:
             raise self._cause(error) from error
 
     def _cause(self, error: BusError) -> BusError:
-        """Return the refused login where one is behind an error, else the error."""
-        self._client.poll(0)  # has librdkafka call back
+        """Return the refused login if it caused the error, else the error."""
+        self._client.poll(0)  # lets librdkafka call back
         return self._login.cause(error)
 
     # ---- topics ---------------------------------------------------------------------------------
 
     def topics(self) -> list[str]:
-        """Return the names of all topics but Kafka's own, in order."""
+        """Return the names of all topics except Kafka's own, sorted."""
         return sorted(name for name in self._metadata().topics if not name.startswith("__"))
 
     def brokers(self) -> int:
-        """Return how many brokers the cluster has.
+        """Return the number of brokers in the cluster.
 
-        One that is too busy for its heartbeat is left out until the next: none is never an answer.
-        Raises Unavailable where there is none for too long.
+        A broker too busy for its heartbeat is missing until the next one, so an answer without
+        brokers is not accepted. Raises Unavailable if there is none within the timeout.
         """
         give_up = monotonic() + self._timeout_s
         while not (brokers := self._metadata().brokers):
@@ -119,7 +125,7 @@ class KafkaAdmin:
         return len(brokers)
 
     def create(self, spec: TopicSpec, replication: int) -> None:
-        """Create a topic. Raises BusError in words where the cluster cannot have it so."""
+        """Create a topic. Raises BusError with an explanation if the cluster cannot."""
         topic = NewTopic(spec.name, spec.partitions, replication, config=dict(spec.config))
         future = self._client.create_topics([topic], request_timeout=self._timeout_s)[spec.name]
         try:
@@ -140,7 +146,7 @@ class KafkaAdmin:
         return error
 
     def describe(self, topic: str) -> dict[int, PartitionState]:
-        """Return the topic's partitions by number. Raises BusError where there is none."""
+        """Return the topic's partitions by number. Raises BusError if there is no such topic."""
         found = self._metadata(topic).topics[topic]
         if found.error is not None and isinstance(
             refusal := bus_error(found.error, topic, "DESCRIBE"), NotPermitted
@@ -171,7 +177,7 @@ class KafkaAdmin:
     # ---- offsets --------------------------------------------------------------------------------
 
     def edges(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Edges]:
-        """Return how far the partitions' logs go."""
+        """Return the extent of each partition's log."""
         wanted = list(places)
         begins = self._listed(dict.fromkeys(wanted, OffsetSpec.earliest()))
         ends = self._listed(dict.fromkeys(wanted, OffsetSpec.latest()))
@@ -185,7 +191,7 @@ class KafkaAdmin:
     def at_time(
         self, places: Iterable[TopicPartition], time: datetime
     ) -> dict[TopicPartition, int]:
-        """Return the first offset at or after a time; the log's end where there is none."""
+        """Return the first offset at or after a time, or the log's end if there is none."""
         wanted = list(places)
         asked = dict.fromkeys(wanted, OffsetSpec.for_timestamp(round(time.timestamp() * 1000)))
         listed = self._listed(asked)
@@ -208,9 +214,9 @@ class KafkaAdmin:
         }
 
     def _log_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the leaders' log ends: the end of the epoch in which they lead.
+        """Return the leaders' log ends, which are the ends of the epochs in which they lead.
 
-        A client is told the high watermark alone, so the leaders are asked as followers do.
+        Clients only learn the high watermark, so this asks the leaders the way followers do.
         """
         brokers, ends = self._brokers(), dict[TopicPartition, int]()
         for leader, places in self._by_leader(epochs).items():
@@ -220,7 +226,10 @@ class KafkaAdmin:
         return ends
 
     def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Return the partitions by their leader's number. Raises Unavailable where one has none."""
+        """Return the partitions by their leader's number.
+
+        Raises Unavailable if one has no leader.
+        """
         cluster = self._metadata()
         led: dict[int, list[TopicPartition]] = {}
         for topic, partition in places:
@@ -248,7 +257,7 @@ class KafkaAdmin:
         return ConsumerGroup(name, found.state.name, members)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
-        """Return what the group has committed; a partition without is left out."""
+        """Return what the group has committed, leaving out partitions without a commit."""
         asked = [ck.ConsumerGroupTopicPartitions(group)]
         futures = self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
         found = self._result(futures[group], group, "DESCRIBE").topic_partitions
@@ -259,7 +268,7 @@ class KafkaAdmin:
         }
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-        """Commit in the name of a group without members; the broker refuses one that has some."""
+        """Commit for a group without members. The broker refuses this for a group that has some."""
         places = [
             ck.TopicPartition(*place, to.offset, to.metadata) for place, to in offsets.items()
         ]

@@ -1,7 +1,7 @@
-"""Batches of a partition's log by their headers: what no consumer can unpack can still be seen.
+"""Read batches of a partition's log by their headers, even if no consumer can unpack them.
 
-A client unpacks a batch before it knows what is in it. Here one is fetched as it is in the log,
-over Kafka's own protocol, and at most counted through, in bounded memory.
+A client unpacks a batch before it knows what it contains. Here a batch is fetched as stored, over
+Kafka's own protocol, and at most its unpacked size is counted, in bounded memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FETCH_BYTES = 1 << 20
 
 
 class KafkaBatches:
-    """A connection to the leader of one partition. Raises Unavailable, and BusError."""
+    """A connection to the leader of one partition. Raises Unavailable and BusError."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class KafkaBatches:
         options: Mapping[str, str],
         timeout_s: float = 15,
     ) -> None:
-        """server: host and port; options: of the connection, by librdkafka's names."""
+        """server: host and port; options: connection settings, by librdkafka's names."""
         self._place = place
         self._conn = KafkaConnection(server, options, timeout_s)
 
@@ -41,7 +41,8 @@ class KafkaBatches:
         self._conn.__exit__(*error)
 
     def between(self, begin: int, end: int) -> Iterator[Batch]:
-        """Yield the batches that hold records of offsets from `begin` to before `end`, in order."""
+        """Yield, in order, the batches that contain offsets from `begin` up to, not including,
+        `end`."""
         while begin < end:
             batches = list(_batches(self._fetch(begin)))
             if not batches:
@@ -69,7 +70,7 @@ class KafkaBatches:
 
 
 def _batches(data: bytes) -> Iterator[Batch]:
-    """Yield the batches of an answer that are whole: its last one may be cut off."""
+    """Yield the complete batches of an answer: the last one may be cut off."""
     at = 0
     while at + _HEADER.size <= len(data):
         first, size, _, _, _, kind, last, _, stamp, _, _, _, records = _HEADER.unpack_from(data, at)

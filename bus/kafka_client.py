@@ -1,7 +1,7 @@
-"""What any program needs of a Kafka cluster: producers, and how many partitions a topic has.
+"""What any program needs from a Kafka cluster: producers, and topics' partition counts.
 
-`bus.kafka.KafkaBus` can more. This much is also in the package that programs outside the product
-install, so it imports no more than it must.
+`bus.kafka.KafkaBus` offers more. This part is also in the package that programs outside the product
+install, so it imports as little as possible.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bus.kafka_errors import Login, bus_error, log, raised, result
 from bus.kafka_producer import IDEMPOTENT, KafkaProducer
 
 _COMMON = {"reconnect.backoff.max.ms": "1000", "log_level": "2"}
-# A client is replaced whose requests of one kind have failed for so long, and only failed: those
-# begun while a broker stands still for a minute may keep librdkafka from ever asking it again.
+# A client is replaced if, for this long, all its requests of one kind have failed. Requests begun
+# while a broker hangs for a minute may otherwise keep librdkafka from ever contacting it again.
 _RENEW_S = 10.0
 
 P = ParamSpec("P")
@@ -31,7 +31,7 @@ C = TypeVar("C", bound="KafkaClient")
 
 
 def watched(request: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R]:
-    """Have a client begin anew where requests of this kind do nothing but fail."""
+    """Decorate a request so that the client is replaced if all requests of this kind fail."""
 
     @wraps(request)
     def asked(client: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -48,7 +48,7 @@ def watched(request: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, 
 
 
 class KafkaClient:
-    """A Kafka cluster to write to. `options`: librdkafka's names, `bootstrap.servers` at least."""
+    """A Kafka cluster to write to. options: librdkafka's names, at least `bootstrap.servers`."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {**_COMMON, **options}
@@ -60,7 +60,7 @@ class KafkaClient:
         self._failing: dict[str, float] = {}
 
     def producer(self, *, linger_ms: float = 5, message_timeout_s: float = 30) -> KafkaProducer:
-        """Return a producer that gives a record up `message_timeout_s` after it was sent."""
+        """Return a producer that gives up on a record `message_timeout_s` after it was sent."""
         timing = {
             "linger.ms": f"{linger_ms:g}",
             "delivery.timeout.ms": str(max(int(message_timeout_s * 1000), int(linger_ms) + 1)),
@@ -68,7 +68,7 @@ class KafkaClient:
         return KafkaProducer({**self._options, **IDEMPOTENT, **timing})
 
     def partitions(self, topic: str, timeout_s: float = 10) -> int:
-        """Return how many partitions the topic has, 0 where it is missing.
+        """Return the number of partitions, 0 if the topic does not exist.
 
         Raises Unavailable and NotPermitted.
         """
@@ -76,7 +76,7 @@ class KafkaClient:
 
     @watched
     def _counts(self, timeout_s: float) -> dict[str, int]:
-        """Return the partition counts of the topics of which each partition has a leader."""
+        """Return the partition counts of the topics whose partitions all have leaders."""
         try:
             cluster = self._client().list_topics(timeout=max(0.1, min(timeout_s, 10)))
         except ck.KafkaException as error:
@@ -89,10 +89,10 @@ class KafkaClient:
         }
 
     def _present(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
-        """Return the partition counts of those topics that are there, and perhaps of others.
+        """Return the partition counts of those topics that exist, and possibly of others.
 
-        Raises NotPermitted where Kafka hides one from this user: its list of all topics has only
-        those that the user may describe.
+        Raises NotPermitted if Kafka hides a topic from this user: its list of all topics contains
+        only those that the user may describe.
         """
         wanted, counts = set(topics), self._counts(timeout_s)
         if absent := sorted(wanted - counts.keys()):
@@ -100,7 +100,7 @@ class KafkaClient:
         return counts
 
     def _check_visible(self, topics: list[str], timeout_s: float) -> None:
-        """Raise NotPermitted where Kafka does not say whether these are there."""
+        """Raise NotPermitted if Kafka does not reveal whether these topics exist."""
         asked = ck.TopicCollection(topics)
         futures = self._client().describe_topics(asked, request_timeout=timeout_s)
         hidden = []
@@ -110,18 +110,21 @@ class KafkaClient:
             except NotPermitted:
                 hidden.append(name)
             except BusError:
-                continue  # it is not there, or not yet
+                continue  # it does not exist, or not yet
         if hidden:
             error = ck.KafkaError(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED)
             raise bus_error(error, ", ".join(hidden), "DESCRIBE")
 
     def _cause(self, error: BusError) -> BusError:
-        """Return the refused login where one is behind an error, else the error."""
-        self._client().poll(0)  # has librdkafka call back
+        """Return the refused login if it caused the error, else the error."""
+        self._client().poll(0)  # lets librdkafka call back
         return self._login.cause(error)
 
     def _result(self, future: Future[Any], timeout_s: float, on: str = "", right: str = "") -> Any:
-        """Return what a request answered. on, right: what it needs, and where. Raises BusError."""
+        """Return the answer to a request. Raises BusError.
+
+        on, right: as in `bus_error`.
+        """
         try:
             answer = result(future, timeout_s, on, right)
         except Unavailable as error:
@@ -140,18 +143,21 @@ class KafkaClient:
             return self._admin
 
     def answered(self, kind: str) -> None:
-        """Note that a request of this kind was answered. For `watched`."""
+        """Record that a request of this kind was answered. For `watched`."""
         with self._lock:
             self._failing.pop(kind, None)
 
     def failed(self, kind: str, begun: float) -> None:
-        """Note that nobody answered a request of this kind, and replace a client of which all have
-        failed for `_RENEW_S`. For `watched`."""
+        """Record that a request of this kind was not answered. For `watched`.
+
+        Replace the client if all requests of the kind have failed for `_RENEW_S`.
+        """
         with self._lock:
             since = self._failing.setdefault(kind, max(begun, self._made_at))
             if self._admin is None or time.monotonic() - since < _RENEW_S:
                 return
             log.debug("kafka: nothing answers; the client for requests is made anew")
-            # Others may still wait for what they have asked of it: it ends with the next one.
+            # Others may still be waiting for answers from it, so it is kept until the next
+            # replacement.
             self._former, self._admin = self._admin, None
             self._failing.clear()

@@ -1,4 +1,4 @@
-"""A connection to one broker over Kafka's own protocol, for what no client asks or tells."""
+"""A connection to one broker over Kafka's own protocol, for requests that clients do not offer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _BY_NAME = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class KafkaConnection:
-    """A connection to a broker, logged in. Raises Unavailable, and BusError."""
+    """A logged-in connection to a broker. Raises Unavailable and BusError."""
 
     def __init__(
         self, server: tuple[str, int], options: Mapping[str, str], timeout_s: float = 15
     ) -> None:
-        """server: host and port; options: of the connection, by librdkafka's names."""
+        """server: host and port; options: connection settings, by librdkafka's names."""
         self._name, self._number = f"{server[0]}:{server[1]}", 0
         try:
             self._conn = _connect(server, options, timeout_s)
@@ -41,7 +41,10 @@ class KafkaConnection:
         self._conn.close()
 
     def ask(self, api: int, version: int, body: bytes) -> bytes:
-        """Send a request and return the answer's body, after its number. Raises Unavailable."""
+        """Send a request and return the answer's body without its correlation id.
+
+        Raises Unavailable.
+        """
         self._number += 1
         request = struct.pack(">hhi", api, version, self._number) + text("tallyboard") + body
         try:
@@ -83,7 +86,7 @@ class KafkaConnection:
 
 
 def scram(prove: Callable[[bytes], bytes], digest: str, user: str, password: str) -> None:
-    """Log in as RFC 5802 has it. prove: sends a message and returns the answer."""
+    """Log in as specified by RFC 5802. prove: sends a message and returns the answer."""
     name = user.replace("=", "=3D").replace(",", "=2C")
     mine = f"n={name},r={secrets.token_urlsafe(18)}"
     theirs = prove(f"n,,{mine}".encode()).decode()
@@ -109,5 +112,5 @@ def _connect(
 
 
 def text(value: str) -> bytes:
-    """Return a text as the protocol has it: its length, then its bytes."""
+    """Return a string in the protocol's encoding: its length, then its bytes."""
     return struct.pack(">h", len(value.encode())) + value.encode()

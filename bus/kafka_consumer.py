@@ -19,16 +19,16 @@ from bus.kafka_errors import Login, bus_error, log, raised
 Reset = Literal["earliest", "latest"]
 
 _TIMEOUT_S = 10.0
-# The longest a member may go without a poll, s: after it, it leaves its group by itself.
+# Longest time between polls, s; after it, a member leaves its group by itself.
 _MAX_POLL_S = 300.0
 _HEARTBEAT_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who consumes what, and how: `reset` says where to begin without a committed offset.
+    """Who consumes what, and how. reset: where to start without a committed offset.
 
-    session_timeout_s: a member that was silent for so long is taken for dead.
+    session_timeout_s: after this long without a sign of life, a member is considered dead.
     """
 
     group: str
@@ -39,18 +39,24 @@ class Membership:
 
 
 class Listener(Protocol):
-    """Learns which partitions a consumer has; called from within `poll` and `close`."""
+    """Callbacks for assigned and revoked partitions, called from within `poll` and `close`."""
 
     def assigned(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Take partitions over; return the offsets to begin at where not at the committed ones."""
+        """Take over partitions.
+
+        Return the start offsets for those that do not start as committed.
+        """
 
     def revoked(self, places: Sequence[TopicPartition], *, lost: bool) -> None:
-        """Give partitions up; lost: another member may have them already."""
+        """Give up partitions. lost: another member may already have them."""
 
 
 class KafkaConsumer:
-    """A member of a consumer group. For one thread. A lost broker is no error: `poll` waits. One
-    that refuses the login, a topic or the group is."""
+    """A member of a consumer group. Not thread-safe.
+
+    A lost broker is no error: `poll` waits. A broker that refuses the login, a topic or the group
+    is.
+    """
 
     def __init__(
         self, options: Mapping[str, str], membership: Membership, listener: Listener
@@ -73,9 +79,9 @@ class KafkaConsumer:
         inner.assign(places)
 
     def poll(self, timeout_s: float, max_records: int) -> list[ConsumerRecord]:
-        """Return at most so many records that have arrived; waits for the first only.
+        """Return at most `max_records` records that have arrived, waiting only for the first.
 
-        Raises BusError for what no waiting mends.
+        Raises BusError for errors that do not pass by waiting.
         """
         messages: list[ConsumerRecord] = []
         wait, end = timeout_s, time.monotonic() + timeout_s
@@ -91,12 +97,12 @@ class KafkaConsumer:
         return messages
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Return the next offset to read of each assigned partition that has been read from."""
+        """Return the next offset to read for each assigned partition that has been read from."""
         known = self._inner.position(self._inner.assignment())
         return {(at.topic, at.partition): at.offset for at in known if at.offset >= 0}
 
     def committed(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the group's committed offsets; a partition without is left out."""
+        """Return the group's committed offsets, leaving out partitions without one."""
         try:
             found = self._inner.committed([ck.TopicPartition(*p) for p in places], _TIMEOUT_S)
         except ck.KafkaException as error:
@@ -106,7 +112,7 @@ class KafkaConsumer:
     def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commit, and wait for the answer.
 
-        Raises BusError, as where the partition is another member's by now.
+        Raises BusError, for example if the partition now belongs to another member.
         """
         places = [
             ck.TopicPartition(*place, to.offset, to.metadata) for place, to in offsets.items()
@@ -120,7 +126,7 @@ class KafkaConsumer:
                 raise bus_error(at.error, at.topic, "READ")
 
     def close(self) -> None:
-        """Leave the group, so that the others have the partitions at once."""
+        """Leave the group, so that the others get the partitions at once."""
         self._inner.close()
 
 
@@ -133,7 +139,7 @@ def _settings(membership: Membership) -> dict[str, str]:
         "enable.auto.commit": "false",
         "isolation.level": "read_uncommitted",
         "session.timeout.ms": str(session_ms),
-        # The others learn that a member has gone, or is dead, with their next heartbeat.
+        # Members learn with their next heartbeat that another one has left or died.
         "heartbeat.interval.ms": str(max(1, min(_HEARTBEAT_MS, session_ms // 6))),
         "max.poll.interval.ms": str(max(session_ms, round(_MAX_POLL_S * 1000))),
         "fetch.wait.max.ms": "100",
@@ -152,7 +158,7 @@ def _message(raw: Any) -> ConsumerRecord:
 
 
 def _report_error(error: ck.KafkaError, group: str, topic: str) -> None:
-    """Raise what no waiting mends; say the rest where someone debugs."""
+    """Raise errors that do not pass by waiting, and log the others at debug level."""
     on_group = error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED
     words = bus_error(error, group if on_group else topic, "READ")
     if error.code() == ck.KafkaError.INVALID_SESSION_TIMEOUT:

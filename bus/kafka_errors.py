@@ -1,4 +1,4 @@
-"""What librdkafka says went wrong, as errors of the bus."""
+"""Convert librdkafka's errors into errors of the bus."""
 
 # librdkafka's own error codes begin with an underscore.
 # ruff: noqa: SLF001
@@ -19,7 +19,7 @@ from bus.base import AccessRefused, BusError, LoginRefused, NotPermitted, TooLar
 log = logging.getLogger("bus.kafka")
 
 _COMPLAIN_EVERY_S = 30.0
-# How long nobody is asked again who has refused.
+# How long to wait after a refusal before trying again, s.
 REFUSED_S = 2.0
 _PASSING = {
     ck.KafkaError._TRANSPORT,
@@ -36,14 +36,15 @@ _PASSING = {
     ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     ck.KafkaError.NOT_COORDINATOR,
     ck.KafkaError.NOT_CONTROLLER,
-    ck.KafkaError.NOT_LEADER_FOR_PARTITION,  # right after a topic was made, or has moved
+    ck.KafkaError.NOT_LEADER_FOR_PARTITION,  # right after a topic was created or has moved
     ck.KafkaError.LEADER_NOT_AVAILABLE,
-    # The client's word of who leads is older or newer than the broker's: one of them learns soon.
+    # The client's knowledge of the leader is older or newer than the broker's; one of them will
+    # catch up.
     ck.KafkaError.FENCED_LEADER_EPOCH,
     ck.KafkaError.UNKNOWN_LEADER_EPOCH,
     ck.KafkaError.OFFSET_NOT_AVAILABLE,
 }
-# What a right is missing on, by the error.
+# The kind of resource for which a right is missing, by error.
 _WITHOUT_RIGHT = {
     ck.KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
     ck.KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
@@ -59,16 +60,16 @@ _LOGIN = {
     ck.KafkaError.ILLEGAL_SASL_STATE: _PROTOCOL,
     ck.KafkaError._SSL: f"{_PROTOCOL} and TALLYBOARD_KAFKA_CA_FILE",
 }
-# A broker that goes away while somebody logs in has refused nobody.
+# A broker that disconnects during a login has not refused it.
 _BROKEN_OFF = re.compile(r"Local: |[Dd]isconnected|timed out")
-# Around what a broker says: which one it is, and when it said so.
+# Text around a broker's message: which broker it is, and when it answered.
 _AROUND = re.compile(r"^\w+://\S+: | \(after .*$")
 
 
 def bus_error(error: ck.KafkaError, on: str = "", right: str = "") -> BusError:
     """Return librdkafka's error as one of ours.
 
-    on: the topic or group that was asked for; right: the one that this needs, by Kafka's name.
+    on: the topic or group of the request; right: the right that it needs, by Kafka's name.
     """
     code, words = error.code(), f"{error.name()}: {error.str()}"
     if code in _WITHOUT_RIGHT:
@@ -83,7 +84,7 @@ def bus_error(error: ck.KafkaError, on: str = "", right: str = "") -> BusError:
 
 
 def _not_permitted(error: ck.KafkaError, on: str, right: str) -> NotPermitted:
-    if error.code() == ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED:  # as of who may write nowhere
+    if error.code() == ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED:  # also for who may write nowhere
         on, right = "", "IDEMPOTENT_WRITE"
     place = f"the {_WITHOUT_RIGHT[error.code()]}{'s' * (', ' in on)} {on}".rstrip()
     needed = f"needs the right {right} on {place}" if right else f"lacks a right on {place}"
@@ -91,7 +92,7 @@ def _not_permitted(error: ck.KafkaError, on: str, right: str) -> NotPermitted:
 
 
 def login_refusal(error: ck.KafkaError) -> LoginRefused | None:
-    """Return an error of a connection as a refused login, None where it is none."""
+    """Return a connection error as a refused login, or None if it is something else."""
     said = error.str()
     if error.code() not in _LOGIN or _BROKEN_OFF.search(said):
         return None
@@ -100,65 +101,65 @@ def login_refusal(error: ck.KafkaError) -> LoginRefused | None:
 
 
 def raised(error: ck.KafkaException, on: str = "", right: str = "") -> BusError:
-    """Return the exception that librdkafka raised, as one of ours. on, right: as in `bus_error`."""
+    """Return an exception raised by librdkafka as one of ours. on, right: as in `bus_error`."""
     return bus_error(error.args[0], on, right)
 
 
 class Login:
-    """Whether brokers take the login of one client, as its error callback hears.
+    """Whether brokers accept the login of one client, as reported to its error callback.
 
-    librdkafka goes on trying, and tells its caller of nothing but a lost broker or a timeout.
+    librdkafka keeps trying, and reports only a lost broker or a timeout to its caller.
     """
 
     def __init__(self) -> None:
         self.refusal: LoginRefused | None = None
-        """Why it is refused; None while nothing is known against it."""
+        """Why the login is refused, or None if no refusal is known."""
         self._said = ""
         self._complain = complaint()
 
     def on_error(self, error: ck.KafkaError) -> None:
-        """Log an error of the connection: librdkafka's `error_cb`."""
+        """Handle a connection error; set this as librdkafka's `error_cb`."""
         refusal = login_refusal(error)
         if refusal is None:
-            if self.refusal is None:  # else that is why no broker is left
+            if self.refusal is None:  # otherwise that is why no broker is left
                 self._complain(error)
             return
-        if str(refusal) != self._said:  # once, until the login is taken
+        if str(refusal) != self._said:  # once, until the login is accepted
             log.error("%s", refusal)
             self._said = str(refusal)
         self.refusal = refusal
 
     def taken(self) -> None:
-        """Note that a broker has answered."""
+        """Record that a broker has answered."""
         self.refusal, self._said = None, ""
 
     def check(self) -> None:
-        """Raise what was heard since the last call. For who hears of no success."""
+        """Raise a refusal received since the last call. For callers that see no successes."""
         refusal, self.refusal = self.refusal, None
         if refusal is not None:
             raise refusal
 
     def tried_anew(self) -> None:
-        """Note that a new connection is tried, of which nothing is known."""
+        """Reset for a new connection, about which nothing is known yet."""
         self.refusal = None
 
     def cause(self, error: BusError) -> BusError:
-        """Return the refused login where one is behind an error, else the error."""
+        """Return the refused login if it caused the error, else the error."""
         return self.refusal if self.refusal is not None and _is_unexplained(error) else error
 
 
 def _is_unexplained(error: BusError) -> bool:
-    """Return whether an error says that nobody answers, and not why."""
+    """Return whether an error says that nobody answers, without saying why."""
     return isinstance(error, Unavailable) and not isinstance(error, AccessRefused)
 
 
 def refused(code: int, on: str = "", right: str = "") -> BusError:
-    """Return what a broker answered by Kafka's number of an error. on, right: as in `bus_error`."""
+    """Return the error for Kafka's error number. on, right: as in `bus_error`."""
     return bus_error(ck.KafkaError(code), on, right)
 
 
 class ProducerRefusals:
-    """Why Kafka takes nothing of a producer: its login, or a right that it needs to write."""
+    """Why Kafka rejects a producer: its login, or a missing right to write."""
 
     def __init__(self) -> None:
         self.login = Login()
@@ -167,30 +168,30 @@ class ProducerRefusals:
         self._said: set[str] = set()
 
     def of_next(self) -> ProducerRefusals:
-        """Return those of the producer that replaces this one: nothing is refused it yet."""
+        """Return the refusals for the producer that replaces this one, initially none."""
         made = ProducerRefusals()
         made._said, made._pause_over = self._said, self._pause_over
         return made
 
     def fatal(self, error: BusError) -> None:
-        """Note what has ended librdkafka's producer."""
+        """Record the error that has ended librdkafka's producer."""
         if isinstance(error, NotPermitted):
             self._log_once(error)
             self._right = error
 
     def _log_once(self, error: NotPermitted) -> None:
-        """Log a refusal, once: some senders have nobody to tell."""
+        """Log a refusal once, because some senders have nobody to report it to."""
         if str(error) not in self._said:
             self._said.add(str(error))
             log.error("%s", error)
 
     def taken(self) -> None:
-        """Note that a broker has taken a record."""
+        """Record that a broker has accepted a record."""
         self.login.taken()
         self._right = None
 
     def cause(self, error: BusError) -> BusError:
-        """Return the refusal where one is behind an error of a delivery, else the error."""
+        """Return the refusal if it caused the delivery error, else the error."""
         if isinstance(error, NotPermitted):
             self._log_once(error)
         if self._right is not None and _is_unexplained(error):
@@ -198,7 +199,7 @@ class ProducerRefusals:
         return self.login.cause(error)
 
     def pause(self) -> BusError | None:
-        """Return why no further producer is opened just now, None where it is time for one."""
+        """Return why no new producer may be opened yet, or None if one may."""
         now = time.monotonic()
         if self._right is not None and now < self._pause_over:
             return self._right
@@ -207,9 +208,9 @@ class ProducerRefusals:
 
 
 def complaint() -> Callable[[ck.KafkaError], None]:
-    """Return a callback that logs a connection error now and then.
+    """Return a callback that logs a connection error at most every 30 s.
 
-    librdkafka recovers from them by itself.
+    librdkafka recovers from these errors by itself.
     """
     quiet_until = 0.0
 
@@ -223,7 +224,7 @@ def complaint() -> Callable[[ck.KafkaError], None]:
 
 
 def result(future: Future[Any], timeout_s: float, on: str = "", right: str = "") -> Any:
-    """Return what an admin request answered. on, right: as in `bus_error`. Raises BusError."""
+    """Return the answer to an admin request. on, right: as in `bus_error`. Raises BusError."""
     try:
         return future.result(timeout_s + 1)
     except ck.KafkaException as error:

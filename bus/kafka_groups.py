@@ -1,8 +1,8 @@
-"""Consumer groups, asked of their coordinators over Kafka's own protocol.
+"""Query consumer groups from their coordinators, over Kafka's own protocol.
 
-librdkafka 2.16 has requests for it (`describe_consumer_groups` and its like) that end the whole
-process once a coordinator that stood still goes on (confluentinc/librdkafka#4605). What runs for
-long asks here instead; of a group that a broker does not answer for it learns within its time.
+librdkafka 2.16 has requests for this (`describe_consumer_groups` and others), but they end the
+whole process when a coordinator that hung resumes (confluentinc/librdkafka#4605). Long-running
+processes use this module instead; if a broker does not answer, they know within the timeout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bus.base import TopicPartition, Unavailable
 from bus.kafka_connection import KafkaConnection, text
 from bus.kafka_errors import refused
 
-# Each in a version without tagged fields, which every broker since 2.4 knows.
+# All in versions without tagged fields, which every broker since 2.4 supports.
 _FIND_COORDINATOR, _FIND_VERSION = 10, 0
 _LEAVE_GROUP, _LEAVE_VERSION, _NO_INSTANCE = 13, 3, struct.pack(">h", -1)
 _DESCRIBE_GROUPS, _DESCRIBE_VERSION = 15, 0
@@ -26,8 +26,11 @@ _LEAST_S = 0.1
 
 
 class MemberAssignment(NamedTuple):
-    """A member's place in a group. id: which Kafka gave it; name: its client's own; partitions:
-    what it is assigned, nothing while the group rebalances."""
+    """A member's place in a group.
+
+    id: assigned by Kafka; name: chosen by its client; partitions: assigned to it, empty while the
+    group rebalances.
+    """
 
     id: str
     name: str
@@ -35,10 +38,11 @@ class MemberAssignment(NamedTuple):
 
 
 class Coordinator:
-    """A connection to the coordinator of a group. Raises Unavailable, and BusError."""
+    """A connection to the coordinator of a group. Raises Unavailable and BusError."""
 
     def __init__(self, options: Mapping[str, str], group: str, timeout_s: float) -> None:
-        """options: of the connection, by librdkafka's names; timeout_s: to find it and to ask."""
+        """options: connection settings, by librdkafka's names; timeout_s: for finding and asking
+        it."""
         self._group, end = group, time.monotonic() + timeout_s
         server = _coordinator(options, group, timeout_s)
         left_s = max(end - time.monotonic(), _LEAST_S)
@@ -51,10 +55,10 @@ class Coordinator:
         self._connection.__exit__(*error)
 
     def places(self) -> list[MemberAssignment]:
-        """Return who is in the group; nobody where there is none of that name."""
+        """Return the group's members, none if the group does not exist."""
         body = struct.pack(">i", 1) + text(self._group)
         answer = _Fields(self._connection.ask(_DESCRIBE_GROUPS, _DESCRIBE_VERSION, body))
-        answer.int32()  # how many groups: the one that was asked for
+        answer.int32()  # number of groups: the one requested
         code = answer.int16()
         if code == _NO_SUCH_GROUP:
             return []
@@ -64,18 +68,18 @@ class Coordinator:
         return [_place(answer) for _ in range(answer.int32())]
 
     def dismiss(self, members: list[str]) -> None:
-        """Have the group go on without members, by the ids that Kafka gave them."""
+        """Remove members from the group, by the ids that Kafka assigned."""
         body = text(self._group) + struct.pack(">i", len(members))
         body += b"".join(text(member) + _NO_INSTANCE for member in members)
         answer = _Fields(self._connection.ask(_LEAVE_GROUP, _LEAVE_VERSION, body))
-        answer.int32()  # how long the broker held the answer back
+        answer.int32()  # throttle time
         _check(answer.int16(), self._group, "READ")
 
 
 def _coordinator(options: Mapping[str, str], group: str, timeout_s: float) -> tuple[str, int]:
-    """Return host and port of a group's coordinator, as the first broker says that answers.
+    """Return host and port of a group's coordinator, from the first broker that answers.
 
-    A broker that stands still may take its share of the time, and no more.
+    A broker that hangs can use up only its share of the time.
     """
     servers, end = options["bootstrap.servers"].split(","), time.monotonic() + timeout_s
     random.shuffle(servers)
@@ -89,7 +93,7 @@ def _coordinator(options: Mapping[str, str], group: str, timeout_s: float) -> tu
                 body = text(group)
                 answer = _Fields(connection.ask(_FIND_COORDINATOR, _FIND_VERSION, body))
             _check(answer.int16(), group, "DESCRIBE")
-            answer.int32()  # its number
+            answer.int32()  # its broker number
             return answer.text(), answer.int32()
         except Unavailable as error:
             failure = error
@@ -97,27 +101,27 @@ def _coordinator(options: Mapping[str, str], group: str, timeout_s: float) -> tu
 
 
 def _check(code: int, group: str, right: str) -> None:
-    """Raise what Kafka's code of an error means; 0 is none. right: that what was asked needs."""
+    """Raise the error for Kafka's code, unless it is 0. right: the right that the request needs."""
     if code:
         raise refused(code, group, right)
 
 
 class _Fields:
-    """An answer's fields, one after the other. Raises struct.error past its end."""
+    """Reads the fields of an answer in order. Raises struct.error past the end."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
     def int16(self) -> int:
-        """Return a number of two bytes."""
+        """Return a two-byte integer."""
         return self._number(">h", 2)
 
     def int32(self) -> int:
-        """Return a number of four bytes."""
+        """Return a four-byte integer."""
         return self._number(">i", 4)
 
     def text(self) -> str:
-        """Return a text."""
+        """Return a string."""
         return self._take(self.int16()).decode(errors="replace")
 
     def blob(self) -> bytes:
@@ -137,14 +141,16 @@ class _Fields:
 
 def _place(answer: _Fields) -> MemberAssignment:
     member, name = answer.text(), answer.text()
-    answer.text()  # its machine
-    answer.blob()  # what it subscribes to
+    answer.text()  # its host
+    answer.blob()  # its subscription
     return MemberAssignment(member, name, _assigned(answer.blob()))
 
 
 def _assigned(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Return the partitions of an assignment; none where it is not of the usual form, as whichever
-    member leads the group writes it."""
+    """Return the partitions of an assignment.
+
+    Return none if it is not in the usual form: the member that leads the group writes it.
+    """
     fields = _Fields(assignment)
     places: list[TopicPartition] = []
     try:

@@ -1,4 +1,4 @@
-"""A member of a consumer group that reads nothing: its place says what it owns."""
+"""A member of a consumer group that reads nothing; its assignment says what it owns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEMBER = {
 
 
 class KafkaMember:
-    """A consumer that is assigned partitions, pauses them, and reads none of their records."""
+    """A consumer that pauses its assigned partitions and reads none of their records."""
 
     def __init__(
         self,
@@ -38,8 +38,10 @@ class KafkaMember:
         )
 
     def poll(self, timeout_s: float) -> None:
-        """Keep the place, and tell what has changed. Raises Unavailable where it cannot, and
-        Refused."""
+        """Keep the place in the group, and run the callbacks for changes.
+
+        Raises Unavailable if that is not possible, and AccessRefused.
+        """
         try:
             raw = self._inner.poll(timeout_s)
         except ck.KafkaException as error:
@@ -52,7 +54,10 @@ class KafkaMember:
             raise Unavailable(problem.str())
 
     def _judged(self, problem: ck.KafkaError) -> BusError:
-        """Return an error as one of ours; a refusal is said, once, as who asks tries again."""
+        """Return an error as one of ours.
+
+        A refusal is logged only once, because the caller retries.
+        """
         on_topic = problem.code() == ck.KafkaError.TOPIC_AUTHORIZATION_FAILED
         error = bus_error(problem, self._topic if on_topic else self._group, "READ")
         if isinstance(error, AccessRefused) and str(error) != self._refusal:
@@ -61,7 +66,7 @@ class KafkaMember:
         return error
 
     def confirm(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit positions; does nothing while an earlier answer is awaited."""
+        """Commit positions. Does nothing while the answer to an earlier commit is pending."""
         if self._asked_at is not None or not positions:
             return
         offsets = [ck.TopicPartition(t, p, at) for (t, p), at in positions.items()]

@@ -1,4 +1,4 @@
-"""An idempotent producer, which outlives what librdkafka calls fatal."""
+"""An idempotent producer that survives the errors that librdkafka calls fatal."""
 
 # librdkafka's own error codes begin with an underscore.
 # ruff: noqa: SLF001
@@ -26,7 +26,6 @@ IDEMPOTENT = {
 def _delivered(
     on_delivery: OnDelivery, refusals: ProducerRefusals, error: ck.KafkaError | None, message: Any
 ) -> None:
-    """Translate librdkafka's delivery report."""
     if error is not None:
         on_delivery(refusals.cause(bus_error(error, message.topic(), "WRITE")))
         return
@@ -36,7 +35,7 @@ def _delivered(
 
 
 def _serve(refusals: ProducerRefusals, call: Callable[[float], int], timeout_s: float) -> None:
-    """Have librdkafka call back; it raises here what has ended a producer for good."""
+    """Let librdkafka run callbacks; if it raises a fatal error, record it."""
     try:
         call(timeout_s)
     except ck.KafkaException as error:
@@ -47,7 +46,7 @@ class KafkaProducer(Producer):
     """An idempotent producer that replaces itself after an error that librdkafka calls fatal."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """options: librdkafka's settings. Raises BusError for those that it does not know."""
+        """options: librdkafka's settings. Raises BusError for unknown ones."""
         self._options = dict(options)
         self._lock = threading.Lock()
         self._refusals = ProducerRefusals()
@@ -61,7 +60,10 @@ class KafkaProducer(Producer):
             raise raised(error) from error
 
     def _renew(self, broken: ck.Producer) -> None:
-        """Replace `broken`, once; what it still held comes back as failed. Raises NotPermitted."""
+        """Replace `broken`, once.
+
+        Records it still holds are reported as failed. Raises NotPermitted.
+        """
         with self._lock:
             if self._inner is not broken:
                 return
@@ -83,7 +85,7 @@ class KafkaProducer(Producer):
         partition: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> None:
-        """Enqueue a record. Raises QueueFull or TooLarge; all else comes to `on_delivery`."""
+        """Enqueue a record. Raises QueueFull or TooLarge; other errors go to `on_delivery`."""
         call: dict[str, Any] = {"headers": list(headers) or None}
         if partition is not None:
             call["partition"] = partition
@@ -99,7 +101,7 @@ class KafkaProducer(Producer):
     def _produce(
         self, topic: str, value: bytes | None, key: bytes | None, call: dict[str, Any]
     ) -> None:
-        """Enqueue, and put librdkafka's refusal as one of ours."""
+        """Enqueue, and convert librdkafka's errors into ours."""
         try:
             self._enqueue(topic, value, key, call)
         except ck.KafkaException as error:
@@ -108,7 +110,7 @@ class KafkaProducer(Producer):
     def _enqueue(
         self, topic: str, value: bytes | None, key: bytes | None, call: dict[str, Any]
     ) -> None:
-        """Enqueue, with a new producer where this one is broken for good."""
+        """Enqueue, replacing a producer that has failed for good."""
         inner = self._inner
         try:
             inner.produce(topic, value, key, **call)
@@ -121,20 +123,21 @@ class KafkaProducer(Producer):
             self._inner.produce(topic, value, key, **call)
 
     def poll(self, timeout_s: float = 0) -> None:
-        """Call what deliveries are due, waiting at most `timeout_s` for the first."""
+        """Run the callbacks of finished deliveries, waiting at most `timeout_s` for the first."""
         _serve(self._refusals, self._inner.poll, timeout_s)
 
     def flush(self, timeout_s: float) -> int:
-        """Wait until all is delivered or has failed; the number of records still under way."""
+        """Wait until all records are delivered or have failed; return how many are still
+        pending."""
         _serve(self._refusals, self._inner.flush, timeout_s)
         return len(self._inner)
 
     def unconfirmed(self, timeout_s: float) -> BusError:
-        """Return why a record is not confirmed after this long."""
+        """Return the reason why a record is still unconfirmed after `timeout_s`."""
         return self._refusals.cause(super().unconfirmed(timeout_s))
 
     def close(self, timeout_s: float = 2) -> None:
-        """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
+        """Flush for `timeout_s`, then close. Undelivered records are dropped."""
         if self.flush(timeout_s):
             self._inner.purge()
             _serve(self._refusals, self._inner.flush, 1)

@@ -1,4 +1,4 @@
-"""A reader of partitions, which passes over what cannot be unpacked and goes on after faults."""
+"""A reader of partitions that skips what cannot be unpacked and recovers from faults."""
 
 # librdkafka's own error codes begin with an underscore.
 # ruff: noqa: SLF001
@@ -16,8 +16,8 @@ from bus.base import AccessRefused, BusError, ConsumerRecord, LogGap, NotPermitt
 from bus.kafka_batches import KafkaBatches
 from bus.kafka_errors import REFUSED_S, Login, bus_error, log, raised
 
-# What a reader takes at once, and what it unpacks at most; a larger batch is passed over. It waits
-# for the end of nobody's transaction: one that is left open would hold it for as long.
+# How much a reader fetches at once and unpacks at most; a larger batch is skipped. It does not wait
+# for transactions to end: one left open would block it for as long.
 _READER = {
     "group.id": "tallyboard-reader",
     "enable.auto.commit": "false",
@@ -29,7 +29,7 @@ _READER = {
     "fetch.message.max.bytes": str(1 << 20),
     "receive.message.max.bytes": str(128 << 20),
 }
-# What librdkafka says of a batch that it does not unpack, again and again.
+# What librdkafka reports, again and again, for a batch that it does not unpack.
 _UNREADABLE = {ck.KafkaError._BAD_COMPRESSION, ck.KafkaError._BAD_MSG}
 _ENOUGH_BYTES = 262_144
 _BACKOFF_S = 0.1
@@ -38,7 +38,7 @@ _LOOK_S = 0.5
 
 
 def _gathering(seconds: float) -> dict[str, str]:
-    """Return the settings for a consumer answered after `seconds` s, or once enough has come."""
+    """Return the consumer settings for answers after `seconds` s, or once there is enough data."""
     if not seconds:
         return {}
     wait_ms = str(round(seconds * 1000))
@@ -55,8 +55,8 @@ class KafkaReader:
         batches: Callable[[TopicPartition], KafkaBatches],
         gather_s: float = 0,
     ) -> None:
-        """batches: opens a partition's log, to look at what cannot be unpacked; gather_s: so long
-        a broker may gather what it answers with, s."""
+        """batches: opens a partition's log, to inspect what cannot be unpacked; gather_s: how long
+        a broker may gather records before it answers, s."""
         self.gaps: list[LogGap] = []
         self._options, self._batches = {**options, **_gathering(gather_s), **_READER}, batches
         self._stuck: set[TopicPartition] = set()
@@ -75,7 +75,7 @@ class KafkaReader:
         return ck.Consumer({**self._options, "error_cb": self._login.on_error}, logger=log)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets, and no others."""
+        """Read only these partitions, from these offsets."""
         self._positions = dict(starts)
         self._lost, self._stuck = set(), set()
         self._reassign()
@@ -84,10 +84,10 @@ class KafkaReader:
         self._inner.assign([ck.TopicPartition(t, p, at) for (t, p), at in self._positions.items()])
 
     def poll(self, timeout_s: float, max_records: int = 1000) -> list[ConsumerRecord]:
-        """Return the messages that have arrived; waits for the first only.
+        """Return the records that have arrived, waiting only for the first.
 
-        Raises Refused once all has been returned that has arrived, and opens a new connection when
-        it is called again, as librdkafka tells of a refusal once.
+        Raises AccessRefused once all records that arrived have been returned. The next call opens a
+        new connection, because librdkafka reports a refusal only once.
         """
         end = time.monotonic() + timeout_s
         if self._refusal is not None:
@@ -103,7 +103,7 @@ class KafkaReader:
                 return []
 
     def _check_visible(self) -> None:
-        """Raise NotPermitted where Kafka hides a topic, of which librdkafka says nothing at all."""
+        """Raise NotPermitted if Kafka hides a topic, about which librdkafka reports nothing."""
         if time.monotonic() < self._check_at:
             return
         self._check_at = time.monotonic() + _PATIENCE_S
@@ -112,15 +112,15 @@ class KafkaReader:
             try:
                 error = self._inner.list_topics(topic, timeout=_LOOK_S).topics[topic].error
             except ck.KafkaException:
-                return  # no broker is there
+                return  # no broker is available
             refusal = error and bus_error(error, topic, "READ")
             if isinstance(refusal, NotPermitted):
                 self._pass_on(refusal, 0)
 
     def _pass_on(self, refusal: BusError, timeout_s: float) -> None:
-        """Raise a refusal, at first and until it is time to ask again; then open a new connection.
+        """Raise a refusal the first time and until it is time to retry; then open a new connection.
 
-        So what another partition has to tell is not lost, and hides no refusal either.
+        That way no other partition's records are lost, and none can hide a refusal.
         """
         if not self._ask_again:
             self._refusal, self._ask_again = refusal, time.monotonic() + REFUSED_S
@@ -132,18 +132,20 @@ class KafkaReader:
         self._replace()
 
     def at_end(self) -> bool:
-        """Return whether all has been returned that the logs held when the broker last answered."""
+        """Return whether everything in the logs, as of the broker's last answer, has been
+        returned."""
         return not self._lost and all(
             position >= self._known_end(place) for place, position in self._positions.items()
         )
 
     def _known_end(self, place: TopicPartition) -> float:
-        """Return the next offset as librdkafka last heard it; infinity before it heard one."""
+        """Return the next offset last reported to librdkafka, or infinity before the first
+        report."""
         known = self._inner.get_watermark_offsets(ck.TopicPartition(*place), cached=True)
         return known[1] if known and known[1] >= 0 else math.inf
 
     def _take(self, timeout_s: float, max_records: int) -> list[ConsumerRecord]:
-        """Read one round; it may come back empty and early, after an event that was no record."""
+        """Read once. The result may be empty early, after an event that was no record."""
         try:
             if self._lost:
                 self._mend(min(timeout_s, _PATIENCE_S))
@@ -157,20 +159,20 @@ class KafkaReader:
         return [taken for raw in batch if (taken := self._accept(raw)) is not None]
 
     def _start_over(self, error: ck.KafkaException, timeout_s: float) -> list[ConsumerRecord]:
-        """Replace a consumer that raises by a new one at the same positions."""
+        """Replace a consumer that raised an exception, keeping the positions."""
         log.warning("kafka reader starts over: %s", error)
         time.sleep(min(timeout_s, _BACKOFF_S))
         self._replace()
         return []
 
     def _replace(self) -> None:
-        """Go on with a new consumer at the same positions."""
+        """Continue with a new consumer at the same positions."""
         self._close_inner()
         self._inner = self._open()
         self._reassign()
 
     def _accept(self, raw: Any) -> ConsumerRecord | None:
-        """Return a record, or None for an event, whose consequences are drawn here."""
+        """Return a record, or None for an event, which is handled here."""
         place = (raw.topic(), raw.partition())
         error = raw.error()
         if error is not None:
@@ -198,7 +200,7 @@ class KafkaReader:
             self._refusal = refusal
         elif code == ck.KafkaError._PARTITION_EOF:
             self._login.taken()
-            # Also past what compaction or a transaction's marker left without a record.
+            # Also skips what compaction or a transaction marker left without a record.
             if place in self._positions and place not in self._lost:
                 self._positions[place] = max(self._positions[place], offset)
         elif code == ck.KafkaError._AUTO_OFFSET_RESET and place in self._positions:
@@ -209,7 +211,7 @@ class KafkaReader:
             log.debug("kafka reader: %s", error)
 
     def _pass_over(self) -> None:
-        """Go on behind batches that cannot be unpacked; what is no answer is asked for again."""
+        """Continue behind batches that cannot be unpacked; retry where no answer came."""
         for place in sorted(self._stuck):
             at = self._positions[place]
             try:
@@ -243,11 +245,11 @@ class KafkaReader:
         self._reassign()
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Return the next offset to read, per assigned partition."""
+        """Return the next offset to read for each assigned partition."""
         return dict(self._positions)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._close_inner()
 
     def _close_inner(self) -> None:

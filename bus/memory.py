@@ -31,12 +31,12 @@ from bus.base import (
 )
 from bus.batch import Batch
 
-# Largest record a producer takes, bytes: librdkafka's default.
+# Largest record that a producer accepts, bytes: librdkafka's default.
 MAX_RECORD = 1_000_000
-# Most records under way in one producer: librdkafka's default.
+# Largest number of pending records in a producer: librdkafka's default.
 MAX_QUEUE = 100_000
 
-# Settings of a topic that was made without them: a broker's own.
+# Settings of a topic created without them: a broker's defaults.
 DEFAULTS = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
 
 
@@ -52,7 +52,7 @@ class _Partition:
 
 @dataclass(slots=True)
 class _Sent:
-    """A record that a producer holds until the bus takes it."""
+    """A record that a producer holds until the bus accepts it."""
 
     topic: str
     key: bytes | None
@@ -70,7 +70,8 @@ class MemoryBatches:
     records: list[ConsumerRecord]
 
     def between(self, begin: int, end: int) -> Iterator[Batch]:
-        """Yield the batches that hold records of offsets from `begin` to before `end`, in order."""
+        """Yield, in order, the batches that contain offsets from `begin` up to, not including,
+        `end`."""
         for one in self.records:
             if begin <= one.offset < end:
                 data = one.value or b""
@@ -78,10 +79,10 @@ class MemoryBatches:
 
 
 class MemoryBus:
-    """Topics as lists. `clock` gives the append time, Unix ms. Safe to share among threads.
+    """Topics as lists. clock: returns the append time, Unix ms. Can be shared among threads.
 
-    `stop()` and `start()` play a broker that goes away and comes back. longest_wait_s: a reader
-    waits no longer for its first record, however long it is told to.
+    `stop()` and `start()` simulate a broker that goes away and comes back. longest_wait_s: limits
+    how long a reader waits for its first record, whatever its timeout.
     """
 
     longest_wait_s: float = math.inf
@@ -97,11 +98,11 @@ class MemoryBus:
         self._up = True
 
     def stop(self) -> None:
-        """Have the bus answer nobody from here on."""
+        """Stop answering."""
         self._set_up(False)
 
     def start(self) -> None:
-        """Have the bus answer again."""
+        """Answer again."""
         self._set_up(True)
 
     def _set_up(self, up: bool) -> None:
@@ -115,7 +116,7 @@ class MemoryBus:
         settings: Mapping[str, str],
         timeout_s: float = 10,  # noqa: ARG002
     ) -> None:
-        """Change these of a topic's settings, and no others."""
+        """Change only these settings of a topic."""
         with self._changed:
             self._check()
             self._settings[topic] |= settings
@@ -126,13 +127,13 @@ class MemoryBus:
         place: TopicPartition,
         timeout_s: float = 10,  # noqa: ARG002
     ) -> Iterator[MemoryBatches]:
-        """Yield the log of a partition, each record a batch of its own."""
+        """Yield the log of a partition, with each record as its own batch."""
         with self._changed:
             self._check()
             yield MemoryBatches(list(self._topics[place[0]][place[1]].records))
 
     def delete(self, topic: str) -> None:
-        """Delete a topic; what is made in its place later is another."""
+        """Delete a topic. A topic of the same name created later is a different one."""
         with self._changed:
             for kept in (self._topics, self._settings, self._ids):
                 kept.pop(topic)
@@ -151,7 +152,7 @@ class MemoryBus:
         linger_ms: float = 5,  # noqa: ARG002
         message_timeout_s: float = 30,
     ) -> MemoryProducer:
-        """Return a producer that gives a record up `message_timeout_s` after it was sent."""
+        """Return a producer that gives up on a record `message_timeout_s` after it was sent."""
         return MemoryProducer(self, message_timeout_s)
 
     def reader(
@@ -160,7 +161,7 @@ class MemoryBus:
         *,
         gather_s: float = 0,  # noqa: ARG002 - nothing is to be gathered here
     ) -> MemoryReader:
-        """Return a reader of these partitions; an offset out of range goes to the earliest."""
+        """Return a reader of these partitions. An offset out of range is reset to the earliest."""
         return MemoryReader(self, starts)
 
     def partitions(
@@ -168,7 +169,7 @@ class MemoryBus:
         topic: str,
         timeout_s: float = 10,  # noqa: ARG002
     ) -> int:
-        """Return how many partitions the topic has, 0 where it is missing. Raises Unavailable."""
+        """Return the number of partitions, 0 if the topic does not exist. Raises Unavailable."""
         with self._changed:
             self._check()
             return len(self._topics.get(topic, ()))
@@ -178,7 +179,7 @@ class MemoryBus:
         topics: Iterable[str],
         timeout_s: float = 10,  # noqa: ARG002
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the first and the next offset of each partition; a missing topic is left out."""
+        """Return the first and the next offset of each partition, leaving out missing topics."""
         with self._changed:
             self._check()
             return {
@@ -202,7 +203,7 @@ class MemoryBus:
         topics: Iterable[str],
         timeout_s: float = 10,  # noqa: ARG002
     ) -> dict[str, str]:
-        """Return each topic's id; a missing topic is left out."""
+        """Return the id of each topic, leaving out missing ones."""
         with self._changed:
             self._check()
             return {name: self._ids[name] for name in topics if name in self._ids}
@@ -212,7 +213,7 @@ class MemoryBus:
         topics: Iterable[str],
         timeout_s: float = 10,  # noqa: ARG002
     ) -> dict[str, dict[str, str]]:
-        """Return each topic's settings in force, by Kafka's names; a missing topic is left out."""
+        """Return each topic's effective settings by Kafka's names, leaving out missing topics."""
         with self._changed:
             self._check()
             return {name: dict(self._settings[name]) for name in topics if name in self._settings}
@@ -224,7 +225,7 @@ class MemoryBus:
         replication: int = 1,  # noqa: ARG002
         timeout_s: float = 30,
     ) -> None:
-        """Create what is missing. Raises TopicMismatch where a partition count differs."""
+        """Create the missing topics. Raises TopicMismatch if a partition count differs."""
         self.wait(timeout_s)
         with self._changed:
             for name, partitions, config in specs:
@@ -242,7 +243,7 @@ class MemoryBus:
         group: str,
         timeout_s: float = 5,  # noqa: ARG002
     ) -> list[GroupMember]:
-        """Return who is in a group; nobody where there is no such group. Raises Unavailable."""
+        """Return the members of a group, none if it does not exist. Raises Unavailable."""
         with self._changed:
             self._check()
             return [GroupMember(one.name, one.held) for one in self._groups.get(group, ())]
@@ -258,7 +259,7 @@ class MemoryBus:
         clock: Callable[[], float],
         heartbeat_s: float = HEARTBEAT_S,  # noqa: ARG002 - each poll is one here
     ) -> MemoryMember:
-        """Join a group under a name: who has been in it for longest has all partitions."""
+        """Join a group under a name. The member that joined first has all partitions."""
         places = tuple((topic, at) for at in range(self.partitions(topic)))
         return MemoryMember(self, self._groups.setdefault(group, []), places, name, events,
                             session_s, clock)  # fmt: skip
@@ -269,7 +270,7 @@ class MemoryBus:
         name: str,
         timeout_s: float = 5,  # noqa: ARG002
     ) -> bool:
-        """Have a group go on without a member. Raises Unavailable."""
+        """Remove a member from a group. Raises Unavailable."""
         with self._changed:
             self._check()
             listed = self._groups.get(group, [])
@@ -278,9 +279,9 @@ class MemoryBus:
             return bool(dead)
 
     def round(self, member: MemoryMember) -> bool:
-        """Take a member's sign of life, and let those go whose session is over. For MemoryMember.
+        """Take a member's heartbeat, and remove members whose session is over. For MemoryMember.
 
-        Returns whether the partitions are its own; it raises Unavailable while the bus is stopped.
+        Return whether the partitions are the member's. Raises Unavailable while the bus is stopped.
         """
         with self._changed:
             self._check()
@@ -291,7 +292,7 @@ class MemoryBus:
             return listed[0] is member
 
     def wait(self, timeout_s: float) -> None:
-        """Return once the bus answers. Raises Unavailable."""
+        """Wait until the bus answers. Raises Unavailable."""
         with self._changed:
             self._changed.wait_for(lambda: self._up, timeout_s)
             self._check()
@@ -301,7 +302,7 @@ class MemoryBus:
             raise Unavailable("the bus is stopped")
 
     def append(self, sent: _Sent) -> Delivered | BusError | None:
-        """Append a record; return None while the bus is stopped. For MemoryProducer."""
+        """Append a record. Return None while the bus is stopped. For MemoryProducer."""
         with self._changed:
             if not self._up:
                 return None
@@ -326,7 +327,7 @@ class MemoryBus:
     def read(
         self, positions: dict[TopicPartition, int], gaps: list[LogGap], timeout_s: float, most: int
     ) -> list[ConsumerRecord]:
-        """Return the records at `positions`, which move on. For MemoryReader."""
+        """Return the records at `positions`, and advance these. For MemoryReader."""
         end = time.monotonic() + min(timeout_s, self.longest_wait_s)
         with self._changed:
             while True:
@@ -354,7 +355,7 @@ class MemoryBus:
 
 
 class MemoryProducer(Producer):
-    """Appends at once; deliveries are called from `poll` and `flush`, as Kafka's are."""
+    """Appends at once; callbacks run from `poll` and `flush`, as Kafka's do."""
 
     def __init__(self, bus: MemoryBus, message_timeout_s: float) -> None:
         self._bus = bus
@@ -373,7 +374,7 @@ class MemoryProducer(Producer):
         partition: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> None:
-        """Enqueue a record. Raises QueueFull or TooLarge; all else comes to `on_delivery`."""
+        """Enqueue a record. Raises QueueFull or TooLarge; other errors go to `on_delivery`."""
         if len(key or b"") + len(value or b"") > MAX_RECORD:
             raise TooLarge(f"a record of more than {MAX_RECORD} bytes")
         give_up = time.monotonic() + self._timeout_s
@@ -386,7 +387,7 @@ class MemoryProducer(Producer):
             self._advance()
 
     def _advance(self) -> None:
-        """Hand to the bus what it takes; give up what has waited too long."""
+        """Append what the bus accepts, and give up on records that have waited too long."""
         while self._waiting:
             sent = self._waiting[0]
             outcome = self._bus.append(sent)
@@ -398,7 +399,7 @@ class MemoryProducer(Producer):
             self._done.append(_callback(sent.on_delivery, outcome))
 
     def poll(self, timeout_s: float = 0) -> None:
-        """Call what deliveries are due, waiting at most `timeout_s` for the first."""
+        """Run the callbacks of finished deliveries, waiting at most `timeout_s` for the first."""
         end = time.monotonic() + timeout_s
         while not self._serve() and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, 0.005))
@@ -412,7 +413,8 @@ class MemoryProducer(Producer):
         return bool(done)
 
     def flush(self, timeout_s: float) -> int:
-        """Wait until all is delivered or has failed; the number of records still under way."""
+        """Wait until all records are delivered or have failed; return how many are still
+        pending."""
         end = time.monotonic() + timeout_s
         while True:
             self._serve()
@@ -422,14 +424,14 @@ class MemoryProducer(Producer):
             time.sleep(0.005)
 
     def close(self, timeout_s: float = 2) -> None:
-        """Flush for `timeout_s` and let go; what is still undelivered then is dropped."""
+        """Flush for `timeout_s`, then close. Undelivered records are dropped."""
         self.flush(timeout_s)
         with self._lock:
             self._waiting.clear()
 
 
 class MemoryReader:
-    """Reads a MemoryBus. For one thread."""
+    """Reads a MemoryBus. Not thread-safe."""
 
     def __init__(self, bus: MemoryBus, starts: Mapping[TopicPartition, int]) -> None:
         self.gaps: list[LogGap] = []
@@ -437,29 +439,29 @@ class MemoryReader:
         self._positions = dict(starts)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets, and no others."""
+        """Read only these partitions, from these offsets."""
         self._positions = dict(starts)
 
     def poll(self, timeout_s: float, max_records: int = 1000) -> list[ConsumerRecord]:
-        """Return the messages that have arrived; waits for the first only."""
+        """Return the records that have arrived, waiting only for the first."""
         return self._bus.read(self._positions, self.gaps, timeout_s, max_records)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Return the next offset to read, per assigned partition."""
+        """Return the next offset to read for each assigned partition."""
         return dict(self._positions)
 
     def at_end(self) -> bool:
-        """Return whether all has been returned that the logs hold."""
+        """Return whether everything in the logs has been returned."""
         ends = self._bus.offsets({topic for topic, _ in self._positions})
         return all(position >= ends[place][1] for place, position in self._positions.items())
 
     def close(self) -> None:
-        """Forget the positions; there is no connection to let go of."""
+        """Forget the positions; there is no connection to close."""
         self._positions = {}
 
 
 class MemoryMember:
-    """A place in a group of a MemoryBus. For one thread."""
+    """A place in a group of a MemoryBus. Not thread-safe."""
 
     def __init__(
         self,
@@ -481,7 +483,7 @@ class MemoryMember:
         return self._clock() - self._alive_at > self._session_s
 
     def poll(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is waited for here
-        """Keep the place, and tell what has changed."""
+        """Keep the place in the group, and run the callbacks for changes."""
         if self.held and (self not in self.group or self.silent()):
             self._lose()
         if self.silent() and self in self.group:
@@ -497,7 +499,7 @@ class MemoryMember:
         self._events.revoked(lost)
 
     def confirm(self, positions: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002
-        """Have the group say whether the place is still held."""
+        """Let the group say whether the place is still held."""
         if self in self.group and not self.silent():
             self._events.confirmed(self._clock())
 
@@ -516,7 +518,7 @@ def _callback(on_delivery: OnDelivery | None, outcome: Delivered | BusError) -> 
 def _murmur2(data: bytes) -> int:
     """Return Kafka's hash of a key.
 
-    It is written out here because this package imports nothing of ours.
+    It is repeated here because this package imports nothing from the others.
     """
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = 0x9747B28C ^ len(data)

@@ -1,8 +1,7 @@
-"""The Java archives that are trusted: `ops/jars.lock` names each one's SHA-256.
+"""The trusted Java archives: `ops/jars.lock` contains the SHA-256 of each.
 
 The lock has a group for each directory of archives. Its keys are modules,
-`organisation:name:version`, for archives from the registry, and names of files for those that
-PySpark brings.
+`organisation:name:version`, for archives from the registry, and file names for PySpark's archives.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ STAMPS = "verified"
 PYSPARK = "pyspark"
 ANEW = "To fetch all archives anew: make clean, then make setup."
 
-# SHA-256 by name of file.
+# SHA-256 by file name.
 Digests = Mapping[str, str]
 
 
 class ArchivesProblem(Exception):
-    """An archive is not the one that the lock names; the message says which, and what was found."""
+    """An archive is not the one in the lock; the message says which, and what was found."""
 
 
 def pyspark_jars() -> Path:
-    """Return the directory of the archives that PySpark brings."""
+    """Return the directory of PySpark's archives."""
     spec = find_spec("pyspark")
     return (Path(str(spec.origin)).parent if spec and spec.origin else Path()) / "jars"
 
@@ -41,7 +40,7 @@ def folder_of(group: str, jars_dir: Path) -> Path:
 
 
 def read_lock(path: Path = LOCK) -> dict[str, dict[str, str]]:
-    """Read the lock: for each group SHA-256 by module or file. Raises ArchivesProblem."""
+    """Return the SHA-256 in the lock, by group and by module or file. Raises ArchivesProblem."""
     try:
         return tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as problem:
@@ -49,15 +48,16 @@ def read_lock(path: Path = LOCK) -> dict[str, dict[str, str]]:
 
 
 def file_name(key: str) -> str:
-    """Return the file name of a key of the lock: `org:name:1.0` is in name-1.0.jar."""
+    """Return the file name for a key of the lock: `org:name:1.0` is in name-1.0.jar."""
     return f"{'-'.join(key.split(':')[1:])}.jar" if ":" in key else key
 
 
 def verify(group: str, jars_dir: Path, data_dir: Path | None = None, lock: Path = LOCK) -> None:
-    """Hold each archive of a group to the lock; at once where it was, and no file has changed.
+    """Check each archive of a group against the lock, unless no file has changed since the last
+    check.
 
-    What was found good is noted in `jars_dir`, or in `data_dir` where that one is read-only: inode,
-    size and both times of each file. Raises ArchivesProblem for the first archive that is wrong,
+    A successful check is recorded in `jars_dir`, or in `data_dir` if that is read-only: inode, size
+    and both times of each file. Raises ArchivesProblem for the first archive that is wrong,
     missing, or not in the lock.
     """
     folder, stamps = folder_of(group, jars_dir), _writable(jars_dir, data_dir)
@@ -71,13 +71,13 @@ def verify(group: str, jars_dir: Path, data_dir: Path | None = None, lock: Path 
     except ArchivesProblem as problem:
         raise ArchivesProblem(f"{problem}. {ANEW}") from None
     if stamp:
-        with suppress(OSError):  # then it is hashed again at the next start
+        with suppress(OSError):  # otherwise the files are hashed again at the next start
             stamp.parent.mkdir(exist_ok=True)
             stamp.write_text(stamped)
 
 
 def compare(folder: Path, expected: Digests) -> None:
-    """Hash every archive of `folder`. Raises ArchivesProblem where it is not as expected."""
+    """Hash every archive in `folder`. Raises ArchivesProblem if one is not as expected."""
     wrong = list(_differences(folder, expected, digests(folder)))
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
@@ -85,14 +85,14 @@ def compare(folder: Path, expected: Digests) -> None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each archive of a directory, by name."""
+    """Return the SHA-256 of each archive in a directory, by name."""
     paths = sorted(folder.glob("*.jar"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return dict(zip([path.name for path in paths], pool.map(sha256, paths), strict=True))
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -107,7 +107,7 @@ def _differences(folder: Path, expected: Digests, present: Digests) -> Iterator[
 
 
 def _look(folder: Path, expected: Digests) -> str:
-    """Return what is there, in so few words that it changes with any file, and with the lock."""
+    """Return a short text that changes with any file in the directory, and with the lock."""
     stats = [(path.name, path.stat()) for path in sorted(folder.glob("*.jar"))]
     files = [(n, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for n, s in stats]
     return _digest(repr((sorted(expected.items()), files)))

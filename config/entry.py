@@ -1,7 +1,7 @@
-"""What every entry point does first: settings are read, and what the process keeps is its user's.
+"""What every entry point does first: read the settings, and make the process's files private.
 
-Libraries and tests that only read settings call `load_settings`; so does what makes archives that
-other users of the machine may share.
+Libraries and tests that only read settings call `load_settings`, and so does code that creates
+archives which other users of the machine may share.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from dotenv import dotenv_values
 from config.secret_files import SUFFIX
 from config.settings import PREFIX, SECRETS, Settings, load_settings
 
-# What a file or directory of ours grants nobody: all rights of its group and of others.
+# Rights that our files and directories grant nobody: all rights of the group and of others.
 PRIVATE = 0o077
-# In the environment of every process that `make run` has started.
+# Set in the environment of every process started by `make run`.
 SUPERVISED = f"{PREFIX}INSTANCE"
-# Names in the environment that begin as settings do and are none.
+# Environment variables that have the prefix of settings but are none.
 INTERNAL = frozenset((SUPERVISED, f"{PREFIX}PARENT"))
 
-# Files by one of which a data directory is known as such.
+# Files that identify a directory as a data directory: one of them is enough.
 MARKS = frozenset(
     ("secret-key", "data-key", "spark-secret", "command-keys.json", "demo-logins.json", "run.lock",
      "supervisord.conf", "supervisord.pid", "supervisor.sock", "tallyboard.sqlite3", "push-key.pem",
      "stores-secret")
 )  # fmt: skip
-# What a data directory may hold besides.
+# Other entries that a data directory may contain.
 FOLDERS = frozenset(
     (
         "broker",
@@ -51,20 +51,20 @@ FOLDERS = frozenset(
         "stores",
     )
 )
-# What lies at the top of a disk that has just been made.
+# Present at the top of a newly created disk.
 OF_THE_DISK = "lost+found"
 
 
 class NotPrivate(Exception):
-    """Others may look into the data directory, and that cannot be mended here; says what to do."""
+    """Others can access the data directory, and this cannot be fixed here; says what to do."""
 
 
 def enter(*, whole: bool = False) -> Settings:
-    """Return the settings, for a process whose files, as its data directory, are its user's alone.
+    """Return the settings, and make the data directory and the process's files private to its user.
 
-    whole: look at all in the directory, if it is private too. Names unknown settings on
-    standard error, unless `make run` has done so. Ends the process with one message for a wrong
-    value, a setting of a former name, or a data directory that cannot be made private.
+    whole: check everything in the directory, even if it is private already. Reports unknown
+    settings on standard error, unless `make run` has done so. Exits with a message for a wrong
+    value, a setting under a former name, or a data directory that cannot be made private.
     """
     os.umask(PRIVATE)
     settings = load_settings()
@@ -85,7 +85,7 @@ def enter(*, whole: bool = False) -> Settings:
 
 @contextmanager
 def umask(mask: int) -> Iterator[None]:
-    """Set another umask for what is written meanwhile."""
+    """Set another umask within the context."""
     before = os.umask(mask)
     try:
         yield
@@ -97,19 +97,19 @@ def umask(mask: int) -> Iterator[None]:
 
 
 def make_private(data_dir: Path, *, whole: bool = False) -> int:
-    """Take the rights of others from the data directory and all in it; return from how many.
+    """Remove others' rights from the data directory and everything in it; return from how many.
 
-    In a directory that is private already only its top is looked at, unless `whole`.
-    Raises NotPrivate where that cannot be done, or the directory is not Tallyboard's alone.
+    In a directory that is already private, only its top level is checked, unless `whole` is set.
+    Raises NotPrivate if this is not possible, or if the directory is not Tallyboard's alone.
     """
     try:
         if _narrowed(data_dir):
-            _ = next(data_dir.iterdir(), None)  # raises PermissionError where it is not ours
+            _ = next(data_dir.iterdir(), None)  # raises PermissionError if it is not ours
             return sum(map(_narrow, _below(data_dir, deep=whole)))
         _check_ours(data_dir)
         data_dir.chmod(stat.S_IMODE(data_dir.stat().st_mode) & ~PRIVATE)
         return 1 + sum(map(_narrow, _below(data_dir)))
-    except FileNotFoundError:  # there is none yet
+    except FileNotFoundError:  # it does not exist yet
         return 0
     except PermissionError:
         raise NotPrivate(_belongs_to_another(data_dir, data_dir)) from None
@@ -120,7 +120,7 @@ def _narrowed(path: Path) -> bool:
 
 
 def _check_ours(data_dir: Path) -> None:
-    """Raise NotPrivate for a directory that also serves others, as /tmp does, or other users."""
+    """Raise NotPrivate for a directory that also serves others, like /tmp, or other users."""
     names = {path.name for path in data_dir.iterdir() if not path.name.startswith(".")}
     names.discard(OF_THE_DISK)
     if not (names <= MARKS | FOLDERS or names & MARKS):
@@ -144,11 +144,11 @@ def _belongs_to_another(path: Path, data_dir: Path) -> str:
 
 
 def _narrow(entry: os.DirEntry[str]) -> bool:
-    """Take the rights of others from one file or directory; whether there were any.
+    """Remove others' rights from a file or directory, and return whether there were any.
 
-    What belongs to another user stays as it is: nobody else gets to it in a private directory.
+    Another user's files stay as they are: in a private directory nobody else can reach them.
     """
-    with suppress(FileNotFoundError, PermissionError):  # as logs that are rotated meanwhile
+    with suppress(FileNotFoundError, PermissionError):  # for example, logs rotated meanwhile
         mode = entry.stat(follow_symlinks=False).st_mode
         if not stat.S_ISLNK(mode) and mode & PRIVATE:
             Path(entry).chmod(stat.S_IMODE(mode) & ~PRIVATE)
@@ -167,7 +167,7 @@ def _below(folder: str | Path, *, deep: bool = True) -> Iterator[os.DirEntry[str
 def _owner(path: Path) -> str:
     try:
         return _name(path.lstat().st_uid)
-    except PermissionError:  # it lies in another user's directory
+    except PermissionError:  # it is in another user's directory
         return "another user"
 
 
@@ -181,13 +181,13 @@ def _name(number: int) -> str:
 # ---- settings that are none ---------------------------------------------------------------
 
 RENAMED = {"ERRAND_MEMORY": "BATCH_QUERY_MEMORY", "ERRAND_S": "BATCH_QUERY_S"}
-"""Names of the present by former ones, without the prefix."""
+"""Current setting names by former ones, without the prefix."""
 
 
 def renamed_settings(
     environment: Mapping[str, str] | None = None, file: Path = Path(".env")
 ) -> list[str]:
-    """Return a line for each setting that is given under its former name."""
+    """Return a line for each setting given under a former name."""
     return [
         f"{name} ({where}) has a new name: {PREFIX}{RENAMED[name.upper().removeprefix(PREFIX)]}"
         for name, where in _given(environment, file)
@@ -205,9 +205,9 @@ def _given(environment: Mapping[str, str] | None, file: Path) -> list[tuple[str,
 def unknown_settings(
     environment: Mapping[str, str] | None = None, file: Path = Path(".env")
 ) -> list[str]:
-    """Return a line for each name that looks like a setting and is none.
+    """Return a line for each name that looks like a setting but is none.
 
-    The line names the nearest setting that is one.
+    The line names the most similar setting.
     """
     known = {name.upper() for name in Settings.model_fields}
     known |= {f"{name.upper()}{SUFFIX}" for name in SECRETS}

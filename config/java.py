@@ -1,6 +1,6 @@
-"""The Java of all that runs in a JVM: the broker, Spark, and what prepares them.
+"""Find the Java for everything that runs in a JVM: the broker, Spark, and the tools around them.
 
-Standard library alone: the set-up asks for it before there is an environment.
+Uses only the standard library: the set-up runs this before there is an environment.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from collections.abc import Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
 
-# Major versions on which PySpark 4.3 and Kafka 4.3 run.
+# Major versions supported by PySpark 4.3 and Kafka 4.3.
 SUPPORTED = range(17, 22)
 WANTED = f"Java {SUPPORTED[0]} to {SUPPORTED[-1]}"
 ENVIRONMENT = Path(sys.prefix)
 
 
 class JavaProblem(Exception):
-    """No usable Java; the message says what was looked at, and what to do."""
+    """No usable Java; the message says what was checked, and what to do."""
 
 
 class NoJava(JavaProblem):
-    """Nothing names a Java, and none that is supported was found."""
+    """No Java is configured, and no supported one was found."""
 
 
 def find_java(environ: Mapping[str, str] = os.environ, environment: Path = ENVIRONMENT) -> Path:
-    """Return the `java` to run: of JAVA_HOME, else of the PATH, else the environment's own.
+    """Return the `java` to run: from JAVA_HOME, else from the PATH, else the environment's own.
 
-    One of the PATH that is not supported is passed over. Raises JavaProblem for a JAVA_HOME that
-    has no supported Java, NoJava when there is none at all.
+    An unsupported one on the PATH is skipped. Raises JavaProblem if JAVA_HOME has no supported
+    Java, and NoJava if there is none at all.
     """
     if named := check_java_home(environ):
         return named
@@ -50,9 +50,9 @@ def find_java(environ: Mapping[str, str] = os.environ, environment: Path = ENVIR
 
 
 def check_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the `java` of JAVA_HOME; None where it is not set.
+    """Return the `java` in JAVA_HOME, or None if that is not set.
 
-    Raises JavaProblem where it is not there, or not supported.
+    Raises JavaProblem if it does not exist or is not supported.
     """
     home = environ.get("JAVA_HOME")
     if not home:
@@ -67,38 +67,38 @@ def check_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def own_java(environment: Path = ENVIRONMENT) -> Path:
-    """Return where the set-up puts the environment's own `java` when it finds no other."""
+    """Return where the set-up installs the environment's own `java` if it finds no other."""
     return environment / "java" / "bin" / "java"
 
 
 def set_java_home(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Have JAVA_HOME name the environment's own Java, if that is the one to run.
+    """Set JAVA_HOME to the environment's own Java, if that is the one to run.
 
-    For Spark's launcher, which looks at JAVA_HOME and the PATH. Raises JavaProblem.
+    This is for Spark's launcher, which checks JAVA_HOME and the PATH. Raises JavaProblem.
     """
     if find_java(environ) == own_java():
         environ["JAVA_HOME"] = str(own_java().parent.parent)
 
 
 def java_version(java: Path) -> str:
-    """Return what `java -version` prints. Raises OSError when it cannot be run."""
+    """Return the output of `java -version`. Raises OSError if it cannot be run."""
     return _version(java, java.stat().st_mtime_ns)
 
 
-@cache  # a process asks more than once, and each answer is the start of a JVM
+@cache  # a process asks repeatedly, and each answer means starting a JVM
 def _version(java: Path, _changed_ns: int) -> str:
     done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     return done.stderr + done.stdout
 
 
 def java_major(text: str) -> int | None:
-    """Read the major version out of what `java -version` prints; None when there is none."""
+    """Return the major version in the output of `java -version`, or None if there is none."""
     match = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(match[1]) if match else None
 
 
 def _problem(java: Path) -> str | None:
-    """Say why a `java` cannot be used; None when it can."""
+    """Return why a `java` cannot be used, or None if it can."""
     try:
         major = java_major(java_version(java))
     except FileNotFoundError:

@@ -1,4 +1,7 @@
-"""Who leads the job, and who stands by: a file beside the checkpoints, which the leader writes."""
+"""Which process leads the job, and which stands by: a file next to the checkpoints.
+
+The leader writes it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The process that leads. Times in Unix ms, 0 for not (yet).
+    """The process that leads. Times are in Unix ms, 0 for not (yet).
 
-    name: its name in the group, empty for a job without a standby; role: its process's name; boot:
-    the boot of the machine that it runs on; driver, jvm: process ids; since: it leads;
-    running: since when its queries run; standby: since when another process is ready to take over.
+    name: its name in the group, empty for a job without a standby; role: name of its process; boot:
+    the boot of its machine; driver, jvm: process ids; since: when it became leader; running: when
+    its queries started; standby: since when another process is ready to take over.
     """
 
     name: str = ""
@@ -33,21 +36,21 @@ def file_of(data_dir: Path) -> Path:
 
 
 def read(path: Path) -> Leader:
-    """Return who leads by the file; an empty leader where it says nothing that can be read."""
+    """Return the leader according to the file, or an empty Leader if it cannot be read."""
     with suppress(OSError, ValueError, TypeError):
         return Leader(**json.loads(path.read_text()))
     return Leader()
 
 
 def write(path: Path, leader: Leader) -> None:
-    """Replace what the file says. Raises OSError."""
+    """Replace the contents of the file. Raises OSError."""
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(asdict(leader)))
     draft.replace(path)
 
 
 def boot_id() -> str:
-    """Return what names this boot of this machine; empty where the system does not say."""
+    """Return an id of this machine's current boot, empty if the system provides none."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return ""

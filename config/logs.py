@@ -1,4 +1,4 @@
-"""Logs as lines of key=value on standard output, with time, level and event."""
+"""Write logs as lines of key=value to standard output, with time, level and event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHARED: tuple[Processor, ...] = (
     structlog.stdlib.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
 )
-# The loggers of what clients do: their logins and what was refused, and their requests.
+# Loggers for clients' actions: their logins and refused attempts, and their requests.
 SECURITY, REQUESTS = "tallyboard.security", "tallyboard.requests"
 KEYS = ("time", "level", "logger", "event")
 QUIET = ("py4j", "daphne", "twisted", "httpx", "httpcore", "asyncio", "celery.utils")
@@ -23,8 +23,8 @@ QUIET = ("py4j", "daphne", "twisted", "httpx", "httpcore", "asyncio", "celery.ut
 def configure_logs(level: str, process: str) -> None:
     """Send structlog's and the standard library's records to standard output, one line each.
 
-    `level` is debug, info, warning or error; `process` names this process on each line. Called
-    once by each entry point.
+    level: debug, info, warning or error; process: the name of this process, added to each line.
+    Each entry point calls this once.
     """
     structlog.configure(
         processors=[*SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -38,11 +38,11 @@ def configure_logs(level: str, process: str) -> None:
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
     logging.getLogger("django.request").addFilter(_not_just_unready)
-    logging.getLogger(REQUESTS).propagate = False  # as lines they would bury all others
+    logging.getLogger(REQUESTS).propagate = False  # their lines would bury all others
 
 
 def _not_just_unready(record: logging.LogRecord) -> bool:
-    """Return whether a request is worth a line: probes of readiness come twice a second."""
+    """Return whether a request deserves a line: readiness probes come twice a second."""
     return getattr(record, "status_code", None) != 503
 
 

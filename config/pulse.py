@@ -1,4 +1,4 @@
-"""A sign of life: a file below the data directory that a process touches as its work goes round."""
+"""A heartbeat: a file in the data directory that a process touches as it works."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-# At most so often it is written.
+# Shortest time between two writes, s.
 EVERY_S = 1.0
 
 
 class Pulse:
-    """The sign of one process."""
+    """The heartbeat of one process."""
 
     def __init__(self, data_dir: Path, name: str) -> None:
         self._path = path_of(data_dir, name)
         self._next = 0.0
 
     def beat(self) -> None:
-        """Say that it lives. What cannot be written is not said: that is no reason to end."""
+        """Touch the file. A failure to write is ignored, as it is no reason to stop."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -29,12 +29,12 @@ class Pulse:
 
 
 def path_of(data_dir: Path, name: str) -> Path:
-    """Return where a process says that it lives."""
+    """Return the path of a process's heartbeat file."""
     return data_dir / "pulse" / name
 
 
 def age_s(data_dir: Path, name: str) -> float | None:
-    """Return how long ago it last did, s; None where it never has."""
+    """Return the age of a process's last heartbeat, s, or None if there was none."""
     try:
         return max(0.0, time.time() - path_of(data_dir, name).stat().st_mtime)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Secrets in files: a setting that ends in `_FILE` names the file of one, as in a container."""
+"""Secrets in files: a setting that ends in `_FILE` names the file, as is usual in containers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
 
 SUFFIX = "_FILE"
-"""What the name of a secret's setting gets, to name its file."""
+"""Suffix of a secret's setting that names its file."""
 
 
 class SecretFiles(PydanticBaseSettingsSource):
-    """Those of the secrets whose files the environment or `.env` names."""
+    """The secrets whose files are named in the environment or in `.env`."""
 
     def __init__(
         self,
@@ -25,13 +25,13 @@ class SecretFiles(PydanticBaseSettingsSource):
         secrets: Collection[str],
         *sources: PydanticBaseSettingsSource,
     ) -> None:
-        """secrets: names of fields; sources: where files are named, the first goes first."""
+        """secrets: names of fields; sources: where files are named, in order of precedence."""
         super().__init__(settings_cls)
         given = [each.env_vars for each in sources if isinstance(each, EnvSettingsSource)]
         self._secrets, self._given = secrets, ChainMap(*map(dict, given))
 
     def get_field_value(self, _field: FieldInfo | None, field_name: str) -> tuple[Any, str, bool]:
-        """Return what a field's file holds, None without one. Raises ValidationError."""
+        """Return the contents of a field's file, None without one. Raises ValidationError."""
         setting = f"{self.config['env_prefix']}{field_name}".upper()
         path = self._given.get(f"{setting}{SUFFIX}".lower())
         if not path:
@@ -47,7 +47,7 @@ class SecretFiles(PydanticBaseSettingsSource):
 
 
 def _read(setting: str, path: str) -> str:
-    """Return the text of a file, without white space around it."""
+    """Return the text of a file without surrounding white space."""
     try:
         text = Path(path).expanduser().read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

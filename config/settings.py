@@ -1,4 +1,4 @@
-"""Settings of every process, from the environment and `.env`; read by entry points alone."""
+"""Settings of every process, from the environment and `.env`; read only by entry points."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 LOOPBACK = "127.0.0.1"
 DEMO_MAIL = "Demo mail"
-"""Name of the demo's channel of mails."""
+"""Name of the demo's mail channel."""
 DEMO_POINTS = "Demo: points"
 """Name of the demo's channel for notices of earned points."""
 STORED = ("orders", "attack", "connectivity")
-"""Scenarios whose states the stores keep where no setting names any: those of them that exist."""
+"""Scenarios kept by the stores, as far as they exist, if no setting names any."""
 
 
 def _absolute(path: Path) -> Path:
@@ -46,10 +46,10 @@ AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 
 
 class Settings(BaseSettings):
-    """What may differ between two copies of the product on one machine. Times are in ms.
+    """What may differ between two installations on one machine. Times are in ms.
 
-    Each field is read from `TALLYBOARD_<FIELD>`; an empty value means "not set". Paths are made
-    absolute against the directory the process starts in.
+    Each field is read from `TALLYBOARD_<FIELD>`; an empty value means "not set". Relative paths are
+    resolved against the directory in which the process starts.
     """
 
     model_config = SettingsConfigDict(
@@ -104,7 +104,7 @@ class Settings(BaseSettings):
     private_targets: bool = False
     mail_catcher_port: Port | None = None
 
-    # Passwords first: those of the URLs, which are completed by them.
+    # Passwords come first: the URLs' validators add them to the URLs.
     database_password: SecretStr | None = None
     database_url: str | None = None
     redis_password: SecretStr | None = None
@@ -152,7 +152,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - of a folder of secrets
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return where settings come from, the first goes first."""
+        """Return the sources of settings, in order of precedence."""
         named = env_settings, dotenv_settings
         return init_settings, *named, SecretFiles(settings_cls, SECRETS, *named)
 
@@ -247,7 +247,7 @@ class Settings(BaseSettings):
 
     @property
     def embedded_broker(self) -> bool:
-        """Return whether the product starts its own broker: no outside Kafka is named."""
+        """Whether the product starts its own broker, as no external Kafka is configured."""
         return self.kafka_bootstrap is None
 
     @property
@@ -262,19 +262,21 @@ class Settings(BaseSettings):
 
     @property
     def local_url(self) -> str:
-        """Return the web server's address as a browser on this machine uses it, as it is printed at
-        the start, without a slash at the end."""
+        """The web server's address for a browser on this machine, without a trailing slash.
+
+        It is printed at the start.
+        """
         anywhere = self.http_host in ("0.0.0.0", "::", "")  # noqa: S104
         return f"http://{LOOPBACK if anywhere else self.http_host}:{self.http_port}"
 
     @property
     def own_url(self) -> str:
-        """Return where people reach the product, without a slash at the end."""
+        """The address at which people reach the product, without a trailing slash."""
         return self.public_url or self.local_url
 
     @property
     def command_keys_file(self) -> Path:
-        """The keys that sign commands; by default kept in the data directory."""
+        """The file of the keys that sign commands; by default in the data directory."""
         return self.command_keys or self.data_dir / "command-keys.json"
 
     @property
@@ -284,7 +286,7 @@ class Settings(BaseSettings):
 
     @property
     def catches_mail(self) -> bool:
-        """Return whether the demo's mail catcher runs: no mail server is named."""
+        """Whether the demo's mail catcher runs, as no mail server is configured."""
         return self.demo and self.embedded_broker and self.smtp_host is None
 
     @property
@@ -299,37 +301,37 @@ class Settings(BaseSettings):
 
     @property
     def mail_server(self) -> tuple[str, int] | None:
-        """Host and port of the server that mail is sent through; None where there is none."""
+        """Host and port of the mail server, or None if there is none."""
         if self.smtp_host:
             return self.smtp_host, self.smtp_port
         return (LOOPBACK, self.mail_port) if self.catches_mail else None
 
     @property
     def invoices_table(self) -> str:
-        """Where the archive of invoices is: a URL, or a path; by default in the data directory."""
+        """Location of the invoice archive: a URL or a path; by default in the data directory."""
         return self.invoices_url or str(self.data_dir / "invoices")
 
     def runs(self, pipeline: str) -> bool:
-        """Return whether a pipeline is among those that run."""
+        """Return whether a pipeline is enabled."""
         names = [name.strip() for name in self.pipelines.split(",")]
         return "all" in names or pipeline in names
 
     @property
     def points_target(self) -> str | None:
-        """Name of the channel by which earned points are told; in the demo one of its own."""
+        """Name of the channel that announces earned points; the demo has its own."""
         demo = DEMO_POINTS if self.catches_mail and self.runs("loyalty") else None
         return self.points_channel or demo
 
     @property
     def views_target(self) -> str | None:
-        """Name of the channel by which is told how often products are viewed."""
+        """Name of the channel that announces how often products are viewed."""
         demo = DEMO_MAIL if self.catches_mail and self.runs("product-counts") else None
         return self.views_channel or demo
 
     def stored(self, known: Collection[str]) -> list[str]:
-        """Return the scenarios whose states the stores keep, of those that are known.
+        """Return the scenarios whose states the stores keep, out of the known ones.
 
-        Raises ValueError for one that is not.
+        Raises ValueError if an unknown one is configured.
         """
         if self.stores_scenarios is None:
             return [name for name in STORED if name in known]
@@ -352,18 +354,17 @@ class Settings(BaseSettings):
 
     @property
     def asks_stores(self) -> bool:
-        """Return whether there are store servers: supervised ones, or others, which were given the
-        same secret."""
+        """Whether there are store servers: supervised ones, or others with the same secret."""
         return self.stores > 0 or self.stores_secret is not None
 
     @property
     def one_machine(self) -> bool:
-        """Return whether all of Spark runs in the job's own JVM, so that nobody need reach it."""
+        """Whether all of Spark runs in the job's own JVM, so that nobody needs to reach it."""
         return (self.spark_master or "local").partition("[")[0] == "local"
 
     @property
     def effective_trigger(self) -> Literal["real-time", "micro-batch"]:
-        """Return how queries run: as configured, else in Real-time Mode where no port is open."""
+        """How queries run: as configured, else in Real-time Mode if no port is open."""
         return self.trigger or ("real-time" if self.one_machine else "micro-batch")
 
     def kafka_options(self) -> dict[str, str]:
@@ -404,32 +405,40 @@ class Settings(BaseSettings):
     def web_secret(self) -> str:
         """Return the key that signs sessions: as configured, else kept in `data_dir/secret-key`.
 
-        The first call writes that file (readable by its owner alone). Raises OSError when the
-        data directory cannot be written.
+        The first call writes that file (readable only by its owner). Raises OSError if the data
+        directory cannot be written.
         """
         return _reveal(self.secret_key) or kept_secret(self.data_dir / "secret-key")
 
     def cluster_secret(self) -> str:
-        """Return what Spark's processes on a cluster prove themselves with: the configured one,
-        else one kept in `data_dir/spark-secret`. Raises OSError."""
+        """Return the secret that authenticates Spark's processes on a cluster.
+
+        It is the configured one, else one kept in `data_dir/spark-secret`. Raises OSError.
+        """
         return _reveal(self.spark_secret) or kept_secret(self.data_dir / "spark-secret")
 
     def store_secret(self) -> str:
-        """Return what store servers are asked with: the configured one, else one kept in
-        `data_dir/stores-secret`. Raises OSError."""
+        """Return the secret for requests to store servers.
+
+        It is the configured one, else one kept in `data_dir/stores-secret`. Raises OSError.
+        """
         return _reveal(self.stores_secret) or kept_secret(self.data_dir / "stores-secret")
 
     def sealing_keys(self) -> list[str]:
-        """Return the keys that seal what the database keeps secret: the first seals, each opens.
+        """Return the keys that encrypt the secrets in the database: the first encrypts, all
+        decrypt.
 
-        They are the configured ones, else those kept in `data_dir/data-key`, a line each. Raises as
-        `web_secret` does.
+        They are the configured ones, else those kept in `data_dir/data-key`, one per line. Raises
+        the same as `web_secret`.
         """
         return _listed(_reveal(self.data_keys) or kept_secret(self.data_dir / "data-key"))
 
 
 def kept_secret(path: Path) -> str:
-    """Return the secret in `path`, made up at the first call; safe when two processes race."""
+    """Return the secret in `path`, created at the first call. Safe if two processes race.
+
+    Exits with a message if the secret is weak.
+    """
     kept = kept_text(path, lambda: secrets.token_urlsafe(50))
     for key in _listed(kept) or [""]:
         if why := weakness(key):
@@ -438,8 +447,10 @@ def kept_secret(path: Path) -> str:
 
 
 def kept_text(path: Path, make: Callable[[], str]) -> str:
-    """Return the text in `path`, which `make` makes at the first call; of two processes that race
-    one makes it."""
+    """Return the text in `path`, created with `make` at the first call.
+
+    If two processes race, only one creates it.
+    """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
@@ -455,20 +466,20 @@ def kept_text(path: Path, make: Callable[[], str]) -> str:
 
 
 def _listed(keys: str) -> list[str]:
-    """Return the keys of a text with commas, spaces or line ends between them."""
+    """Return the keys in a text, separated by commas, spaces or line ends."""
     return keys.replace(",", " ").split()
 
 
-# Fewest characters of a key that is no weak one.
+# Minimum length of a strong key, characters.
 LEAST_KEY = 32
-# Fewest different characters among them.
+# Minimum number of distinct characters in it.
 LEAST_DISTINCT = 8
-# A text that repeats so few characters or fewer is as weak as these.
+# A key that repeats this many characters or fewer is weak too.
 LONGEST_PERIOD = 16
 
 
 def weakness(key: str) -> str:
-    """Return what is expected of a secret key that is too weak; empty for a strong one."""
+    """Return what is expected instead of a weak secret key, empty for a strong one."""
     if len(key) < LEAST_KEY:
         return f"expected at least {LEAST_KEY} random characters, as of openssl rand -hex 32"
     if len(set(key)) < LEAST_DISTINCT:
@@ -479,7 +490,7 @@ def weakness(key: str) -> str:
 
 
 def load_settings() -> Settings:
-    """Read the settings; ends the process with one message that names each wrong value."""
+    """Return the settings. Exits with a message that names each wrong value."""
     try:
         return Settings()
     except ValidationError as error:
@@ -487,8 +498,10 @@ def load_settings() -> Settings:
 
 
 def _with_password(url: str, info: ValidationInfo) -> str:
-    """Return a URL with the password that a setting of its own gives. Raises ValueError where the
-    URL has one too."""
+    """Return a URL with the password from its separate setting.
+
+    Raises ValueError if the URL contains one too.
+    """
     name = (info.field_name or "").replace("url", "password")
     password = _reveal(info.data.get(name))
     if not password:
@@ -501,7 +514,7 @@ def _with_password(url: str, info: ValidationInfo) -> str:
 
 
 def explain(error: ValidationError) -> str:
-    """Say a validation error in the user's words: which setting, its value, what was expected."""
+    """Return a validation error for users: the setting, its value, and what was expected."""
     return "\n".join(_explain_one(dict(item)) for item in error.errors())
 
 
@@ -518,7 +531,7 @@ SECRETS = (
     "redis_password",
     "redis_url",
 )
-"""Settings whose value is not shown; each may be in a file, which `<name>_FILE` names."""
+"""Settings whose value is never shown. Each may be in a file named by `<name>_FILE`."""
 
 
 def _explain_one(item: dict[str, object]) -> str:

@@ -1,1 +1,1 @@
-"""The vocabulary of the board as plain Python, standard library only."""
+"""The domain of the board in plain Python, using only the standard library."""

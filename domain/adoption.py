@@ -1,4 +1,4 @@
-"""How an asset goes over from one rule to another."""
+"""How an asset moves from one rule to another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from domain.scenario import Scenario
 
 
 def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int) -> None:
-    """Put what the asset holds under the rule, as of `at` ms.
+    """Put the asset under the rule as of `at` ms.
 
-    First the votes as they were, newly weighed, are evidence; then their lifetimes begin again,
-    and what that ends is silence. Only then do waits end that are over.
+    The votes as they were, with their new weights, are judged as evidence first. Then their
+    lifetimes start again, and votes that end because of that count as silence. Where the rule
+    doubts agents, waits that are over end only after that.
     """
     doubts.rename(rule, mutes, asset, at)
     asset.votes = {
@@ -34,8 +35,11 @@ def adopt(rule: Scenario, former: Scenario, mutes: Mutes, asset: Asset, at: int)
 
 
 def _waits_under(rule: Scenario, former: Scenario, asset: Asset) -> dict[str, int]:
-    """Return the waits that go on under another rule: for what it knows, and still is as much
-    worse or milder than the state as it was."""
+    """Return the waits that continue under another rule.
+
+    These are waits for states that the rule knows and that are, as before, worse or milder than the
+    asset's state. In a life cycle it is enough that the rule knows them.
+    """
     if rule.life_cycle != former.life_cycle or asset.state is None:
         return {}
     here = asset.state

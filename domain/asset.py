@@ -1,4 +1,4 @@
-"""What the fold remembers of one asset, and its timers."""
+"""What the fold remembers about one asset, and the asset's timers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from domain.version import Version
 # A command repeated within this many commands on its asset gets its first answer again.
 ANSWERS_KEPT = 16
 
-# What is left of a purged asset is kept for so long at least, ms.
+# The trace of a purged asset is kept for at least this long, ms.
 LEAST_TRACE = 3_600_000
 
 
 class AnsweredCommand(NamedTuple):
-    """A command that was answered: how, with which cause, and in whose name."""
+    """A command that was answered: the outcome, the cause and the user."""
 
     command: str
     outcome: str
@@ -37,22 +37,23 @@ class AnsweredCommand(NamedTuple):
 
     @property
     def answer(self) -> Answer:
-        """Return what the record that answers says."""
+        """Return the answer that the asset's record carries."""
         return Answer(self.command, self.outcome)
 
 
 @dataclass(slots=True)
 class Asset:
-    """State of one asset within the fold. Times in ms of the bucket's clock.
+    """State of one asset in the fold. Times are in ms of the bucket's clock.
 
-    state: what the tally made of it; shown: what readers see, the override's state if there is one
-    (None: no such asset, only its trace is kept, until forget_at); unconfirmed: why, in words, or
-    None; disputed: a worse state that somebody says; waits: by the state that is waited for, since
-    when; offset and step: of the last event applied; changed: (offset, step) at which what is shown
-    last changed; reminded: when the last reminder was due, or the state began; emitted_at: of the
-    last record emitted; purged_at: of the last purge; tasks: by id, none that is over; doubts: by
-    agent; settled: since when the tallied state is the mildest with nothing against it: no dispute,
-    doubt or override; None while it is not.
+    state: the tallied state; shown: what readers see, which is the override's state if there is one
+    (None: the asset does not exist and only its trace is kept, until forget_at); unconfirmed: the
+    reason in words, or None; disputed: a worse state that somebody reports; waits: start time of
+    each wait, by the state waited for; offset and step: position of the last event applied;
+    changed: (offset, step) of the last change of what is shown; reminded: when the last reminder
+    was due, or when the state began; emitted_at: time of the last record emitted; purged_at: time
+    of the last purge; tasks: ordered by id, without finished ones; doubts: by agent; settled: since
+    when the tallied state is the mildest and nothing speaks against it (no dispute, doubt or
+    override), or None.
     """
 
     state: str | None = None
@@ -77,18 +78,18 @@ class Asset:
     settled: int | None = None
 
     def answered(self, command: str) -> AnsweredCommand | None:
-        """Return how this command was answered first, if that is still remembered."""
+        """Return the first answer to this command, or None if it is no longer remembered."""
         return next((a for a in self.answers if a.command == command), None)
 
     def remember(self, answered: AnsweredCommand) -> None:
-        """Keep the answer, among the newest ANSWERS_KEPT."""
+        """Remember the answer, keeping only the newest ANSWERS_KEPT."""
         if self.answered(answered.command) is None:
             self.answers = [*self.answers, answered][-ANSWERS_KEPT:]
 
     def pending(self, scenario: Scenario) -> Pending | None:
         """Return the wait that ends first, or None.
 
-        Of several that end together it is the worst, else the mildest.
+        If several end together, return the worst of the worse states, else the mildest.
         """
         if not self.waits:
             return None
@@ -102,28 +103,28 @@ class Asset:
         return Pending(first, self.waits[first], end(first)[0])
 
     def falling(self, scenario: Scenario) -> bool:
-        """Return whether a wait for a milder state runs."""
+        """Return whether there is a wait for a milder state."""
         here = scenario.severity(self.state or "")
         return any(scenario.severity(state) > here for state in self.waits)
 
     def clear(self, at: int) -> None:
-        """Forget the asset's state; reports older than `at` ms do not bring it back."""
+        """Forget the asset's state. Reports older than `at` ms do not bring it back."""
         self.state = self.shown = self.override = self.unconfirmed = self.disputed = None
         self.votes, self.waits, self.doubts, self.tasks = {}, {}, {}, ()
         self.settled, self.purged_at = None, at
 
     def drop_unknown(self, at: int) -> None:
-        """Purge an asset that nothing ever tallied, once the last that was said of it is gone."""
+        """Purge an asset that was never tallied, once nothing said about it is left."""
         doubted = any(doubt.counts for doubt in self.doubts.values())
         if self.state is None and self.override is None and not (self.votes or doubted):
             self.clear(at)
 
     def voices(self) -> list[Vote | Doubt]:
-        """List all that agents stand for: their votes, and the doubts about them."""
+        """List the votes and the doubts."""
         return [*self.votes.values(), *self.doubts.values()]
 
     def settle(self, scenario: Scenario, at: int) -> None:
-        """Note since when nothing speaks against the mildest state, as of `at` ms."""
+        """Record since when nothing speaks against the mildest state, as of `at` ms."""
         mild = self.state == scenario.mildest and self.override is None and self.disputed is None
         if not (scenario.doubting and mild) or self.is_in_doubt():
             self.settled = None
@@ -131,13 +132,16 @@ class Asset:
             self.settled = at
 
     def is_in_doubt(self) -> bool:
-        """Return whether a vote that counts is in doubt, or an agent that does is doubted."""
+        """Return whether a vote that counts is in doubt, or a doubt that counts exists."""
         return any(vote.doubt is not None and vote.counts for vote in self.votes.values()) or any(
             doubt.counts for doubt in self.doubts.values()
         )
 
     def to_show(self) -> str | None:
-        """Return the override, else the state; one that nothing has tallied is unknown."""
+        """Return the state to show: the override, else the tallied state, else UNKNOWN.
+
+        Return None if the asset does not exist.
+        """
         if self.override is not None:
             return self.override.state
         if self.state is not None:
@@ -145,7 +149,7 @@ class Asset:
         return UNKNOWN if self.shown is not None or self.votes else None
 
     def trace(self, at: int, scenario: Scenario) -> Asset:
-        """Return what is left of an asset that goes at `at` ms: answers, place, time of purge."""
+        """Return what is kept of an asset purged at `at` ms: answers, position and purge time."""
         return Asset(
             offset=self.offset,
             step=self.step,
@@ -158,7 +162,7 @@ class Asset:
     def record(
         self, name: str, scenario: Scenario, epoch: int, cause: Cause, answer: Answer | None
     ) -> StateRecord | Tombstone:
-        """Return the asset's record as of its last event: a tombstone if it is not shown."""
+        """Return the asset's record as of its last event: a tombstone if the asset is not shown."""
         version = Version(epoch, self.offset, self.step)
         if self.shown is None:
             return Tombstone(name, version, cause, answer)
@@ -182,14 +186,14 @@ class Asset:
 
 
 class Timer(NamedTuple):
-    """A timer of an asset: ordered by the time at which it fires, ms, then by its kind."""
+    """A timer of an asset, ordered by the time at which it fires (ms), then by kind."""
 
     time: int
     order: int
 
     @property
     def type(self) -> str:
-        """Return the type of the cause that it is."""
+        """Return the type of the timer's cause."""
         return TIMER_TYPES[self.order]
 
 
@@ -207,18 +211,18 @@ TIMER_TYPES = (
 )
 OVERRIDE_END, VOTE_EXPIRY, DOUBT_END, VOTE_FORGOTTEN, MUTE_END, HOLD = range(6)
 SCHEDULE, REMINDER, PURGE_AFTER, FORGET = range(6, 10)
-# Timers of one time fire in this order. Each kind is taken wholly, whichever agents it is of; but
-# tasks run one by one, in the order of their ids. Doubts end with the votes that expire.
+# Timers due at the same time fire in this order. All timers of one kind fire together, whichever
+# agents they belong to, except tasks, which run one by one in the order of their ids. Doubts end
+# together with the votes that expire.
 
 
 def next_timer(asset: Asset, scenario: Scenario) -> Timer | None:
-    """Return the timer of this asset that fires first, or None."""
+    """Return the asset's timer that fires first, or None."""
     return min(all_timers(asset, scenario), default=None)
 
 
 def all_timers(asset: Asset, scenario: Scenario) -> list[Timer]:
-    """Return the timers of this asset: one for each vote, mark and task, and one of each other
-    kind."""
+    """Return the asset's timers: one per vote, mark and task, and one of each other kind."""
     if asset.shown is None:
         return [] if asset.forget_at is None else [Timer(asset.forget_at, FORGET)]
     timers = _timers_of_votes(asset, scenario)
@@ -237,7 +241,7 @@ def all_timers(asset: Asset, scenario: Scenario) -> list[Timer]:
 
 
 def _purge_time(asset: Asset, shown: str, scenario: Scenario) -> int | None:
-    """Return when an asset purges itself, ms, or None where it does not."""
+    """Return when the asset purges itself, ms, or None if it does not."""
     delay = scenario.purge_delay(shown)
     if delay is None:
         return None
@@ -246,7 +250,7 @@ def _purge_time(asset: Asset, shown: str, scenario: Scenario) -> int | None:
         return None if asset.settled is None else max(due, asset.settled)
     if scenario.lenient:
         return due
-    # A dispute that held it up has ended with the last record emitted, at the latest.
+    # A dispute that delayed the purge ended at the latest with the last record emitted.
     return None if asset.disputed is not None else max(due, asset.emitted_at)
 
 
@@ -269,7 +273,7 @@ def _timers_of_votes(asset: Asset, scenario: Scenario) -> list[Timer]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What readers see of an asset, kept to be compared."""
+    """What readers see of an asset, kept for comparison."""
 
     shown: str | None
     pending: Pending | None
@@ -295,7 +299,7 @@ class View:
         )
 
     def differs(self, asset: Asset, scenario: Scenario) -> bool:
-        """Return whether anything visible of the asset is another than it was."""
+        """Return whether anything visible of the asset has changed."""
         return (
             self.shown != asset.shown
             or self.unconfirmed != asset.unconfirmed
@@ -308,7 +312,10 @@ class View:
         )
 
     def looked_at(self, asset: Asset, scenario: Scenario) -> bool:
-        """Return whether a command's sender sees the same: state, pin, else what waits."""
+        """Return whether the sender of a command still sees the same asset.
+
+        Compares the state shown and the override or, without an override, the state waited for.
+        """
         if self.shown != asset.shown:
             return False
         if self.override is not None and asset.override is not None:

@@ -1,4 +1,4 @@
-"""What commands do to an asset's override and to the asset; a vote is the fold's own matter."""
+"""What commands do to an asset and its override. The fold itself handles votes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from domain.scenario import Scenario
 
 
 def refusal(scenario: Scenario, command: Command, asset: Asset, clock: int) -> str | None:
-    """Return why a command cannot be carried out at `clock` ms, or None where it can be."""
+    """Return why a command cannot be carried out at `clock` ms, or None if it can."""
     if command.if_version is not None:
         if asset.shown is None:
             return "no such asset any more"
@@ -24,12 +24,12 @@ def refusal(scenario: Scenario, command: Command, asset: Asset, clock: int) -> s
 
 
 def cause_of(kind: Kind) -> str:
-    """Return the type of the cause that a command is: `schedule` is that of a task's run."""
+    """Return the type of a command's cause. The type `schedule` belongs to the run of a task."""
     return {"schedule": "scheduled", "cancel": "cancelled"}.get(kind, kind)
 
 
 def pin(command: Command, asset: Asset, clock: int) -> str:
-    """Set an override that begins at `clock` ms; returns the outcome."""
+    """Set an override that begins at `clock` ms, and return the outcome."""
     pinned = Override(
         state=command.state or "",
         until=command.until,
@@ -45,7 +45,7 @@ def pin(command: Command, asset: Asset, clock: int) -> str:
 
 
 def release(scenario: Scenario, asset: Asset, user: str, clock: int) -> str:
-    """End the override, and withdraw the operator's vote; returns the outcome."""
+    """End the override, withdraw the operator's vote, and return the outcome."""
     vote = asset.votes.pop(USER_PREFIX + user, None)
     if asset.override is None and vote is None:
         return NO_CHANGE
@@ -55,8 +55,10 @@ def release(scenario: Scenario, asset: Asset, user: str, clock: int) -> str:
 
 
 def purge(asset: Asset, at: int) -> str:
-    """Forget the asset's state; reports older than `at` ms do not bring it back. Returns the
-    outcome."""
+    """Forget the asset's state, and return the outcome.
+
+    Reports older than `at` ms do not bring the asset back.
+    """
     if asset.shown is None:
         return NO_CHANGE
     asset.clear(at)

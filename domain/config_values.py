@@ -1,4 +1,4 @@
-"""Reading checked values out of plain data (TOML, JSON), with errors that name the key."""
+"""Read checked values from plain data (TOML, JSON), with errors that name the key."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ T = TypeVar("T")
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)\Z")
 MAX_DURATION = 366 * _UNITS["d"]
-"""Longest duration a scenario may name, ms."""
+"""Longest duration that a scenario may contain, ms."""
 
 
 class PlainError(ValueError):
-    """A value that is not what its key calls for."""
+    """A value that its key does not allow."""
 
     def __init__(self, path: str, expected: str, got: object) -> None:
         shown = repr(got)
@@ -27,9 +27,9 @@ class PlainError(ValueError):
 
 
 def duration(value: object, path: str, zero: bool = False) -> int:
-    """Return a duration in ms from text such as "250ms", "30s", "5m", "1h", "7d" or integer ms.
+    """Return a duration in ms, given text such as "250ms", "30s", "5m", "1h", "7d" or integer ms.
 
-    Raises PlainError.
+    zero: whether 0 is allowed. Raises PlainError.
     """
     ms: int | None = None
     if isinstance(value, str) and (match := _DURATION.match(value)):
@@ -42,7 +42,7 @@ def duration(value: object, path: str, zero: bool = False) -> int:
 
 
 def duration_text(ms: int) -> str:
-    """Return a duration in ms as text that `duration` reads back, in the largest unit that fits."""
+    """Return a duration in ms as text in the largest unit that fits; `duration` reads it back."""
     for unit in ("d", "h", "m", "s"):
         if ms and ms % _UNITS[unit] == 0:
             return f"{ms // _UNITS[unit]}{unit}"
@@ -50,7 +50,7 @@ def duration_text(ms: int) -> str:
 
 
 def whole(low: int, high: int) -> Callable[[object, str], int]:
-    """Return a reader of an integer from `low` to `high`, which raises PlainError."""
+    """Return a reader for integers from `low` to `high`, which raises PlainError."""
 
     def read(value: object, path: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -61,7 +61,7 @@ def whole(low: int, high: int) -> Callable[[object, str], int]:
 
 
 def read_toml(path: Path, error: type[ValueError]) -> dict[str, Any]:
-    """Read a TOML file. Raises `error`, which names the file, for what is none."""
+    """Read a TOML file. Raises `error`, which names the file, if that fails."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -71,7 +71,10 @@ def read_toml(path: Path, error: type[ValueError]) -> dict[str, Any]:
 
 
 class ConfigTable:
-    """A mapping with its path, whose readers raise PlainError and remember what was asked for."""
+    """A mapping with its path.
+
+    Its readers raise PlainError and remember the keys they were asked for.
+    """
 
     def __init__(self, data: object, path: str) -> None:
         if not isinstance(data, Mapping):
@@ -86,7 +89,7 @@ class ConfigTable:
         return list(self._data)
 
     def get(self, key: str) -> Any:
-        """Return the bare value, or None."""
+        """Return the unchecked value, or None."""
         self._asked.add(key)
         return self._data.get(key)
 
@@ -112,23 +115,23 @@ class ConfigTable:
         return whole(low, high)(default if value is None else value, f"{self.path}.{key}")
 
     def optional(self, key: str, read: Callable[[object, str], T]) -> T | None:
-        """Return what `read` makes of the value, or None where there is none."""
+        """Return the value as converted by `read`, or None if the key is absent."""
         value = self.get(key)
         return None if value is None else read(value, f"{self.path}.{key}")
 
     def table(self, key: str) -> ConfigTable:
-        """Return a table within this one."""
+        """Return the table at `key`. Raises PlainError."""
         return self._enter(self.get(key), f"{self.path}.{key}")
 
     def tables(self, key: str) -> list[ConfigTable]:
-        """Return a list of tables. Raises PlainError."""
+        """Return the list of tables at `key`. Raises PlainError."""
         value = self.get(key)
         if not isinstance(value, list):
             raise PlainError(f"{self.path}.{key}", "a list of tables", value)
         return [self._enter(entry, f"{self.path}.{key}[{at}]") for at, entry in enumerate(value)]
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """Return a table as a dict of its own, empty where there is none. Raises PlainError."""
+        """Return the table at `key` as a new dict, empty if absent. Raises PlainError."""
         value = self.get(key)
         if value is None:
             return {}
@@ -137,11 +140,11 @@ class ConfigTable:
         return dict(value)
 
     def mapping_itself(self) -> dict[str, Any]:
-        """Return all of this table, as a dict of its own."""
+        """Return this whole table as a new dict."""
         return dict(self._data)
 
     def no_more(self) -> None:
-        """Raise PlainError for a key that nobody asked for, here or in a table within."""
+        """Raise PlainError if this table, or one within it, has a key that was never asked for."""
         for key in self._data:
             if key not in self._asked:
                 known = ", ".join(sorted(self._asked))

@@ -1,7 +1,7 @@
-"""Doubt: what could not be taken of an agent's reports stands against its vote.
+"""Doubt: reports that an agent sent but the fold could not take speak against its vote.
 
-A voice in doubt may raise an alarm, and never gives an all-clear: for what raises and disputes a
-state its vote is live, for what lowers and confirms one it is as silent.
+A doubted agent may raise an alarm but never gives the all-clear. Its vote is treated as live for
+raising and disputing a state, and as silent for lowering and confirming one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from domain.scenario import Scenario
 
 
 def is_doubted(vote: Vote, doubts: Container[str]) -> bool:
-    """Return whether a vote is in doubt, by its own report or as its agent is."""
+    """Return whether a vote is in doubt, through its own report or through its agent."""
     return vote.doubt is not None or vote.agent in doubts
 
 
 def trusted(votes: Iterable[Vote], doubts: Container[str]) -> list[Vote]:
-    """List the votes without doubt."""
+    """List the votes that are not in doubt."""
     return [vote for vote in votes if not is_doubted(vote, doubts)]
 
 
 def severity(scenario: Scenario, doubt: Doubt) -> int:
-    """Return the rank of what a doubt says: what nobody can read is worse than all."""
+    """Return the rank of what a doubt says. An unreadable statement ranks worse than all others."""
     return -1 if doubt.said is None else scenario.severity(doubt.said)
 
 
@@ -34,7 +34,11 @@ def severity(scenario: Scenario, doubt: Doubt) -> int:
 
 
 def put(scenario: Scenario, asset: Asset, doubt: Doubt) -> None:
-    """Doubt an agent; of two doubts the worse word and the later end are kept."""
+    """Record a doubt about an agent.
+
+    Merged with an earlier doubt, it keeps the worse statement and the later end. At most
+    MAX_VOTELESS doubts are kept whose agents have no vote.
+    """
     former = asset.doubts.get(doubt.agent)
     asset.doubts = {**asset.doubts, doubt.agent: _merged(scenario, former, doubt)}
     voteless = [each for each in asset.doubts.values() if each.agent not in asset.votes]
@@ -53,15 +57,17 @@ def _merged(scenario: Scenario, former: Doubt | None, doubt: Doubt) -> Doubt:
 
 
 def _least_needed(scenario: Scenario, doubts: Collection[Doubt]) -> str:
-    """Return the agent whose doubt makes way: one that counts nothing first, then the mildest,
-    then the oldest."""
+    """Return the agent whose doubt is dropped first.
+
+    Doubts that do not count go first, then the mildest, then the oldest.
+    """
     return min(doubts, key=lambda each: (each.counts, -severity(scenario, each), each.offset)).agent
 
 
 def flap(scenario: Scenario, former: Vote | None, vote: Vote) -> Vote:
-    """Return the vote with the last time at which its agent turned worse, where it is of use.
+    """Return the vote, marked with the last time its agent turned worse if that still matters.
 
-    It goes on turning worse as long as it has not turned milder: that is once, in steps.
+    Turning worse in several steps, without turning milder in between, counts once.
     """
     last = former.flap if former is not None else None
     if last is not None and last.until <= vote.time:
@@ -82,14 +88,14 @@ def _is_milder(scenario: Scenario, state: str, other: str) -> bool:
 
 
 def end_doubt(asset: Asset, agent: str) -> None:
-    """End a doubt that lasts until its agent reports again."""
+    """End a doubt that lasts only until its agent's next report."""
     doubt = asset.doubts.get(agent)
     if doubt is not None and doubt.reason in PASSING_DOUBTS:
         _drop(asset, [agent])
 
 
 def end(asset: Asset, upto: int) -> None:
-    """End the doubts, and what counts of votes that flapped, that last no longer than `upto` ms."""
+    """End the doubts, and the flaps of votes that turned worse twice, that end by `upto` ms."""
     _drop(asset, [doubt.agent for doubt in asset.doubts.values() if doubt.until <= upto])
     if any(_is_over(vote, upto) for vote in asset.votes.values()):
         asset.votes = {
@@ -99,7 +105,7 @@ def end(asset: Asset, upto: int) -> None:
 
 
 def ending(asset: Asset, upto: int) -> list[str]:
-    """List the agents of whom `end` would end something."""
+    """List the agents for whom `end` would end a doubt or a flap."""
     agents = {doubt.agent for doubt in asset.doubts.values() if doubt.until <= upto}
     return sorted(agents | {vote.agent for vote in asset.votes.values() if _is_over(vote, upto)})
 
@@ -117,7 +123,7 @@ def _drop(asset: Asset, agents: Collection[str]) -> None:
 
 
 def rename(rule: Scenario, mutes: Mutes, asset: Asset, at: int) -> None:
-    """Take out the votes for states that the rule does not know; their agents are doubted."""
+    """Remove the votes for states that the rule does not know, and doubt their agents."""
     unknown = [vote for vote in asset.votes.values() if not rule.knows(vote.state)]
     asset.votes = {agent: vote for agent, vote in asset.votes.items() if rule.knows(vote.state)}
     lifetime = rule.lifetime

@@ -1,6 +1,6 @@
-"""The fold: one source partition's records, in offset order, into the state of its assets.
+"""The fold: turns the records of one source partition, in offset order, into asset states.
 
-This is the specification of the product: the board is a pure function of the log. Nothing in here
+This is the specification of the product: the board is a pure function of the log. Nothing here
 reads a clock; time is the broker's append time of the records.
 """
 
@@ -49,12 +49,12 @@ from domain.records import (
 from domain.scenario import FOLD, Scenario
 from domain.timer_index import TimerHeap, TimerIndex
 
-# A report that changes nothing visible is emitted when the last emission is this old, ms.
+# A report that changes nothing visible is emitted if the last emission is at least this old, ms.
 REFRESH_AFTER = 30_000
 
 
 class UnknownFoldVersion(Exception):
-    """The log needs a version of the fold that is not known here."""
+    """The log needs a version of the fold that this release does not know."""
 
     def __init__(self, scenario: str, fold: int) -> None:
         super().__init__(
@@ -66,10 +66,10 @@ class UnknownFoldVersion(Exception):
 class Bucket:
     """All assets of one source partition, and the fold over its log.
 
-    `assets` and `timer_index` may be given, so that a state store can be behind them; `live` is
-    then the number of assets in it that exist; `mutes` are those in force; `lateness` is what has
-    been counted of late reports and not been reported yet. The same records at the same offsets
-    and times give the same emissions, however they are cut into batches.
+    Pass `assets` and `timer_index` to back them with a state store; `live` is then the number of
+    assets in the store that exist. `mutes` are the mutes in force. `lateness` holds the counts of
+    late reports that have not been reported yet. The same records at the same offsets and times
+    give the same emissions, however they are divided into batches.
     """
 
     def __init__(
@@ -102,8 +102,7 @@ class Bucket:
     def apply(self, record: Record, offset: int, time: int) -> list[Emission]:
         """Apply the record at `offset`, appended by the broker at `time` ms.
 
-        Timers up to that time fire first. Returns what is to be emitted, in order.
-        Raises UnknownFoldVersion.
+        Timers due by then fire first. Returns the emissions in order. Raises UnknownFoldVersion.
         """
         self._out = []
         self._time = time
@@ -137,10 +136,10 @@ class Bucket:
                 self._change(record)
 
     def _take_unsigned(self, unsigned: Unsigned) -> None:
-        """Apply what bears no signature, unless the rule in force demands one.
+        """Apply an unsigned record, unless the rule in force requires a signature.
 
-        It is not answered: whoever may write into the topic could else give a command's id an
-        answer before the command itself comes, and fill the states topic.
+        A rejected one gets no answer. Otherwise anyone who may write to the topic could have a
+        command's id answered before the command itself arrives, and could fill the states topic.
         """
         if self.scenario.signed_commands:
             self._out.append(DeadLetter("unsigned"))
@@ -148,7 +147,7 @@ class Bucket:
             self._dispatch(unsigned.record)
 
     def _change(self, record: ScenarioChange | UnknownFold | Mute | Unmute) -> None:
-        """Apply a record that is about all assets of the bucket."""
+        """Apply a record that concerns all assets of the bucket."""
         match record:
             case ScenarioChange():
                 self._switch(record.scenario)
@@ -179,7 +178,7 @@ class Bucket:
         self._doubt(refused.asset, refused.agent, refused.reason, refused.said)
 
     def _look_at(self, report: Report, asset: Asset | None) -> None:
-        """Take a report that says what the scenario knows, in doubt or not, unless it is late."""
+        """Take a report whose state the scenario knows, in doubt if need be, unless late."""
         former = None if asset is None else asset.votes.get(report.agent)
         ahead = _is_ahead(report, former)
         at = None if ahead else report.reported_at
@@ -212,7 +211,7 @@ class Bucket:
         self._finish(name, asset, before, self._cause("report", agent=vote.agent), self.clock)
 
     def _vote_of(self, report: Report, at: int | None) -> Vote:
-        """Return the vote that a report is, made `at` ms; None: at its place in the log."""
+        """Return a report's vote, made at `at` ms; None: made at its place in the log."""
         age = 0 if at is None else max(0, self._time - at)
         lifetime = self.scenario.lifetime
         expires = None if lifetime is None else self.clock + lifetime - age
@@ -234,16 +233,17 @@ class Bucket:
         )
 
     def _order(self, reported_at: int | None) -> int:
-        """Return the time that orders an agent's report, Unix ms.
+        """Return the time by which an agent's report is ordered, Unix ms.
 
-        The agent's clock makes nothing later.
+        The agent's clock cannot make a report later than its own append time.
         """
         return self._time if reported_at is None else min(reported_at, self._time)
 
     def _late_kind(self, asset: Asset | None, vote: Vote) -> Kind | None:
-        """Return how a report comes too late to be looked at, or None where it does not.
+        """Return in which way a report is late, or None if it is not.
 
-        One that does not say when it was made never does: it is as new as its place in the log.
+        A report that does not say when it was made is never late: it is as new as its place in the
+        log.
         """
         limit = self.scenario.report_age_limit
         kept = votes.fallen_silent(self.scenario, vote, vote.time) is not None
@@ -256,15 +256,17 @@ class Bucket:
     def _is_purged(self, asset: Asset, order: int) -> bool:
         """Return whether a record is older than the asset's purge.
 
-        A purge later than now is of a clock that was ahead, and says nothing.
+        A purge later than now comes from a clock that was ahead, and is ignored.
         """
         return asset.purged_at is not None and order < asset.purged_at <= self._time
 
     def _excuse(self, kind: Kind, asset: Asset | None, vote: Vote) -> str | None:
-        """Return the doubt in which a late report is taken all the same, or None.
+        """Return the doubt under which a late report is taken anyway, or None.
 
-        It is one that its agent's newest hides because the broker's clock went back, or one of an
-        agent whose clock is behind, from before a purge; and it says worse.
+        Two kinds of late report are taken. CLOCK_BACK: the agent's newest vote hides the report
+        because the broker's clock went back, and the report is worse than that vote. PURGED: the
+        report is from before a purge, by an agent whose clock is behind, and is worse than the
+        mildest state or follows a vote already in this doubt.
         """
         if not self.scenario.doubting or asset is None or kind != "late" or vote.silent is not None:
             return None
@@ -276,7 +278,10 @@ class Bucket:
         return PURGED if again or vote.state != self.scenario.mildest else None
 
     def _pass_over(self, kind: Kind, vote: Vote, former: Vote | None, name: str) -> None:
-        """Count a report that is late; one that says worse makes its agent doubted."""
+        """Count a late report, and doubt its agent if it says something worse.
+
+        Worse is what ranks above the agent's vote or, without one, above the mildest state.
+        """
         self.lateness.add(vote.agent, kind, vote.age)
         rank, known = self.scenario.severity, self.scenario.mildest
         if rank(vote.state) < rank(known if former is None else former.state):
@@ -284,7 +289,7 @@ class Bucket:
             self._doubt(name, vote.agent, reason, vote.state)
 
     def _doubt(self, name: str, agent: str, reason: str, said: str | None) -> None:
-        """Doubt an agent on an asset that exists, for as long as a vote lives."""
+        """Doubt an agent on an existing asset, for one vote lifetime."""
         asset, lifetime = self.assets.get(name), self.scenario.lifetime
         if asset is None or asset.shown is None or lifetime is None or not self.scenario.doubting:
             return
@@ -329,7 +334,7 @@ class Bucket:
         self._finish(leave.asset, asset, before, self._cause("leave", agent=agent), self.clock)
 
     def _is_older(self, asset: Asset, agent: str, order: int) -> bool:
-        """Return whether a record is older than its agent's newest, or than the asset's purge."""
+        """Return whether a record is older than its agent's newest vote or the asset's purge."""
         return _is_outdated(asset, agent, order) or self._is_purged(asset, order)
 
     # ---- commands -------------------------------------------------------------------------
@@ -351,7 +356,7 @@ class Bucket:
         self._answer(refusal.asset, asset, before, asset.answered(refusal.id) or refused)
 
     def _answer(self, name: str, asset: Asset, before: View, answered: AnsweredCommand) -> None:
-        """Answer a command; one that comes again is answered as it was the first time."""
+        """Answer a command. A repeated command gets its first answer again."""
         asset.remember(answered)
         cause = self._cause(answered.cause, user=answered.user, command=answered.command)
         self._finish(name, asset, before, cause, self.clock, answered.answer)
@@ -394,7 +399,6 @@ class Bucket:
                 self._fire(name, asset, timer, timer.time)
 
     def _fire(self, name: str, asset: Asset, timer: Timer, at: int) -> None:
-        """Fire one timer, as of `at` ms."""
         if timer.order == timer_kinds.FORGET:
             del self.assets[name]
             self.timer_index.set(name, None)
@@ -409,7 +413,7 @@ class Bucket:
         self._finish(name, asset, before, cause, cause.time, forced=True)
 
     def _recur(self, asset: Asset, timer: Timer, at: int) -> Cause:
-        """Count what recurs without an effect; returns the cause of what is heard of."""
+        """Count timers that recur without effect, and return the cause of the one to emit."""
         heard = timers.recur(self.scenario, asset, self.clock, at)
         time = at if at > timer.time else heard.time
         return timers.cause_of_recurrence(asset, heard, time, self.partition)
@@ -435,7 +439,7 @@ class Bucket:
             self._put_under(name, cause, former)
 
     def _put_under(self, name: str, cause: Cause, former: Scenario) -> None:
-        """Put an asset under a changed rule, or mark an agent's vote on it again."""
+        """Put an asset under a changed rule, or apply a changed mute to an agent's vote on it."""
         asset = self.assets[name]
         if asset.shown is None:
             return
@@ -448,7 +452,7 @@ class Bucket:
         self._catch_up(name)
 
     def _catch_up(self, name: str) -> None:
-        """Let happen now what the new rule would have made happen already."""
+        """Fire, as of now, the timers that are already due under the new rule."""
         while (asset := self.assets.get(name)) is not None:
             timer = next_timer(asset, self.scenario)
             if timer is None or timer.time > self.clock:
@@ -475,7 +479,7 @@ class Bucket:
         return self._cause(type_, agent=record.agent, user=record.user, command=record.id)
 
     def _mark_anew(self, name: str, asset: Asset, agent: str, cause: Cause) -> None:
-        """Tally an asset on which this agent votes, where the vote counts otherwise now."""
+        """Update the mute on an agent's vote and doubt, and judge the asset if it has changed."""
         mark = self.mutes.mark(agent)
         voice = asset.votes.get(agent) or asset.doubts.get(agent)
         if voice is None or voice.muted == mark:
@@ -490,7 +494,10 @@ class Bucket:
     # ---- before and after an event --------------------------------------------------------
 
     def _begin(self, asset: Asset, scenario: Scenario | None = None) -> View:
-        """scenario: the rule in force before the event, where it is another."""
+        """Begin an event on the asset, and return the asset's view before it.
+
+        scenario: the rule in force before the event, if it was another one.
+        """
         before = View.of(asset, scenario or self.scenario)
         asset.offset, asset.step = self.offset, 0
         return before
@@ -506,7 +513,7 @@ class Bucket:
         *,
         forced: bool = False,
     ) -> None:
-        """Bring what is shown up to date, emit if that is called for, and keep asset and timer."""
+        """Update what is shown, emit a record if needed, and store the asset and its timer."""
         self._show(asset, before, at)
         refresh = cause.type == "report" and at - asset.emitted_at >= REFRESH_AFTER
         if answer is not None or forced or refresh or before.differs(asset, self.scenario):
@@ -556,14 +563,17 @@ class Bucket:
 
 
 def _former_fault(report: Report) -> str | None:
-    """Return why a report was refused by the folds before, or None where it was not."""
+    """Return why versions before DOUBT_FOLD refuse a report, or None if they do not."""
     if report.detail_fault == "bad-field":
         return report.detail_fault
     return "bad-time" if report.ahead > MAX_AHEAD else report.detail_fault
 
 
 def _is_ahead(report: Report, former: Vote | None) -> bool:
-    """Return whether an agent's clock is too far ahead; once it was, a little less is enough."""
+    """Return whether an agent's clock is too far ahead.
+
+    The limit is lower, STILL_AHEAD, while the agent's vote is already in doubt for that.
+    """
     still = former is not None and former.doubt == CLOCK_AHEAD
     return report.ahead > (STILL_AHEAD if still else MAX_AHEAD)
 

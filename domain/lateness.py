@@ -1,4 +1,4 @@
-"""Reports that came late, counted by agent: what they cost, and why."""
+"""Late reports counted by agent: how many, and why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Literal
 
-# Most agents that are counted by name; the others are counted together, under no name.
+# Largest number of agents counted by name; all others are counted together, under an empty name.
 MAX_AGENTS = 50
 
 Kind = Literal["stale", "late", "silent", "rare", "refused", "doubtful", "detail"]
@@ -14,13 +14,13 @@ Kind = Literal["stale", "late", "silent", "rare", "refused", "doubtful", "detail
 
 @dataclass(slots=True)
 class Lateness:
-    """Late, doubtful and refused reports of one agent.
+    """Counts of one agent's late, doubtful and refused reports.
 
-    stale: older than the scenario takes; late: older than the agent's newest on the asset, or than
-    the asset's purge; silent: older than a vote's lifetime; rare: came when the agent's vote had
-    fallen silent; age: the least age of those stale and silent, ms; refused: for their state or
-    time; doubtful: taken, but in doubt; detail: taken without their detail; ahead: the least time
-    by which those were ahead that were too far, ms.
+    stale: older than the scenario accepts; late: older than the agent's newest report on the asset,
+    or than the asset's purge; silent: older than a vote's lifetime; rare: arrived after the agent's
+    vote had fallen silent; age: lowest age of the stale and silent ones, ms; refused: for their
+    state or time; doubtful: taken in doubt; detail: taken without their detail; ahead: smallest
+    lead of those whose clock was too far ahead, ms.
     """
 
     agent: str
@@ -35,7 +35,7 @@ class Lateness:
     ahead: int = 0
 
     def add(self, kind: Kind, age: int, ahead: int) -> None:
-        """Count one more, of this age or so far ahead (ms)."""
+        """Count one report of this age, or this far ahead (ms)."""
         if kind in ("stale", "silent"):
             first = not (self.stale or self.silent)
             self.age = age if first else min(self.age, age)
@@ -45,13 +45,13 @@ class Lateness:
 
 
 class LatenessCounts:
-    """The late reports of a bucket, since they were last reported."""
+    """The late reports of a bucket since the counts were last reported."""
 
     def __init__(self, rows: Iterable[Lateness] = ()) -> None:
         self.by_agent = {row.agent: row for row in rows}
 
     def add(self, agent: str, kind: Kind, age: int = 0, ahead: int = 0) -> None:
-        """Count one more of an agent's."""
+        """Count one report of an agent."""
         row = self.by_agent.get(agent)
         if row is None:
             agent = agent if len(self.by_agent) < MAX_AGENTS else ""
@@ -59,13 +59,13 @@ class LatenessCounts:
         row.add(kind, age, ahead)
 
     def total(self, kind: Kind) -> int:
-        """Return how many of all agents."""
+        """Return the number of reports of a kind, over all agents."""
         return sum(getattr(row, kind) for row in self.by_agent.values())
 
     def rows(self) -> list[tuple[str, int, int, int, int, int, int, int, int, int]]:
-        """Return what is counted, by agent: the fields of its row."""
+        """Return the fields of each agent's row, sorted by agent."""
         return [astuple(self.by_agent[agent]) for agent in sorted(self.by_agent)]
 
     def clear(self) -> None:
-        """Begin to count again."""
+        """Reset all counts."""
         self.by_agent = {}

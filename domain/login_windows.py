@@ -1,7 +1,8 @@
-"""A client's actions in overlapping windows, and whether it is verified: the login guard's fold.
+"""The login guard's fold: a client's actions in overlapping windows, and whether it is verified.
 
-Windows of five seconds begin every two, so any five actions within three seconds share one. Time is
-the client's own: the newest time among its records, which an older record never sets back.
+Five-second windows begin every two seconds, so any five actions within three seconds share a
+window. Time is the client's own: the newest time among its records. An older record never sets it
+back.
 """
 
 from __future__ import annotations
@@ -10,23 +11,23 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 WINDOW_MS, HOP_MS = 5_000, 2_000
-# So many actions in one window challenge a client.
+# Number of actions in one window that challenges a client.
 THRESHOLD = 5
-# A record that is older than the client's newest by more than this is dropped.
+# A record older than the client's newest by more than this is dropped.
 LATE_MS = 10_000
 # How long a client stays verified, and how long a challenge outlasts the last action.
 VERIFIED_MS, CHALLENGE_MS = 15 * 60_000, 60 * 60_000
-# How often the windows of a client that goes on are reported.
+# How often the windows of an active, challenged client are reported.
 REFRESH_MS = 30_000
 
 Action = Literal["login", "login-throttled", "token-refused", "form-refused", "verified"]
-"""What a client does at the login; all but `verified` count."""
+"""What a client does at the login. All but `verified` count."""
 State = Literal["challenge", "verified", "quiet"]
 
 
 @dataclass(frozen=True)
 class ActionWindow:
-    """How many actions fall into a window; begin, end: ms, the end not included."""
+    """The number of actions in a window. begin, end: ms, end excluded."""
 
     begin: int
     end: int
@@ -34,7 +35,7 @@ class ActionWindow:
 
 
 class ClientReport(NamedTuple):
-    """What is to be reported of a client. at: in the client's time, ms, which never goes back."""
+    """A report about a client. at: the client's time, ms, which never goes back."""
 
     state: State
     at: int
@@ -43,18 +44,19 @@ class ClientReport(NamedTuple):
 
 
 def begins(time: int) -> range:
-    """Return where the windows begin that a time lies in, ms: two or three of them."""
+    """Return the start times of the two or three windows that contain a time, ms."""
     last = time - time % HOP_MS
     return range(last, time - WINDOW_MS, -HOP_MS)
 
 
 @dataclass
 class Client:
-    """What is remembered of one client; that is no more than eight windows.
+    """What is remembered about one client: at most eight windows.
 
-    clock: the newest time of its records, -1 before the first; counts: actions by where their
-    window begins; active_at: the last action; reported_at: the last report; verified_until: actions
-    before that do not count, None where it never was verified; late: records dropped as too old.
+    clock: newest time of its records, -1 before the first; counts: number of actions by window
+    start; active_at: time of the last action; reported_at: time of the last report; verified_until:
+    actions before this do not count, None if the client was never verified; late: number of records
+    dropped as too old.
     """
 
     clock: int = -1
@@ -66,7 +68,7 @@ class Client:
     late: int = 0
 
     def act(self, time: int) -> list[ClientReport]:
-        """Count an action at `time` ms; return what is to be reported."""
+        """Count an action at `time` ms, and return the reports it causes."""
         if self._too_late(time):
             return []
         reports = self.advance(time)
@@ -79,7 +81,7 @@ class Client:
         return reports + self._challenge()
 
     def verify(self, time: int) -> list[ClientReport]:
-        """Take it that the client was verified at `time` ms; return what is to be reported."""
+        """Mark the client verified at `time` ms, and return the reports this causes."""
         if self._too_late(time):
             return []
         reports = self.advance(time)
@@ -89,7 +91,8 @@ class Client:
         return [*reports, self._report(self.clock)]
 
     def advance(self, time: int) -> list[ClientReport]:
-        """Let time pass up to `time` ms; return what is to be reported for that alone."""
+        """Advance the clock to `time` ms, and return the reports that the passing of time alone
+        causes."""
         due = self.due
         self.clock = max(self.clock, time)
         self._drop_closed_windows()
@@ -100,7 +103,7 @@ class Client:
 
     @property
     def due(self) -> int:
-        """Return when time alone changes the state, or lets the client be forgotten, ms."""
+        """Return when time alone changes the state or allows the client to be forgotten, ms."""
         if self.state == "verified":
             return self.verified_until or 0
         if self.state == "challenge":
@@ -118,7 +121,8 @@ class Client:
             del self.counts[begin]
 
     def _challenge(self) -> list[ClientReport]:
-        """Return a report where a window has become full, or a challenged client goes on."""
+        """Return a report if a window has become full, or if a challenged client's report is due
+        again."""
         if self.state == "challenge":
             stale = self.clock - self.reported_at >= REFRESH_MS
             return [self._report(self.clock)] if stale else []

@@ -1,4 +1,4 @@
-"""What may name an asset, an agent, a user or a state."""
+"""Which names an asset, an agent, a user or a state may have."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MAX_NAME = 255
 # Longest name of a state, in Unicode code points.
 MAX_STATE = 64
 
-# An operator's vote is the vote of agent `user:NAME`; no report may claim such a name.
+# An operator's vote belongs to agent `user:NAME`; no report may use such a name.
 USER_PREFIX = "user:"
 
-# No name may hold one of these.
+# No name may contain one of these.
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 

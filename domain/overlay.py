@@ -1,7 +1,7 @@
-"""A scenario's overlay: keys that were changed from the console, laid over scenarios.toml.
+"""A scenario's overlay: keys changed from the console, applied over scenarios.toml.
 
-An overlay holds whole keys, as the `demo` table does. Only what a running job can take over may
-be in it: topics, partitions and states are changed in the file alone.
+Like the `demo` table, an overlay replaces whole keys. It may contain only what a running job can
+adopt: topics, partitions and states are changed in the file alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from domain.config_values import PlainError, duration_text
 from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import parse_whole
 
-# What an overlay may hold.
+# The keys that an overlay may contain.
 LIVE_KEYS = (
     "rule",
     "min_voters",
@@ -34,9 +34,9 @@ LIVE_KEYS = (
 # Keys that may be absent: `"none"` in TOML, which has no null, and None in plain data.
 OPTIONAL = ("vote_lifetime", "forget_after", "max_report_age", "electorate")
 NONE = "none"
-# Longest text of an overlay, characters.
+# Longest text of an overlay, in characters.
 MAX_TEXT = 32_768
-# Most parts of a dotted key: one of thousands takes the reader seconds.
+# Largest number of parts in a dotted key: a key with thousands takes the parser seconds.
 MAX_PARTS = 128
 
 _DEEP = re.compile(rf"""(?:[ \t]*\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')){{{MAX_PARTS}}}""")
@@ -47,10 +47,7 @@ _DURATIONS_OF_TASK = ("after", "every")
 
 
 def overlaid(scenario: Scenario, keys: Mapping[str, Any]) -> Scenario:
-    """Return the scenario with these keys in place of its own.
-
-    Raises ScenarioError naming the key.
-    """
+    """Return the scenario with these keys replaced. Raises ScenarioError naming the key."""
     for key in keys:
         if key not in LIVE_KEYS:
             expected = f"one of {', '.join(LIVE_KEYS)}; all else is changed in scenarios.toml"
@@ -70,7 +67,7 @@ def differing(configured: Scenario, wanted: Scenario) -> dict[str, Any]:
 
 
 def canonical(scenario: Scenario, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys as they are once read: durations in ms, the ladder in its order.
+    """Return the keys in canonical form: durations in ms, the ladder in order.
 
     Raises ScenarioError.
     """
@@ -79,9 +76,9 @@ def canonical(scenario: Scenario, keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def digest(configured: Scenario, keys: Mapping[str, Any]) -> str:
-    """Return a digest of a scenario with an overlay, 16 hexadecimal digits.
+    """Return a digest of a scenario with an overlay: 16 hexadecimal digits.
 
-    A proposal says by it what it was based on.
+    A proposal uses it to name the version it is based on.
     """
     text = json.dumps([configured.to_plain(), keys], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -91,7 +88,7 @@ def digest(configured: Scenario, keys: Mapping[str, Any]) -> str:
 
 
 def read_overlay(text: str) -> dict[str, Any]:
-    """Return the keys that a TOML text holds, not yet checked against a scenario.
+    """Return the keys in a TOML text, not yet checked against a scenario.
 
     Raises ScenarioError.
     """
@@ -103,13 +100,13 @@ def read_overlay(text: str) -> dict[str, Any]:
         keys = tomllib.loads(text.replace("\r\n", "\n"))
     except RecursionError:
         raise ScenarioError("expected TOML that is less deep") from None
-    except ValueError as error:  # also an integer with thousands of digits
+    except ValueError as error:  # also raised for an integer with thousands of digits
         raise ScenarioError(f"expected TOML: {error}") from None
     return {key: None if key in OPTIONAL and v == NONE else v for key, v in keys.items()}
 
 
 def overlay_text(keys: Mapping[str, Any]) -> str:
-    """Return plain keys, as `canonical` and `differing` give them, as TOML for `read_overlay`."""
+    """Return plain keys, as returned by `canonical` or `differing`, as TOML for `read_overlay`."""
     lines = [f"{key} = {_value(key, keys[key])}" for key in LIVE_KEYS[1:] if key in keys]
     if "rule" in keys:
         lines += [""] * bool(lines) + ["[rule]", *_rule_lines(keys["rule"])]
@@ -156,5 +153,5 @@ def _table(items: Iterable[tuple[str, Any]]) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a TOML string: as in JSON, but that DEL is escaped too."""
+    """Return a TOML string: the same as in JSON, with DEL escaped too."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
 """Rules that users write in Python: the modules of the package `rules`, looked up by name.
 
-They are imported when a scenario names them, never before, and only from that package: a scenario
-record may be forged, and could otherwise have anything called.
+A module is imported only when a scenario names it, and only from that package. A scenario record
+may be forged, and could otherwise have any code called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("domain.python_rules")
 
 PACKAGE = "rules"
 EXPECTED = f"a module of {PACKAGE}/ with a function tally(votes, current)"
-# Most failures that one process logs: a record may come a thousand times a second.
+# Largest number of failures that one process logs: records may arrive a thousand times a second.
 MAX_LOGGED = 100
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
@@ -27,11 +27,11 @@ _logged: set[tuple[str, str]] = set()
 
 
 class NoState(Exception):
-    """A rule's function did not answer with a state; says what it did instead."""
+    """A rule's function did not return a state; the message says what it did instead."""
 
 
 def rule_function(name: object) -> Callable[..., Any] | None:
-    """Return the function `tally` of `rules/<name>.py`, or None without one. Never raises."""
+    """Return the function `tally` of `rules/<name>.py`, or None if there is none. Never raises."""
     if not isinstance(name, str) or not _NAME.match(name):
         return None
     module = f"{PACKAGE}.{name}"
@@ -45,7 +45,7 @@ def rule_function(name: object) -> Callable[..., Any] | None:
 
 
 def rule_functions() -> list[str]:
-    """Return the names of all rules in Python, sorted."""
+    """Return the names of all Python rules, sorted."""
     package = importlib.import_module(PACKAGE)
     names = [module.name for module in pkgutil.iter_modules(package.__path__)]
     return sorted(name for name in names if rule_function(name) is not None)
@@ -54,10 +54,11 @@ def rule_functions() -> list[str]:
 def evaluate(
     name: str, votes: Collection[Vote], current: str | None, knows: Callable[[str], bool]
 ) -> str | None:
-    """Return the state that the rule `name` makes of `votes`, of which there is at least one.
+    """Return the state that the rule `name` makes of `votes`, of which there must be at least one.
 
-    None where it fails, or answers with what is no state that the scenario `knows`. The first
-    failure of each kind is logged; none is raised, because the fold goes on.
+    Return None if the rule fails, or returns something other than a state that the scenario
+    `knows`. The first failure of each kind is logged. Nothing is raised, because the fold must go
+    on.
     """
     try:
         return _state(name, tuple(sorted(votes, key=lambda vote: vote.agent)), current, knows)
@@ -77,9 +78,9 @@ def _state(
     answer = function(votes, current)
     if not isinstance(answer, str):
         raise NoState(f"returned {type(answer).__name__} instead of a state's name")
-    # The fold keeps plain texts alone, not what a user derived from them.
+    # The fold keeps only plain str objects, not instances of a user's subclass.
     state = str.__str__(answer)
-    # Half a surrogate pair is a text, but no record can hold it.
+    # Half a surrogate pair is a valid str, but no record can contain it.
     state.encode()
     if not knows(state):
         raise NoState("returned a state that the scenario does not know")

@@ -1,4 +1,4 @@
-"""What goes into the fold and what comes out of it."""
+"""The inputs and outputs of the fold."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ if TYPE_CHECKING:
     from domain.version import Version
 
 MAX_VOTERS = 200
-"""Most agents whose vote on one asset is kept, so that a state record stays within a message."""
+"""Largest number of votes kept on one asset, so that a state record fits into a message."""
 
 MAX_MUTED = 100
-"""Most agents that are muted at one time in a scenario, so that a heartbeat can name them all."""
+"""Largest number of agents muted at a time in a scenario, so that a heartbeat can list them all."""
 
 MAX_TASKS = 32
-"""Most tasks of one asset that commands have scheduled and that are not over."""
+"""Largest number of unfinished tasks of one asset that commands have scheduled."""
 
 MAX_VOTELESS = 16
-"""Most doubts of one asset whose agents have no vote on it."""
+"""Largest number of doubts on one asset whose agents have no vote on it."""
 
 MAX_AHEAD = 300_000
-"""How far an agent's clock may be ahead of the broker's without a doubt, ms."""
+"""How far an agent's clock may be ahead of the broker's before its report is doubted, ms."""
 
 STILL_AHEAD = 240_000
-"""How far it may be ahead where its vote is in doubt for that already, ms."""
+"""The same limit for an agent whose vote is already in doubt for that, ms."""
 
 Kind = Literal["set", "vote", "release", "purge", "schedule", "cancel"]
 COMMAND_KINDS: tuple[Kind, ...] = ("set", "vote", "release", "purge", "schedule", "cancel")
 
 STATE_COMMANDS: tuple[Kind, ...] = ("set", "vote", "release", "purge")
-"""The commands whose cause bears their name; `schedule` is the cause of a task's run."""
+"""The commands whose cause has the same name; the cause `schedule` belongs to the run of a task."""
 
 CAUSE_TYPES = (
     "report",
@@ -53,7 +53,7 @@ CAUSE_TYPES = (
     "reminder",
     "purge-after",
 )
-"""Every way in which a state record can come about."""
+"""Every cause of a state record."""
 
 DEAD_LETTER_REASONS = (
     "not-utf8",
@@ -76,27 +76,27 @@ DEAD_LETTER_REASONS = (
     "expired-key",
     "untimely-signature",
 )
-"""Every reason for which the fold refuses a record; the list is closed."""
+"""Every reason for which the fold refuses a record. The list is closed."""
 
 CLOCK_AHEAD, CLOCK_BACK, PURGED = "clock-ahead", "clock-back", "purged"
 VOTE_DOUBTS = (CLOCK_AHEAD, CLOCK_BACK, PURGED)
-"""Why a vote is in doubt by its own report: its agent's clock was ahead; the broker's went back;
-the report is older than the asset's purge."""
+"""Why a vote is in doubt because of its own report: the agent's clock was ahead, the broker's clock
+went back, or the report is older than the asset's purge."""
 
 CONTRADICTION, STALE, RENAMED = "contradiction", "stale", "renamed"
 DOUBT_REASONS = (CONTRADICTION, STALE, RENAMED, "unknown-state", "bad-time", "bad-field")
-"""Why an agent is doubted beside its vote: a late report said worse; one that was too old did, of
-an agent without a vote; the rule in force does not know any more what it said; or a report was
-refused, for this reason of DEAD_LETTER_REASONS."""
+"""Why an agent is doubted apart from its vote: a late report said something worse; a report that
+was too old did, from an agent without a vote; the rule in force no longer knows the reported state;
+or a report was refused, for this reason of DEAD_LETTER_REASONS."""
 
 PASSING_DOUBTS = (STALE, RENAMED)
-"""Of these, those that end with the agent's next report that is taken."""
+"""The reasons among these that end with the agent's next report that is taken."""
 
 UNREADABLE = "unreadable"
-"""What disputes a state where nobody can read what a refused report says."""
+"""What disputes a state if a refused report cannot be read."""
 
 SET_ASIDE = "poisonous"
-"""The reason of a dead letter for what nobody can read: the fold never meets it."""
+"""The dead-letter reason for a record that nobody can read: the fold never sees it."""
 
 SCHEMA_MISMATCH = "schema-mismatch"
 """The reason of a pipeline's dead letter: the value does not fit the schema of its source."""
@@ -107,10 +107,10 @@ LETTER_REASONS = (*DEAD_LETTER_REASONS, SET_ASIDE, SCHEMA_MISMATCH)
 APPLIED = "applied"
 NO_CHANGE = "no-change"
 REFUSED = "refused: "
-"""Outcomes of a command: applied, no-change, or `refused: ` and why."""
+"""Outcomes of a command: applied, no-change, or `refused: ` followed by the reason."""
 
 NOT_MET = "condition not met"
-"""The outcome of a task's run that came while the asset was in another state."""
+"""The outcome of a task's run while the asset was in another state."""
 
 
 # ---- inputs -------------------------------------------------------------------------------
@@ -118,11 +118,11 @@ NOT_MET = "condition not met"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One agent's claim about one asset's state.
+    """An agent's claim about an asset's state.
 
-    reported_at: the agent's clock, Unix ms; detail: JSON text of an object, carried as it came;
-    ahead: how far the agent's clock was ahead of the record's own append time, ms; detail_fault:
-    why the detail is left out, a reason of DEAD_LETTER_REASONS.
+    reported_at: the agent's clock, Unix ms; detail: the JSON text of an object, passed on
+    unchanged; ahead: how far the agent's clock was ahead of the record's append time, ms;
+    detail_fault: why the detail was left out, a reason of DEAD_LETTER_REASONS.
     """
 
     asset: str
@@ -138,7 +138,7 @@ class Report:
 class RefusedReport:
     """A report that cannot be taken, but whose asset and agent can be read.
 
-    said: what it says, as far as that is a state's name; reason: of DEAD_LETTER_REASONS;
+    said: what it says, if that is the name of a state; reason: of DEAD_LETTER_REASONS;
     detail_fault: as in a report. The rest is for people, as in `Unreadable`.
     """
 
@@ -152,7 +152,7 @@ class RefusedReport:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """An agent says that it reports no more on an asset: its vote is withdrawn.
+    """An agent stops reporting on an asset: its vote is withdrawn.
 
     reported_at: the agent's clock, Unix ms; ahead: as in a report.
     """
@@ -165,11 +165,11 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What a `schedule` command asks for, beside its state and its end.
+    """The contents of a `schedule` command, besides its state and end.
 
-    do: one of ACTIONS; condition: the state in which the asset must be then; after: time to the
-    first run, ms, or at: when that is, Unix ms; every: from one run to the next, ms; times: runs
-    at most.
+    do: one of ACTIONS; condition: the state that the asset must be in at a run; after: delay of the
+    first run, ms; at: time of the first run instead, Unix ms; every: interval between runs, ms;
+    times: largest number of runs.
     """
 
     do: Action
@@ -182,10 +182,10 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What an operator or an API client does to one asset.
+    """A command from an operator or an API client for one asset.
 
-    until: when a pin ends, or after which a task runs no more, Unix ms; schedule: of a `schedule`
-    command what it asks for; task: the id of the task that a `cancel` command ends.
+    until: when an override ends, or after which a task no longer runs, Unix ms; schedule: contents
+    of a `schedule` command; task: id of the task that a `cancel` command ends.
     """
 
     kind: Kind
@@ -202,21 +202,21 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passes, nothing else."""
+    """Time passes, and nothing else happens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioChange:
-    """From here on this rule holds in the bucket."""
+    """The bucket's rule from here on."""
 
     scenario: Scenario
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownFold:
-    """A scenario record of this scenario that needs a version of the fold that is not known here.
+    """A record of this scenario that needs a version of the fold that this release does not know.
 
-    The job stops at it: going on would make something else of the log than that version does.
+    The job stops here: going on would produce a different result than that version.
     """
 
     scenario: str
@@ -225,7 +225,7 @@ class UnknownFold:
 
 @dataclass(frozen=True, slots=True)
 class Mute:
-    """From here on this agent's votes count nothing in the bucket. `until`: Unix ms, or None."""
+    """This agent's votes do not count in the bucket from here on. until: Unix ms, or None."""
 
     agent: str
     until: int | None
@@ -236,7 +236,7 @@ class Mute:
 
 @dataclass(frozen=True, slots=True)
 class Unmute:
-    """From here on this agent's votes count again."""
+    """This agent's votes count again from here on."""
 
     agent: str
     user: str
@@ -255,12 +255,12 @@ class Refusal:
 
 
 Commanding = Command | Refusal | ScenarioChange | UnknownFold | Mute | Unmute
-"""What commands something: only one of ours may have written it."""
+"""Records that command something: only our own software may have written them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsigned:
-    """A record that commands something without a signature; the rule in force takes it or not."""
+    """An unsigned record that commands something; the rule in force decides whether it counts."""
 
     record: Commanding
 
@@ -269,8 +269,8 @@ class Unsigned:
 class Unreadable:
     """A record that goes to the dead letters, with a reason of DEAD_LETTER_REASONS.
 
-    The rest is for people, and tells no two apart. path: of the field that is wrong; expected,
-    given: in words, bounded; byte: the one of value or key at which it goes wrong.
+    The rest is for people and is not compared. path: the field that is wrong; expected, given:
+    short descriptions; byte: position in the value or key at which reading failed.
     """
 
     reason: str
@@ -288,7 +288,7 @@ Record = Report | RefusedReport | Leave | Tick | Commanding | Unsigned | Unreada
 
 @dataclass(frozen=True, slots=True)
 class Muted:
-    """Who muted a vote's agent, and until when (ms, or None: until taken back)."""
+    """Who muted a vote's agent, and until when (ms, or None: until revoked)."""
 
     until: int | None
     user: str
@@ -296,10 +296,10 @@ class Muted:
 
 @dataclass(frozen=True, slots=True)
 class Flap:
-    """The last time at which a vote turned worse.
+    """The last time a vote turned worse.
 
-    state: what it said then, the worse of two such times; time: when that was; until: a vote's
-    lifetime later, ms; again: whether it was the second time within a lifetime.
+    state: what it said then, or the worse of two such states; time: when that was, ms; until: one
+    vote lifetime later, ms; again: whether it was the second time within a lifetime.
     """
 
     state: str
@@ -312,9 +312,9 @@ class Flap:
 class Doubt:
     """Why an agent is doubted on an asset, whatever its vote says.
 
-    reason: of DOUBT_REASONS; said: the worst that it said, None where nobody can read it; time and
-    offset: of the last record that gave cause; until: when the doubt ends, ms; weight and muted: as
-    in a vote.
+    reason: of DOUBT_REASONS; said: the worst state it reported, None if unreadable; time and
+    offset: of the last record that caused the doubt; until: when the doubt ends, ms; weight and
+    muted: as in a vote.
     """
 
     agent: str
@@ -328,11 +328,11 @@ class Doubt:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts: its agent is not muted, and weighs something."""
+        """Whether it counts: its agent is not muted and has a weight."""
         return self.weight > 0 and self.muted is None
 
     def shown(self) -> tuple[object, ...]:
-        """Return the part whose change is a visible change."""
+        """Return the part whose change is visible."""
         return (self.agent, self.reason, self.said, self.weight, self.muted)
 
 
@@ -340,13 +340,13 @@ class Doubt:
 class Vote:
     """An agent's latest report on an asset.
 
-    reported_at: the agent's own time, ms; time: the bucket's clock when it was applied, ms;
-    expires: when it falls silent, ms, or None for never; weight: 0 while its agent is muted;
-    detail: the report's own; silent: since when its agent is silent on the asset, ms, or None for
-    a live vote; order: by which the votes on an asset are ordered in time, ms: the agent's time,
-    but never later than the record's own append time; age: how old the report was when it was
-    appended, ms; doubt: of VOTE_DOUBTS, why it is in doubt by its own report; detail_fault: why the
-    report's detail was left out; flap: the last time at which it turned worse.
+    reported_at: the agent's own time, ms; time: the bucket's clock when the report was applied, ms;
+    expires: when the vote falls silent, ms, or None for never; weight: 0 while its agent is muted;
+    detail: the report's own; silent: since when the agent has been silent on the asset, ms, or None
+    for a live vote; order: the time that orders an agent's reports, ms (the agent's time, but never
+    later than the record's append time); age: the report's age when it was appended, ms; doubt: one
+    of VOTE_DOUBTS, why the vote is in doubt because of its own report; detail_fault: why the
+    report's detail was left out; flap: the last time the vote turned worse.
     """
 
     agent: str
@@ -367,21 +367,21 @@ class Vote:
 
     @property
     def counts(self) -> bool:
-        """Whether it counts, live or silent: its agent is not muted, and weighs something."""
+        """Whether it counts, live or silent: its agent is not muted and has a weight."""
         return self.weight > 0 and self.muted is None
 
     @property
     def live(self) -> bool:
-        """Return whether it counts and is not silent."""
+        """Whether it counts and is not silent."""
         return self.silent is None and self.weight > 0 and self.muted is None
 
     @property
     def flapping(self) -> Flap | None:
-        """How it turned worse, where that was twice within a lifetime."""
+        """The flap, if the vote turned worse twice within a lifetime."""
         return self.flap if self.flap is not None and self.flap.again else None
 
     def shown(self) -> tuple[object, ...]:
-        """Return the part whose change is a visible change."""
+        """Return the part whose change is visible."""
         flap = self.flapping
         said = (self.agent, self.state, self.weight, self.muted, self.silent)
         return (*said, self.doubt, self.detail_fault, flap and flap.state)
@@ -389,7 +389,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A wait for a state: it began at `since`, and at `due` (ms) the asset is in that state."""
+    """A wait for a state: it began at `since`, and at `due` (ms) the asset enters that state."""
 
     state: str
     since: int
@@ -398,7 +398,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """An operator's pinned state. `underlying`: what the asset would be without it."""
+    """A state pinned by an operator. underlying: the asset's state without it."""
 
     state: str
     until: int | None
@@ -416,13 +416,14 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task of an asset: what is to be done, when, and how it went last.
+    """A task of an asset: what to do, when, and how the last run went.
 
-    id: of the command that scheduled it, or made from what the scenario says of it; user: its
-    owner; due: of the next run, Unix ms, None after the last one; state: what it sets; condition:
-    the state in which the asset must be then; every: ms; until: the last moment of a run, Unix ms;
-    times: runs left; within: the state with which it ends; outcome, ran: of the last run, and when,
-    Unix ms; aside: why it does not run under the rule in force, or None.
+    id: of the command that scheduled it, or derived from the scenario's rule for it; user: its
+    owner; due: time of the next run, Unix ms, None after the last; state: what it sets; condition:
+    the state that the asset must be in at a run; every: ms; until: the latest time of a run, Unix
+    ms; times: runs left; within: the task ends when the asset leaves this state; outcome, ran:
+    result and time (Unix ms) of the last run; aside: why it does not run under the rule in force,
+    or None.
     """
 
     id: str
@@ -443,10 +444,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What brought a state record about.
+    """What caused a state record.
 
-    offset: of the last source record applied to the asset; time: the bucket's clock for a record,
-    the due time for what time alone caused, ms.
+    offset: of the last source record applied to the asset; time: for a record, the bucket's clock;
+    for a timer, its due time, ms.
     """
 
     type: str
@@ -468,11 +469,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """The formal state of an asset, as every reader sees it. Times in Unix ms.
+    """The formal state of an asset, as every reader sees it. Times are in Unix ms.
 
-    unconfirmed_reason: why it is unconfirmed, in words, None where it is confirmed; disputed: the
-    worst state that a vote or a doubt says, where that is worse than the state shown; tasks: in the
-    order of their ids, one that has just run for the last time among them; doubts: by agent.
+    unconfirmed_reason: why the state is unconfirmed, in words, or None if it is confirmed;
+    disputed: the worst state of a vote or a doubt, if worse than the state shown; tasks: ordered by
+    id, including one that has just run for the last time; doubts: ordered by agent.
     """
 
     asset: str
@@ -493,7 +494,7 @@ class StateRecord:
 
     @property
     def notify(self) -> bool:
-        """Whether a task has asked for a notification by this record."""
+        """Whether a task requests a notification with this record."""
         return self.cause.type == "schedule" and any(
             task.id == self.cause.command and task.do == "notify" and task.outcome == APPLIED
             for task in self.tasks
@@ -502,7 +503,7 @@ class StateRecord:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """The asset is gone (purged), or was never there (a command on an unknown asset)."""
+    """The asset is gone (purged), or never existed (a command on an unknown asset)."""
 
     asset: str
     version: Version

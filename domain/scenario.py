@@ -1,4 +1,4 @@
-"""Scenarios: one kind of thing watched, as data. `domain/scenario_parser.py` reads them."""
+"""Scenarios: each describes one kind of thing to watch. `domain/scenario_parser.py` reads them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from uuid import UUID
 
 from domain.names import USER_PREFIX, state_name_ok
 
-# The version of the fold that this is: a scenario record names the one that it needs.
+# The version of the fold implemented here; a scenario record names the version it needs.
 FOLD = 5
 
-# The version from which on a report that could not be taken makes its agent doubted.
+# The first version in which a report that could not be taken makes its agent doubted.
 DOUBT_FOLD = 5
 
-# The ladder's default that leaves the state as it is.
+# The ladder's default that leaves the state unchanged.
 KEEP = "keep"
 
-# What an asset shows that exists, but that nothing has tallied yet.
+# What an asset shows that exists but has not been tallied yet.
 UNKNOWN = "unknown"
 
-# Silent votes are kept for three lifetimes, but at least so long, ms.
+# Silent votes are kept for three lifetimes, and at least this long, ms.
 LEAST_MEMORY = 15 * 60_000
 
-# How long a vote lives under a rule with severity that names no lifetime, ms.
+# Lifetime of a vote under a rule with severity that sets none, ms.
 LONGEST_LIFE = 86_400_000
 
 COLOURS = ("red", "orange", "amber", "green", "teal", "blue", "violet", "grey")
 ALARMING = ("red", "amber")
-"""Colours of a life cycle's states that are trouble: none of its states is worse than another."""
+"""Colours that mark trouble among the states of a life cycle, where no state is worse than
+another."""
 ICONS = (
     "octagon",
     "triangle",
@@ -49,7 +50,7 @@ ICONS = (
     "clock",
 )
 MAX_MIN_VOTERS = 1000
-# Largest weight of an agent, of an electorate, or that a threshold may ask for.
+# Largest weight of an agent or an electorate, and largest weight that a threshold may require.
 MAX_WEIGHT = 1_000_000
 
 
@@ -58,12 +59,12 @@ ACTIONS: tuple[Action, ...] = ("emit", "notify", "set", "release", "purge")
 """What a scheduled task does to its asset."""
 
 LEAST_PERIOD = 1_000
-"""Shortest time to a task's first run, and from one run to the next, ms."""
+"""Shortest delay of a task's first run, and shortest interval between runs, ms."""
 
 MAX_RUNS = 1_000_000
-"""Most runs that a task may be limited to."""
+"""Highest limit on the number of a task's runs."""
 
-# Most tasks that a scenario may start on an asset.
+# Largest number of tasks that a scenario may start on an asset.
 MAX_RULE_TASKS = 16
 
 
@@ -73,7 +74,7 @@ class ScenarioError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StateSpec:
-    """How a state is shown. Colour and icon are names of COLOURS and ICONS."""
+    """How a state is shown. Colour and icon are names from COLOURS and ICONS."""
 
     name: str
     label: str
@@ -83,9 +84,10 @@ class StateSpec:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """One step of the ladder: `state` holds when its votes weigh enough.
+    """One step of the ladder: `state` holds if its votes weigh enough.
 
-    q = 0: at least weight p. Otherwise at least (strict: more than) p/q of the whole weight.
+    If q = 0, they must weigh at least p. Otherwise they must weigh at least (strict: more than) p/q
+    of the total weight.
     """
 
     state: str
@@ -94,7 +96,7 @@ class Threshold:
     strict: bool = False
 
     def met(self, weight: int, whole_weight: int) -> bool:
-        """Return whether `weight` of `whole_weight` is enough."""
+        """Return whether `weight` out of `whole_weight` is enough."""
         if self.q == 0:
             return weight >= self.p
         if self.strict:
@@ -102,7 +104,7 @@ class Threshold:
         return weight > 0 and weight * self.q >= self.p * whole_weight
 
     def plain(self) -> dict[str, Any]:
-        """Return it as it is written in scenarios.toml."""
+        """Return the threshold as written in scenarios.toml."""
         if self.q == 0:
             return {"state": self.state, "at_least": self.p}
         return {
@@ -113,12 +115,12 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The latest live vote, by its place in the log, is the tally."""
+    """The tally is the latest live vote, by its place in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """A ladder read from the most severe state down; `default` is a state or KEEP."""
+    """A ladder, evaluated from the most severe state down; `default` is a state or KEEP."""
 
     ladder: tuple[Threshold, ...]
     default: str = KEEP
@@ -136,11 +138,10 @@ Rule = Latest | Quorum | PythonRule
 
 @dataclass(frozen=True)
 class TaskRule:
-    """A task that a scenario starts when an asset enters the state `on`, or at a report of
-    `on_report`.
+    """A task that a scenario starts when an asset enters `on`, or on a report of `on_report`.
 
-    condition: the state in which the asset must be when it runs; state: what it sets; after: time
-    to the first run, ms; every: from one run to the next, ms; times: runs at most.
+    condition: the state that the asset must be in at a run; state: what it sets; after: delay of
+    the first run, ms; every: interval between runs, ms; times: largest number of runs.
     """
 
     do: Action
@@ -154,7 +155,7 @@ class TaskRule:
 
     @cached_property
     def id(self) -> str:
-        """The id of the task that it starts: a UUID made from all that it says."""
+        """The id of the task it starts: a UUID derived from all its fields."""
         said = (self.do, self.on, self.on_report, self.state, self.condition)
         numbers = (self.after, self.every, self.times)
         text = "\n".join("" if part is None else str(part) for part in (*said, *numbers))
@@ -163,16 +164,16 @@ class TaskRule:
 
     @property
     def delay(self) -> int:
-        """Time from its start to its first run, ms."""
+        """Time from the start to the first run, ms."""
         return self.after or self.every or 0
 
     @property
     def within(self) -> str | None:
-        """The state with which its task ends, None where it outlives it."""
+        """The state whose end also ends the task, or None if the task outlives it."""
         return self.on if self.condition in (None, self.on) else None
 
     def plain(self) -> dict[str, Any]:
-        """Return it as it is written in scenarios.toml."""
+        """Return the task as written in scenarios.toml."""
         fields = {
             "on": self.on,
             "on_report": self.on_report,
@@ -188,13 +189,12 @@ class TaskRule:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One kind of thing watched. All durations in ms; states run from most to least severe.
+    """One kind of thing to watch. All durations are in ms; states run from most to least severe.
 
-    life_cycle: its states follow each other and none is worse than another; min_voters: live voters
-    that it takes to lower a state, raise_voters: to raise it; forget_after: for how long a silent
-    vote is kept, None for the usual; fold: the version of the fold that it is written for;
-    signed_commands: whether what commands something counts only with a signature; tasks: those that
-    it starts.
+    life_cycle: states follow each other and none is worse than another; min_voters, raise_voters:
+    number of live voters needed to lower and to raise a state; forget_after: how long a silent vote
+    is kept, None for the default; fold: the version of the fold it was written for;
+    signed_commands: whether commands count only with a signature; tasks: the tasks that it starts.
     """
 
     name: str
@@ -221,33 +221,33 @@ class Scenario:
 
     @cached_property
     def lenient(self) -> bool:
-        """Whether a report is taken whose time is ahead, or whose detail is unusable."""
+        """Whether a report is taken although its time is ahead or its detail unusable."""
         return self.fold >= DOUBT_FOLD
 
     @cached_property
     def doubting(self) -> bool:
-        """Whether agents are doubted: where states have severity, and since that fold."""
+        """Whether agents can be doubted: only with severity, and from DOUBT_FOLD on."""
         return self.lenient and not self.life_cycle
 
     @cached_property
     def lifetime(self) -> int | None:
-        """How long a vote lives, ms, or None for ever."""
+        """Lifetime of a vote, ms, or None if votes never expire."""
         return LONGEST_LIFE if self.vote_lifetime is None and self.doubting else self.vote_lifetime
 
     def severity(self, state: str) -> int:
         """Return a state's rank: 0 for the most severe one of the vocabulary.
 
-        One outside it ranks last where the vocabulary is open; in a closed one, which a change of
-        rule may leave behind, it is worse than all others: nobody knows what it meant.
+        In an open vocabulary, an unlisted state ranks last. In a closed one, where a change of rule
+        may leave one behind, it ranks worse than all others, because nobody knows what it meant.
         """
         return self._ranks.get(state, len(self.states) if self.open_vocabulary else -1)
 
     def is_good(self, state: str) -> bool:
         """Return whether a state is no incident.
 
-        With severities that is the least severe state, and others that are green; one that a closed
-        vocabulary does not know is none. Of a life cycle it is every state in no alarming colour:
-        an order that was received a second ago is no trouble.
+        With severity, the least severe state is good, and so are green ones; a state that a closed
+        vocabulary does not know is not. In a life cycle, every state without an alarming colour is
+        good: an order received a second ago is no trouble.
         """
         colour = self.spec(state).colour
         if self.life_cycle:
@@ -266,7 +266,7 @@ class Scenario:
 
     @cached_property
     def forget_delay(self) -> int | None:
-        """Return how long a silent vote is kept, ms; None: silent votes are not kept."""
+        """How long a silent vote is kept, ms, or None if silent votes are not kept."""
         if self.life_cycle:
             return None
         if self.forget_after is None:
@@ -275,14 +275,14 @@ class Scenario:
 
     @cached_property
     def report_age_limit(self) -> int | None:
-        """The age up to which a report is looked at, ms, or None for any."""
+        """The largest age at which a report is still considered, ms, or None for no limit."""
         if self.lifetime is None or self.forget_delay is None:
             return self.max_report_age
         limit = self.max_report_age
         return self.forget_delay if limit is None else min(limit, self.forget_delay)
 
     def spec(self, state: str) -> StateSpec:
-        """Return how to show `state`; an unknown one is shown grey, under its own name."""
+        """Return how to show `state`. An unknown state is shown grey, under its own name."""
         rank = self._ranks.get(state)
         return StateSpec(state, state, "grey", "ring") if rank is None else self.states[rank]
 
@@ -291,7 +291,7 @@ class Scenario:
         return state in self._ranks or (self.open_vocabulary and state_name_ok(state))
 
     def weight(self, agent: str) -> int:
-        """Return an agent's weight: by name, else by the longest `prefix*` that fits, else 1."""
+        """Return an agent's weight: by name, else by the longest matching `prefix*`, else 1."""
         if agent.startswith(USER_PREFIX):
             return 1
         exact = self._weights.get(agent)
@@ -316,18 +316,18 @@ class Scenario:
 
     @cached_property
     def task_ids(self) -> frozenset[str]:
-        """The ids of the tasks that it starts."""
+        """The ids of the tasks that the scenario starts."""
         return frozenset(task.id for task in self.tasks)
 
     @cached_property
     def purge_memory(self) -> int:
-        """How long a purge is remembered at least, ms: as long as an older report is taken."""
+        """How long a purge must be remembered, ms: as long as an older report could be taken."""
         return max(self.report_age_limit or 0, (self.lifetime or 0) if self.doubting else 0)
 
     def task_fault(self, task: TaskRule) -> str | None:
-        """Return why a task of the scenario may not run, or None where it may.
+        """Return why a task of the scenario may not run, or None if it may.
 
-        With severity no state becomes milder, and no row goes, by time alone.
+        With severity, time alone must not make a state milder or remove a row.
         """
         if not self.doubting:
             return None
@@ -341,7 +341,7 @@ class Scenario:
 
     @cached_property
     def task_faults(self) -> dict[str, str]:
-        """Why tasks of the scenario may not run, by their ids."""
+        """Why tasks of the scenario may not run, by id."""
         faults = {task.id: self.task_fault(task) for task in self.tasks}
         return {id_: fault for id_, fault in faults.items() if fault is not None}
 
@@ -359,7 +359,7 @@ class Scenario:
         return sorted(prefixes, key=lambda item: -len(item[0]))
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the scenario as JSON-able data; `scenario_from_plain` reads it back, equal."""
+        """Return the scenario as JSON-compatible data; `scenario_from_plain` restores it."""
         return {
             "name": self.name,
             "title": self.title,

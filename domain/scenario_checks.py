@@ -1,6 +1,6 @@
-"""What a scenario with severity may not say: time and silence alone must not hide a bad state.
+"""What a scenario with severity may not contain: time or silence alone must not hide a bad state.
 
-Only what is written is held to it. A rule in the log is read as it stands.
+Only scenarios being written are checked. A rule in the log is read as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIFETIME = (
 def check_severity(scenario: Scenario) -> None:
     """Raise PlainError with the key if time or silence could hide a bad state of the scenario.
 
-    In a life cycle no state is worse than another, so everything may be said of one.
+    A life cycle may contain anything, as none of its states is worse than another.
     """
     if scenario.life_cycle:
         return
@@ -49,7 +49,7 @@ def _check_purges(scenario: Scenario) -> None:
 def _check_memory(scenario: Scenario) -> None:
     """Raise PlainError unless `max_report_age` is at most `forget_after`.
 
-    A vote whose agent has long been forgotten must not come back by a report as old.
+    An equally old report must not bring back a vote whose agent was forgotten long ago.
     """
     limit = scenario.report_age_limit
     if scenario.max_report_age is not None and limit != scenario.max_report_age:
@@ -62,7 +62,7 @@ def _check_default(scenario: Scenario) -> None:
     """Raise PlainError if a threshold is milder than the default.
 
     Votes for a worse state count towards a milder threshold, so they would make the tally milder
-    than it is without them. The mildest state's threshold counts that state alone.
+    than it is without them. The threshold of the mildest state counts only that state.
     """
     rule = scenario.rule
     if not isinstance(rule, Quorum) or rule.default == KEEP:
@@ -75,7 +75,7 @@ def _check_default(scenario: Scenario) -> None:
 
 
 def _check_task(scenario: Scenario, task: TaskRule, path: str) -> None:
-    # Whichever version of the fold the scenario names, what is written now keeps to this one.
+    # Whichever version of the fold the scenario names, new scenarios must satisfy the current one.
     if replace(scenario, fold=FOLD).task_fault(task) is None:
         return
     if task.do == "purge":
@@ -84,10 +84,10 @@ def _check_task(scenario: Scenario, task: TaskRule, path: str) -> None:
 
 
 def _settable(scenario: Scenario, task: TaskRule) -> str:
-    """Return which states a task may set."""
+    """Describe the states that a task may set."""
     worst = scenario.states[0].name
     shown = task.condition or task.on
     states = f"{shown} or a worse state" if shown and shown != worst else worst
-    # A report tells nothing of the state that is shown when its task runs.
+    # A report says nothing about the state shown when its task runs.
     hint = "" if shown else f", or an if no worse than {task.state}"
     return f"{states}{hint}, as time alone must not make a state milder: pin it by hand"

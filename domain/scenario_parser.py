@@ -1,4 +1,4 @@
-"""Scenarios out of TOML files and plain data, checked as they are read."""
+"""Read scenarios from TOML files and plain data, checking them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _FRACTION = re.compile(r"([0-9]{1,6})/([0-9]{1,6})\Z")
 
 
 def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:
-    """Read scenarios.toml. `demo`: apply each scenario's `demo` table on top.
+    """Return the scenarios in scenarios.toml by name. demo: apply each scenario's `demo` table.
 
-    Raises ScenarioError, which names the file, the key and what was expected.
+    Raises ScenarioError naming the file, the key and what was expected.
     """
     data = read_toml(path, ScenarioError)
     try:
@@ -51,7 +51,10 @@ def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:
 
 
 def scenario_from_plain(data: Any) -> Scenario:
-    """Read what `Scenario.to_plain` wrote; unknown keys are ignored. Raises ScenarioError."""
+    """Return the scenario written by `Scenario.to_plain`, ignoring unknown keys.
+
+    Raises ScenarioError.
+    """
     try:
         table = ConfigTable(data, "scenario")
         return parse_scenario(table.text("name"), table)
@@ -72,7 +75,10 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
 
 
 def parse_whole(name: str, content: dict[str, Any]) -> Scenario:
-    """Read one scenario that holds known keys alone and is safe. Raises PlainError with the key."""
+    """Return a scenario with only known keys that passes all checks.
+
+    Raises PlainError with the key.
+    """
     table = ConfigTable(content, name)
     scenario = parse_scenario(name, table, fold=FOLD)
     table.no_more()
@@ -88,9 +94,9 @@ def _check_order(scenario: Scenario, table: ConfigTable) -> None:
 
 
 def parse_scenario(name: str, table: ConfigTable, *, fold: int = 1) -> Scenario:
-    """Read one scenario from a table of plain data. Raises PlainError with the key.
+    """Return the scenario in a table of plain data. Raises PlainError with the key.
 
-    fold: the version of the fold that one is written for which does not name it.
+    fold: the version of the fold assumed if the table does not name one.
     """
     if not _NAME.match(name):
         raise PlainError(table.path, "a name of a-z, 0-9 and -, at most 40 characters", name)
@@ -125,7 +131,7 @@ def parse_scenario(name: str, table: ConfigTable, *, fold: int = 1) -> Scenario:
 
 
 def _voters(table: ConfigTable) -> tuple[int, int]:
-    """Return how many live voters lowering and raising a state take."""
+    """Return the number of live voters needed to lower and to raise a state."""
     if not isinstance(table.get("min_voters"), Mapping):
         return table.integer("min_voters", 1, low=1, high=MAX_MIN_VOTERS), 1
     both = table.table("min_voters")
@@ -256,7 +262,7 @@ def _task(table: ConfigTable, known: set[str] | None) -> TaskRule:
 
 
 def _check_task(task: TaskRule, table: ConfigTable) -> None:
-    """Raise PlainError for a task that would never begin, never run, or never end."""
+    """Raise PlainError for a task that would never start, never run or never end."""
     if (task.on is None) == (task.on_report is None):
         raise PlainError(table.path, "either on or on_report", table.keys())
     if task.after is None and task.every is None:

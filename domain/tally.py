@@ -1,4 +1,4 @@
-"""The rule applied to votes: what raises a state, what lowers it, and what is marked on it."""
+"""Applies the rule to votes: what raises a state, what lowers it, and how it is marked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from domain.scenario import KEEP, Latest, PythonRule, Quorum, Scenario
 
 
 def tally(scenario: Scenario, votes: Collection[Vote], current: str | None) -> str:
-    """Return the state that `votes` (at least one) make, where `current` is the state so far.
+    """Return the state that `votes` (at least one) make. current: the state so far, or None.
 
-    A ladder that would keep a state there is not yet takes the worst vote's (in a life cycle the
-    newest one's), and so does a rule in Python that fails.
+    If a ladder keeps the state although there is none yet, or if a rule in Python fails without
+    one, return the state of the worst vote (in a life cycle, of the newest).
     """
     outcome = _outcome(scenario, votes, current)
     if outcome is not None:
@@ -30,8 +30,8 @@ def tally(scenario: Scenario, votes: Collection[Vote], current: str | None) -> s
 class Voices(NamedTuple):
     """The votes on an asset that count.
 
-    live: those that raise a state; sure: the live ones without doubt, which lower it; quiet: the
-    silent and the doubted ones, which speak against lowering it.
+    live: the live votes, which raise a state; sure: the live votes without doubt, which lower it;
+    quiet: the silent and the doubted votes, which speak against lowering it.
     """
 
     live: list[Vote]
@@ -40,7 +40,7 @@ class Voices(NamedTuple):
 
     @classmethod
     def of(cls, votes: Iterable[Vote], doubts: Container[str]) -> Self:
-        """Return the votes by what they may do. doubts: the agents that are doubted."""
+        """Return the votes sorted by what they may do. doubts: the doubted agents."""
         live, quiet = [], []
         for vote in votes:
             if vote.live:
@@ -56,16 +56,16 @@ class Voices(NamedTuple):
 def raising(
     scenario: Scenario, votes: Iterable[Vote], current: str | None, doubts: Container[str] = ()
 ) -> str | None:
-    """Return the state that the live votes make: what raises. None without a live vote."""
+    """Return the state to which live votes raise the asset, or None without a live vote."""
     voices = Voices.of(votes, doubts)
     return raised(scenario, voices, current) if voices.live else None
 
 
 def raised(scenario: Scenario, voices: Voices, current: str | None) -> str:
-    """Return what raises, where there is a live vote: what all live votes make.
+    """Return the state to which votes raise the asset, given at least one live vote.
 
-    Or what those without doubt make, where it is worse and they are voters enough to raise a state:
-    whoever is in doubt does not outvote them.
+    That is the tally of all live votes. If the votes without doubt are enough voters to raise a
+    state and make a worse tally, it is theirs: doubted agents cannot outvote them.
     """
     made = tally(scenario, voices.live, current)
     if len(voices.sure) in (0, len(voices.live)) or len(voices.sure) < scenario.raise_voters:
@@ -76,12 +76,12 @@ def raised(scenario: Scenario, voices: Voices, current: str | None) -> str:
 def lowering(
     scenario: Scenario, votes: Iterable[Vote], current: str, doubts: Container[str] = ()
 ) -> str | None:
-    """Return the mildest state that live votes bear out and that no silent one speaks against.
+    """Return the mildest state that live votes support and no silent vote contradicts.
 
-    That is the mildest X such that what raises is X or milder, the live votes without doubt, with
-    the silent and the doubted ones that are worse than X, make X or milder, and one of the former
-    says X or milder. Where there is none: the worse one of `current` and what raises. None without
-    a live vote.
+    That is the mildest X such that what raises is X or milder; the live votes without doubt,
+    together with the silent and doubted ones worse than X, make X or milder; and one of the live
+    votes without doubt says X or milder. If there is none, return the worse of `current` and what
+    raises. Return None without a live vote.
     """
     voices = Voices.of(votes, doubts)
     if not voices.live:
@@ -90,7 +90,7 @@ def lowering(
 
 
 def lowered(scenario: Scenario, voices: Voices, current: str, raised: str) -> str:
-    """Return what `lowering` does, where `raised` is what raises."""
+    """Return the result of `lowering`, given what `raised` returns."""
     rank = scenario.severity
     mildest = max((rank(vote.state) for vote in voices.sure), default=-1)
     for place in range(min(rank(raised), mildest), -1, -1):
@@ -101,16 +101,16 @@ def lowered(scenario: Scenario, voices: Voices, current: str, raised: str) -> st
 
 
 def _made(scenario: Scenario, voices: Voices, worse: list[Vote], current: str) -> Iterator[str]:
-    """Yield the tallies of sure votes with quiet ones worse than a state: none may be worse."""
+    """Yield the tallies of sure votes with the quiet ones worse than a state; none may be worse."""
     votes = [*voices.sure, *worse]
     if isinstance(scenario.rule, Latest):
         yield _last(votes).state
     if worse or len(voices.sure) < len(voices.live):
-        yield tally(scenario, votes, current)  # else it is what raises, which has been looked at
+        yield tally(scenario, votes, current)  # else it is what raises, checked before
 
 
 def _outcome(scenario: Scenario, votes: Collection[Vote], current: str | None) -> str | None:
-    """Return what the rule says, or None where it leaves the state as it is."""
+    """Return the rule's result, or None if it leaves the state unchanged."""
     rule = scenario.rule
     if isinstance(rule, Latest):
         return newest(votes).state
@@ -121,7 +121,7 @@ def _outcome(scenario: Scenario, votes: Collection[Vote], current: str | None) -
 
 
 def climb(scenario: Scenario, rule: Quorum, votes: Collection[Vote]) -> str:
-    """Return the first threshold that holds, from the most severe down, or the ladder's default."""
+    """Return the first threshold met, from the most severe down, or the ladder's default."""
     weights: Counter[str] = Counter()
     for vote in votes:
         weights[vote.state] += vote.weight
@@ -133,10 +133,10 @@ def climb(scenario: Scenario, rule: Quorum, votes: Collection[Vote]) -> str:
 
 
 def threshold_weight(scenario: Scenario, weights: Counter[str], state: str) -> int:
-    """Return the weight that a threshold for `state` sums: of that state or worse.
+    """Return the weight that counts towards a threshold for `state`: votes for it or a worse state.
 
-    So no worse vote makes a milder tally. Of the mildest state, and in a life cycle, it is the
-    state's own alone.
+    A worse vote therefore never makes the tally milder. For the mildest state, and in a life cycle,
+    only votes for the state itself count.
     """
     if scenario.life_cycle or state == scenario.mildest:
         return weights[state]
@@ -145,17 +145,17 @@ def threshold_weight(scenario: Scenario, weights: Counter[str], state: str) -> i
 
 
 def newest(votes: Collection[Vote]) -> Vote:
-    """Return the vote that came last in the log; an agent's own clock has no say."""
+    """Return the vote that came last in the log; an agent's own clock does not matter."""
     return max(votes, key=lambda vote: vote.offset)
 
 
 def _last(votes: Collection[Vote]) -> Vote:
-    """Return the vote that was last in time; of several the one that came last in the log."""
+    """Return the latest vote in time; if several are equal, the one that came last in the log."""
     return max(votes, key=lambda vote: (vote.order, vote.offset))
 
 
 def worst(scenario: Scenario, votes: Iterable[Vote]) -> str:
-    """Return the worst state that `votes` (at least one) say."""
+    """Return the worst state among `votes`, of which there must be at least one."""
     return min((vote.state for vote in votes), key=scenario.severity)
 
 
@@ -163,7 +163,7 @@ def worst(scenario: Scenario, votes: Iterable[Vote]) -> str:
 
 
 def mark(scenario: Scenario, asset: Asset) -> None:
-    """Note on an asset whether its tallied state is confirmed, and who disputes what it shows."""
+    """Mark whether an asset's tallied state is confirmed, and who disputes what it shows."""
     if asset.shown is None:
         return
     votes, falling = asset.votes.values(), asset.falling(scenario)
@@ -181,10 +181,10 @@ def unconfirmed_reason(
     falling: bool,
     doubts: Container[str] = (),
 ) -> str | None:
-    """Return why `state` is not confirmed by live votes, in words, or None where it is.
+    """Return why live votes do not confirm `state`, in words, or None if they do.
 
-    falling: whether a wait for a milder state runs, which says that nobody needs to be as worse;
-    doubts: the agents that are doubted.
+    falling: whether there is a wait for a milder state, during which no vote needs to be as bad as
+    `state`; doubts: the doubted agents.
     """
     live, sure, _ = Voices.of(votes, doubts)
     if len(sure) < scenario.min_voters:
@@ -202,9 +202,9 @@ def unconfirmed_reason(
 def disputed(
     scenario: Scenario, votes: Iterable[Vote], shown: str | None, doubts: Iterable[Doubt] = ()
 ) -> str | None:
-    """Return the worst that a vote or a doubt says, if that is worse than `shown`.
+    """Return the worst state of a vote or a doubt if it is worse than `shown`, else None.
 
-    UNREADABLE where nobody can read it.
+    Return UNREADABLE if it cannot be read.
     """
     if scenario.life_cycle or shown is None:
         return None
@@ -215,7 +215,7 @@ def disputed(
 def _said(
     scenario: Scenario, votes: Iterable[Vote], doubts: Iterable[Doubt]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield what votes and doubts that count say, behind its rank and its age in the log."""
+    """Yield what votes and doubts that count say, as (rank, negative offset, state)."""
     for vote in votes:
         if vote.counts:
             yield scenario.severity(vote.state), -vote.offset, vote.state

@@ -1,4 +1,4 @@
-"""Tasks of an asset: scheduled by commands or by the scenario, run by its timers."""
+"""Tasks of an asset: scheduled by commands or by the scenario, and run by timers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from domain.records import (
 )
 from domain.scenario import UNKNOWN, Scenario, TaskRule
 
-# The owner of the tasks that the scenario starts; no name of a user has a space in it.
+# The owner of tasks that the scenario starts; no user name contains a space.
 RULE_OWNER = "the rule"
 
-# More runs than come in any time.
+# More runs than can ever happen.
 ENDLESS = 2**62
 
 # ---- commands -------------------------------------------------------------------------------
 
 
 def refusal(scenario: Scenario, command: Command, asset: Asset, clock: int) -> str | None:
-    """Return why a task cannot be scheduled or cancelled at `clock` ms, or None where it can be."""
+    """Return why a task cannot be scheduled or cancelled at `clock` ms, or None if it can."""
     if command.kind == "cancel" and _find(asset, command.task) is None:
         return "no such task"
     if command.schedule is None or _find(asset, command.id) is not None:
@@ -49,7 +49,7 @@ def refusal(scenario: Scenario, command: Command, asset: Asset, clock: int) -> s
 
 
 def schedule(command: Command, asset: Asset, clock: int) -> str:
-    """Give the asset the task that a command schedules; returns the outcome."""
+    """Add the task that a command schedules to the asset, and return the outcome."""
     order = command.schedule
     if order is None or _find(asset, command.id) is not None:
         return NO_CHANGE
@@ -70,7 +70,7 @@ def schedule(command: Command, asset: Asset, clock: int) -> str:
 
 
 def cancel(command: Command, asset: Asset) -> str:
-    """Take the task away that a command names; returns the outcome."""
+    """Remove the task that a command names, and return the outcome."""
     _keep(asset, lambda task: task.id != command.task)
     return APPLIED
 
@@ -82,7 +82,7 @@ def _first_run(order: Schedule, clock: int) -> int:
 
 
 def _is_known(scenario: Scenario, state: str | None, condition: str | None) -> bool:
-    """Return whether a task may set this state and wait for that one."""
+    """Return whether the scenario knows the state to set and the condition."""
     settable = state is None or scenario.knows(state)
     return settable and (condition in (None, UNKNOWN) or scenario.knows(condition or ""))
 
@@ -105,7 +105,7 @@ def _keep(asset: Asset, kept: Callable[[Task], bool]) -> None:
 
 
 def enter(scenario: Scenario, asset: Asset, at: int) -> None:
-    """End the tasks of the state that the asset has left, and begin those of the one it shows."""
+    """End the tasks of the state that the asset has left, and start those of the one it shows."""
     shown = asset.shown
     _keep(asset, lambda task: task.within is None or task.within == shown)
     for rule in scenario.tasks:
@@ -114,14 +114,17 @@ def enter(scenario: Scenario, asset: Asset, at: int) -> None:
 
 
 def reported(scenario: Scenario, asset: Asset, state: str, at: int) -> None:
-    """Begin the tasks of a report of `state`, unless they are under way."""
+    """Start the tasks for a report of `state`, unless they are already running."""
     for rule in scenario.tasks:
         if rule.on_report == state and _find(asset, rule.id) is None:
             _put(asset, _begun(scenario, rule, at))
 
 
 def adopt(rule: Scenario, former: Scenario, asset: Asset, at: int) -> None:
-    """Put the tasks under another rule: set aside what it cannot run, and resume what it can."""
+    """Put the tasks under another rule: suspend those it cannot run, and resume those it can.
+
+    Start its new tasks for the state that the asset shows.
+    """
     asset.tasks = tuple(replace(task, aside=_aside(rule, task)) for task in asset.tasks)
     if asset.to_show() != asset.shown:
         return
@@ -147,7 +150,7 @@ def _begun(scenario: Scenario, rule: TaskRule, at: int) -> Task:
 
 
 def _aside(rule: Scenario, task: Task) -> str | None:
-    """Return why a task does not run under this rule, or None."""
+    """Return why a task does not run under this rule, or None if it does."""
     if task.user == RULE_OWNER and task.id not in rule.task_ids:
         return "the scenario has no such task"
     if not _is_known(rule, task.state, None):
@@ -161,12 +164,12 @@ def _aside(rule: Scenario, task: Task) -> str | None:
 
 
 def due_first(asset: Asset) -> Task:
-    """Return the task that runs first. Raises ValueError where none runs."""
+    """Return the task that runs first. Raises ValueError if none is to run."""
     return min((task for task in asset.tasks if task.aside is None), key=_order)
 
 
 def has_effect(asset: Asset, task: Task) -> bool:
-    """Return whether a run of the task would now change more than that it has run."""
+    """Return whether a run of the task now would change anything but the record of the run."""
     if not _is_met(asset, task):
         return False
     match task.do:
@@ -192,14 +195,15 @@ def run(scenario: Scenario, asset: Asset, task: Task, at: int) -> None:
 
 
 def idle_outcome(asset: Asset, task: Task) -> str:
-    """Return the outcome of a run that has no effect."""
+    """Return the outcome of a run without effect."""
     if not _is_met(asset, task):
         return NOT_MET
     return NO_CHANGE if task.do in ("set", "release") else APPLIED
 
 
 def record_runs(asset: Asset, task: Task, runs: int, outcome: str, at: int) -> None:
-    """Keep of a task that it has run so often, the last time not before `at` ms, and how."""
+    """Record that a task has run `runs` times with this outcome, the last time no earlier than `at`
+    ms."""
     every = task.every or 0
     last = (task.due or 0) + (runs - 1) * every
     _put(
@@ -215,7 +219,7 @@ def record_runs(asset: Asset, task: Task, runs: int, outcome: str, at: int) -> N
 
 
 def following(task: Task) -> int:
-    """Return how many runs may come after the next one."""
+    """Return how many runs may follow the next one."""
     if task.every is None:
         return 0
     by_times = ENDLESS if task.times is None else task.times - 1
@@ -224,7 +228,7 @@ def following(task: Task) -> int:
 
 
 def drop_finished(asset: Asset) -> None:
-    """Take the tasks away that run no more."""
+    """Remove the tasks that will not run again."""
     _keep(asset, lambda task: task.due is not None)
 
 

@@ -1,4 +1,4 @@
-"""The index of timers: when the next timer of each asset fires, in order of time."""
+"""The timer index: when the next timer of each asset fires, in order of time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class TimerIndex(Protocol):
         """Set when the next timer of `asset` fires, ms; None: it has no timer."""
 
     def pop(self, upto: int) -> tuple[int, str] | None:
-        """Take out and return the earliest (time, asset) at or before `upto` ms, or None."""
+        """Remove and return the earliest (time, asset) at or before `upto` ms, or None."""
 
     def __len__(self) -> int:
         """Return the number of assets with a timer."""
 
 
 class TimerHeap:
-    """A timer index in memory: a heap whose outdated entries are passed over when they come up."""
+    """A timer index in memory: a heap that skips outdated entries when they reach the top."""
 
     def __init__(self, entries: Iterable[tuple[str, int]] = ()) -> None:
         self._times = dict(entries)
@@ -39,7 +39,7 @@ class TimerHeap:
                 self._rebuild()
 
     def pop(self, upto: int) -> tuple[int, str] | None:
-        """Take out and return the earliest (time, asset) at or before `upto` ms, or None."""
+        """Remove and return the earliest (time, asset) at or before `upto` ms, or None."""
         while self._heap and self._heap[0][0] <= upto:
             time, asset = heapq.heappop(self._heap)
             if self._times.get(asset) == time:
@@ -54,7 +54,7 @@ class TimerHeap:
         return self._heap[0][0] if self._heap else None
 
     def items(self) -> Iterator[tuple[str, int]]:
-        """Return every (asset, time)."""
+        """Iterate over all (asset, time) pairs."""
         return iter(self._times.items())
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What happens to an asset when a timer fires: expiry, end of a pin, a mute or a hold, a task."""
+"""What a timer does to an asset: an expiry, the end of an override, mute or hold, or a task."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from domain.scenario import Scenario
 
 
 def carry_out(scenario: Scenario, asset: Asset, timer: Timer, at: int) -> None:
-    """Do to an asset what its timer is for, as of `at` ms.
+    """Apply the effect of a timer to an asset, as of `at` ms.
 
-    What comes again without an effect is `recur`'s matter, the end of an asset's trace the fold's.
+    `recur` handles timers without effect, and the fold the end of an asset's trace.
     """
     match timer.order:
         case timer_kinds.OVERRIDE_END:
@@ -39,14 +39,14 @@ def carry_out(scenario: Scenario, asset: Asset, timer: Timer, at: int) -> None:
 
 
 TimerPosition = tuple[int, int, str]
-"""A place in the order in which timers fire: time, ms; kind; of a task its id."""
+"""A place in the firing order of timers: time (ms), kind, and for a task its id."""
 
 
 class Recurrence(NamedTuple):
-    """What comes without an effect, once or again: reminders, or runs of a task.
+    """A timer without effect that fires once or repeatedly: reminders, or runs of a task.
 
-    time: of the next one, ms; order: the timer's kind; task: its id; every: ms, 0 for once;
-    following: how many may come after the next one.
+    time: of the next occurrence, ms; order: the timer's kind; task: its id; every: interval in ms,
+    0 if it occurs once; following: how many occurrences may follow the next one.
     """
 
     time: int
@@ -56,7 +56,7 @@ class Recurrence(NamedTuple):
     following: int
 
     def before(self, place: TimerPosition) -> int:
-        """Return how often it comes before that place."""
+        """Return how many occurrences come before that place."""
         if (self.time, self.order, self.task) >= place:
             return 0
         if self.every == 0:
@@ -65,22 +65,22 @@ class Recurrence(NamedTuple):
         return 1 + min((place[0] + spare - self.time) // self.every, self.following)
 
     def last_before(self, place: TimerPosition) -> TimerPosition:
-        """Return where it comes for the last time before that place, where it does."""
+        """Return the place of the last occurrence before that place; there must be one."""
         return self.time + (self.before(place) - 1) * self.every, self.order, self.task
 
 
 def recurs(asset: Asset, timer: Timer) -> bool:
-    """Return whether a timer has no effect but that readers hear of it."""
+    """Return whether a timer has no effect other than the record it emits."""
     if timer.order == timer_kinds.SCHEDULE:
         return not tasks.has_effect(asset, tasks.due_first(asset))
     return timer.order == timer_kinds.REMINDER
 
 
 def recur(scenario: Scenario, asset: Asset, clock: int, at: int) -> Recurrence:
-    """Count all that recurs up to what is to be heard of; returns that, with its time.
+    """Count all recurrences up to the next one to emit; return that one, with its time.
 
-    Of all that comes again by `clock` ms, before anything else happens to the asset, only the last
-    is heard of each. at: as of when the timer fires, ms.
+    Of each recurrence, only the last occurrence is emitted: the last by `clock` ms, before anything
+    else happens to the asset. at: the time as of which the timer fires, ms.
     """
     end = _end_of_recurrence(scenario, asset, clock)
     recurring = [each for each in _recurrences(scenario, asset) if each.before(end)]
@@ -95,7 +95,7 @@ def recur(scenario: Scenario, asset: Asset, clock: int, at: int) -> Recurrence:
 
 
 def _end_of_recurrence(scenario: Scenario, asset: Asset, clock: int) -> TimerPosition:
-    """Return where the first timer is that has an effect, at the latest after `clock` ms."""
+    """Return the place of the first timer with an effect, or a place just after `clock` ms."""
     kinds = (timer_kinds.SCHEDULE, timer_kinds.REMINDER)
     places = [
         (timer.time, timer.order, "")
@@ -131,7 +131,7 @@ def _count(asset: Asset, each: Recurrence, count: int, at: int) -> None:
 
 
 def cause(scenario: Scenario, asset: Asset, timer: Timer, at: int, partition: int) -> Cause:
-    """Return the cause that a timer is, as of `at` ms: whose vote, pin, mute or task it is of."""
+    """Return a timer's cause as of `at` ms, naming the agent, user, override or task."""
     if timer.order == timer_kinds.SCHEDULE:
         return cause_of_task(asset, tasks.due_first(asset), at, partition)
     pinned = asset.override if timer.order == timer_kinds.OVERRIDE_END else None
@@ -150,7 +150,7 @@ def cause(scenario: Scenario, asset: Asset, timer: Timer, at: int, partition: in
 
 
 def _agents_of(scenario: Scenario, asset: Asset, timer: Timer) -> list[str]:
-    """Return the agents whose votes the timer is of."""
+    """Return the agents whose votes or doubts the timer concerns."""
     match timer.order:
         case timer_kinds.VOTE_EXPIRY:
             return votes.expiring(asset, timer.time)
@@ -172,7 +172,7 @@ def _only(agents: list[str]) -> str | None:
 
 
 def cause_of_recurrence(asset: Asset, heard: Recurrence, at: int, partition: int) -> Cause:
-    """Return the cause that a reminder or the run of a task is, as of `at` ms."""
+    """Return the cause of a reminder or of a task's run, as of `at` ms."""
     if heard.order == timer_kinds.REMINDER:
         return Cause("reminder", partition, asset.offset, at)
     task = next(task for task in asset.tasks if task.id == heard.task)
@@ -180,5 +180,5 @@ def cause_of_recurrence(asset: Asset, heard: Recurrence, at: int, partition: int
 
 
 def cause_of_task(asset: Asset, task: Task, at: int, partition: int) -> Cause:
-    """Return the cause that the run of a task is, as of `at` ms."""
+    """Return the cause of a task's run, as of `at` ms."""
     return Cause("schedule", partition, asset.offset, at, user=task.user, command=task.id)

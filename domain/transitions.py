@@ -1,4 +1,4 @@
-"""How the votes on an asset move its state: at once, or by a wait that lasts as long as a hold."""
+"""How votes change an asset's state: at once, or after a wait as long as a hold."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def judge(
     down: bool = False,
     ends: bool = True,
 ) -> None:
-    """Hold the votes as they are at `at` ms against the state.
+    """Judge the asset's state by its votes as they are at `at` ms.
 
-    up, down: whether what happened is evidence, by which a worse or a milder state may come;
-    if it is neither, it is silence, which moves nothing. ends: whether evidence ends the waits that
-    are over; if not, they end as events of their own.
+    up, down: whether the event is evidence that may bring a worse or a milder state. If it is
+    neither, it is silence, which moves nothing. ends: whether evidence ends the waits that are
+    over; if not, they end as events of their own.
     """
     voices = Voices.of(asset.votes.values(), asset.doubts)
     if asset.state is None:
@@ -41,7 +41,7 @@ def _judge_first(scenario: Scenario, asset: Asset, voices: Voices) -> None:
 
 
 def _follow(scenario: Scenario, asset: Asset, live: list[Vote], at: int) -> None:
-    """Move a life cycle: no state is worse than another, and what the votes make is next."""
+    """Move a life cycle: no state is worse than another, and the tally is the next state."""
     if len(live) < scenario.min_voters:
         asset.waits = {}
         return
@@ -64,7 +64,7 @@ def _weigh(
     up: bool,
     down: bool,
 ) -> None:
-    """Begin and break off waits for worse and for milder states."""
+    """Start and cancel waits for worse and milder states."""
     severity = scenario.severity
     here = severity(state)
     if not voices.live:  # silence ends no wait for a worse state
@@ -88,7 +88,7 @@ def _weigh(
 def _split(
     scenario: Scenario, waits: dict[str, int], here: int
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the waits for worse and for milder states than the one of rank `here`."""
+    """Return the waits for states worse and milder than rank `here`."""
     severity = scenario.severity
     rising = {state: at for state, at in waits.items() if severity(state) < here}
     return rising, {state: at for state, at in waits.items() if severity(state) > here}
@@ -97,10 +97,10 @@ def _split(
 def _fall(
     scenario: Scenario, falling: dict[str, int], low: str, here: int, at: int, *, begin: bool
 ) -> dict[str, int]:
-    """Return the waits for milder states, where `low` is the mildest that votes bear out.
+    """Return the waits for milder states, where `low` is the mildest that votes support.
 
-    A wait for `low` is as old as one for a milder state that it takes the place of: all that
-    time the votes bore out at least this.
+    A wait for `low` is as old as the oldest wait for a milder state that it replaces: for all that
+    time, the votes supported at least `low`.
     """
     severity = scenario.severity
     rank = severity(low)
@@ -112,14 +112,14 @@ def _fall(
 
 
 def end_unvoiced(asset: Asset, muted: Vote | None) -> None:
-    """End all waits of an asset where a mute has taken the last live vote."""
+    """End all waits of an asset if a mute has removed the last live vote."""
     taken = muted is not None and muted.live
     if taken and not any(vote.live for vote in asset.votes.values()):
         asset.waits = {}
 
 
 def end_waits(scenario: Scenario, asset: Asset, at: int) -> None:
-    """Let the waits that are over by `at` ms bring their states."""
+    """Move the asset to the states whose waits are over by `at` ms."""
     severity = scenario.severity
     while asset.waits and (target := _ended(scenario, asset, at)) is not None:
         to, here = severity(target), severity(asset.state or "")

@@ -1,4 +1,4 @@
-"""The votes on an asset: which of them are kept, since when they are silent, who is muted."""
+"""The votes on an asset: which are kept, since when they are silent, and who is muted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from domain.scenario import Scenario
 
 
 def make_room(scenario: Scenario, asset: Asset, vote: Vote) -> bool:
-    """See that there is a place for a newcomer's vote; returns whether there is."""
+    """Make room for a newcomer's vote, and return whether there is any."""
     if vote.agent in asset.votes or len(asset.votes) < MAX_VOTERS:
         return True
     agent = _least_needed(scenario, asset, vote)
@@ -25,8 +25,12 @@ def make_room(scenario: Scenario, asset: Asset, vote: Vote) -> bool:
 
 
 def _least_needed(scenario: Scenario, asset: Asset, newcomer: Vote) -> str | None:
-    """Return the agent whose vote makes way: one that counts nothing before a silent one before a
-    live one, the mildest first, then the oldest; never one worse than the newcomer's."""
+    """Return the agent whose vote is dropped first, or None if none may be.
+
+    Votes that do not count go before silent ones, and those before live ones; then the mildest goes
+    first, then the oldest. A vote is kept if it counts for more than the newcomer's, or if it
+    counts and is worse. In a life cycle none is dropped.
+    """
     if scenario.life_cycle:
         return None
     rank = scenario.severity
@@ -40,7 +44,7 @@ def _least_needed(scenario: Scenario, asset: Asset, newcomer: Vote) -> str | Non
 
 
 def _precedence(vote: Vote) -> int:
-    """Return how much a vote counts: nothing, as a silent one, or as a live one."""
+    """Return how much a vote counts: 0 if it does not, 1 if it is silent, 2 if it is live."""
     return 0 if not vote.counts else 1 if vote.silent is not None else 2
 
 
@@ -48,9 +52,9 @@ def _precedence(vote: Vote) -> int:
 
 
 def fallen_silent(scenario: Scenario, vote: Vote, since: int) -> Vote | None:
-    """Return what is kept of a vote that is not live any more; None: nothing.
+    """Return what is kept of a vote that is no longer live, or None if nothing is.
 
-    A silent vote counts as one in doubt does, so its own doubt ends.
+    A silent vote counts like one in doubt, so its own doubt ends.
     """
     kept = vote.muted is None and not vote.agent.startswith(USER_PREFIX)
     if not kept or scenario.forget_delay is None:
@@ -59,7 +63,7 @@ def fallen_silent(scenario: Scenario, vote: Vote, since: int) -> Vote | None:
 
 
 def expire(scenario: Scenario, asset: Asset, upto: int, since: int) -> None:
-    """Have the votes that live no longer than `upto` ms be silent since `since`, or gone."""
+    """Make the votes that expire by `upto` ms silent since `since`, or remove them."""
     kept = {}
     for agent, vote in asset.votes.items():
         if vote.silent is not None or vote.expires is None or vote.expires > upto:
@@ -70,13 +74,13 @@ def expire(scenario: Scenario, asset: Asset, upto: int, since: int) -> None:
 
 
 def forget(scenario: Scenario, asset: Asset, upto: int) -> None:
-    """Take out the silent votes that are kept no longer than `upto` ms."""
+    """Remove the silent votes that are kept no longer than `upto` ms."""
     gone = forgotten(scenario, asset, upto)
     asset.votes = {name: vote for name, vote in asset.votes.items() if name not in gone}
 
 
 def age(scenario: Scenario, asset: Asset) -> None:
-    """Give the votes the rule's lifetime, and keep the silent ones where the rule keeps them."""
+    """Give the votes the rule's lifetime, and remove silent ones that the rule does not keep."""
     asset.votes = dict(_aged(scenario, asset.votes.values()))
 
 
@@ -92,7 +96,7 @@ def _aged(scenario: Scenario, votes: Iterable[Vote]) -> Iterable[tuple[str, Vote
 
 
 def withdraw(asset: Asset, agent: str) -> None:
-    """Take out what an agent said, its vote and the doubt about it."""
+    """Remove an agent's vote and the doubt about it."""
     asset.votes = {name: vote for name, vote in asset.votes.items() if name != agent}
     asset.doubts = {name: doubt for name, doubt in asset.doubts.items() if name != agent}
 
@@ -101,7 +105,7 @@ def withdraw(asset: Asset, agent: str) -> None:
 
 
 def put_mark(scenario: Scenario, asset: Asset, agent: str, mark: Muted | None) -> None:
-    """Mark an agent's vote and doubt, or unmark them; what it said last goes if it is silent."""
+    """Set or clear the mute of an agent's vote and doubt. Muting removes a silent vote."""
     weight = scenario.weight(agent) if mark is None else 0
     if (doubt := asset.doubts.get(agent)) is not None:
         asset.doubts = {**asset.doubts, agent: replace(doubt, weight=weight, muted=mark)}
@@ -115,7 +119,7 @@ def put_mark(scenario: Scenario, asset: Asset, agent: str, mark: Muted | None) -
 
 
 def unmute(scenario: Scenario, asset: Asset, upto: int) -> None:
-    """Unmark the votes whose mute lasts no longer than `upto` ms."""
+    """Clear the mute of votes and doubts whose mute ends by `upto` ms."""
     for agent in unmuted(asset, upto):
         put_mark(scenario, asset, agent, None)
 

@@ -1,6 +1,6 @@
-"""Known vulnerabilities, from a copy of advisories in the OSV format: a directory or a zip file.
+"""Known vulnerabilities, read from a copy of advisories in OSV format: a directory or a zip file.
 
-Both kinds of copy are found as they are published: one JSON file (or YAML) per advisory.
+Copies are used as published: one JSON (or YAML) file per advisory.
 https://ossf.github.io/osv-schema/ describes the format.
 """
 
@@ -27,7 +27,7 @@ VERSIONS: dict[str, Callable[[str], Version]] = {
 }
 KINDS = (".json", ".yaml", ".yml")
 BY_NAME = "by the archive's name alone, which does not say whose it is"
-# GitHub's note beside a range without an end: `<= 1.2.3`.
+# GitHub's note on a range without an end: `<= 1.2.3`.
 KNOWN_UPTO = "last_known_affected_version_range"
 
 
@@ -36,21 +36,21 @@ class CopyProblem(Exception):
 
 
 class Package(msgspec.Struct):
-    """Whose advisory it is."""
+    """The package that an advisory concerns."""
 
     ecosystem: str = ""
     name: str = ""
 
 
 class Range(msgspec.Struct):
-    """Versions, by what happened at which: introduced, fixed, last_affected."""
+    """Affected versions, given by events: introduced, fixed, last_affected."""
 
     type: str = ""
     events: list[dict[str, str]] = []
 
 
 class Affected(msgspec.Struct):
-    """One package of an advisory, and its versions."""
+    """One package of an advisory, and its affected versions."""
 
     package: Package = msgspec.field(default_factory=Package)
     ranges: list[Range] = []
@@ -59,7 +59,7 @@ class Affected(msgspec.Struct):
 
 
 class Advisory(msgspec.Struct):
-    """An advisory, as far as it is looked at. modified: when it was written last, ISO 8601."""
+    """The parts of an advisory that are used. modified: time of the last change, ISO 8601."""
 
     id: str
     modified: str = ""
@@ -71,13 +71,13 @@ class Advisory(msgspec.Struct):
 
     @property
     def severity(self) -> str:
-        """Return what the advisory's database says of it: CRITICAL, HIGH, …; else empty."""
+        """The severity given by the advisory's database: CRITICAL, HIGH, …; else empty."""
         return str(self.database_specific.get("severity") or "")
 
 
 @dataclass(frozen=True)
 class AdvisoryMatch:
-    """A part that an advisory is about. doubt: why it may be about another; else empty."""
+    """A part that an advisory concerns. doubt: why it may concern another one, else empty."""
 
     part: Dependency
     advisory: Advisory
@@ -86,12 +86,12 @@ class AdvisoryMatch:
 
     @property
     def names(self) -> set[str]:
-        """The advisory's id, and its others: one fault has one in each database."""
+        """The advisory's id and its aliases: one vulnerability has an id in each database."""
         return {self.advisory.id, *self.advisory.aliases}
 
 
 class Advisories:
-    """A copy: its advisories by ecosystem and package."""
+    """The advisories of a copy, by ecosystem and package."""
 
     def __init__(self, advisories: Iterable[Advisory]) -> None:
         self._by_name: dict[tuple[str, str], list[tuple[Advisory, Affected]]] = {}
@@ -110,11 +110,11 @@ class Advisories:
 
     @property
     def written(self) -> datetime | None:
-        """Return when the newest of them was written."""
+        """When the newest of them was written."""
         return datetime.fromisoformat(self.newest) if self.newest else None
 
     def findings(self, parts: Iterable[Dependency]) -> Iterator[AdvisoryMatch]:
-        """Yield the findings about these parts and what is within them, each once for a part."""
+        """Yield the matches for these parts and their inner parts, each once per part."""
         for part, within in _all(parts):
             seen: set[str] = set()
             for finding in self._of(part, within):
@@ -144,7 +144,8 @@ def _all(parts: Iterable[Dependency]) -> Iterator[tuple[Dependency, str]]:
 
 
 def _keys(ecosystem: str, name: str) -> list[tuple[str, str]]:
-    """Return the keys under which a package is found; a Maven one by its artifact alone too."""
+    """Return the keys for finding a package; a Maven package is also found by its artifact
+    alone."""
     base = ecosystem.partition(":")[0]
     if base == "PyPI":
         return [(base, re.sub(r"[-_.]+", "-", name).lower())]
@@ -183,7 +184,7 @@ def _within(version: Version, events: list[dict[str, str]], make: Callable[[str]
 
 
 def _up_to(version: Version, limit: str, make: Callable[[str], Version]) -> bool:
-    """Return whether a version is below GitHub's limit; without one it is."""
+    """Return whether a version is within GitHub's limit; True without a limit."""
     named = re.fullmatch(r"(<=?)\s*(\S+)", limit)
     if named is None:
         return True
@@ -192,7 +193,7 @@ def _up_to(version: Version, limit: str, make: Callable[[str], Version]) -> bool
 
 
 def read_copy(path: Path) -> Iterator[Advisory]:
-    """Read every advisory of a directory or a zip file. Raises CopyProblem."""
+    """Yield every advisory in a directory or a zip file. Raises CopyProblem."""
     try:
         for name, content in _files(path):
             yield _decode(name, content)
@@ -222,5 +223,5 @@ def _files(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _aside(path: Path) -> bool:
-    """Return whether a file is none of the advisories in a clone of their repository."""
+    """Return whether a file in a clone of the repository is not an advisory."""
     return any(part.startswith(".") or part in ("triage", "schemas") for part in path.parts)

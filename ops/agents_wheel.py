@@ -1,9 +1,9 @@
 """`make agents-wheel`: build `tallyboard-agents`, with which any program can report and log.
 
-It holds what the package `agents` offers, and what that imports of other rooms. In the wheel all of
-it is below `tallyboard_agents`, as `tallyboard_agents.bus.base`: a program may well have a `bus` or
-a `domain` of its own. So the imports are rewritten on the way; the tree has one copy of a module,
-and imports it as ever.
+The wheel contains the package `agents` and what it imports from other packages, all below
+`tallyboard_agents`, for example `tallyboard_agents.bus.base`: a program may well have its own `bus`
+or `domain`. The imports are therefore rewritten during the build; the tree has only one copy of
+each module, with its usual imports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ops.setup import ROOT
 PACKAGE = "tallyboard_agents"
 PROJECT = ROOT / "ops" / "agents_wheel.toml"
 DIST = ROOT / "dist"
-# What the package may be made of; what it offers is in the first.
+# The packages that the wheel may contain; the first is the one it offers.
 ROOMS = ("agents", "bus", "domain", "wire")
 
 
@@ -32,7 +32,7 @@ class WheelProblem(Exception):
 
 
 def modules() -> set[str]:
-    """Return the names of all modules that `agents` imports of the product, itself included."""
+    """Return the names of `agents` and all modules of the product that it imports."""
     graph = grimp.build_graph(*ROOMS, exclude_type_checking_imports=True, cache_dir=None)
     return {*ROOMS, *graph.find_upstream_modules(ROOMS[0])}
 
@@ -53,9 +53,9 @@ def write_project(folder: Path) -> None:
 
 
 def rewritten(source: str, module: str) -> str:
-    """Return a module's source with its imports of the rooms as they are in the package.
+    """Return a module's source with its imports renamed as in the wheel.
 
-    Raises WheelProblem for an import that names a room otherwise than by `from ROOM… import`.
+    Raises WheelProblem for an import not of the form `from ROOM… import`.
     """
     lines = source.splitlines(keepends=True)
     for node in ast.walk(ast.parse(source)):
@@ -78,16 +78,16 @@ def _room(module: str) -> str:
 
 
 def _renamed(module: str) -> str:
-    """Return a module's name in the package: `agents` is the package itself."""
+    """Return a module's name in the wheel: `agents` is the package itself."""
     room, _, rest = module.partition(".")
     parts = [PACKAGE, *([room] if room != ROOMS[0] else []), *([rest] if rest else [])]
     return ".".join(parts)
 
 
 def build(folder: Path = DIST) -> Path:
-    """Build the wheel into a folder, from nothing but this tree; return its path.
+    """Build the wheel into a folder, from this tree alone, and return its path.
 
-    The same tree gives the same bytes. Raises WheelProblem.
+    The same tree always gives the same bytes. Raises WheelProblem.
     """
     with tempfile.TemporaryDirectory(prefix="tallyboard-agents-") as name:
         write_project(Path(name, "project"))
@@ -105,7 +105,7 @@ def build(folder: Path = DIST) -> Path:
 
 
 def main() -> None:
-    """Build the wheel and say where it is; ends with one message when that cannot be done."""
+    """Build the wheel and print its path. Exits with a message on failure."""
     try:
         print(build().relative_to(ROOT))
     except WheelProblem as problem:

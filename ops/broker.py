@@ -1,6 +1,6 @@
-"""The embedded broker: one Kafka node, from fetched archives, with its log in the data directory.
+"""The embedded broker: one Kafka node from downloaded archives, its log in the data directory.
 
-`python -m ops.broker` becomes the broker's Java process, so signals reach it directly.
+`python -m ops.broker` becomes the broker's Java process, so that signals reach it directly.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ JVM = (
     "-Xmx512m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # halves the cost of a start; its hot paths are copies and checksums
-    # It does not end where memory runs out: a batch that unpacks to more than there is ends its own
-    # request, is refused, and everybody else is served on.
+    # It does not exit when memory runs out: a batch that unpacks to more than there is only ends
+    # its own request, which is refused, and everybody else is still served.
 )
 
 PROPERTIES = """\
@@ -73,10 +73,10 @@ class BrokerProblem(Exception):
 
 
 def prepare(data_dir: Path, jars_dir: Path, port: int) -> list[str]:
-    """Write the broker's files below `data_dir/broker` and return the command that runs it.
+    """Write the broker's files into `data_dir/broker`, and return the command that runs it.
 
-    A new log directory is formatted elsewhere and then moved to its place, so that a crash on the
-    way leaves nothing half made. Raises BrokerProblem, JavaProblem or PortProblem.
+    A new log directory is formatted elsewhere and then moved into place, so that a crash leaves
+    nothing half-finished. Raises BrokerProblem, JavaProblem or PortProblem.
     """
     require_free("127.0.0.1", port, "TALLYBOARD_KAFKA_PORT")
     if not (jars_dir / STAMP).exists():
@@ -124,13 +124,13 @@ def _write_properties(home: Path, log: Path, port: int, controller: int) -> Path
 
 
 def run(settings: Settings) -> None:
-    """Become the broker; returns only by raising (see `prepare`)."""
+    """Become the broker. Returns only by raising (see `prepare`)."""
     command = prepare(settings.data_dir, settings.jars_dir, settings.kafka_port)
     os.execv(command[0], command)
 
 
 def main() -> None:
-    """Run the embedded broker in the foreground; ends with one message when it cannot start."""
+    """Run the embedded broker in the foreground. Exits with a message if it cannot start."""
     try:
         run(enter())
     except (BrokerProblem, JavaProblem, PortProblem) as problem:

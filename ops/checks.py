@@ -1,4 +1,4 @@
-"""What is checked before anything starts, each with one clear message when it is not right."""
+"""Checks made before anything starts, each with a clear message on failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class UpProblem(Exception):
 
 
 def check_disk(data_dir: Path) -> None:
-    """Raise UpProblem when the data directory cannot be written, or its disk is nearly full."""
+    """Raise UpProblem if the data directory is not writable or its disk is nearly full."""
     probe = data_dir / f"writable-{os.getpid()}"
     try:
         (data_dir / "logs").mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def check_disk(data_dir: Path) -> None:
 
 
 def check_files(settings: Settings) -> None:
-    """Raise UpProblem for a file that a setting names and that cannot be used."""
+    """Raise UpProblem if a file named by a setting cannot be used."""
     try:
         scenarios = load_scenarios(settings.scenarios, demo=settings.demo)
     except ScenarioError as error:
@@ -76,7 +76,7 @@ def check_machine(settings: Settings) -> None:
 
 @contextmanager
 def only_one(data_dir: Path) -> Iterator[None]:
-    """Hold the data directory's lock. Raises UpProblem while another copy holds it."""
+    """Hold the data directory's lock. Raises UpProblem if another instance holds it."""
     with (data_dir / "run.lock").open("a+") as lock:
         _acquire(lock, data_dir)
         lock.truncate(0)

@@ -1,6 +1,6 @@
 """`python -m ops.child COMMAND...` becomes COMMAND, and is signalled when its parent dies.
 
-Without it, what a killed supervisor ran would live on and hold ports and locks.
+Otherwise the processes of a killed supervisor would live on and hold ports and locks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-PARENT = "TALLYBOARD_PARENT"  # process id of who started this; it may be gone before we look
+PARENT = "TALLYBOARD_PARENT"  # id of the process that started this one; it may be gone already
 
 
 def die_with_parent(signal_number: int = signal.SIGTERM) -> None:

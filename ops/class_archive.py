@@ -1,6 +1,6 @@
-"""Have the job write its class archive, on a broker of its own: `python -m ops.class_archive`.
+"""Have the job write its class archive, using its own broker: `python -m ops.class_archive`.
 
-Done once, at set-up. Without it the job works as well, and starts more slowly.
+This is done once, at set-up. Without the archive, the job works too, but starts more slowly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ops.ports import PortProblem, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_S = 400.0
-# Short batches, so that a few commits are soon through.
+# Short batches, so that a few commits are done quickly.
 BATCH_S = 5
 
 
@@ -29,7 +29,7 @@ class ClassesProblem(Exception):
 
 
 def build(jars_dir: Path, say: Callable[[str], None]) -> None:
-    """Write the class archive, unless it is there. Raises ClassesProblem."""
+    """Write the class archive, unless it exists. Raises ClassesProblem."""
     if _job("streaming.spark.gateway", jars_dir, {}).returncode == 0:
         return
     say("noting down what the job loads, so that it starts faster (once, about a minute)")
@@ -63,14 +63,14 @@ def _job(module: str, jars_dir: Path, settings: dict[str, str]) -> subprocess.Co
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without this user's own settings."""
+    """Return the environment without the user's own settings."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
     return kept | {"PYTHONPATH": str(ROOT)}
 
 
 @contextmanager
 def _broker(folder: Path, jars_dir: Path, port: int) -> Iterator[None]:
-    """Run an embedded broker below `folder` while this lasts. Raises ClassesProblem."""
+    """Run an embedded broker in `folder` within the context. Raises ClassesProblem."""
     try:
         command = prepare(folder, jars_dir, port)
     except (BrokerProblem, JavaProblem, PortProblem) as problem:
@@ -87,7 +87,7 @@ def _broker(folder: Path, jars_dir: Path, port: int) -> Iterator[None]:
 
 
 def main() -> None:
-    """Write the class archive; report what prevents it, which is no failure."""
+    """Write the class archive. What prevents it is reported, but is no failure."""
     try:
         build(load_settings().jars_dir, lambda text: print(f"classes: {text}", flush=True))
     except ClassesProblem as problem:

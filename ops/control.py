@@ -11,11 +11,11 @@ from config.settings import Settings
 from ops.supervise import NotRunning, Supervisor
 
 RUNS = {"STARTING", "RUNNING", "BACKOFF"}
-"""The supervisor's words for a process that it keeps running."""
+"""The supervisor's states of a process that it keeps running."""
 
 
 def main(arguments: list[str]) -> str | None:
-    """Do what the arguments say; returns a message when it cannot be done."""
+    """Do what the arguments say. Return a message on failure."""
     settings = enter()
     supervisor = Supervisor(settings.data_dir)
     try:
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> str | None:
 
 
 def _change(supervisor: Supervisor, action: str, name: str) -> None:
-    """Start or stop a process, and say what was done. Raises NotRunning, KeyError."""
+    """Start or stop a process, and print what was done. Raises NotRunning, KeyError."""
     runs = supervisor.statuses()[name].state in RUNS
     if action == "stop":
         supervisor.stop(name)
@@ -51,8 +51,10 @@ def _print_status(supervisor: Supervisor) -> None:
 
 
 def standby_lines(settings: Settings) -> list[str]:
-    """Return which process of the job leads, and since when another is ready to take over; nothing
-    without a standby."""
+    """Return which process leads the job, and since when another is ready to take over.
+
+    Return nothing without a standby.
+    """
     leader = leadership.read(leadership.file_of(settings.data_dir))
     if not settings.standby or not leader.role:
         return []

@@ -1,4 +1,5 @@
-"""`python -m ops.health NAME`: whether a process of this data directory lives; for containers."""
+"""`python -m ops.health NAME`: whether a process of this data directory is alive; for
+containers."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import urllib.request
 from config.pulse import age_s
 from config.settings import Settings, load_settings
 
-# How old the sign of life of a process may be; of those not named here it is a minute.
+# Largest age of a process's last heartbeat, s; a minute for processes not listed here.
 PATIENCE_S = {
     "job": 15.0,
     "materialiser": 60.0,
@@ -18,13 +19,13 @@ PATIENCE_S = {
     "beat": 30.0,
     "simulator": 60.0,
 }
-# Those that answer on a port.
+# Processes that answer on a port.
 ASKED = ("web", "target")
 TIMEOUT_S = 4.0
 
 
 def process_problem(settings: Settings, name: str) -> str:
-    """Return what is wrong with the process, in one line; nothing if it lives."""
+    """Return what is wrong with the process, in one line; empty if it is alive."""
     return _silence(settings, name) if name in ASKED else _stillness(settings, name)
 
 
@@ -49,13 +50,13 @@ def _silence(settings: Settings, name: str) -> str:
 
 
 def _host(settings: Settings) -> str:
-    """Return a name under which the web server may be called."""
+    """Return a host name that the web server accepts."""
     first = settings.allowed_hosts.split(",")[0].strip()
     return "localhost" if first in ("", "*") else first.removeprefix(".")
 
 
 def main() -> None:
-    """Exit with 0 when it lives, else with 1; standard error says why."""
+    """Exit with 0 if the process is alive, else with 1 and the reason on standard error."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m ops.health NAME")
     if problem := process_problem(load_settings(), sys.argv[1]):

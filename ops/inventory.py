@@ -1,4 +1,4 @@
-"""What the product is made of: Python packages, Java archives and what they hold, scripts."""
+"""What the product consists of: Python packages, Java archives with their contents, scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ops.setup import PRODUCT_LOCK, ROOT
 UPLOT = ROOT / "static" / "vendor" / "uplot" / "uPlot.iife.min.js"
 HTMX = Path("django_htmx", "static", "django_htmx", "htmx-2.min.js")
 ALTCHA = ROOT / "static" / "vendor" / "altcha" / "scrypt-3.2.2.js"
-# Vendored scripts by their name on npm: the file, and where the version stands in its name or text.
+# Vendored scripts by npm name: the file, and where its name or text contains the version.
 SCRIPTS = {
     "uplot": (UPLOT, re.compile(r"uPlot \(v([\d.]+)\)")),
     "altcha": (ALTCHA, re.compile(r"^scrypt-([\d.]+)\.js\n")),
@@ -36,9 +36,9 @@ class InventoryProblem(Exception):
 class Dependency:
     """A package: its ecosystem (PyPI, Maven, npm), name and version.
 
-    A Maven name is `organisation:artifact`, or the artifact alone where the archive does not say
-    whose it is. sha256: of the file; of a Python package those of all its files on the registry.
-    parts: what an archive has swallowed, by the descriptions that it holds.
+    A Maven name is `organisation:artifact`, or only the artifact if the archive does not say whose
+    it is. sha256: of the file; for a Python package, of all its files in the registry. parts: the
+    packages shaded into an archive, according to the descriptions in it.
     """
 
     ecosystem: str
@@ -57,7 +57,7 @@ def inventory(jars_dir: Path) -> list[Dependency]:
 
 
 def python_parts(lock: str) -> Iterator[Dependency]:
-    """Yield the packages of a requirements lock."""
+    """Yield the packages in a requirements lock."""
     entries = re.split(r"^(?=[A-Za-z0-9])", lock, flags=re.MULTILINE)
     for entry in entries:
         if pinned := PINNED.match(entry):
@@ -65,9 +65,9 @@ def python_parts(lock: str) -> Iterator[Dependency]:
 
 
 def jar_parts(jars_dir: Path) -> Iterator[Dependency]:
-    """Yield every archive of the lock, with what it holds.
+    """Yield every archive in the lock, with its contents.
 
-    Raises InventoryProblem where one is missing.
+    Raises InventoryProblem if one is missing.
     """
     lock = read_lock()
     known = {
@@ -82,7 +82,7 @@ def jar_parts(jars_dir: Path) -> Iterator[Dependency]:
 
 
 def jar_part(path: Path, key: str, digest: str, known: Mapping[str, str]) -> Dependency:
-    """Return an archive: its module by the lock, else by what it says, else by its file's name.
+    """Return an archive, identified by the lock, else by its description, else by its file name.
 
     known: organisations by artifact.
     """
@@ -97,9 +97,9 @@ def jar_part(path: Path, key: str, digest: str, known: Mapping[str, str]) -> Dep
 
 
 def modules(path: Path) -> list[tuple[str, str]]:
-    """Return the Maven modules that an archive describes, each `group:artifact` and version.
+    """Return the Maven modules described in an archive, as `group:artifact` and version.
 
-    An archive has its own description, and those of what was shaded into it.
+    An archive contains its own description and those of what was shaded into it.
     """
     with zipfile.ZipFile(path) as jar:
         texts = [jar.read(each) for each in jar.namelist() if each.endswith("/pom.properties")]
@@ -114,7 +114,7 @@ def _described(properties: str) -> tuple[str, str]:
 
 
 def _named(path: Path, held: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return whose archive it is: by the description in it that its file is named after."""
+    """Return an archive's name and version, from the description that matches its file name."""
     ours = [each for each in held if path.stem.startswith(_stem(*each))]
     if ours:
         return max(ours, key=lambda each: len(_stem(*each)))
@@ -129,7 +129,7 @@ def _stem(name: str, version: str) -> str:
 
 
 def script_parts() -> Iterator[Dependency]:
-    """Yield the scripts that come with us or inside a Python package. Raises InventoryProblem."""
+    """Yield the scripts in this tree or inside a Python package. Raises InventoryProblem."""
     for name, (where, says) in SCRIPTS.items():
         path = where if where.is_absolute() else _installed(where)
         version = says.search(f"{path.name}\n{path.read_text(encoding='utf-8')}")

@@ -1,4 +1,4 @@
-"""Fetch the Java archives that pip does not bring, with the Ivy inside pyspark's own jars."""
+"""Fetch the Java archives that pip does not install, using the Ivy in pyspark's own jars."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JarsProblem(Exception):
 
 @dataclass(frozen=True)
 class JarGroup:
-    """One directory of archives: modules as `organisation:name:version`, and what to leave out."""
+    """One directory of archives: modules as `organisation:name:version`, and exclusions."""
 
     name: str
     modules: tuple[str, ...]
@@ -62,7 +62,7 @@ class JarGroup:
 
 @dataclass(frozen=True)
 class JarPins:
-    """The pin file: PySpark's version that it was tried with, the groups, the file's digest."""
+    """The pin file: the PySpark version it was tested with, the groups, and the file's digest."""
 
     pyspark: str
     groups: tuple[JarGroup, ...]
@@ -70,7 +70,10 @@ class JarPins:
 
 
 def read_pins(path: Path = PIN_FILE) -> JarPins:
-    """Read the pin file. Raises JarsProblem when PySpark's version is not the one it names."""
+    """Return the pins in a file.
+
+    Raises JarsProblem if PySpark has another version than it names.
+    """
     raw = path.read_bytes()
     plain = tomllib.loads(raw.decode())
     groups = tuple(
@@ -88,7 +91,7 @@ def read_pins(path: Path = PIN_FILE) -> JarPins:
 
 
 def ivy_module(pins: JarPins) -> str:
-    """Describe the wanted archives to Ivy, one configuration per group."""
+    """Return the Ivy description of the archives, with one configuration per group."""
     lines = ['<ivy-module version="2.0">', '<info organisation="tallyboard" module="jars"/>']
     lines += ["<configurations>"]
     lines += [f"<conf name={quoteattr(group.name)}/>" for group in pins.groups]
@@ -111,16 +114,16 @@ def _exclusions(group: JarGroup) -> Iterator[str]:
 
 
 def up_to_date(pins: JarPins, target: Path) -> bool:
-    """Return whether `target` holds what the pin file asks for."""
+    """Return whether `target` contains what the pin file asks for."""
     stamp = target / STAMP
     return stamp.exists() and stamp.read_text() == pins.digest
 
 
 def fetch(target: Path, say: Callable[[str], None], pins: JarPins | None = None) -> None:
-    """Fill `target` with one directory of archives per group; at once when it is up to date.
+    """Fill `target` with one directory of archives per group, unless it is up to date.
 
-    The archives appear together, after all of them have come and are what the lock says: a fetch
-    that is broken off leaves nothing in the way of the next. Those of PySpark are held to the lock
+    The archives appear together, after all of them have arrived and match the lock: an interrupted
+    fetch leaves nothing in the way of the next. PySpark's archives are checked against the lock
     too. Raises JarsProblem or JavaProblem.
     """
     pins = pins or read_pins()
@@ -135,7 +138,7 @@ def fetch(target: Path, say: Callable[[str], None], pins: JarPins | None = None)
 
 
 def check(target: Path, data_dir: Path | None = None) -> None:
-    """Hold all archives to the lock. Raises JarsProblem."""
+    """Check all archives against the lock. Raises JarsProblem."""
     try:
         for group in read_lock():
             verify(group, target, data_dir)
@@ -156,7 +159,7 @@ def _check_fetched(pins: JarPins, work: Path) -> None:
 def retrieve(
     pins: JarPins, work: Path, say: Callable[[str], None], name: str = "[artifact]-[revision].[ext]"
 ) -> None:
-    """Fetch into `work/jars`, a directory per group. name: what an archive's file is called there.
+    """Fetch into `work/jars`, one directory per group. name: pattern of the archives' file names.
 
     Raises JarsProblem or JavaProblem.
     """
@@ -175,7 +178,8 @@ def retrieve(
 
 
 def proxy_options(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Say to Java which proxy the environment names: it does not look there by itself."""
+    """Return Java's options for the proxy in the environment, which Java does not read by
+    itself."""
     named = environ.get("HTTPS_PROXY") or environ.get("https_proxy")
     proxy = urlsplit(named or "")
     if not proxy.hostname:
@@ -185,9 +189,10 @@ def proxy_options(environ: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def trust_options(java: Path, target: Path) -> list[str]:
-    """Say to the environment's own Java which authorities this machine trusts, by writing `target`.
+    """Return options that make the environment's own Java trust this machine's authorities.
 
-    It knows those of its maker alone; any other Java has been told by whoever installed it.
+    Writes them to `target`. That Java knows only its vendor's authorities; any other Java was
+    configured by whoever installed it.
     """
     trusted = list(_authorities()) if java == own_java() else []
     if not trusted:
@@ -197,7 +202,7 @@ def trust_options(java: Path, target: Path) -> list[str]:
 
 
 def _authorities() -> Iterator[pkcs12.PKCS12Certificate]:
-    """Yield the certificates that this machine trusts; a malformed one is passed over."""
+    """Yield the certificates that this machine trusts, skipping malformed ones."""
     trusted = ssl.create_default_context().get_ca_certs(binary_form=True)
     for number, certificate in enumerate(map(_certificate, trusted)):
         if certificate:
@@ -232,7 +237,7 @@ def _follow(command: list[str], say: Callable[[str], None]) -> _Output:
 
 
 def explain(lines: list[str]) -> str:
-    """Say in the user's words why Ivy's output, given line by line, ended without archives."""
+    """Return why Ivy, given its output by line, fetched no archives, in words for the user."""
     unresolved = sorted({line.split("::")[1].strip() for line in lines if ": not found" in line})
     silent = any(word in line for word in NETWORK_FAULTS for line in lines)
     if silent or not unresolved:
@@ -253,7 +258,7 @@ def _put_in_place(pins: JarPins, work: Path, target: Path) -> None:
 
 
 def ivy_jar() -> Path:
-    """Return the Ivy that PySpark ships. Raises JarsProblem when it ships none."""
+    """Return the Ivy archive in PySpark. Raises JarsProblem if there is none."""
     for jar in pyspark_jars().glob("ivy-*.jar"):
         return jar
     raise JarsProblem(
@@ -262,7 +267,7 @@ def ivy_jar() -> Path:
 
 
 def main() -> None:
-    """Fetch into the configured directory; ends with one message when that cannot be done."""
+    """Fetch into the configured directory. Exits with a message on failure."""
     target = load_settings().jars_dir
     try:
         fetch(target, lambda text: print(f"jars: {text}", flush=True))

@@ -1,6 +1,6 @@
-"""Rewrite `ops/jars.lock`, from the registry and from the PySpark that pip has checked.
+"""Rewrite `ops/jars.lock` from the registry and from the PySpark that pip has verified.
 
-`make jars-lock`, after a change of ops/jars.toml or of PySpark's version.
+Run `make jars-lock` after changing ops/jars.toml or PySpark's version.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEAD = """\
 
 
 def registry_digests() -> dict[str, dict[str, str]]:
-    """Fetch every archive that ops/jars.toml leads to; return SHA-256 by group and module.
+    """Fetch every archive required by ops/jars.toml; return SHA-256 by group and module.
 
     Raises JarsProblem or JavaProblem.
     """
@@ -39,7 +39,7 @@ def registry_digests() -> dict[str, dict[str, str]]:
 
 
 def as_toml(lock: Lock) -> str:
-    """Return the lock as it is written."""
+    """Return the text of the lock file."""
     return "\n".join([HEAD.rstrip(), *_lines(lock), ""])
 
 
@@ -50,7 +50,7 @@ def _lines(lock: Lock) -> Iterator[str]:
 
 
 def changes(old: Lock, new: Lock) -> Iterator[str]:
-    """Yield what differs between two locks, a line each."""
+    """Yield the differences between two locks, one line each."""
     for group in sorted({*old, *new}):
         before, after = old.get(group, {}), new.get(group, {})
         for key in sorted({*before, *after}):

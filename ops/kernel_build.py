@@ -1,4 +1,4 @@
-"""Compile the job's kernel, in a process of its own: `python -m streaming.kernel`."""
+"""Compile the job's kernel in a separate process: `python -m streaming.kernel`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class KernelBuildProblem(Exception):
 
 
 def build(jars_dir: Path) -> None:
-    """Compile the kernel against the archives in `jars_dir`; at once when that has been done.
+    """Compile the kernel against the archives in `jars_dir`, unless that has been done.
 
-    Raises KernelProblem.
+    Raises KernelBuildProblem.
     """
     command = [sys.executable, "-m", "streaming.kernel"]
     environment = os.environ | {"TALLYBOARD_JARS_DIR": str(jars_dir)}

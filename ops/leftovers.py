@@ -1,4 +1,4 @@
-"""Processes of an earlier run that outlived it, found by a mark in their environment."""
+"""Processes left over from an earlier run, found by a mark in their environment."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MARK = "TALLYBOARD_INSTANCE"
 
 
 def mark_of(data_dir: Path) -> str:
-    """Return the mark that every process of the instance in `data_dir` inherits."""
+    """Return the mark inherited by every process of the instance in `data_dir`."""
     return str(data_dir.resolve())
 
 
 def find_leftovers(data_dir: Path, proc: Path = Path("/proc")) -> list[int]:
-    """Return the ids of processes that bear the mark of `data_dir`.
+    """Return the ids of processes with the mark of `data_dir`.
 
     This process and its ancestors are left out.
     """
@@ -44,7 +44,7 @@ def _ancestors(proc: Path) -> Iterator[int]:
 
 
 def descendants(pid: int, proc: Path = Path("/proc")) -> list[int]:
-    """Return the process ids of everything below `pid`."""
+    """Return the ids of all descendants of `pid`."""
     below: dict[int, list[int]] = defaultdict(list)
     for stat in proc.glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -63,7 +63,8 @@ def stat_fields(stat: Path) -> list[str]:
 
 
 def end_leftovers(data_dir: Path, patience_s: float) -> list[int]:
-    """Ask all leftovers to end, kill what remains after `patience_s`; returns the ids found."""
+    """Terminate all leftovers, kill those remaining after `patience_s`, and return the ids
+    found."""
     first = find_leftovers(data_dir)
     _signal(first, signal.SIGTERM)
     _wait_until_gone(data_dir, patience_s)

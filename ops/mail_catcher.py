@@ -1,7 +1,7 @@
-"""`python -m ops.mail_catcher`: a mail server of this machine that keeps what it gets.
+"""`python -m ops.mail_catcher`: a local mail server that keeps the mails it receives.
 
-It delivers nothing. What it has kept the console shows, so that notifications can be tried without
-a mail server.
+It delivers nothing. The console shows the mails, so that notifications can be tried without a mail
+server.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from config.settings import LOOPBACK
 log = structlog.get_logger("ops.mail_catcher")
 
 MOST_BYTES = 1_048_576
-"""Largest mail that is taken."""
+"""Largest mail accepted, bytes."""
 SILENCE_S = 60.0
-"""How long a client may say nothing, s."""
+"""How long a client may be silent, s."""
 PULSE_S = 5.0
 
 
 class Catcher:
-    """Keeps every mail, with the envelope in front of its headers."""
+    """Keeps every mail, with its envelope added to the headers."""
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
@@ -37,7 +37,7 @@ class Catcher:
     async def handle_DATA(  # noqa: N802 - the library's name
         self, _server: SMTP, _session: Session, envelope: Envelope
     ) -> str:
-        """Return the answer to a mail: kept, or not and why."""
+        """Return the answer to a mail: kept, or why not."""
         try:
             number = self._mailbox.keep(_with_envelope(envelope))
         except OSError as error:
@@ -48,7 +48,7 @@ class Catcher:
 
 
 def _with_envelope(envelope: Envelope) -> bytes:
-    """Return a mail after two headers that say from whom and to whom it was sent."""
+    """Return a mail with two additional headers: its envelope sender and recipients."""
     recipients = ",\r\n ".join(envelope.rcpt_tos)
     head = f"X-Envelope-From: {envelope.mail_from}\r\nX-Envelope-To: {recipients}\r\n"
     content = envelope.content or b""
@@ -56,7 +56,7 @@ def _with_envelope(envelope: Envelope) -> bytes:
 
 
 async def serve(mailbox: Mailbox, host: str, port: int, pulse: Pulse) -> None:
-    """Take mails until SIGTERM or SIGINT. Raises OSError where the port is taken."""
+    """Accept mails until SIGTERM or SIGINT. Raises OSError if the port is in use."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -87,7 +87,7 @@ async def _wait(stop: asyncio.Event, seconds: float) -> None:
 
 
 def main() -> None:
-    """Take mails until SIGTERM; ends with one message when the port is taken."""
+    """Accept mails until SIGTERM. Exits with a message if the port is in use."""
     settings = enter()
     configure_logs(settings.log_level, "mail")
     port, pulse = settings.mail_port, Pulse(settings.data_dir, "mail")

@@ -1,4 +1,4 @@
-"""`make pictures`: takes the pictures of README and docs/tour.md from a running copy's demo."""
+"""`make pictures`: take the pictures for README and docs/tour.md from a running demo."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
 def main(names: Sequence[str]) -> str | None:
-    """Take the pictures of these names, or every one; returns a message where there is nothing to
-    take them of."""
+    """Take the pictures with these names, or all. Return a message if some could not be taken."""
     settings = load_settings()
     logins = settings.data_dir / "demo-logins.json"
     browser = find_browser()
@@ -63,7 +62,7 @@ REFUSED = (
 def _take_all(
     browser: Browser, settings: Settings, passwords: dict[str, str], names: Sequence[str]
 ) -> list[str]:
-    """Take pictures; returns the names of those whose page lacks what they show."""
+    """Take pictures, and return the names of those whose page lacks what they should show."""
     contexts: dict[str, BrowserContext] = {}
     missing: list[str] = []
     for picture in PICTURES:

@@ -1,4 +1,4 @@
-"""TCP ports: which are free, and a clear word when one is not."""
+"""Find free TCP ports, and explain when one is not free."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 
 class PortProblem(Exception):
-    """A port cannot be had; the message names the setting to change."""
+    """A port cannot be used; the message names the setting to change."""
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -18,7 +18,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def require_free(host: str, port: int, setting: str) -> None:
-    """Raise PortProblem when `host:port` cannot be listened on; `setting` is what to change."""
+    """Raise PortProblem, naming `setting`, if it is not possible to listen on `host:port`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

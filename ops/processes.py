@@ -1,4 +1,4 @@
-"""The product's processes: what runs, by which command, in what order it stops."""
+"""The product's processes: their commands, and the order in which they stop."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ GROUP = "tallyboard"
 BROKER = "broker"
 CELERY = ("-m", "celery", "-A", "dashboard")
 ALONE = ("--concurrency", "1", "--without-gossip", "--without-mingle", "--loglevel", "info")
-"""Options of Celery's workers: they need not know of each other."""
+"""Options of Celery's workers, which need not know about each other."""
 OF_INVOICES = {"invoices", "invoice-archive", "invoice-lines", "loyalty", "price-differences"}
-"""Pipelines that read what the demo's tills send, or what others make of it."""
+"""Pipelines that read the invoices of the demo's tills, or what other pipelines make of them."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """One supervised process; `stop_s` is how long it may take to end after SIGTERM.
+    """A supervised process. stop_s: how long it may take to end after SIGTERM.
 
-    `early` says that it need not wait for the migrations of the database.
+    early: whether it can start before the database migrations.
     """
 
     name: str
@@ -37,10 +37,10 @@ class Process:
 
 
 def processes(settings: Settings, only: Collection[str] = ()) -> list[Process]:
-    """Return all processes that these settings ask for, or those of them that `only` names.
+    """Return the processes required by these settings, or those of them in `only`.
 
-    The broker is a group of its own, because the supervisor stops group after group: what talks
-    to the broker first, the broker last.
+    The broker forms its own group, because the supervisor stops group after group: first the
+    processes that talk to the broker, last the broker.
     """
     python = sys.executable
     chosen = [*_core(python)]
@@ -75,7 +75,7 @@ def _core(python: str) -> list[Process]:
 
 
 def _stores(settings: Settings, python: str) -> list[Process]:
-    """Return the store servers, as many as are asked for."""
+    """Return the store servers, as many as configured."""
     command = (python, "-m", "stores", "--store", settings.stores_keep, "--port")
     return [
         Process(f"store-{number}", (*command, str(port)))
@@ -96,14 +96,14 @@ def _demo(python: str) -> list[Process]:
 
 
 def _tills(settings: Settings, python: str) -> list[Process]:
-    """Return the fleet of tills where a pipeline is wanted that has use for invoices."""
+    """Return the fleet of tills, if a pipeline that uses invoices is enabled."""
     if not any(settings.runs(name) for name in OF_INVOICES):
         return []
     return [Process("tills", (python, "-m", "agents.demo.tills"))]
 
 
 def _visitors(settings: Settings, python: str) -> list[Process]:
-    """Return the visitors of a shop where the pipeline is wanted that counts their views."""
+    """Return the visitors of a shop, if the pipeline that counts their views is enabled."""
     if not settings.runs("product-counts"):
         return []
     return [Process("visitors", (python, "-m", "agents.demo.visitors"))]

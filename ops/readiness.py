@@ -1,4 +1,4 @@
-"""How far a start has come: the broker answers, the web answers, the job tallies."""
+"""The progress of a start: the broker answers, the web answers, the job tallies."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ READY_NEEDS = {"job", "materialiser", "web"}
 
 @dataclass(frozen=True)
 class Phase:
-    """A step of the start; `reached` looks once, within a few seconds.
+    """A step of the start. reached: checks once, within a few seconds.
 
-    `process` is whose log tells more while it is not reached.
+    process: the one whose log tells more while the step is not reached.
     """
 
     title: str
@@ -28,7 +28,7 @@ class Phase:
 
 
 def phases(settings: Settings, started: Collection[str]) -> list[Phase]:
-    """Return the steps of a start of the named processes, in order."""
+    """Return the steps in starting the named processes, in order."""
     url, kafka, begun = settings.local_url, settings.bootstrap, time.time_ns() // 1_000_000
     steps = [
         ("broker", {"broker"}, f"broker ready on {kafka}", lambda: listens(kafka)),
@@ -62,9 +62,9 @@ def answers(url: str) -> bool:
 
 
 def ready(url: str, begun: int) -> bool:
-    """Return whether the board shows the job's states; a query stopped on purpose is left out.
+    """Return whether the board shows the job's states, ignoring queries stopped on purpose.
 
-    begun: when this start began, Unix ms; the job has said so since.
+    begun: when this start began, Unix ms; the job must have reported such queries since then.
     """
     status, body = _get(url)
     if status != 503:
@@ -82,7 +82,7 @@ def _resting(body: bytes) -> dict[str, int]:
 
 
 def _get(url: str) -> tuple[int, bytes]:
-    """Return the status and the body of what answers; status 0 where nothing does."""
+    """Return the status and the body of the answer; status 0 if there is none."""
     request = urllib.request.Request(url)  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=4) as response:  # noqa: S310

@@ -19,7 +19,7 @@ from ops.agents_wheel import DIST, WheelProblem, build
 from ops.inventory import InventoryProblem, inventory
 from ops.setup import ROOT
 
-# What Docker leaves out of the context that the rest of the tree would add to it.
+# Lists what Docker leaves out of the context, which the rest of the tree would otherwise add.
 IGNORED = ".dockerignore"
 
 
@@ -28,7 +28,7 @@ class ReleaseProblem(Exception):
 
 
 def release(folder: Path = DIST, root: Path = ROOT) -> list[Path]:
-    """Build every part of the release into a folder and return their paths.
+    """Build every part of the release into a folder, and return their paths.
 
     Raises ReleaseProblem, WheelProblem, InventoryProblem or ArchivesProblem.
     """
@@ -45,15 +45,15 @@ def release(folder: Path = DIST, root: Path = ROOT) -> list[Path]:
 
 
 def require_committed(root: Path) -> None:
-    """Raise ReleaseProblem where the tree differs from its commit: a release is of a commit."""
+    """Raise ReleaseProblem if the tree differs from its commit: a release is made from a commit."""
     if changed := _git(root, "status", "--porcelain"):
         raise ReleaseProblem(f"the tree has changes that are not committed:\n{changed.rstrip()}")
 
 
 def release_notes(changelog: str, version: str) -> str:
-    """Return the changelog's section of a version, without its heading.
+    """Return the changelog's section for a version, without its heading.
 
-    Raises ReleaseProblem where there is no such section, or an empty one.
+    Raises ReleaseProblem if there is no such section or it is empty.
     """
     section = re.search(
         rf"^## {re.escape(version)}(?=\s)[^\n]*\n(.*?)(?=^## |\Z)",
@@ -68,7 +68,7 @@ def release_notes(changelog: str, version: str) -> str:
 def write_image_context(file: Path, root: Path) -> Path:
     """Write the committed files that the Dockerfile may copy into a tar, and return its path.
 
-    `docker build - < FILE` builds the image of it. The same commit gives the same bytes.
+    `docker build - < FILE` builds the image from it. The same commit always gives the same bytes.
     """
     left_out = [f":(exclude,glob){name}" for name in ignored((root / IGNORED).read_text())]
     _git(root, "archive", "--format=tar", f"--output={file.resolve()}", "HEAD", ".", *left_out)
@@ -76,9 +76,9 @@ def write_image_context(file: Path, root: Path) -> Path:
 
 
 def ignored(dockerignore: str) -> list[str]:
-    """Return what a .dockerignore names, as patterns of whole paths for git.
+    """Return the entries of a .dockerignore as git patterns of whole paths.
 
-    A name stands for what is below it, too.
+    An entry also covers everything below it.
     """
     names = [line.strip() for line in dockerignore.splitlines()]
     names = [name for name in names if name and not name.startswith("#")]
@@ -95,7 +95,7 @@ def _written(file: Path, text: str) -> Path:
 
 
 def _git(root: Path, *words: str) -> str:
-    """Run git in the tree and return what it prints. Raises ReleaseProblem with its message."""
+    """Run git in the tree and return its output. Raises ReleaseProblem with git's message."""
     done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ReleaseProblem(f"git {words[0]}: {done.stderr.strip()}")

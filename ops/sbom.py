@@ -1,7 +1,7 @@
-"""`make sbom`: write down what the product is made of, as a CycloneDX document.
+"""`make sbom`: list the product's components in a CycloneDX document.
 
-Python packages with the hashes by which they are installed, Java archives with theirs and what
-was shaded into them, and the scripts that pages load.
+It contains the Python packages with the hashes by which they are installed, the Java archives with
+theirs and what was shaded into them, and the scripts that pages load.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def document(parts: Sequence[Dependency]) -> str:
 
 
 def component(part: Dependency, within: str = "") -> Component:
-    """Return a part as a component; within: the reference of the one that holds it."""
+    """Return a part as a component. within: reference of the component that contains it."""
     url = package_url(part)
     reference = (
         f"{within}{url or part.name + '@' + part.version}{'#' + part.file if part.file else ''}"
@@ -66,7 +66,7 @@ def component(part: Dependency, within: str = "") -> Component:
 
 
 def package_url(part: Dependency) -> PackageURL | None:
-    """Return the part's package URL; None for an archive that does not say whose it is."""
+    """Return the part's package URL, or None for an archive that does not say whose it is."""
     group, _, name = part.name.rpartition(":")
     if part.ecosystem == "Maven" and not group:
         return None

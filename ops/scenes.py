@@ -1,4 +1,4 @@
-"""The pictures of README and docs/tour.md: which pages, and what is done on them first."""
+"""The pictures in README and docs/tour.md: their pages, and what is done on these first."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from playwright.sync_api import Page
 
 LOOKED_UP = "scenario=attack&asset=shop.example"
-# A Spark of its own starts and reads the log beside all that runs.
+# Time limit for a query, ms: it starts its own Spark and reads the log beside all other processes.
 QUERY_MS = 180_000
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A page as it is to be seen. size: of the window; theme: chosen on the page, or the system's.
+    """A page to take a picture of. size: of the window; theme: chosen on the page, or the system's.
 
-    prepare: what is done on the page first; user: who looks.
+    prepare: what to do on the page first; user: who is logged in.
     """
 
     name: str
@@ -37,13 +37,13 @@ def _tabled(page: Page) -> None:
 
 
 def _opened(page: Page) -> None:
-    """Open the first of a table."""
+    """Open the first entry of a table."""
     page.locator(".data tbody tr a").first.click()
     page.frame_locator("iframe").get_by_role("heading").first.wait_for()
 
 
 def _nothing(_page: Page) -> None:
-    """Leave the page as it comes."""
+    """Leave the page as it is."""
 
 
 def _live(page: Page) -> None:
@@ -94,7 +94,7 @@ def _on_the_wall(page: Page) -> None:
 
 
 def _pinned(page: Page) -> None:
-    """Pin an asset for an hour, as long as none is pinned."""
+    """Pin an asset for an hour, unless one is pinned already."""
     page.locator("#overrides").wait_for()
     if not page.locator("#overrides tbody tr").count():
         page.goto("/s/attack/")
@@ -113,7 +113,7 @@ def _looked_up(page: Page) -> None:
     page.locator("#way").wait_for()
 
 
-# A line needs two points: of a product that has just started this is the longest wait.
+# A line needs two points; for a product that has just started this is the longest wait.
 TWO_BATCHES_MS = 400_000
 
 
@@ -158,7 +158,7 @@ def _rows(page: Page) -> None:
 
 
 def _labelled(page: Page) -> None:
-    """Upload some labels, as long as there are none."""
+    """Upload some labels, unless there are some already."""
     page.locator("#keys-title").wait_for()
     if page.locator("table.data tbody tr").count():
         return
@@ -194,7 +194,7 @@ def _proposed(page: Page) -> None:
 
 
 def _tried(page: Page) -> None:
-    """Try another hold, as long as none was tried."""
+    """Try another hold, unless one was tried already."""
     page.locator("#trials").wait_for()
     links = page.locator("table.data tbody a")
     if links.count():
@@ -227,7 +227,7 @@ def _opened_pipeline(page: Page) -> None:
 
 
 def _located(page: Page) -> None:
-    """Ask where the first order of the board is."""
+    """Ask where the first order on the board is."""
     _live(page)
     name = page.locator("#tbody tr").first.get_attribute("data-asset")
     page.goto(f"/orders/where/?order={name}")
@@ -235,7 +235,7 @@ def _located(page: Page) -> None:
 
 
 def _challenged(page: Page) -> None:
-    """Guess passwords as a program does, and open the client that this makes."""
+    """Guess passwords like a program would, and open the resulting client."""
     browser = page.context.browser
     assert browser
     guesser = browser.new_context(base_url=page.url, user_agent="a program that guesses")

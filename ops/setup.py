@@ -1,4 +1,5 @@
-"""Make `.venv` from requirements-dev.lock, on a bare Python 3.11: so standard library alone."""
+"""Create `.venv` from requirements-dev.lock with a bare Python 3.11, so only the standard
+library."""
 
 from __future__ import annotations
 
@@ -15,26 +16,26 @@ from ops.java_setup import ensure_java
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements-dev.lock"
-# The part of it that the product needs: what the image installs.
+# The part of it that the product needs, which the image installs.
 PRODUCT_LOCK = ROOT / "requirements.lock"
-# What builds the packages that come as sources alone. It is there before they are: an environment
-# of their own for the build would be filled from the registry, with whatever is newest there.
+# The tools that build packages available only as sources. They are installed first: otherwise the
+# isolated build environment would be filled from the registry, with whatever is newest there.
 BUILD_LOCK = ROOT / "requirements-build.lock"
 STAMP = VENV / "tallyboard-lock"
-# What the installers say; of one that fails the last lines are shown.
+# The installers' output; if one fails, its last lines are shown.
 LOG = VENV / "setup.log"
 SHOWN = 5
 WANTED = (3, 11)
 
 
 class SetupProblem(Exception):
-    """The environment cannot be made; the message says what to do."""
+    """The environment cannot be created; the message says what to do."""
 
 
 def ensure_environment(venv: Path = VENV, lock: Path = LOCK, build_lock: Path = BUILD_LOCK) -> None:
-    """Bring `venv` to what `lock` says; at once when it is already there.
+    """Make `venv` match `lock`, unless it already does.
 
-    Raises SetupProblem when Python is not 3.11, lacks venv, or a package cannot be had.
+    Raises SetupProblem if Python is not 3.11, lacks venv, or a package is not available.
     """
     digest = hashlib.sha256(lock.read_bytes() + build_lock.read_bytes()).hexdigest()
     stamp = venv / STAMP.name
@@ -56,7 +57,7 @@ def ensure_environment(venv: Path = VENV, lock: Path = LOCK, build_lock: Path = 
 
 
 def _works(venv: Path) -> bool:
-    """Return whether `venv` runs: it may be missing, half made, or moved here from elsewhere."""
+    """Return whether `venv` runs: it may be missing, incomplete, or moved from elsewhere."""
     python = venv / "bin" / "python"
     code = "import pip, sys; print(sys.prefix)"
     if not python.exists():
@@ -96,7 +97,10 @@ def _install(python: Path, lock: Path, build_lock: Path) -> None:
 
 
 def lock_entry(lock: str, name: str) -> str:
-    """Cut one package with its hashes out of a lock file's text. Raises SetupProblem without it."""
+    """Return the entry of one package, with its hashes, in a lock file's text.
+
+    Raises SetupProblem if there is none.
+    """
     entry: list[str] = []
     for line in lock.splitlines():
         if entry and not line.startswith(" "):
@@ -117,7 +121,7 @@ def _run(command: Sequence[object], advice: str) -> None:
 
 
 def _run_logged(command: Sequence[object], advice: str, log: Path) -> None:
-    """Run a command, its output in a log. Raises SetupProblem with the last lines of it."""
+    """Run a command, logging its output. Raises SetupProblem with the last lines of the log."""
     words = [str(part) for part in command]
     with log.open("ab") as output:
         done = subprocess.run(words, stdout=output, stderr=subprocess.STDOUT, check=False)
@@ -131,7 +135,7 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """Make the environment, and bring a Java; ends with one message when that cannot be done."""
+    """Create the environment, and install a Java. Exits with a message on failure."""
     try:
         check_java_home()
         ensure_environment()

@@ -1,4 +1,4 @@
-"""supervisord: its configuration, its life as a child process, and what it says of the others."""
+"""supervisord: its configuration, its life as a child process, and the status of the others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class NotRunning(Exception):
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Return the supervisor's socket; it is elsewhere if the data directory's path is too long."""
+    """Return the supervisor's socket, which is elsewhere if the data directory's path is too
+    long."""
     path = data_dir / "supervisor.sock"
     if len(str(path)) <= LONGEST_SOCKET_PATH:
         return path
@@ -39,16 +40,16 @@ def socket_path(data_dir: Path) -> Path:
 
 
 def log_path(data_dir: Path, name: str) -> Path:
-    """Return the path of one process's log."""
+    """Return the path of a process's log."""
     return data_dir / "logs" / f"{name}.log"
 
 
 def configuration(
     data_dir: Path, wanted: Iterable[Process], waiting: Collection[Process] = ()
 ) -> str:
-    """Return supervisord's configuration: restart for ever with growing pauses, logs rotated.
+    """Return supervisord's configuration: restart for ever with growing pauses, and rotate logs.
 
-    What is `waiting` starts when it is asked to, the others at once.
+    waiting: processes that start only on request; the others start at once.
     """
     listed = list(wanted)
     socket = socket_path(data_dir)
@@ -95,7 +96,7 @@ def _program(process: Process, autostart: bool) -> str:
         stopwaitsecs=process.stop_s,
         killasgroup="true",
         redirect_stderr="true",
-        stdout_logfile=f"logs/{process.name}.log",  # it expands a % in here twice
+        stdout_logfile=f"logs/{process.name}.log",  # supervisord expands a % in here twice
         stdout_logfile_maxbytes="10MB",
         stdout_logfile_backups="3",
     )
@@ -107,7 +108,7 @@ def _section(title: str, **entries: object) -> str:
 
 
 def environment(data_dir: Path) -> dict[str, str]:
-    """Return what every process of the instance inherits."""
+    """Return the environment inherited by every process of the instance."""
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     return {
         **kept,
@@ -142,7 +143,7 @@ def start_supervisor(
 
 @dataclass(frozen=True)
 class ProcessStatus:
-    """What the supervisor says of one process; `started` is in seconds since 1970."""
+    """The supervisor's status of a process. started: Unix time, s."""
 
     name: str
     full_name: str
@@ -159,7 +160,7 @@ class Supervisor:
         self._url = f"unix://{socket_path(data_dir)}"
 
     def statuses(self) -> dict[str, ProcessStatus]:
-        """Return every process by name. Raises NotRunning."""
+        """Return the status of every process by name. Raises NotRunning."""
         return {
             entry["name"]: ProcessStatus(
                 entry["name"],
@@ -173,7 +174,7 @@ class Supervisor:
         }
 
     def start_all(self) -> None:
-        """Start whatever does not run. Raises NotRunning."""
+        """Start all processes that are not running. Raises NotRunning."""
         self._call("startAllProcesses", False)
 
     def start(self, name: str) -> None:
@@ -181,7 +182,7 @@ class Supervisor:
         self._call("startProcess", self.statuses()[name].full_name)
 
     def stop(self, name: str) -> None:
-        """Stop a process until it is started again. Raises as `start` does."""
+        """Stop a process until it is started again. Raises the same as `start`."""
         self._call("stopProcess", self.statuses()[name].full_name)
 
     def _call(self, method: str, *arguments: object) -> list[dict[str, Any]]:

@@ -1,10 +1,10 @@
-"""`make test`: one pytest process per stage, and last lines that sum them up.
+"""`make test`: run one pytest process per stage, and print a summary.
 
-A plain run is the gate of each change: it holds every promise, every feature and every kind of
-fault once; its budget is twelve minutes. It leaves out what is marked `extensive`; such a test
-names the one that guards its promise in the gate. Of many like cases it takes a spread, and it
-tries fewer generated examples. `make test-all` takes all of them, and adds a stage of trials, the
-tests that are marked `long`, wherever they are.
+A plain run is the gate for each change: it covers every promise, every feature and every kind of
+fault once, within twelve minutes. It leaves out tests marked `extensive`; each of these names the
+test that guards its promise in the gate. It takes a sample of many similar cases, and tries fewer
+generated examples. `make test-all` runs all of them, and adds a stage of trials: the tests marked
+`long`, wherever they are.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 @dataclass(frozen=True)
 class TestStage:
-    """Tests of one directory, run in a pytest process of their own.
+    """Tests of one directory, run in their own pytest process.
 
-    folder: below tests/. holds: what these tests are, for people. plain_s, whole_s: seconds that
-    a plain run and a whole one may take on two quiet cores. long: it has the tests of all
-    directories that are marked so, in place of the others.
+    folder: below tests/. holds: a description for people. plain_s, whole_s: seconds that a plain
+    and a whole run may take on two quiet cores. long: whether the stage instead runs the tests
+    marked `long` from all directories.
     """
 
     folder: str
@@ -49,43 +49,43 @@ class TestStage:
 
     @property
     def name(self) -> str:
-        """Return what the stage is called: the last part of its folder."""
+        """The name of the stage: the last part of its folder."""
         return self.folder.rpartition("/")[2]
 
     def tests(self, *, whole: bool) -> tuple[str, ...]:
-        """Return what pytest is to collect; whole: every case and every example."""
+        """Return the arguments that select its tests. whole: every case and every example."""
         if self.long:
             return ("tests", "-m", "long")
         return (f"tests/{self.folder}", *(WHOLE if whole else ()))
 
     def seconds(self, *, whole: bool) -> int:
-        """Return how many seconds it may take."""
+        """Return the number of seconds that the stage may take."""
         return self.whole_s if whole else self.plain_s
 
 
 WHOLE = ("-m", "not long", "--hypothesis-profile=full")
-"""Every case but the trials, and every example; see `tests/support/run/selection.py`."""
+"""Every case except the trials, and every example; see `tests/support/run/selection.py`."""
 
 
 TWO = ("-n", "2", "--dist", "worksteal")
 THREE = ("-n", "3", "--dist", "worksteal")
 FOUR = ("-n", "4", "--dist", "worksteal")
-"""Workers, each with processes of its own: while one waits for a start or an end, others work."""
+"""Workers with separate processes: while one waits for a start or an end, others work."""
 
 GROUPS = ("-n", "3", "--dist", "loadgroup")
-"""Three workers as well, each with files of its own; what they look at, they share."""
+"""Also three workers, each with its own files; they share what they look at."""
 
 NO_BROWSER = ("-p", "no:playwright")
-"""This plugin takes seconds to load, in every worker, and empties a directory for its pictures."""
+"""This plugin takes seconds to load in every worker, and empties a directory for its pictures."""
 
 UNLOADED = ("-p", "no:schemathesis", *NO_BROWSER)
 """Plugins that take seconds to load."""
 
 PICTURES = ("--output", str(RESULTS / "pictures"))
-"""That directory: by default it is that of the reports."""
+"""The directory for pictures: by default it would be that of the reports."""
 
 SLOWEST = ("--durations=10", "--durations-min=1")
-"""Tell which tests took longest, at the end of each stage."""
+"""Report the slowest tests at the end of each stage."""
 
 BROWSING = {"DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
 
@@ -104,8 +104,11 @@ STAGES = (
 TRIALS = TestStage(
     "trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True
 )
-"""Tests that take minutes, one after the other, so that each has the machine to itself; each is
-named when it begins."""
+"""Tests that take minutes.
+
+They run one after the other, so that each has the machine to itself, and each is named when it
+starts.
+"""
 
 
 BROWSE = ("browser", "trials")
@@ -117,7 +120,7 @@ WITHOUT_JAVA = ("unit", "web")
 
 @dataclass(frozen=True)
 class Count:
-    """How a stage's tests ended; an error counts as a failure."""
+    """The results of a stage's tests. An error counts as a failure."""
 
     passed: int = 0
     failed: int = 0
@@ -137,12 +140,12 @@ class Count:
 
 
 SLOW = 1.2
-"""A stage that takes more than so many times its seconds says so; machines are noisy."""
+"""A stage that takes more than this multiple of its seconds is reported; machines are noisy."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a stage ended; took, expected: in seconds."""
+    """The result of a stage. took, expected: in seconds."""
 
     name: str
     count: Count
@@ -151,14 +154,17 @@ class Outcome:
 
     @property
     def timing(self) -> str:
-        """Return its seconds beside those it may take, marked where they are far above."""
+        """The time taken and the time allowed, marked if it is far above."""
         share = self.took / self.expected
         mark = f"  <== SLOW: {share:.0%} of its budget" if share > SLOW else ""
         return f"{self.took:.0f} s, of {self.expected} s expected{mark}"
 
 
 def read_count(report: Path, returncode: int) -> Count:
-    """Read pytest's JUnit report; a stage that failed without a failed test counts as one."""
+    """Return the counts in pytest's JUnit report.
+
+    A stage that failed without a failed test counts as one failure.
+    """
     count = Count()
     if report.exists():
         for suite in ET.parse(report).getroot().iter("testsuite"):  # noqa: S314
@@ -172,13 +178,13 @@ def read_count(report: Path, returncode: int) -> Count:
 
 
 def run_stage(stage: TestStage, extra: Sequence[str], *, whole: bool) -> Outcome:
-    """Run one stage, its output to this terminal, and return how it ended."""
+    """Run one stage, with output to this terminal, and return its result."""
     report = RESULTS / f"{stage.name}.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", *stage.tests(whole=whole), *stage.options, *SLOWEST]
     command += [f"--junitxml={report}", *extra]
     environment = {**os.environ, **stage.environment}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each process would compile all code anew
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each process would compile all code again
     begun = time.monotonic()
     print(f"== {stage.name}: {' '.join(command[1:])}", flush=True)
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
@@ -194,9 +200,9 @@ def find_browser() -> str | None:
 
 
 def ensure_package(package: str, programs: Sequence[str]) -> bool:
-    """Install Debian's package where none of its programs is there and this user may.
+    """Install Debian's package if none of its programs exists and this user may.
 
-    Returns whether there is one now.
+    Return whether one exists now.
     """
     if any(map(shutil.which, programs)):
         return True
@@ -212,8 +218,8 @@ QUIET_APT = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
 def ensure_needs(stage: TestStage) -> str | None:
-    """Get what a stage needs beyond Python; returns a message when that is not to be had."""
-    if stage.name in CACHES:  # without it, its tests are skipped, and the last lines say so
+    """Install what a stage needs beyond Python. Return a message on failure."""
+    if stage.name in CACHES:  # without it, its tests are skipped, and the summary says so
         ensure_package("redis-server", ["redis-server"])
     if stage.name in BROWSE and not ensure_package("chromium", BROWSERS):
         return "no Chromium: install the package chromium, then run make test again"
@@ -230,9 +236,9 @@ def ensure_needs(stage: TestStage) -> str | None:
 
 
 def choose(names: Sequence[str]) -> list[TestStage]:
-    """Return the stages of these names, in their order; see `main`.
+    """Return the stages with these names, in order; see `main`.
 
-    Raises SystemExit for an unknown one.
+    Raises SystemExit for an unknown name.
     """
     every = [*STAGES, TRIALS]
     unknown = {*names} - {stage.name for stage in every} - {"all"}
@@ -245,9 +251,9 @@ def choose(names: Sequence[str]) -> list[TestStage]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the named stages (by default all but the trials, with `all` those too, and whole).
+    """Run the named stages: by default all except the trials; with `all`, these too and all cases.
 
-    `all` with names: these alone, whole. Returns 1 when anything failed.
+    With `all` and names, run only these stages with all cases. Return 1 if anything failed.
     """
     names = [argument for argument in arguments if not argument.startswith("-")]
     extra = [argument for argument in arguments if argument.startswith("-")]
@@ -267,9 +273,9 @@ def main(arguments: list[str]) -> int:
 
 
 def sum_up(outcomes: Sequence[Outcome]) -> int:
-    """Print the seconds of each stage, why tests were skipped, and the number of tests.
+    """Print the time of each stage, why tests were skipped, and the number of tests.
 
-    Returns 1 when anything failed.
+    Return 1 if anything failed.
     """
     count = sum((each.count for each in outcomes), Count())
     both = sum(each.took for each in outcomes), sum(each.expected for each in outcomes)
@@ -283,7 +289,7 @@ def sum_up(outcomes: Sequence[Outcome]) -> int:
 
 
 def announce(chosen: Sequence[TestStage], *, whole: bool) -> str:
-    """Return what will be run, and how long that should take, as one line."""
+    """Return one line that says what will be run, and how long that should take."""
     expected = sum(stage.seconds(whole=whole) for stage in chosen)
     names = ", ".join(stage.name for stage in chosen)
     about = f"{expected} s" if expected < 100 else f"{expected / 60:.0f} minutes"

@@ -58,7 +58,7 @@ def run(
     """Start the product, or the processes in `only`, and keep it running until interrupted.
 
     shared: the umask for the Java archives, which other users may run too. Raises UpProblem,
-    JavaProblem, PortProblem, JarsProblem, or KernelProblem when it cannot start.
+    JavaProblem, PortProblem, JarsProblem or KernelBuildProblem if the product cannot start.
     """
     check_files(settings)
     check_disk(settings.data_dir)
@@ -84,7 +84,7 @@ def run(
 
 
 def _write_classes(settings: Settings, console: Console) -> None:
-    """Write the job's class archive at the first start; the product does without if it must."""
+    """Write the job's class archive at the first start; the product can do without it."""
     try:
         class_archive.build(settings.jars_dir, lambda text: console.say(f"classes: {text}"))
     except class_archive.ClassesProblem as problem:
@@ -92,7 +92,7 @@ def _write_classes(settings: Settings, console: Console) -> None:
 
 
 class Instance:
-    """The supervisor of one data directory, seen from the console."""
+    """The supervisor of one data directory, as seen from the console."""
 
     def __init__(self, settings: Settings, wanted: list[Process], console: Console) -> None:
         self._settings, self._wanted, self._console = settings, wanted, console
@@ -103,9 +103,9 @@ class Instance:
         self._asks_job = {process.name for process in wanted} >= readiness.READY_NEEDS
 
     def start(self) -> None:
-        """Start what takes longest, prepare the database meanwhile, start the rest.
+        """Start what takes longest, prepare the database meanwhile, then start the rest.
 
-        Raises UpProblem when the database cannot be prepared.
+        Raises UpProblem if the database cannot be prepared.
         """
         first = [process for process in self._wanted if process.early]
         rest = [process for process in self._wanted if not process.early]
@@ -121,7 +121,8 @@ class Instance:
             self._console.say(f"starting {', '.join(process.name for process in some)}")
 
     def keep_running(self) -> None:
-        """Say what becomes ready and what fails, and replace a supervisor that died; for ever."""
+        """Report what becomes ready and what fails, and replace a supervisor that died; runs for
+        ever."""
         while True:
             self._replace_dead_supervisor()
             self._watch.look()
@@ -148,7 +149,7 @@ class Instance:
             self._supervisor = start_supervisor(self._settings.data_dir, self._wanted)
 
     def stop(self) -> None:
-        """End every process of the instance, within ten seconds."""
+        """End every process of the instance within ten seconds."""
         if self._supervisor:
             self._supervisor.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -165,7 +166,7 @@ def _start_all(supervisor: Supervisor) -> None:
 
 
 def prepare_database(settings: Settings, say: Callable[[str], None]) -> None:
-    """Bring the database up to date, with the demo's users. Raises UpProblem naming the log."""
+    """Migrate the database and add the demo's users. Raises UpProblem naming the log."""
     say("database: applying migrations")
     _manage(settings, "prepare")
 
@@ -187,7 +188,7 @@ def _manage(settings: Settings, *arguments: str) -> None:
 
 
 def _stopped(settings: Settings) -> str:
-    """Return which queries were stopped from the console, a line for each."""
+    """Return the queries stopped from the console, one line each."""
     done = subprocess.run(
         [sys.executable, "manage.py", "stopped"],
         cwd=ROOT,
@@ -200,7 +201,8 @@ def _stopped(settings: Settings) -> str:
 
 
 def print_welcome(settings: Settings, stopped: str = "") -> None:
-    """Print where the board is and the demo's logins. stopped: the job's queries that are."""
+    """Print the board's address and the demo's logins. stopped: the stopped queries, one per
+    line."""
     url = settings.local_url
     print(f"\n  Tallyboard is ready: {url}/")
     logins = settings.data_dir / "demo-logins.json"
@@ -226,7 +228,7 @@ def _ignore_interrupts() -> None:
 
 
 def main() -> None:
-    """Run the product in the foreground; ends with one message when it cannot start."""
+    """Run the product in the foreground. Exits with a message if it cannot start."""
     parser = argparse.ArgumentParser(prog="python -m ops.up", description=__doc__)
     parser.add_argument("--tied", action="store_true", help="end when the parent process ends")
     parser.add_argument("--only", default="", help="names of the processes to start, with commas")
@@ -235,7 +237,7 @@ def main() -> None:
         die_with_parent()
     os.chdir(ROOT)
     usual = os.umask(0)
-    for number in INTERRUPTS:  # SIGINT too: what a shell runs in the background starts deaf to it
+    for number in INTERRUPTS:  # SIGINT too: a shell's background processes start ignoring it
         signal.signal(number, _interrupt)
     try:
         only = [name for name in arguments.only.split(",") if name]

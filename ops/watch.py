@@ -13,7 +13,7 @@ ALIVE = ("STARTING", "RUNNING")
 
 
 class Watch:
-    """Compares what the supervisor says with what it said before."""
+    """Compares the supervisor's status with the previous one."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Watch:
         self._spoken: dict[str, float] = {}
 
     def look(self) -> None:
-        """Report each process that ended by itself since the last look, at most twice a minute."""
+        """Report each process that ended by itself since the last call, at most twice a minute."""
         try:
             now = self._statuses()
         except NotRunning:

@@ -1,4 +1,4 @@
-"""The shipped pipelines: each module is one, with its declaration `PIPELINE`.
+"""The pipelines that come with the product: each module declares one as `PIPELINE`.
 
-docs/pipelines.md says how to write one; `manage.py pipeline new NAME` begins one.
+docs/pipelines.md explains how to write one; `manage.py pipeline new NAME` creates one.
 """

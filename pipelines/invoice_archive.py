@@ -1,4 +1,4 @@
-"""The lines of invoices as a Delta table of Parquet files, by day: each line once."""
+"""Archive invoice lines as a Delta table of Parquet files, by day, with each line once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as sql
 
 from streaming.pipelines.declaration import OutputTable, Parallelism, Pipeline, Source, Trigger
 
-# A line as `invoice-lines` has it: masked. `at`: Unix ms; `price` and `amount`: cents.
+# A line in `invoice-lines`, masked. at: Unix ms; price and amount: cents.
 LINE = """
 invoice string not null, store string, customer string, customer_type string, delivery string,
 at long not null, lines int, line int not null, product string, title string, quantity int,
@@ -17,7 +17,7 @@ card string, name string, phone string, street string, city string, postcode str
 
 
 def sold_at(lines: DataFrame) -> Column:
-    """Return when a line was sold, ms: by it the line has its day, so it must be a time."""
+    """Return when a line was sold, ms. It determines the line's day, so it must be a valid time."""
     return lines["value.at"]
 
 
@@ -34,6 +34,6 @@ PIPELINE = Pipeline(
     table=OutputTable("invoices_table", keys=("invoice", "line")),
     transform=invoice_archive,
     trigger=Trigger(every_ms=20_000, max_records=50_000),
-    # So many tasks write the files of a batch, on a cluster each in an executor.
+    # This many tasks write the files of a batch; on a cluster, each runs in an executor.
     parallelism=Parallelism(slots=2),
 )

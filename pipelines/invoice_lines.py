@@ -1,4 +1,4 @@
-"""A masked record of each line of each invoice, however often the till sent it."""
+"""Emit a masked record for each line of each invoice, however often the till sent it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pyspark.sql import functions as sql
 from pipelines.invoices import INVOICE, RETURN, SALE, is_return, is_unsigned
 from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 
-# How long after it first came an invoice is known, by the clock of the batches. Tills send again
-# within a minute; who keeps lines for longer has a key of his own: the invoice and the line.
+# How long an invoice is remembered after it first arrived, by the clock of the batches. Tills
+# resend within a minute. A consumer that keeps lines longer has its own key: the invoice and the
+# line.
 KNOWN = "1 day"
 HIDDEN = "***"
-# Fewest digits of a card and of a phone number of which the last are shown.
+# Minimum number of digits in a card or phone number for its last digits to be shown.
 LEAST_CARD, LEAST_PHONE = 12, 7
 MASKED = ("card", "name", "phone")
 PLAIN = (
@@ -22,7 +23,10 @@ PLAIN = (
 
 
 def mask_card(card: Column) -> Column:
-    """Return a card's last four digits behind a mask; null and what is no number show nothing."""
+    """Return a card's last four digits behind a mask.
+
+    A short number shows only the mask; null stays null.
+    """
     return _last_digits(card, LEAST_CARD, 4)
 
 
@@ -32,7 +36,7 @@ def mask_phone(phone: Column) -> Column:
 
 
 def mask_name(name: Column) -> Column:
-    """Return a name's first letter and a mask; of a name of one letter the mask alone."""
+    """Return a name's first letter and a mask; for a name of one letter, only the mask."""
     text = sql.trim(name)
     first = sql.when(sql.length(text) > 1, sql.substring(text, 1, 1)).otherwise("")
     return sql.when(name.isNotNull(), sql.concat(first, sql.lit(HIDDEN)))
@@ -50,10 +54,10 @@ def _last_digits(text: Column, least: int, shown: int) -> Column:
 
 
 def once(pos: DataFrame) -> DataFrame:
-    """Return each invoice of a stream once, though its till sends it again.
+    """Return each invoice of a stream once, even if its till sends it again.
 
-    By the time of arrival, for which no record is ever too late: one that was delayed for days
-    comes through too.
+    This uses the time of arrival, by which no record is ever too late: a record delayed for days is
+    accepted too.
     """
     arrived = pos.withColumn("number", sql.col("value.invoice")).withColumn(
         "arrived", sql.current_timestamp()
@@ -62,10 +66,10 @@ def once(pos: DataFrame) -> DataFrame:
 
 
 def lines(pos: DataFrame) -> DataFrame:
-    """Return a masked record of each line: key (the invoice), value (JSON) and id.
+    """Return a masked record for each line: key (the invoice), value (JSON) and id.
 
-    Each says whether the invoice is a sale or a return; what is taken back has a negative quantity
-    and a negative amount, however the till writes it.
+    Each says whether the invoice is a sale or a return. Goods taken back have a negative quantity
+    and a negative amount, however the till writes them.
     """
     sold = pos.select("value.*").select("*", sql.posexplode("lines").alias("position", "sold"))
     flat = sold.select(
@@ -86,8 +90,10 @@ def lines(pos: DataFrame) -> DataFrame:
 
 
 def _signed() -> tuple[Column, Column, Column]:
-    """Return quantity, price and amount of a line; of one that is taken back, quantity and amount
-    are negative."""
+    """Return quantity, price and amount of a line, signed.
+
+    For goods taken back, quantity and amount are negative.
+    """
     quantity, price = sql.col("sold.quantity"), sql.col("sold.price")
     amount = quantity * price
     back = is_return() & ((amount < 0) | is_unsigned())
@@ -99,14 +105,14 @@ def _signed() -> tuple[Column, Column, Column]:
 
 
 def invoice_lines(pos: DataFrame) -> DataFrame:
-    """Return the masked lines of the invoices of a stream, each invoice once."""
+    """Return the masked lines of the invoices in a stream, each invoice once."""
     return lines(once(pos))
 
 
 PIPELINE = Pipeline(
     name="invoice-lines",
     title="Masked lines of invoices",
-    # What does not fit is a dead letter of `invoices`; here it is only counted.
+    # What does not fit becomes a dead letter of `invoices`; here it is only counted.
     sources={"pos": Source("pos", schema=INVOICE, invalid_time="wall-clock", dead_letters=False)},
     sinks=(Sink("invoice-lines", partitions=3),),
     transform=invoice_lines,

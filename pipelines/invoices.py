@@ -1,4 +1,4 @@
-"""Invoices of tills: home deliveries become shipments, points of PRIME customers go by customer.
+"""Invoices of tills: home deliveries become shipments, PRIME customers' points go out by customer.
 
 A return is an invoice too: it takes points back, and nothing is delivered.
 """
@@ -12,9 +12,9 @@ from pyspark.sql import functions as sql
 
 from streaming.pipelines.declaration import AT_ONCE, Pipeline, Sink, Source, Trigger
 
-# An invoice as a till sends it, keyed by its store. `at`: Unix ms; `amount`, `price`: euro cents;
-# `kind`: sale or return. One without `delivery` is taken away, one without `customer_type` earns
-# nothing, one without `email_consent` tells nobody by mail.
+# An invoice as sent by a till, keyed by store. at: Unix ms; amount, price: euro cents; kind: sale
+# or return. Without `delivery` it is taken away, without `customer_type` it earns nothing, and
+# without `email_consent` nobody is notified by email.
 INVOICE = """
 invoice string not null, store string not null, customer string not null, card string not null,
 name string, phone string, email string, email_consent boolean, customer_type string,
@@ -24,7 +24,7 @@ at long not null, amount int not null,
 lines array<struct<product: string, title: string, quantity: int, price: long>>
 """
 
-# The chain's stores: their cities and regions.
+# The chain's stores with their cities and regions.
 STORES = (
     ("store-1", "Berlin", "east"),
     ("store-2", "Leipzig", "east"),
@@ -38,18 +38,18 @@ STORES = (
 STORE = "store string, city string, region string"
 
 PRIME, HOME_DELIVERY, SALE, RETURN = "PRIME", "HOME-DELIVERY", "sale", "return"
-# An address that is longer, or looks like none, is passed over: its points count all the same.
+# A longer or malformed address is ignored; its points still count.
 MAIL, LONGEST_MAIL = r"^[^@\s\x00]+@[^@\s\x00]+$", 254
 SHIPMENTS, POINTS = "shipments", "loyalty-by-customer"
 MONTH_MS = 30 * 86_400_000
 
 
 def invoices(pos: DataFrame, loyalty_rate: Decimal) -> DataFrame:
-    """Return shipments of home deliveries, and the points of PRIME customers, rounded down; a
-    return has negative ones.
+    """Return shipments of home deliveries, and points of PRIME customers.
 
-    loyalty_rate: points for each cent. Columns: topic, key, value (JSON), id (the invoice) and
-    customer. What a till sends again makes the same records again.
+    Points are rounded down, and negative for a return. loyalty_rate: points per cent. Columns:
+    topic, key, value (JSON), id (the invoice) and customer. If a till sends an invoice again, the
+    same records result.
     """
     stores = pos.sparkSession.createDataFrame(STORES, STORE)
     sales = pos.select("value.*").join(sql.broadcast(stores), "store", "left")
@@ -68,8 +68,10 @@ def _shipment() -> Column:
 
 
 def _points(rate: Decimal) -> Column:
-    """Return the record of an invoice's points. A return takes back what its sale earned: both are
-    rounded towards none."""
+    """Return the record of an invoice's points.
+
+    A return takes back what its sale earned: both are rounded towards zero.
+    """
     amount, none = sql.col("amount"), sql.lit(0)
     back = sql.when(is_unsigned(), -sql.abs(amount)).otherwise(sql.least(amount, none))
     amount = sql.when(is_return(), back).otherwise(amount)
@@ -81,14 +83,14 @@ def _points(rate: Decimal) -> Column:
 
 
 def _email() -> Column:
-    """Return the address at which the customer wants to be told of points; null without consent."""
+    """Return the email address for notices of points, or null without consent."""
     email = sql.trim("email")
     usable = email.rlike(MAIL) & (sql.length(email) <= LONGEST_MAIL)
     return sql.when(sql.col("email_consent") & usable, email).alias("email")
 
 
 def same(text: Column, word: str) -> Column:
-    """Return whether a text is this word, in capitals or not; false for null."""
+    """Return whether a text equals this word, ignoring case; false for null."""
     return sql.coalesce(sql.lower(sql.trim(text)) == word.lower(), sql.lit(False))
 
 
@@ -98,13 +100,13 @@ def is_return() -> Column:
 
 
 def is_unsigned() -> Column:
-    """Return whether no line is negative: a return that is written so takes all of them back."""
+    """Return whether no line is negative: a return written like this takes all of them back."""
     negative = sql.exists("lines", lambda line: line["quantity"] * line["price"] < 0)
     return ~sql.coalesce(negative, sql.lit(False))
 
 
 def record(topic: str, key: Column, value: Column) -> Column:
-    """Return a record for a topic; the column `invoice` is its id."""
+    """Return a record for a topic, with the column `invoice` as its id."""
     return sql.struct(
         sql.lit(topic).alias("topic"),
         key.alias("key"),

@@ -1,7 +1,8 @@
-"""The login guard: which clients act at the login as a program would, and which are verified.
+"""The login guard: which clients act at the login like a program, and which are verified.
 
-`domain/login_windows.py` says what counts; here the records of each client come to it in the order
-of the log, and what it remembers of the client is Spark's state. docs/login-guard.md says the rest.
+`domain/login_windows.py` defines what counts. This pipeline passes it each client's records in log
+order, and keeps what it remembers about the client in Spark's state. docs/login-guard.md explains
+the rest.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ windows array<struct<begin: long, end: long, count: int>>, verified_until long, 
 
 
 def acted_at(logs: DataFrame) -> Column:
-    """Return the column of times at which something was done, Unix ms."""
+    """Return the column with the times of actions, Unix ms."""
     return logs["value.time"]
 
 
 def login_guard(logs: DataFrame, guard_clock: str) -> DataFrame:
-    """Return reports of clients for `clients.reports`: key (the client), value (JSON), id; and
-    `late`, how many records came too late.
+    """Return reports on clients for `clients.reports`.
 
-    guard_clock: `event`, or `wall`, by which a record has the time of the batch.
+    Columns: key (the client), value (JSON), id, and `late`, the number of records that came too
+    late. guard_clock: `event`, or `wall` to give each record the time of its batch.
     """
     clock = sql.current_timestamp() if guard_clock == "wall" else sql.col("timestamp")
     logger, action, client = (sql.col(f"value.{name}") for name in ("logger", "action", "client"))
@@ -71,7 +72,7 @@ def login_guard(logs: DataFrame, guard_clock: str) -> DataFrame:
 
 
 def _value() -> Column:
-    """Return the column of reports as `wire.source.encode_report` makes them."""
+    """Return the column of reports in the format of `wire.source.encode_report`."""
     return sql.to_json(
         sql.struct(
             sql.lit("report").alias("type"),
@@ -85,11 +86,11 @@ def _value() -> Column:
 
 
 class LoginGuard(StatefulProcessor):
-    """Remembers one client, until it is quiet and its windows are closed.
+    """Remembers one client until it is quiet and its windows are closed.
 
-    What time alone brings about is looked for by processing time, as long after the client's last
-    record as by the client's own clock: so a log that is read faster than it was written, or
-    later, loses no count between two batches.
+    Effects of time alone are triggered by processing time, as long after the client's last record
+    as by the client's own clock. A log that is read faster than it was written, or later, therefore
+    loses no count between two batches.
     """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -103,8 +104,8 @@ class LoginGuard(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: TimerValues,  # noqa: N803, Spark's own name
     ) -> Iterator[Row]:
-        """Yield what is to be reported of a client, and how many of its records came too late."""
-        # Spark warns of a state that is read and was never written.
+        """Yield the reports on a client, and how many of its records came too late."""
+        # Spark warns when a state is read that was never written.
         stored = self._state.get() if self._state.exists() else None
         client, timer = (_client(stored), stored[-1]) if stored else (Client(), None)
         reports: list[ClientReport] = []
@@ -117,7 +118,7 @@ class LoginGuard(StatefulProcessor):
             yield _row(key[0], late=client.late)
 
     def _timed(self, due: int, timer: int | None) -> int:
-        """Return the timer of a client, which is not later than `due`; a later one is moved."""
+        """Return the client's timer, which is no later than `due`; a later one is moved."""
         if timer is not None and timer <= due:
             return timer
         if timer is not None:
@@ -131,7 +132,7 @@ class LoginGuard(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803, Spark's own name
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803, Spark's own name
     ) -> Iterator[Row]:
-        """Yield that a client is quiet again, and forget it, unless it acted since."""
+        """Yield that a client is quiet again and forget it, unless it has acted since."""
         stored = self._state.get()
         if stored is None:
             return
@@ -145,7 +146,7 @@ class LoginGuard(StatefulProcessor):
         yield from _rows(key[0], client.advance(client.due))
 
     def close(self) -> None:
-        """Nothing is to be closed."""
+        """Do nothing: there is nothing to close."""
 
 
 def _client(stored: tuple[Any, ...]) -> Client:
@@ -174,7 +175,7 @@ def _row(
     verified_until: int | None = None,
     late: int = 0,
 ) -> Row:
-    """Return a row of the operator: what is to be reported, or without a state only `late`."""
+    """Return a row of the operator: a report or, without a state, only `late`."""
     values = {"client": client, "state": state, "at": at, "windows": windows}
     return Row(**values, verified_until=verified_until, late=late)
 
@@ -187,7 +188,7 @@ PIPELINE = Pipeline(
     },
     sinks=(Sink("clients.reports"),),
     transform=login_guard,
-    # A tick keeps Python's worker from ending too, which would make the next report late.
+    # A tick keeps the Python worker from ending too, which would delay the next report.
     trigger=Trigger(every_ms=500, tick_ms=30_000),
     late="logs",
     parameters=("guard_clock",),

@@ -1,8 +1,8 @@
-"""Running totals of points by card, as a stream, and by customer as a table, and the customer's
-tier, which goes on the board.
+"""Running totals of points, by card as a stream and by customer as a table, and customers' tiers.
 
-Each invoice counts once for its card, however often it comes: a till sends it again within a
-minute, and `invoices` after a kill or a reset, for as long as the log of the tills has it.
+The tiers go on the board. Each invoice counts once for its card, however often it comes: a till
+sends it again within a minute, and `invoices` after a kill or a reset, as long as it is in the
+tills' log.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ card string, customer string, invoice string, earned long, total long, email str
 time long
 """
 
-# Points from which on a customer has a tier; with fewer it is bronze.
+# Points from which a customer has a tier; below that, the tier is bronze.
 SILVER, GOLD = 500, 2_000
-# How long an invoice is remembered: the tills' log keeps one for a week and a day at most, and a
-# day is left for the broker to delete it.
+# How long an invoice is remembered: the tills' log keeps it for at most a week and a day, and the
+# broker gets another day to delete it.
 REMEMBERED_MS = 9 * 86_400_000
 LOYALTY, CUSTOMERS, TABLE = "loyalty", "customers.reports", "customer-points"
-# How long the table keeps a customer who buys nothing, as long as the points that it comes from.
+# How long the table keeps a customer who buys nothing: as long as the points it is based on.
 TABLE_KEPT_MS = MONTH_MS
 
 
 def loyalty(earned: DataFrame) -> DataFrame:
-    """Return for each invoice that counts a record with the card's total, a report on its customer,
-    and the customer's row of a table.
+    """Return a total, a report and a table row for each invoice that counts.
 
-    Columns: topic, key, value (JSON) and id.
+    The total is the card's, the report and the row are the customer's. Columns: topic, key, value
+    (JSON) and id.
     """
     rows = earned.select("value.*", "partition", "offset", sql.unix_millis("timestamp").alias("ms"))
     totals = rows.groupBy("card").transformWithState(
@@ -54,10 +54,11 @@ def loyalty(earned: DataFrame) -> DataFrame:
 
 
 class Account(StatefulProcessor):
-    """The points of one card, and the invoices that they come from.
+    """The points of one card, and the invoices that earned them.
 
-    A return may come before its sale, as they are of two stores, so the balance of all invoices may
-    be below zero; the total never is. What an invoice has earned is what it did to the total.
+    A return may arrive before its sale, as the two may be from different stores. The balance of all
+    invoices may therefore be negative, but the total never is. An invoice earns the change it made
+    to the total.
     """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -73,7 +74,8 @@ class Account(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: TimerValues,  # noqa: ARG002, N803, Spark's own name
     ) -> Iterator[Row]:
-        """Yield a row for each invoice that counts; times rise, so that the board takes each."""
+        """Yield a row for each invoice that counts; times increase, so that the board accepts
+        each."""
         balance, time = self._balance.get() or (0, 0)
         for row in sorted(rows, key=lambda row: (row.partition, row.offset)):
             if self._counted.containsKey((row.invoice,)):
@@ -94,7 +96,7 @@ class Account(StatefulProcessor):
         self._balance.update((balance, time))
 
     def close(self) -> None:
-        """Nothing is to be closed."""
+        """Do nothing: there is nothing to close."""
 
 
 def _total() -> Column:
@@ -103,7 +105,7 @@ def _total() -> Column:
 
 
 def _report() -> Column:
-    """Return the report on the customer, as `wire.source.encode_report` makes it."""
+    """Return the report on the customer, in the format of `wire.source.encode_report`."""
     value = sql.struct(
         sql.lit("report").alias("type"),
         sql.lit("loyalty").alias("agent"),
@@ -132,7 +134,7 @@ PIPELINE = Pipeline(
     sinks=(
         Sink(LOYALTY, partitions=3),
         Sink(CUSTOMERS),
-        # Who reads the table wants a customer's points as they are: of several invoices in a batch
+        # Readers of the table want a customer's current points: for several invoices in a batch,
         # the last one's row is enough.
         Sink(TABLE, compacted=True, keep_ms=TABLE_KEPT_MS),
     ),

@@ -1,4 +1,4 @@
-"""Lines of invoices that were sold at another price than the list's, which may change meanwhile."""
+"""Find invoice lines sold at a price other than the list price, which may change meanwhile."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from streaming.pipelines.declaration import GlobalTable, Pipeline, Sink, Source,
 
 
 def price_differences(lines: DataFrame, prices: DataFrame) -> DataFrame:
-    """Return the lines whose price is not the list's: key (the product), value (JSON) and id.
+    """Return the lines whose price is not the list price: key (the product), value (JSON) and id.
 
-    A product that has no price in the list differs too; `listed` is null then.
+    A product without a list price differs too; `listed` is then null.
     """
     listed = prices.select(sql.col("key").alias("product"), sql.col("value.price").alias("listed"))
     sold = lines.select("value.*")
-    # A line's key is its invoice; the table's is the product.
+    # A line's key is its invoice; the table's key is the product.
     compared = sold.join(sql.broadcast(listed), "product", "left")
     value = sql.to_json(
         sql.struct("invoice", "line", "store", "product", "price", "listed", "at"),

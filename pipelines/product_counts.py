@@ -1,8 +1,10 @@
-"""Views of each product, counted: every second the whole table goes to `product-counts`, and a
-product whose count reaches a thousand to `product-milestones`, once.
+"""Counts the views of each product.
 
-A product's views are all in one partition, so a partition of `product-views` has a table of its
-own, as one value by product in Spark's state. docs/pipelines.md says which entries go out when.
+The whole table goes to `product-counts` every second, and a product whose count reaches a thousand
+goes to `product-milestones`, once.
+
+A product's views are all in one partition, so each partition of `product-views` has its own table,
+as one value per product in Spark's state. docs/pipelines.md says which entries are sent when.
 """
 
 from __future__ import annotations
@@ -24,25 +26,25 @@ VIEW = "product string not null, at long not null"
 COUNT = "topic string, product string, count long, at long"
 COUNTS, MILESTONES = "product-counts", "product-milestones"
 EVERY_MS = 1_000
-# As a count reaches this, somebody is told.
+# A notice is sent when a count reaches this.
 MILESTONE = 1_000
 CHANGED, MIN = "changed", "min="
 
-# The topic that it goes to, the product, its count, the time of its last view.
+# Target topic, product, count, and time of the last view.
 ProductCount = tuple[str, str, int, int]
 
 
 def viewed_at(views: DataFrame) -> Column:
-    """Return the column of times at which products were viewed, Unix ms."""
+    """Return the column with the times of views, Unix ms."""
     return views["value.at"]
 
 
 def product_counts(views: DataFrame, product_counts: str) -> DataFrame:
-    """Return a record for each count that is due, and for each that has reached a thousand: topic,
-    key (the product), value (JSON) and id.
+    """Return a record for each count that is due, and for each that has reached a thousand.
 
-    product_counts: which ones a second brings: `every`, `changed`, or `min=N`, those from N on.
-    `at` of a count is the time of its last view.
+    Columns: topic, key (the product), value (JSON) and id. product_counts: the counts sent each
+    second: `every`, `changed`, or `min=N` for those of N or more. `at` in a count is the time of
+    its last view.
     """
     rows = views.select(
         "partition",
@@ -55,7 +57,7 @@ def product_counts(views: DataFrame, product_counts: str) -> DataFrame:
         CountTable(only_changed=only_changed),
         COUNT,
         outputMode="Update",
-        timeMode="ProcessingTime",  # whatever goes out: it belongs to the checkpoint
+        timeMode="ProcessingTime",  # whatever the output, as it is fixed by the checkpoint
     )
     least = int(product_counts.removeprefix(MIN)) if product_counts.startswith(MIN) else 0
     due = (sql.col("count") >= least) | (sql.col("topic") == MILESTONES)
@@ -68,10 +70,10 @@ def product_counts(views: DataFrame, product_counts: str) -> DataFrame:
 
 
 class CountTable(StatefulProcessor):
-    """The counts of one partition. A batch begins every second, and what is due goes out with it.
+    """The counts of one partition. A batch begins every second, and emits what is due.
 
-    only_changed: only what the batch has changed; else the whole table, also in a second without
-    views.
+    only_changed: emit only what the batch has changed; otherwise the whole table, even in a second
+    without views.
     """
 
     def __init__(self, *, only_changed: bool) -> None:
@@ -88,8 +90,10 @@ class CountTable(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: N803, Spark's own name
     ) -> Iterator[pd.DataFrame]:
-        """Count the batch's views; yield who has reached a thousand, and what the batch has
-        changed, where that is all that goes out."""
+        """Count the batch's views, and yield the products that have reached a thousand.
+
+        Also yield what the batch has changed, if only changes are emitted.
+        """
         views = pd.concat(rows).sort_values("offset")
         entries: list[ProductCount] = []
         for product, times in views.groupby("product")["at"]:
@@ -100,7 +104,7 @@ class CountTable(StatefulProcessor):
             self._go_on(timerValues)
 
     def _add(self, product: str, times: list[int]) -> list[ProductCount]:
-        """Add views of a product; return what goes out of that at once."""
+        """Add views of a product, and return what to emit for them at once."""
         before, _ = self._counts.getValue((product,)) or (0, 0)
         count = before + len(times)
         self._counts.updateValue((product,), (count, times[-1]))
@@ -115,7 +119,7 @@ class CountTable(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803, Spark's own name
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803, Spark's own name
     ) -> Iterator[pd.DataFrame]:
-        """Yield the whole table; a timer of another setting's time ends."""
+        """Yield the whole table. A timer left over from another setting just ends."""
         if self._only_changed:
             return
         self._go_on(timerValues)
@@ -123,11 +127,11 @@ class CountTable(StatefulProcessor):
         yield _rows([(COUNTS, product, count, at) for (product,), (count, at) in entries])
 
     def _go_on(self, timer_values: TimerValues) -> None:
-        """Have the timer fire with the next batch, which the trigger begins a second later."""
+        """Let the timer fire with the next batch, which the trigger begins a second later."""
         self._handle.registerTimer(timer_values.getCurrentProcessingTimeInMs() + 1)
 
     def close(self) -> None:
-        """Nothing is to be closed."""
+        """Do nothing: there is nothing to close."""
 
 
 def _rows(entries: list[ProductCount]) -> pd.DataFrame:
@@ -139,7 +143,7 @@ PIPELINE = Pipeline(
     title="Views of each product",
     sources={"views": Source("product-views", schema=VIEW, time=viewed_at)},
     sinks=(
-        # A batch has one count of a product: there is nothing to gather.
+        # A batch has one count per product, so there is nothing to combine.
         Sink(COUNTS, compacted=True, emit=AT_ONCE),
         Sink(MILESTONES, partitions=1),
     ),
@@ -147,6 +151,6 @@ PIPELINE = Pipeline(
     parameters=("product_counts",),
     trigger=Trigger(every_ms=EVERY_MS),
     prints=Print("views"),
-    # A second without views is a batch too: the table goes out all the same.
+    # A second without views is a batch too: the table is emitted all the same.
     settings={"spark.sql.streaming.noDataMicroBatches.enabled": "true"},
 )

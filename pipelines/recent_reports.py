@@ -1,8 +1,8 @@
-"""The last reports of each asset, how many came in the last minute, and which came twice: three
-stores of one operator, as a stream processor keeps them.
+"""The last reports of each asset, how many came in the last minute, and how many came twice.
 
-A report that is sent again, as by an agent that got no answer, is the same report: its agent says
-the same state at the same time of its own. It counts once within a minute.
+The operator has three stores, as in a stream processor. A report that is sent again, for example by
+an agent that got no answer, is the same report: its agent gives the same state at the same time of
+its own. It counts once within a minute.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LAST = 10
 WINDOW_MS, SECOND_MS = 60_000, 1_000
-# Of an asset without reports for so long nothing is remembered.
+# An asset without reports for this long is forgotten.
 REMEMBERED_MS = 3_600_000
 RECENT, ROLLING, SEEN = "recent", "rolling", "seen"
 REPORT = "type string, agent string, state string, reported_at long"
@@ -34,7 +34,7 @@ in_minute long, repeated long, at long, place string
 
 
 class RecentReport(NamedTuple):
-    """A report of an asset. at: when it was appended, Unix ms."""
+    """A report on an asset. at: time of its append, Unix ms."""
 
     agent: str
     state: str
@@ -43,10 +43,11 @@ class RecentReport(NamedTuple):
 
 @dataclass
 class Recent:
-    """What is remembered of an asset.
+    """What is remembered about an asset.
 
-    recent: its last reports, oldest first; rolling: how many counted in each second, Unix s; seen:
-    when each report's id was met first, Unix ms. The last two reach back a minute from `at`.
+    recent: its last reports, oldest first; rolling: number of reports counted per second, by Unix
+    s; seen: when each report's id was first seen, Unix ms. The last two go back one minute from
+    `at`.
     """
 
     recent: list[RecentReport] = field(default_factory=list)
@@ -56,7 +57,7 @@ class Recent:
     repeated: int = 0
 
     def add(self, report: RecentReport, id_: str) -> None:
-        """Take a report in, unless it has been met within the last minute."""
+        """Count a report, unless it was already seen within the last minute."""
         self.at = max(self.at, report.at)
         self._forget()
         if id_ in self.seen:
@@ -69,7 +70,7 @@ class Recent:
 
     @property
     def in_minute(self) -> int:
-        """Return how many reports count in the minute before `at`."""
+        """Number of reports that count in the minute before `at`."""
         return sum(self.rolling.values())
 
     def _forget(self) -> None:
@@ -79,10 +80,10 @@ class Recent:
 
 
 def recent_reports(reports: DataFrame) -> DataFrame:
-    """Return a record for each asset of which a batch has reports: key, value (JSON) and id.
+    """Return a record for each asset with reports in a batch: key, value (JSON) and id.
 
-    `in_minute` counts to the second, up to the asset's latest report; `repeated` is how many of the
-    batch had come before.
+    `in_minute` is accurate to the second, up to the asset's latest report; `repeated` is the number
+    of reports in the batch that had come before.
     """
     rows = reports.where(VALID).select(
         sql.regexp_extract("topic", r"(.+)\.reports$", 1).alias("scenario"),
@@ -105,7 +106,7 @@ def recent_reports(reports: DataFrame) -> DataFrame:
 
 
 class AssetProcessor(StatefulProcessor):
-    """Remembers one asset, in a list and two maps, each a store of its own."""
+    """Remembers one asset in a list and two maps, each a separate store."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the stores."""
@@ -120,7 +121,7 @@ class AssetProcessor(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: TimerValues,  # noqa: ARG002, N803, Spark's own name
     ) -> Iterator[Row]:
-        """Yield what is known of the asset once the batch's reports of it are taken in."""
+        """Yield what is known about the asset after the batch's reports on it are included."""
         rolling, seen = _content(self._rolling), _content(self._seen)
         asset = Recent(
             [RecentReport(*row) for row in self._recent.get()], dict(rolling), dict(seen)
@@ -143,11 +144,11 @@ class AssetProcessor(StatefulProcessor):
         )
 
     def close(self) -> None:
-        """Nothing is to be closed."""
+        """Do nothing: there is nothing to close."""
 
 
 def _id(row: Row) -> str:
-    """Return what names a report; where it has no time of its own, its place in the log."""
+    """Return an id of a report; if it has no time of its own, the id is its place in the log."""
     if row.reported_at is None:
         return f"{row.partition}/{row.offset}"
     return f"{row.agent}/{row.state}/{row.reported_at}"
@@ -158,7 +159,7 @@ def _content(state: Any) -> dict[Any, int]:
 
 
 def _change(state: Any, before: Mapping[Any, int], after: Mapping[Any, int]) -> None:
-    """Write what differs, so that Spark's changelog of the store holds no more than that."""
+    """Write only the differences, so that Spark's changelog of the store contains nothing else."""
     for key in before.keys() - after.keys():
         state.removeKey((key,))
     for key, value in after.items():

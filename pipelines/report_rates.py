@@ -1,4 +1,4 @@
-"""How many reports each agent sends in each minute, by scenario."""
+"""Count the reports that each agent sends per minute, by scenario."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 def report_rates(reports: DataFrame) -> DataFrame:
     """Return a record for each minute, scenario and agent: key, value (JSON) and id.
 
-    A minute is counted for as long as reports of it come, until one is a minute newer than its end.
+    A minute is counted as long as reports for it arrive, until one is a minute newer than its end.
     """
     scenario = sql.regexp_extract("topic", r"(.+)\.reports$", 1)
     counted = (

@@ -1,7 +1,7 @@
-"""The slow stage: where the station of each visit is, by a look-up of 50 ms a record.
+"""The slow stage: finds the station of each visit, using a look-up of 50 ms per record.
 
-Two partitions would be two tasks, forty records a second. The topic before it has eight, so eight
-look-ups wait at once; `station_lookup_direct` shows what happens without it.
+Two partitions would mean two tasks and forty records a second. The topic before it has eight
+partitions, so eight look-ups run at once; `station_lookup_direct` shows what happens without it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pyspark.sql import functions as sql
 
 from streaming.pipelines.declaration import Parallelism, Pipeline, Sink, Source, Trigger
 
-# How long a catalogue somewhere else takes to answer.
+# How long an external catalogue takes to answer.
 LOOKUP_S = 0.05
 HALLS = ("north", "east", "south", "west")
 
 
 def look_up(station: str | None) -> str | None:
-    """Return the hall that a station is in, as the catalogue of stations answers after a while."""
+    """Return the hall of a station, like a catalogue of stations that takes a while to answer."""
     if station is None:
         return None
     time.sleep(LOOKUP_S)
@@ -28,13 +28,13 @@ def look_up(station: str | None) -> str | None:
 
 
 def hall_of(station: Column) -> Column:
-    """Return the column of the halls that stations are in."""
-    # Not deterministic to Spark: else it may look a station up again in the next step.
+    """Return the column with the halls of stations."""
+    # Marked as non-deterministic: otherwise Spark may look a station up again in the next step.
     return sql.udf(look_up, "string", useArrow=False).asNondeterministic()(station)
 
 
 def station_lookup(visits: DataFrame) -> DataFrame:
-    """Return the visits with the hall of each: key (the order), value (JSON) and id."""
+    """Return the visits, each with its hall: key (the order), value (JSON) and id."""
     placed = visits.select(
         "key",
         "value.*",

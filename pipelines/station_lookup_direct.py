@@ -1,7 +1,7 @@
-"""The look-up in one stage, straight from the reports: what `station_lookup` is compared with.
+"""The look-up in one stage, directly from the reports, for comparison with `station_lookup`.
 
-It has as many look-ups at once as the reports have partitions. With two of them it does forty
-records a second, and above that it falls behind without end.
+It makes as many look-ups at once as the reports have partitions. With two partitions it handles
+forty records a second; above that it falls behind without limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streaming.pipelines.declaration import Parallelism, Pipeline, Sink, Source,
 
 
 def station_lookup_direct(reports: DataFrame) -> DataFrame:
-    """Return each report of an order with the hall of its station: key, value (JSON) and id."""
+    """Return each report on an order with the hall of its station: key, value (JSON) and id."""
     placed = reports.where("value.type = 'report'").select(
         "key",
         sql.col("value.agent").alias("station"),

@@ -1,6 +1,6 @@
-"""The fast stage before `station_lookup`: reports of orders, into a topic of eight partitions.
+"""The fast stage before `station_lookup`: copies reports on orders to a topic of eight partitions.
 
-It only moves records on, so its lag stays small whatever the look-up behind it takes.
+It only forwards records, so its lag stays small however slow the look-up after it is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 
 
 def station_visits(reports: DataFrame) -> DataFrame:
-    """Return each report of an order as a visit: key (the order), value (JSON) and id."""
+    """Return each report on an order as a visit: key (the order), value (JSON) and id."""
     visits = reports.where("value.type = 'report'").select(
         "key",
         sql.col("value.agent").alias("station"),

@@ -8,7 +8,7 @@ from domain.records import Vote
 
 
 def tally(votes: tuple[Vote, ...], current: str | None) -> str:
-    """Return the loudest state.
+    """Return the state with the most weight.
 
     An offset is a vote's place in the log, and no two votes share one.
     """

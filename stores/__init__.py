@@ -1,1 +1,1 @@
-"""Where a scenario's assets are, kept by key in ways that can be asked: copies, shares, a cache."""
+"""Queryable stores of a scenario's assets by key: full copies, shares, a cache."""

@@ -31,7 +31,7 @@ log = structlog.get_logger("stores")
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until SIGTERM or SIGINT. Ends with one message where the address cannot be had."""
+    """Serve until SIGTERM or SIGINT. Exits with a message if the address is not available."""
     settings, given = enter(), _parser().parse_args(arguments)
     configure_logs(settings.log_level, f"store-{given.port}")
     address = given.address or f"{given.host}:{given.port}"
@@ -54,7 +54,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _scenarios(settings: Settings) -> list[str]:
-    """Return the scenarios whose states it keeps. Ends with one message where they are unknown."""
+    """Return the scenarios whose states the server keeps.
+
+    Exits with a message if one is unknown.
+    """
     try:
         return settings.stored(load_scenarios(settings.scenarios, demo=settings.demo))
     except (ScenarioError, ValueError) as error:
@@ -69,7 +72,7 @@ def _server(
     kept: Transformation,
     closing: ExitStack,
 ) -> StoreServer:
-    """Return the server of a scenario, which has joined its group. Raises StoreProblem, Taken."""
+    """Return the server of a scenario, started and in its group. Raises StoreProblem, Taken."""
     topics, secret = Topics(settings.topic_prefix), settings.store_secret()
     group, topic = topics.store_group(kept.scenario), topics.states(kept.scenario)
     directory = Directory(bus, group, topic, secret)
@@ -95,9 +98,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Return the socket that it answers on: taken before the address is announced."""
+    """Return the listening socket, opened before the address is announced."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Said to be TCP, so that asyncio sends each write at once: else an answer takes 40 ms.
+    # Declared as TCP, so that asyncio sends each write at once. Otherwise an answer takes 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -113,7 +116,10 @@ def _listening(host: str, port: int) -> socket.socket:
 def _table(
     kind: str, settings: Settings, address: str, directory: Directory, kept: Transformation
 ) -> AssetTable:
-    """Return where a server keeps its share. Raises StoreProblem; ends where Redis is not set."""
+    """Return the table for a server's share.
+
+    Raises StoreProblem; exits if Redis is not configured.
+    """
     if kind == "memory":
         return MemoryTable()
     if kind == "disk":

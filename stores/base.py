@@ -1,8 +1,8 @@
-"""What a store of states answers, and what a table keeps for it.
+"""The interfaces of stores and of the tables behind them.
 
-An `AssetStore` is a way to ask for the assets of one scenario: the copy of a web process, the store
-servers, the cache, the database. One contract test runs over all of them. An `AssetTable` is where
-a copy or a server keeps its share of them, in memory, on disk or in Redis.
+An `AssetStore` is a way to query the assets of one scenario: the copy in a web process, the store
+servers, the cache, the database. One contract test runs against all of them. An `AssetTable` is
+where a copy or a server keeps its share of the assets: in memory, on disk or in Redis.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCENARIO = "orders"
 DELIVERED = "delivered"
 """The state in which an order is no longer active."""
 BEHIND_MS = 5_000
-"""What has not been at the end of its log for so long is behind, and says so."""
+"""A store that has not reached the end of its log for this long is behind, and says so."""
 
 
 class KeptAsset(Protocol):
@@ -27,26 +27,26 @@ class KeptAsset(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the asset's name, the key of its record."""
+        """The asset's name, which is the key of its record."""
 
     @property
     def active(self) -> bool:
-        """Return whether it is among those that are listed and counted."""
+        """Whether the asset is listed and counted."""
 
     @property
     def version(self) -> str:
-        """Return the version of its record."""
+        """The version of its record."""
 
     @property
     def changed_at(self) -> int:
-        """Return the time of its record's cause, Unix ms."""
+        """The time of its record's cause, Unix ms."""
 
 
 class Order(msgspec.Struct, frozen=True, gc=False):
-    """An order and where it is: what `orders.states` says, transformed.
+    """An order and where it is: a record of `orders.states`, transformed.
 
-    station: the agent of its latest vote; location: what that vote's detail calls so; changed_at:
-    the time of its record's cause, Unix ms.
+    station: the agent of its latest vote; location: the `location` in that vote's detail;
+    changed_at: the time of its record's cause, Unix ms.
     """
 
     order: str
@@ -59,12 +59,12 @@ class Order(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def name(self) -> str:
-        """Return the order's name."""
+        """The order's name."""
         return self.order
 
 
 class AssetRecord(msgspec.Struct, frozen=True, gc=False):
-    """An asset of any other scenario: its state record, whole, with its votes and doubts.
+    """An asset of any other scenario: its complete state record, with votes and doubts.
 
     record: the JSON of the topic; changed_at: the time of its cause, Unix ms.
     """
@@ -76,12 +76,15 @@ class AssetRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def active(self) -> bool:
-        """Return True: what is not purged is on the board."""
+        """Always True: everything that is not purged is on the board."""
         return True
 
 
 class Change(NamedTuple):
-    """What a record makes of an asset. version: sortable; at: Unix ms; asset: None once purged."""
+    """The change that a record makes to an asset.
+
+    version: sortable; at: Unix ms; asset: None once purged.
+    """
 
     key: str
     version: str
@@ -90,10 +93,10 @@ class Change(NamedTuple):
 
 
 class One(NamedTuple):
-    """An asset as one instance has it; None where it knows of none.
+    """An asset as one instance has it, or None if the instance does not know it.
 
-    complete: whether that instance answers for the asset's partition, and is not behind; as_of:
-    when it last had all that the log had, Unix ms, None where it cannot tell.
+    complete: whether the instance answers for the asset's partition, and is not behind; as_of: when
+    it last had everything in the log, Unix ms, None if it cannot tell.
     """
 
     asset: KeptAsset | None
@@ -103,9 +106,11 @@ class One(NamedTuple):
 
 
 class Many(NamedTuple):
-    """Active assets by name. total: how many are active in all; positions: by partition, the next
-    offset of the states that is not in them; complete: whether no partition is missing or behind;
-    as_of: as in `One`."""
+    """Active assets by name.
+
+    total: number of all active assets; positions: by partition, the offset of the first state not
+    included; complete: whether no partition is missing or behind; as_of: as in `One`.
+    """
 
     assets: Sequence[KeptAsset]
     total: int
@@ -116,8 +121,11 @@ class Many(NamedTuple):
 
 
 class Health(NamedTuple):
-    """How a store fares. records: active assets; lag: records of the log that it has not read,
-    None where it cannot tell; detail: why it is not ready."""
+    """The health of a store.
+
+    records: number of active assets; lag: number of records in the log that it has not read, None
+    if it cannot tell; detail: why it is not ready.
+    """
 
     instance: str
     ready: bool
@@ -127,118 +135,117 @@ class Health(NamedTuple):
 
 
 class StoreProblem(Exception):
-    """A store that gives no answer just now, in words. `reason`: one of `REASONS`."""
+    """A store cannot answer now; the message says why. reason: one of `REASONS`."""
 
     reason = "store-unavailable"
 
 
 class NotReady(StoreProblem):
-    """It has not read the whole log yet, or nobody owns the partition at the moment."""
+    """The store has not read the whole log yet, or nobody owns the partition at the moment."""
 
     reason = "store-not-ready"
 
 
 class Unreachable(StoreProblem):
-    """What keeps it does not answer."""
+    """The server or database behind the store does not answer."""
 
     reason = "store-unreachable"
 
 
 class NotRun(StoreProblem):
-    """This copy of the product does not run it."""
+    """This installation of the product does not run the store."""
 
     reason = "store-not-run"
 
 
 REASONS = tuple(each.reason for each in (NotReady, Unreachable, NotRun))
-"""Every reason for which a store gives no answer."""
+"""Every reason for which a store does not answer."""
 
 
 class AssetStore(Protocol):
-    """One way to ask for a scenario's assets. Each method raises StoreProblem instead of
-    guessing."""
+    """One way to query a scenario's assets. Methods raise StoreProblem instead of guessing."""
 
     def get(self, key: str) -> One:
-        """Return an asset, a delivered order too; None for one that was purged or never was."""
+        """Return an asset, even a delivered order; None if it was purged or never existed."""
 
     def all(self, after: str = "", limit: int = 100) -> Many:
         """Return the first `limit` active assets whose names come after `after`."""
 
     def count(self) -> int:
-        """Return how many assets are active."""
+        """Return the number of active assets."""
 
     def health(self) -> Health:
-        """Return how the store fares. Raises nothing."""
+        """Return the health of the store. Raises nothing."""
 
 
 class Displaced(Moved):
-    """Somebody else has moved a table's position: read on from where the table is."""
+    """Another writer has moved a table's position: continue reading from there."""
 
 
 class AssetTable(Protocol):
-    """Assets by partition and key, with the position in the log that they stand for.
+    """Assets by partition and key, with the position in the log that they correspond to.
 
-    One thread writes, any may read. A change whose version is not above the kept one's changes
-    nothing; of a purged asset its version is kept for that, and neither shown nor counted.
+    One thread writes, any may read. A change is ignored unless its version is higher than the
+    stored one. For that, the version of a purged asset is kept, but the asset is neither shown nor
+    counted.
     """
 
     def apply(self, partition: int, changes: Sequence[Change], start: int, position: int) -> None:
-        """Apply changes that were read from `start`; the partition is at `position` then.
+        """Apply changes read from `start` on, and move the partition to `position`.
 
-        Both or neither is kept. Raises Displaced where a shared table is not at `start`, and
-        Unreachable where it does not answer.
+        Both are stored, or neither. Raises Displaced if a shared table is not at `start`, and
+        Unreachable if it does not answer.
         """
 
     def begin(self, partition: int, position: int) -> None:
-        """Be at `position` where the partition is not known yet."""
+        """Set the position of a partition that is not known yet."""
 
     def get(self, partition: int, key: str) -> KeptAsset | None:
-        """Return an asset."""
+        """Return an asset, or None."""
 
     def active(self, partitions: Collection[int], after: str, limit: int) -> Sequence[KeptAsset]:
-        """Return the first `limit` active assets past `after`, by name."""
+        """Return the first `limit` active assets after `after`, by name."""
 
     def count(self, partitions: Collection[int]) -> int:
-        """Return how many assets of these partitions are active."""
+        """Return the number of active assets in these partitions."""
 
     def positions(self) -> dict[int, int]:
-        """Return the next offset to read of each partition that the table has."""
+        """Return the next offset to read for each partition in the table."""
 
     def level(self) -> set[int]:
         """Return the partitions that have reached the end of the log."""
 
     def set_level(self, partition: int, reached: bool) -> None:
-        """Note whether a partition has reached the end of the log."""
+        """Set whether a partition has reached the end of the log."""
 
     def as_of(self) -> dict[int, int]:
-        """Return when each partition had all that the log had, Unix ms, where that is known."""
+        """Return when each partition last had everything in the log, Unix ms, where known."""
 
     def set_as_of(self, partitions: Collection[int], at: int) -> None:
-        """Note that these partitions have all that the log had at a time (Unix ms)."""
+        """Record that these partitions had everything in the log at a time (Unix ms)."""
 
     def drop(self, partition: int) -> None:
-        """Forget a partition, or more than that: `positions` says what is left."""
+        """Forget a partition, and possibly more: `positions` returns what is left."""
 
     def prune(self, before: int) -> None:
         """Forget assets that were purged before this time (Unix ms)."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 def oldest(as_of: Mapping[int, int], partitions: Collection[int]) -> int | None:
-    """Return since when none of these partitions is known to lack anything, Unix ms; None where
-    that is not known of each."""
+    """Return the oldest as-of time of these partitions, Unix ms, or None if one is unknown."""
     if not partitions or not as_of.keys() >= set(partitions):
         return None
     return min(as_of[partition] for partition in partitions)
 
 
 def current(as_of: int | None) -> bool:
-    """Return whether what had all of the log at that time (Unix ms) is not behind now."""
+    """Return whether a store with this as-of time (Unix ms) is not behind now."""
     return as_of is not None and now_ms() - as_of <= BEHIND_MS
 
 
 def now_ms() -> int:
-    """Return the time, Unix ms."""
+    """Return the current time, Unix ms."""
     return time.time_ns() // 1_000_000

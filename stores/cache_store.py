@@ -1,4 +1,4 @@
-"""The distributed cache: one Redis, which the materialiser's process keeps, and everybody reads."""
+"""The distributed cache: one Redis, maintained by the materialiser's process and read by all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wire.partitioner import partition_of
 
 
 class CacheStore:
-    """Reads the cache; never what is not level with the log yet, as while it is rebuilt."""
+    """Reads the cache, except partitions not level with the log, as during a rebuild."""
 
     def __init__(self, table: RedisTable, partitions: int, bus: Bus, topic: str) -> None:
         self.table, self._partitions = table, range(partitions)
@@ -24,20 +24,20 @@ class CacheStore:
         return One(asset, self.table.instance, current(as_of), as_of)
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first active assets past `after`. Raises NotReady, Unreachable."""
-        as_of = oldest(self.table.as_of(), self._partitions)  # before they are read: it moves on
+        """Return the first active assets after `after`. Raises NotReady, Unreachable."""
+        as_of = oldest(self.table.as_of(), self._partitions)  # read first, as it moves on
         assets = self.table.active(self._partitions, after, limit)
         total, positions = self.count(), self.table.positions()
         return Many(assets, total, positions, self.table.instance, current(as_of), as_of)
 
     def count(self) -> int:
-        """Return how many assets are active. Raises NotReady, Unreachable."""
+        """Return the number of active assets. Raises NotReady, Unreachable."""
         total = self.table.count(self._partitions)
-        self._check()  # after it was read: the cache may just have been emptied
+        self._check()  # after the count: the cache may just have been emptied
         return total
 
     def health(self) -> Health:
-        """Return how the cache fares."""
+        """Return the health of the cache."""
         instance = self.table.instance
         try:
             self._check()

@@ -1,5 +1,7 @@
-"""Who owns which partition, as the group's coordinator says: each server is a member under a name
-that says where it answers, and proves that it is one."""
+"""Who owns which partition, according to the group's coordinator.
+
+Each server is a member under a name that contains its address and proves that it is a server.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +19,23 @@ from stores.proofs import announced, announcement
 log = structlog.get_logger(__name__)
 
 FRESH_S = 1.0
-"""So long what was read is believed: a server that does not own a partition says so itself. So
-long, too, nobody asks Kafka again after it has not answered."""
+"""How long a result is trusted: a server that does not own a partition says so itself.
+
+Also how long Kafka is not asked again after it did not answer.
+"""
 ASK_S = 2.0
-"""So long Kafka is waited for: pages wait with it."""
+"""How long to wait for Kafka; pages wait as long."""
 PAUSE_S = 0.2
 LOGGED = 20
-"""So many members without a proof are logged, each once."""
+"""Largest number of members without a proof that are logged, each once."""
 SHOWN = 100
-"""So many characters of such a member's name are kept: it may be as long as it likes."""
+"""How many characters of such a member's name are kept, as it may be of any length."""
 
 R = TypeVar("R")
 
 
 class Server(NamedTuple):
-    """A store server: where it answers, and which partitions it is assigned."""
+    """A store server: its address and its assigned partitions."""
 
     address: str
     partitions: frozenset[int]
@@ -42,10 +46,10 @@ class Unlisted(Unreachable):
 
 
 class Directory:
-    """The servers of one topic's group. Safe to share among threads."""
+    """The servers in the group of one topic. Can be shared among threads."""
 
     def __init__(self, bus: Bus, group: str, topic: str, secret: str) -> None:
-        """secret: the stores', with which each server proves itself."""
+        """secret: the stores' secret, with which each server proves itself."""
         self._bus, self.group, self.topic, self._secret = bus, group, topic, secret
         self._lock = Lock()
         self._servers: list[Server] = []
@@ -56,7 +60,7 @@ class Directory:
         self._partitions = 0
 
     def servers(self) -> list[Server]:
-        """Return the servers by address. Raises Unlisted where Kafka does not answer."""
+        """Return the servers by address. Raises Unlisted if Kafka does not answer."""
         with self._lock:
             if time.monotonic() - self._read_at >= FRESH_S:
                 self._read(self._asked(lambda: self._bus.members(self.group, ASK_S)))
@@ -64,17 +68,22 @@ class Directory:
             return self._servers
 
     def unproved(self) -> tuple[str, ...]:
-        """Return the members of the group that are asked nothing, as last read: their names prove
-        no server, or one that has started anew since."""
+        """Return the members of the group, as last read, that are never asked.
+
+        Their names do not prove a server, or prove one that has since restarted.
+        """
         return self._unproved
 
     def announcement(self, address: str) -> str:
-        """Return the name under which a server that starts now joins the group."""
+        """Return the name under which a server starting now joins the group."""
         return announcement(self._secret, self.group, address, time.time_ns() // 1_000_000)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until Kafka answers for the group: a broker that has just begun does not yet know
-        who coordinates it. Raises Unlisted after `timeout_s` seconds."""
+        """Wait until Kafka answers for the group.
+
+        A broker that has just started does not know yet who coordinates it. Raises Unlisted after
+        `timeout_s` seconds.
+        """
         end = time.monotonic() + timeout_s
         while True:
             try:
@@ -87,9 +96,9 @@ class Directory:
             self.expire()
 
     def owners(self) -> dict[int, str]:
-        """Return the address of each partition's owner; one that nobody owns is left out.
+        """Return the address of each partition's owner, leaving out partitions without one.
 
-        Raises Unlisted; NotRun where there is no server at all.
+        Raises Unlisted, and NotRun if there is no server at all.
         """
         servers = self.servers()
         if not servers:
@@ -100,12 +109,12 @@ class Directory:
         return {partition: each.address for each in servers for partition in each.partitions}
 
     def expire(self) -> None:
-        """Have the group asked again: somebody was not where it was said to be."""
+        """Ask the group again next time: somebody was not at the expected address."""
         with self._lock:
             self._read_at = self._failed_at = -FRESH_S
 
     def partitions(self) -> int:
-        """Return how many partitions there are. Raises NotReady, Unlisted."""
+        """Return the number of partitions. Raises NotReady, Unlisted."""
         with self._lock:
             if not self._partitions:
                 self._partitions = self._asked(lambda: self._bus.partitions(self.topic, ASK_S))
@@ -114,7 +123,7 @@ class Directory:
         return self._partitions
 
     def _asked(self, ask: Callable[[], R]) -> R:
-        """Return what Kafka answers. Raises Unlisted, at once where it just did not answer."""
+        """Return Kafka's answer. Raises Unlisted, at once if Kafka has just failed to answer."""
         if time.monotonic() - self._failed_at < FRESH_S:
             raise Unlisted(self._fault)
         try:
@@ -124,7 +133,7 @@ class Directory:
             raise Unlisted(self._fault) from error
 
     def _read(self, members: list[GroupMember]) -> None:
-        """Note who proves a server; of several of one address, who has started last."""
+        """Record the members that prove a server; of several with one address, the last started."""
         known = [(announced(self._secret, self.group, each.name), each) for each in members]
         newest: dict[str, int] = {}
         for one, _ in known:
@@ -154,8 +163,10 @@ class Directory:
 
 
 def standby_for(address: str, servers: list[Server], standbys: int) -> frozenset[int]:
-    """Return the partitions that the server at `address` keeps warm for others: those of the
-    `standbys` servers before it, in a ring by address."""
+    """Return the partitions that the server at `address` keeps warm for others.
+
+    They belong to the `standbys` servers before it, in a ring ordered by address.
+    """
     names = [each.address for each in servers]
     if address not in names:
         return frozenset()

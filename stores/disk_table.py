@@ -1,8 +1,8 @@
-"""A table on disk: an SQLite file for each partition, with the position in the same transaction.
+"""A table on disk: an SQLite file per partition, with the position in the same transaction.
 
-RocksDB (`rocksdict`) and LMDB (`lmdb`) were weighed. SQLite is there already, and gives what is
-needed here: assets and position change together or not at all, an index answers which assets are
-active by name, and a file is one partition, which is all that a server ever gives up.
+RocksDB (`rocksdict`) and LMDB (`lmdb`) were considered. SQLite is already available and has what is
+needed: assets and position change together or not at all, an index lists the active assets by name,
+and a file holds one partition, which is the unit that a server gives up.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from stores.base import Change, KeptAsset
 from stores.transformation import Transformation
 
 FORMAT = 2
-"""Raised when the transformation or the columns change: older files are read anew from the log."""
+"""Incremented when the transformation or the columns change; older files are rebuilt from the
+log."""
 STALE_S = 6 * 86_400.0
-"""A file that was not written for so long may lack tombstones that the log has lost since."""
+"""A file not written for this long may lack tombstones that the log has since dropped."""
 
 _SCHEMA = """
 PRAGMA journal_mode = WAL;
@@ -45,8 +46,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DiskTable:
-    """Assets of a scenario in files of a folder. Safe to share: each thread has connections of its
-    own."""
+    """Assets of a scenario in files of a folder.
+
+    Can be shared among threads: each has its own connections.
+    """
 
     def __init__(self, folder: Path, kept: Transformation) -> None:
         self._folder, self._name = folder, kept.scenario
@@ -87,18 +90,18 @@ class DiskTable:
             connection.execute(update, (position, moved))
 
     def begin(self, partition: int, position: int) -> None:
-        """Be at `position` where the partition is not known yet."""
+        """Set the position of a partition that is not known yet."""
         if partition not in self.positions():
             with self._transaction(partition) as connection:
                 connection.execute("UPDATE place SET position = ?", (position,))
 
     def get(self, partition: int, key: str) -> KeptAsset | None:
-        """Return an asset."""
+        """Return an asset, or None."""
         rows = self._rows(partition, "SELECT value FROM assets WHERE name = ?", key)
         return self._decode(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def active(self, partitions: Collection[int], after: str, limit: int) -> list[KeptAsset]:
-        """Return the first `limit` active assets past `after`, by name."""
+        """Return the first `limit` active assets after `after`, by name."""
         wanted = "SELECT value FROM assets WHERE active AND name > ? ORDER BY name LIMIT ?"
         shares: list[list[KeptAsset]] = [
             [self._decode(value) for (value,) in self._rows(at, wanted, after, limit)]
@@ -107,11 +110,11 @@ class DiskTable:
         return list(heapq.merge(*shares, key=lambda asset: asset.name))[:limit]
 
     def count(self, partitions: Collection[int]) -> int:
-        """Return how many assets of these partitions are active."""
+        """Return the number of active assets in these partitions."""
         return sum(n for at in partitions for (n,) in self._rows(at, "SELECT active FROM place"))
 
     def positions(self) -> dict[int, int]:
-        """Return the next offset to read of each partition that the table has."""
+        """Return the next offset to read for each partition in the table."""
         return {
             at: position
             for at in self._partitions()
@@ -124,17 +127,17 @@ class DiskTable:
             return set(self._level)
 
     def set_level(self, partition: int, reached: bool) -> None:
-        """Note whether a partition has reached the end of the log."""
+        """Set whether a partition has reached the end of the log."""
         with self._lock:
             (self._level.add if reached else self._level.discard)(partition)
 
     def as_of(self) -> dict[int, int]:
-        """Return when each partition had all that the log had, Unix ms, where that is known."""
+        """Return when each partition last had everything in the log, Unix ms, where known."""
         with self._lock:
             return dict(self._as_of)
 
     def set_as_of(self, partitions: Collection[int], at: int) -> None:
-        """Note that these partitions have all that the log had at a time (Unix ms)."""
+        """Record that these partitions had everything in the log at a time (Unix ms)."""
         with self._lock:
             self._as_of |= dict.fromkeys(partitions, at)
 
@@ -154,7 +157,7 @@ class DiskTable:
                 connection.execute("DELETE FROM assets WHERE purged_at < ?", (before,))
 
     def close(self) -> None:
-        """Close the connections of all threads, none of which asks any more."""
+        """Close the connections of all threads, none of which may use them any more."""
         with self._lock:
             for connection in self._opened:
                 connection.close()
@@ -180,7 +183,7 @@ class DiskTable:
             yield connection
 
     def _connection(self, partition: int) -> sqlite3.Connection:
-        """Return this thread's connection to a partition's file, which is made if need be."""
+        """Return this thread's connection to a partition's file, creating the file if needed."""
         known: dict[int, sqlite3.Connection] = self._connections.__dict__.setdefault("known", {})
         if partition not in known:
             file = self._file(partition)
@@ -189,7 +192,7 @@ class DiskTable:
             known[partition] = sqlite3.connect(
                 file, timeout=10, isolation_level=None, check_same_thread=False
             )
-            # What a crash of the machine takes is read from the log again; of a process, nothing.
+            # What a machine crash loses is read from the log again; a process crash loses nothing.
             known[partition].execute("PRAGMA synchronous = NORMAL")
             with self._lock:
                 self._opened.append(known[partition])
@@ -200,7 +203,7 @@ class DiskTable:
 
 
 def _create(file: Path) -> None:
-    """Make a partition's file whole before it gets its name."""
+    """Create a partition's file completely before giving it its name."""
     draft = file.with_suffix(".draft")
     _delete(draft)
     with closing(sqlite3.connect(draft)) as connection:

@@ -1,4 +1,4 @@
-"""What an answer says beside what was asked for: by which way, from whom, how old, how fast."""
+"""The metadata around an answer: its path, its source, how old it is and how long it took."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from stores.transformation import Transformation
 
 
 class AssetAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One asset. version, age_ms: of its state record, since its cause; took_ms: until the answer
-    was there; as_of: when the instance last had all that the log had, Unix ms, None where it cannot
-    tell; complete: whether it answers for that asset, and is not behind."""
+    """One asset.
+
+    version, age_ms: of its state record, age since the cause; took_ms: time until the answer was
+    available; as_of: when the instance last had everything in the log, Unix ms, None if it cannot
+    tell; complete: whether it answers for that asset, and is not behind.
+    """
 
     via: str
     instance: str
@@ -40,9 +43,12 @@ class RecordAnswer(AssetAnswer, frozen=True, kw_only=True):
 
 
 class AssetsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Active assets by name. version: by partition, the next offset that is not in them; age_ms: of
-    the newest of them; as_of: as in `AssetAnswer`; count: how many are active in all; following:
-    the name to go on after."""
+    """Active assets by name.
+
+    version: by partition, the next offset not included; age_ms: age of the newest asset; as_of: as
+    in `AssetAnswer`; count: number of all active assets; following: the name after which to
+    continue.
+    """
 
     via: str
     instance: str
@@ -69,7 +75,7 @@ class RecordsAnswer(AssetsAnswer, frozen=True, kw_only=True):
 
 
 class Envelopes(msgspec.Struct, frozen=True):
-    """The envelopes of what a transformation makes: of one, of many."""
+    """The envelopes for what a transformation produces: for one asset, for many."""
 
     one: type[AssetAnswer]
     many: type[AssetsAnswer]
@@ -87,7 +93,7 @@ def envelopes_of(kept: Transformation) -> Envelopes:
 
 
 def answer_one(kept: Transformation, via: str, ask: Callable[[], One]) -> AssetAnswer:
-    """Return what `ask` answers, in its envelope. Raises what `ask` raises."""
+    """Return the result of `ask` in its envelope. Raises what `ask` raises."""
     begun = time.perf_counter()
     one = ask()
     asset = one.asset
@@ -106,7 +112,10 @@ def answer_one(kept: Transformation, via: str, ask: Callable[[], One]) -> AssetA
 def answer_many(
     kept: Transformation, via: str, limit: int, ask: Callable[[], Many]
 ) -> AssetsAnswer:
-    """Return what `ask` answers for a page of `limit`, in its envelope. Raises what it raises."""
+    """Return the result of `ask`, a page of `limit` assets, in its envelope.
+
+    Raises what `ask` raises.
+    """
     begun = time.perf_counter()
     many = ask()
     return envelopes_of(kept).many(

@@ -1,4 +1,4 @@
-"""What keeps a table in step with the states of a scenario.
+"""Keeps a table in step with the states of a scenario.
 
 The topic is its own changelog: a table that has lost everything reads it from the beginning,
 through the same transformation as before.
@@ -22,17 +22,18 @@ log = structlog.get_logger(__name__)
 BATCH = 5_000
 WAIT_S = 0.1
 GATHER_S = 0.02
-"""So long a broker may gather what it answers with: an answer for each record costs both sides."""
+"""How long a broker may gather records before it answers: one answer per record costs both
+sides."""
 LOOK_S = 1.0
-"""How often the ends of the logs are looked at."""
+"""How often to check the ends of the logs."""
 PRUNE_S = 60.0
-"""How often old purges are forgotten."""
+"""How often to forget old purges."""
 KEPT_MS = 6 * 86_400_000
-"""How long a purged asset's version is kept: the topic keeps its tombstone for a day longer."""
+"""How long a purged asset's version is kept; the topic keeps its tombstone one day longer."""
 
 
 class TableFeed(TopicConsumer):
-    """Reads partitions of a topic into a table. `step` is for one thread; the rest for any."""
+    """Reads partitions of a topic into a table. Only one thread may call `step`."""
 
     faults = (BusError, StoreProblem)
 
@@ -45,7 +46,7 @@ class TableFeed(TopicConsumer):
         *,
         partitions: Collection[int] | None = None,
     ) -> None:
-        """partitions: those that are read; None: all."""
+        """partitions: those to read; None: all."""
         self._bus, self._topic, self.table, self._kept = bus, topic, table, kept
         self.name = f"feed-{topic}"
         self._lock = Lock()
@@ -56,13 +57,13 @@ class TableFeed(TopicConsumer):
         self._ahead: dict[int, tuple[int, int]] = {}
         self._next_look = self._next_prune = 0.0
         self.unreadable = 0
-        """Records that were passed over, because they are no states."""
+        """Number of records skipped because they are no states."""
 
     def assign(self, partitions: Collection[int], anew: Collection[int] = ()) -> None:
         """Read these partitions from now on.
 
-        anew: of them, those that are level only once they have reached the end that the log has
-        from now on.
+        anew: those of them that become level only once they reach the end that the log has from now
+        on.
         """
         with self._lock:
             self._assigned = frozenset(partitions)
@@ -71,20 +72,20 @@ class TableFeed(TopicConsumer):
             super().close()
 
     def assignment(self) -> frozenset[int] | None:
-        """Return which partitions are read; None: all."""
+        """Return the partitions that are read; None: all."""
         return self._assigned
 
     def partitions(self) -> int:
-        """Return how many partitions the topic has, as last seen; 0 before that."""
+        """Return the topic's number of partitions as last seen, 0 before that."""
         return len(self._ends)
 
     def ready(self) -> bool:
-        """Return whether every partition that is read has been level with the log."""
+        """Return whether every assigned partition has been level with the log."""
         wanted = self._ends.keys() if self._assigned is None else self._assigned
         return bool(self._ends) and self.table.level() >= set(wanted)
 
     def lag(self, partitions: Collection[int] | None = None) -> int | None:
-        """Return how many offsets of the log are not read yet; None before its end was seen."""
+        """Return the number of offsets not read yet, or None before the log's end is known."""
         if not self._ends:
             return None
         at = self.table.positions()
@@ -92,7 +93,7 @@ class TableFeed(TopicConsumer):
         return sum(max(0, self._ends.get(each, 0) - at.get(each, 0)) for each in chosen)
 
     def step(self) -> int:
-        """Read and apply what has arrived; return how many records.
+        """Read and apply what has arrived, and return the number of records.
 
         Raises BusError, StoreProblem, Displaced.
         """
@@ -129,8 +130,9 @@ class TableFeed(TopicConsumer):
     def _look(self) -> dict[int, tuple[int, int]]:
         """Return the first and next offset of each partition. Raises BusError.
 
-        Once the table has reached an end, it has all that the log had before that was asked for. An
-        end that it has not reached yet stays: else one that runs a little behind would reach none.
+        Once the table reaches one of these ends, it has everything that was in the log before the
+        request. An end not reached yet stays in place; otherwise a table that is always slightly
+        behind would never reach one.
         """
         asked_at = now_ms()
         edges = {at: edge for (_, at), edge in self._bus.offsets([self._topic]).items()}
@@ -139,7 +141,7 @@ class TableFeed(TopicConsumer):
         return edges
 
     def _reach(self) -> None:
-        """Note which partitions have reached the ends that were seen."""
+        """Record which partitions have reached their known ends."""
         by_time: dict[int, list[int]] = {}
         for at, (end, asked_at) in self._ahead.items():
             if self._at.get(at, -1) >= end:
@@ -150,7 +152,7 @@ class TableFeed(TopicConsumer):
                 del self._ahead[at]
 
     def _drop_gaps(self, reader: Reader) -> None:
-        """Begin a partition again of which the log no longer holds what was to be read next."""
+        """Restart partitions whose next record is no longer in the log. Raises Displaced."""
         gaps = self._pop_gaps(reader)
         for gap in gaps:
             self.table.drop(gap.partition)
@@ -190,6 +192,6 @@ class TableFeed(TopicConsumer):
             self.table.prune(time.time_ns() // 1_000_000 - KEPT_MS)
 
     def close(self) -> None:
-        """Let go of the reader; the table stays."""
+        """Close the reader; the table stays."""
         with self._lock:
             super().close()

@@ -1,4 +1,4 @@
-"""A full copy of a scenario's assets in each process that asks: the global store."""
+"""The global store: a full copy of a scenario's assets in each process that queries them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from wire.partitioner import partition_of
 
 
 class GlobalStore:
-    """All partitions in memory. It answers only once it has been level with the whole log, and says
-    of each answer whether it is behind since."""
+    """All partitions in memory.
+
+    The store answers only once it has been level with the whole log. Each answer says whether it
+    has fallen behind since.
+    """
 
     def __init__(self, bus: Bus, topic: str, instance: str, kept: Transformation) -> None:
         self.instance, self._scenario = instance, kept.scenario
@@ -23,7 +26,7 @@ class GlobalStore:
         self._follower: Follower | None = None
 
     def start(self) -> None:
-        """Read in a thread of its own."""
+        """Read in a new thread."""
         self._follower = Follower(self.feed)
         self._follower.start()
 
@@ -35,23 +38,23 @@ class GlobalStore:
     def get(self, key: str) -> One:
         """Return an asset. Raises NotReady."""
         partition = partition_of(key.encode(), len(self._level()))
-        as_of = oldest(self.feed.table.as_of(), [partition])  # before it is read: it moves on
+        as_of = oldest(self.feed.table.as_of(), [partition])  # read first, as it moves on
         asset = self.feed.table.get(partition, key)
         return One(asset, self.instance, current(as_of), as_of)
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first active assets past `after`. Raises NotReady."""
+        """Return the first active assets after `after`. Raises NotReady."""
         level, table = self._level(), self.feed.table
         as_of, positions = oldest(table.as_of(), level), table.positions()
         assets, total = table.active(level, after, limit), table.count(level)
         return Many(assets, total, positions, self.instance, current(as_of), as_of)
 
     def count(self) -> int:
-        """Return how many assets are active. Raises NotReady."""
+        """Return the number of active assets. Raises NotReady."""
         return self.feed.table.count(self._level())
 
     def health(self) -> Health:
-        """Return how the copy fares."""
+        """Return the health of the copy."""
         ready, table = self.feed.ready(), self.feed.table
         outage = self._follower.outage if self._follower is not None else None
         detail = outage.why if outage else "" if ready else "It has not read the whole log yet."
@@ -59,7 +62,7 @@ class GlobalStore:
         return Health(self.instance, ready, records, self.feed.lag(), detail)
 
     def behind(self) -> str:
-        """Return why the copy does not have all, in words; empty where it does, or is not kept."""
+        """Return why the copy is not complete, in words; empty if it is complete or not kept."""
         if self._follower is None:
             return ""
         if not self.feed.ready():
@@ -70,7 +73,7 @@ class GlobalStore:
         return "" if current(as_of) else f"{(now_ms() - as_of) // 1000} s behind its log"
 
     def _level(self) -> Collection[int]:
-        """Return all partitions, all of which are level. Raises NotReady."""
+        """Return all partitions once all of them are level. Raises NotReady."""
         if not self.feed.ready():
             raise NotReady(
                 f"This process has not read all {self._scenario} yet: try again in a moment."
@@ -79,7 +82,7 @@ class GlobalStore:
 
 
 class NoStore:
-    """In place of a store that this process does not run."""
+    """Takes the place of a store that this process does not run."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -97,5 +100,5 @@ class NoStore:
         raise NotRun(self._why)
 
     def health(self) -> Health:
-        """Return why it answers nothing."""
+        """Return why the store does not answer."""
         return Health("", False, 0, None, self._why)

@@ -1,5 +1,7 @@
-"""What a store server answers over HTTP: to other servers, to the web process, and to whoever was
-sent here, each with a ticket; signed for who asks with a number of their own."""
+"""The HTTP interface of a store server, for other servers, the web process and redirected clients.
+
+Each request needs a ticket. Answers to requests with a nonce are signed.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,7 @@ RETRY_S = 1
 
 
 class RequestRefused(Exception):
-    """A request that is not answered: with which status, for which reason, and what was
-    expected."""
+    """A request that is refused: its status, its reason, and what was expected."""
 
     def __init__(self, status: int, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -37,7 +38,7 @@ class RequestRefused(Exception):
 
 
 class StoreApp:
-    """The operations of one process: a server for each of some scenarios, at one address."""
+    """The operations of one process: a server for each of its scenarios, all at one address."""
 
     def __init__(self, servers: Mapping[str, StoreServer], address: str, secret: str) -> None:
         """servers: by scenario."""
@@ -45,7 +46,10 @@ class StoreApp:
         self._refusals: Counter[str] = Counter()
 
     def application(self) -> Starlette:
-        """Return them as an ASGI application, each in a thread: they read files and ask others."""
+        """Return the operations as an ASGI application.
+
+        Each request runs in a thread, because it reads files and asks other servers.
+        """
         routes = {
             f"{HEALTH}/{{scenario}}": self._health,
             "/{scenario}/{asset:path}": self._one,
@@ -58,7 +62,7 @@ class StoreApp:
 
     @asynccontextmanager
     async def _lifespan(self, _application: Starlette) -> AsyncIterator[None]:
-        """Leave the groups once no request is answered any more."""
+        """Leave the groups once no more requests are being answered."""
         yield
         for server in self._servers.values():
             await asyncio.to_thread(server.stop)
@@ -83,7 +87,7 @@ class StoreApp:
         return answer
 
     def _admit(self, request: Request) -> None:
-        """Raise Refusal for who has no ticket for this question."""
+        """Raise RequestRefused for a request without a valid ticket."""
         target, ticket = _target(request)
         if not opens(ticket, self._secret, self._address, target, now_ms()):
             raise RequestRefused(
@@ -91,7 +95,7 @@ class StoreApp:
             )
 
     def _signed(self, request: Request, answer: Response) -> Response:
-        """Return an answer with its signature for who has sent a nonce."""
+        """Return an answer, signed if the request has a nonce."""
         nonce = request.headers.get(NONCE, "")
         if nonce:
             parts = (nonce, _target(request)[0], answer.status_code, bytes(answer.body))
@@ -104,7 +108,7 @@ class StoreApp:
         return _json({"status": status, "reason": reason, "detail": detail}, status, headers)
 
     def _server(self, request: Request) -> StoreServer:
-        """Return the server of the scenario that the path names. Raises NotRun."""
+        """Return the server of the scenario in the path. Raises NotRun."""
         name = request.path_params["scenario"]
         if name not in self._servers:
             raise NotRun(
@@ -114,7 +118,7 @@ class StoreApp:
         return self._servers[name]
 
     def _one(self, request: Request) -> Response:
-        """Answer for one asset: `?local=1` naively, `?redirect=1` with where its owner is."""
+        """Return one asset: with `?local=1` only from here, with `?redirect=1` its owner's URL."""
         server, key = self._server(request), request.path_params["asset"]
         if not name_ok(key):
             raise RequestRefused(422, "invalid", "name: 1 to 255 characters, no control character")
@@ -125,7 +129,8 @@ class StoreApp:
         return _json(answer_one(server.kept, VIA, lambda: ask(key)))
 
     def _many(self, request: Request) -> Response:
-        """Answer for active assets: of all servers, of some partitions, or `?local=1` naively."""
+        """Return active assets from all servers, some partitions, or with `?local=1` only from
+        here."""
         server, (after, limit) = self._server(request), _page(request)
 
         def ask() -> Many:
@@ -142,7 +147,8 @@ class StoreApp:
 
 
 def _asker(server: StoreServer, request: Request) -> Callable[[str], One]:
-    """Return what answers: this server; where it is not the owner, the owner, asked once."""
+    """Return the function that answers: this server, or its owner if that is another, asked
+    once."""
     if FORWARDED in request.headers:
         return server.get
 
@@ -164,8 +170,10 @@ def _is_own(server: StoreServer, key: str) -> bool:
 
 
 def _target(request: Request) -> tuple[str, str]:
-    """Return the path and query that are asked for, and the ticket: of a header, or, as of a client
-    that was sent here, the query's last parameter."""
+    """Return the requested path and query, and the ticket.
+
+    The ticket is in a header or, for a redirected client, the last parameter of the query.
+    """
     path, query = (request.scope[part].decode("latin-1") for part in ("raw_path", "query_string"))
     given = request.headers.get(TICKET, "").removeprefix("Ticket ")
     if not given and "ticket=" in query:

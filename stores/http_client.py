@@ -1,5 +1,4 @@
-"""Asks servers over HTTP, and waits for no answer longer than its time in all, however slowly it
-comes; nor is one read on that is too long."""
+"""An HTTP client with a limit on the total time of an answer, however slow, and on its size."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ from stores.base import Unreachable
 
 CONNECTIONS = 100
 IDLE_S = 5.0
-"""So long a connection that nobody uses is kept."""
+"""How long an idle connection is kept."""
 
 
 class Reply(NamedTuple):
-    """An answer. headers: by their names in lower case."""
+    """An answer. headers: by name in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -26,11 +25,11 @@ class Reply(NamedTuple):
 
 
 class HttpClient:
-    """Asks, over connections that it keeps. Safe to share among threads."""
+    """Sends requests over persistent connections. Can be shared among threads."""
 
     def __init__(self, step_s: float, whole_s: float, longest: int) -> None:
-        """step_s: how long each step of an answer is waited for; whole_s: all of them; longest:
-        most bytes of its body."""
+        """step_s: timeout of each step of an answer; whole_s: timeout of the whole answer; longest:
+        largest body, bytes."""
         self._step_s, self._whole_s, self._longest = step_s, whole_s, longest
         self._asking = local()
         self._pool = httpcore.ConnectionPool(
@@ -40,7 +39,7 @@ class HttpClient:
         )
 
     def get(self, address: str, target: str, headers: Mapping[str, str]) -> Reply:
-        """Return what the server at an address answers for a path with its query.
+        """Return the answer of the server at an address to a path with its query.
 
         Raises Unreachable.
         """
@@ -70,7 +69,7 @@ class HttpClient:
         return bytes(body)
 
     def _left(self, step_s: float | None) -> float:
-        """Return how long this thread's question may still wait. Raises ReadTimeout."""
+        """Return the time left for this thread's request, s. Raises ReadTimeout."""
         left: float = self._asking.until - time.monotonic()
         if left <= 0:
             raise httpcore.ReadTimeout
@@ -78,7 +77,7 @@ class HttpClient:
 
 
 class _Network(httpcore.SyncBackend):
-    """Connections on which nothing is waited for longer than `left` says."""
+    """Connections that wait no longer than `left` returns."""
 
     def __init__(self, left: Callable[[float | None], float]) -> None:
         self._left = left

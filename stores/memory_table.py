@@ -1,4 +1,4 @@
-"""A table in memory: what a web process holds, and a store server that has nothing to keep."""
+"""A table in memory, for web processes and for store servers that need not persist anything."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from stores.base import Change, KeptAsset
 
 @dataclass(slots=True)
 class _Share:
-    """The assets of one partition. purged: the time of each purge, Unix ms; active: names; as_of:
-    when it had all that the log had, Unix ms."""
+    """The assets of one partition.
+
+    purged: time of each purge, Unix ms; active: names; as_of: when it last had everything in the
+    log, Unix ms.
+    """
 
     position: int = 0
     level: bool = False
@@ -28,7 +31,7 @@ class _Share:
 
 
 class MemoryTable:
-    """Assets in dictionaries. Safe to share among threads."""
+    """Assets in dictionaries. Can be shared among threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -41,7 +44,7 @@ class MemoryTable:
         start: int,  # noqa: ARG002 - nobody else moves it
         position: int,
     ) -> None:
-        """Apply changes; the partition is at `position` then."""
+        """Apply changes, and move the partition to `position`."""
         with self._lock:
             share = self._shares[partition]
             for change in changes:
@@ -50,30 +53,30 @@ class MemoryTable:
             share.position = position
 
     def begin(self, partition: int, position: int) -> None:
-        """Be at `position` where the partition is not known yet."""
+        """Set the position of a partition that is not known yet."""
         with self._lock:
             self._shares.setdefault(partition, _Share(position))
 
     def get(self, partition: int, key: str) -> KeptAsset | None:
-        """Return an asset."""
+        """Return an asset, or None."""
         with self._lock:
             share = self._shares.get(partition)
             return share.assets.get(key) if share else None
 
     def active(self, partitions: Collection[int], after: str, limit: int) -> list[KeptAsset]:
-        """Return the first `limit` active assets past `after`, by name."""
+        """Return the first `limit` active assets after `after`, by name."""
         with self._lock:
             shares = [share for at, share in self._shares.items() if at in partitions]
             later = [_past(share, after) for share in shares]
             return list(islice(merge(*later, key=lambda asset: asset.name), limit))
 
     def count(self, partitions: Collection[int]) -> int:
-        """Return how many assets of these partitions are active."""
+        """Return the number of active assets in these partitions."""
         with self._lock:
             return sum(len(each.active) for at, each in self._shares.items() if at in partitions)
 
     def positions(self) -> dict[int, int]:
-        """Return the next offset to read of each partition that the table has."""
+        """Return the next offset to read for each partition in the table."""
         with self._lock:
             return {at: share.position for at, share in self._shares.items()}
 
@@ -83,18 +86,18 @@ class MemoryTable:
             return {at for at, share in self._shares.items() if share.level}
 
     def set_level(self, partition: int, reached: bool) -> None:
-        """Note whether a partition has reached the end of the log."""
+        """Set whether a partition has reached the end of the log."""
         with self._lock:
             if partition in self._shares:
                 self._shares[partition].level = reached
 
     def as_of(self) -> dict[int, int]:
-        """Return when each partition had all that the log had, Unix ms, where that is known."""
+        """Return when each partition last had everything in the log, Unix ms, where known."""
         with self._lock:
             return {at: each.as_of for at, each in self._shares.items() if each.as_of is not None}
 
     def set_as_of(self, partitions: Collection[int], at: int) -> None:
-        """Note that these partitions have all that the log had at a time (Unix ms)."""
+        """Record that these partitions had everything in the log at a time (Unix ms)."""
         with self._lock:
             for partition in self._shares.keys() & set(partitions):
                 self._shares[partition].as_of = at
@@ -132,5 +135,5 @@ def _apply(share: _Share, change: Change) -> None:
 
 
 def _past(share: _Share, after: str) -> Iterator[KeptAsset]:
-    """Return a partition's active assets past `after`, by name."""
+    """Iterate over a partition's active assets after `after`, by name."""
     return (share.assets[key] for key in share.active.irange(after, inclusive=(False, True)))

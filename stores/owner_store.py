@@ -1,8 +1,8 @@
-"""Asks the store servers: the owner of a key, or all of them for all assets.
+"""Queries the store servers: the owner of a key, or all of them for all assets.
 
-The servers speak HTTP: a redirect then means the same to a client, a browser and another server.
-A question carries a ticket for itself alone, and no secret; an answer that is not signed for the
-one who asked is none.
+The servers speak HTTP, so that a redirect means the same to a client, a browser and another server.
+A request carries a ticket for itself alone and no secret. An answer not signed for the caller is
+rejected.
 """
 
 from __future__ import annotations
@@ -30,26 +30,29 @@ from stores.transformation import Transformation
 from wire.partitioner import partition_of
 
 PATIENCE_S = 3.0
-"""So long a partition that is moving is asked for again before the answer is that it moves."""
+"""How long to retry for a partition that is moving before reporting that it moves."""
 PAUSE_S = 0.05
 TIMEOUT_S = 2.0
 ANSWER_S = 5.0
-"""So long an answer may take in all; each step of it `TIMEOUT_S`."""
+"""Timeout of a whole answer; each step of it has `TIMEOUT_S`."""
 MAX_ANSWER = 16 << 20
-"""So many bytes of an answer are read: a thousand orders with long names are a third of that, and
-so are a thousand records with a dozen votes each."""
+"""Largest answer, bytes: a thousand orders with long names take a third of it, and so do a thousand
+records with a dozen votes each."""
 HEALTH = "/_health"
-"""Where a server says how it fares, by scenario: no scenario's name begins so."""
+"""Where a server reports its health, by scenario. No scenario's name begins like this."""
 MISDIRECTED = 421
-"""What a server answers that does not own what it was asked for."""
+"""Status of a server's answer to a request for something it does not own."""
 
 R = TypeVar("R")
 
 
 class ServerHealth(msgspec.Struct, frozen=True):
-    """What a server says of its share of a scenario. partitions: those that it answers for;
-    standby: those that it keeps warm for others; ready: it answers for all that it is assigned;
-    records: active assets of its partitions; lag: records that it has not read of them."""
+    """A server's report on its share of a scenario.
+
+    partitions: those it answers for; standby: those it keeps warm for others; ready: whether it
+    answers for everything assigned to it; records: active assets in its partitions; lag: number of
+    their records it has not read.
+    """
 
     scenario: str
     instance: str
@@ -61,18 +64,18 @@ class ServerHealth(msgspec.Struct, frozen=True):
     lag: int | None
     keeps: str
     refused: dict[str, int]
-    """How many requests it has refused, by reason."""
+    """Number of refused requests, by reason."""
 
 
 class Fetcher(Protocol):
-    """Asks a server."""
+    """Sends a request to a server."""
 
     def __call__(self, address: str, path: str, expected: type[R]) -> R:
-        """Return what the server answers. Raises NotReady, Unreachable."""
+        """Return the server's answer. Raises NotReady, Unreachable."""
 
 
 class OwnerStore:
-    """The store servers of a scenario as one store. Safe to share among threads."""
+    """The store servers of a scenario as one store. Can be shared among threads."""
 
     def __init__(
         self,
@@ -88,14 +91,14 @@ class OwnerStore:
         self._pool = ThreadPoolExecutor(8, "stores")
 
     def get(self, key: str) -> One:
-        """Return an asset, from its owner. Raises StoreProblem."""
+        """Return an asset from its owner. Raises StoreProblem."""
         path = self._paths.one(key)
         return self._patiently(
             lambda: _one(self._asked(self.owner(key), path, self._envelopes.one))
         )
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first active assets past `after`, from all owners. Raises StoreProblem."""
+        """Return the first active assets after `after` from all owners. Raises StoreProblem."""
         missing = set(range(self.directory.partitions()))
         answers: list[AssetsAnswer] = []
 
@@ -114,11 +117,11 @@ class OwnerStore:
         return _gathered(answers, limit)
 
     def count(self) -> int:
-        """Return how many assets are active. Raises StoreProblem."""
+        """Return the number of active assets. Raises StoreProblem."""
         return self.all(limit=1).total
 
     def health(self) -> Health:
-        """Return how the servers fare together."""
+        """Return the joint health of the servers."""
         try:
             servers = [each for each in self.servers() if isinstance(each, ServerHealth)]
             missing = set(range(self.directory.partitions()))
@@ -143,10 +146,10 @@ class OwnerStore:
         return address
 
     def redirection(self, key: str) -> str:
-        """Return the URL at which a key's owner answers whoever comes there soon.
+        """Return the URL at which a key's owner answers this request for a short time.
 
-        The owner has answered for itself just before: nobody is sent to whoever has its address
-        now. Raises StoreProblem.
+        The owner has just answered for itself, so nobody is sent to a program that now uses its
+        address. Raises StoreProblem.
         """
 
         def ask() -> str:
@@ -160,11 +163,11 @@ class OwnerStore:
     # ---- single servers ----
 
     def servers(self) -> list[ServerHealth | Unreachable]:
-        """Return what each server says of itself, or why it says nothing. Raises StoreProblem."""
+        """Return each server's report, or why there is none. Raises StoreProblem."""
         return list(self._pool.map(self._health, (s.address for s in self.directory.servers())))
 
     def alone(self, address: str = "") -> LocalStore:
-        """Return one server as if there were no others; any of them where none is named.
+        """Return one server as if there were no others; any server if no address is given.
 
         Raises NotRun, Unreachable.
         """
@@ -187,7 +190,7 @@ class OwnerStore:
     def _scattered(
         self, partitions: Collection[int], after: str, limit: int
     ) -> list[tuple[list[int], AssetsAnswer | StoreProblem]]:
-        """Return what the owners of these partitions answer, or why they answer nothing."""
+        """Return the answers of these partitions' owners, or why there are none."""
         by_owner: dict[str, list[int]] = {}
         for partition, address in self.directory.owners().items():
             if partition in partitions:
@@ -207,7 +210,7 @@ class OwnerStore:
             return problem
 
     def _asked(self, address: str, path: str, expected: type[R]) -> R:
-        """Return what a server answers. Raises NotReady, Unreachable."""
+        """Return a server's answer. Raises NotReady, Unreachable."""
         opening, nonce = ticket(self._secret, address, path, now_ms()), secrets.token_hex(16)
         headers = {TICKET: f"Ticket {opening}", NONCE: nonce, FORWARDED: "1"}
         status, answered, body = self._http.get(address, path, headers)
@@ -226,9 +229,10 @@ class OwnerStore:
         raise Unreachable(f"{address} answers {status}.")
 
     def _patiently(self, ask: Callable[[], R]) -> R:
-        """Return what `ask` returns, which is tried again while partitions move.
+        """Return the result of `ask`, retrying while partitions move.
 
-        Raises StoreProblem when time is up, or where Kafka does not answer: that took its time.
+        Raises StoreProblem when time is up, or if Kafka does not answer, which already took its
+        time.
         """
         end = time.monotonic() + self._patience_s
         while True:
@@ -244,7 +248,7 @@ class OwnerStore:
 
 
 class LocalStore:
-    """One server alone: what a client sees that knows of no others."""
+    """One server alone, as seen by a client that knows no others."""
 
     def __init__(self, address: str, asked: Fetcher, paths: Paths, envelopes: Envelopes) -> None:
         self.address, self._asked = address, asked
@@ -256,13 +260,13 @@ class LocalStore:
         return _one(self._asked(self.address, path, self._envelopes.one))
 
     def all(self, after: str = "", limit: int = 100) -> Many:
-        """Return the first active assets past `after` that this server alone has."""
+        """Return the first active assets after `after` that this server alone has."""
         path = self._paths.many("local=1", after, limit)
         return _gathered([self._asked(self.address, path, self._envelopes.many)], limit)
 
 
 class Paths:
-    """Under which paths a server answers for a scenario."""
+    """The paths at which a server answers for a scenario."""
 
     def __init__(self, scenario: str) -> None:
         self._scenario, self.health = scenario, f"{HEALTH}/{scenario}"
@@ -272,7 +276,7 @@ class Paths:
         return f"/{self._scenario}/{quote(key, safe='')}"
 
     def many(self, whose: str, after: str, limit: int) -> str:
-        """Return the path of a page of assets. whose: the parameter that says of which share."""
+        """Return the path of a page of assets. whose: the parameter that selects the share."""
         return f"/{self._scenario}?{whose}&limit={limit}&after={quote(after, safe='')}"
 
 

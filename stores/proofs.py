@@ -1,11 +1,11 @@
-"""What the stores' secret proves without ever being sent: who is a store server, and whose answer
-an answer is.
+"""Proofs made with the stores' secret, which is never sent: who is a store server, and who
+answered.
 
-A server joins its group under a name that says where it answers, since when it runs, and a mark of
-both that only the secret makes. The name is the client.id: Kafka keeps data of a member's own in
-the group's metadata too, but librdkafka has no way to set it. Whoever may read the group can join
-it under the same name. That leads those who ask to the true server's address alone; and who answers
-there without the secret is not believed, as each answer is signed, for the one who asked.
+A server joins its group under a name that contains its address, its start time, and a mark of both
+that only the secret can make. The name is the client.id: Kafka's group metadata also holds data of
+the member's own, but librdkafka has no way to set it. Anyone who may read the group can join it
+under the same name. That only leads clients to the true server's address; and whoever answers there
+without the secret is not believed, because each answer is signed for the client that asked.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 TICKET, NONCE, FORWARDED = "authorization", "tallyboard-nonce", "tallyboard-forwarded"
 SIGNATURE = "tallyboard-signature"
-"""The headers of a question, and of its answer."""
+"""The headers of a request and of its answer."""
 _NAME = re.compile(r"((?:\[[0-9A-Fa-f:]+\]|[^\s:,/@?#]+):[0-9]{1,5})/([0-9]{1,15})/([0-9a-f]{64})")
 
 
 class Announced(NamedTuple):
-    """A store server as it has proved itself: where it answers, since when (Unix ms)."""
+    """A store server that has proved itself: its address, and its start time (Unix ms)."""
 
     address: str
     started: int
@@ -34,7 +34,10 @@ def announcement(secret: str, group: str, address: str, started: int) -> str:
 
 
 def announced(secret: str, group: str, name: str) -> Announced | None:
-    """Return who has joined a group under a name; None where the secret did not make it for it."""
+    """Return the server that joined a group under a name.
+
+    Return None if the name was not made with the secret for this group.
+    """
     parts = _NAME.fullmatch(name)
     if parts is None:
         return None
@@ -44,9 +47,10 @@ def announced(secret: str, group: str, name: str) -> Announced | None:
 
 
 def signature(secret: str, address: str, nonce: str, target: str, status: int, body: bytes) -> str:
-    """Return the signature of what the server at an address answers.
+    """Return the signature of an answer from the server at an address.
 
-    nonce: of who asks, so that no answer counts twice; target: path and query that were asked for.
+    nonce: chosen by the client, so that no answer counts twice; target: the requested path and
+    query.
     """
     return mark(secret, "answer", address, nonce, target, str(status), body)
 

@@ -1,8 +1,9 @@
-"""A table in Redis: the cache that everybody shares, or a store server's share outside its process.
+"""A table in Redis: the cache shared by all, or a store server's share outside its process.
 
-What belongs together changes in one script, on the side of Redis: an asset is replaced by a higher
-version alone, and the position moves with what was read, from where it was and nowhere else. So two
-writers do no harm, and a Redis that has lost everything is filled again from the beginning.
+What belongs together changes in one script on the Redis server. An asset is replaced only by a
+higher version, and the position moves along with what was read, and only from its expected value.
+Two writers therefore do no harm, and a Redis that has lost everything is filled again from the
+beginning.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from stores.base import Change, Displaced, KeptAsset, Unreachable
 from stores.transformation import Transformation
 
 FORMAT = 1
-"""Raised when the transformation or the keys change: the older keys are left to run out."""
+"""Incremented when the transformation or the keys change; the older keys are left to expire."""
 KEPT_S = 6 * 86_400
-"""Keys that nobody renews for so long may lack tombstones that the log has lost since: they end,
-the place first, so that what is left of the rest is not taken for whole."""
+"""Keys not renewed for this long may lack tombstones that the log has since dropped, so they
+expire. The place expires first, so that the remaining keys are not mistaken for a complete table.
+"""
 PORTION = 1_000
 _VERSION = 40
-"""Characters of a sortable version, with which each value begins."""
+"""Length of a sortable version, which begins each value."""
 
 # KEYS: values, names of active assets, times of purges, place. ARGV: the position before and after,
 # seconds to keep, then four for each change: name, value (its version first), active, purged at.
@@ -47,7 +49,7 @@ redis.call('EXPIRE', KEYS[4], ARGV[3])
 for i = 1, 3 do redis.call('EXPIRE', KEYS[i], ARGV[3] + 3600) end
 return 1
 """
-# Where no place is known, nothing that is left may count: it may lack tombstones.
+# Without a known place, nothing that is left may count: it may lack tombstones.
 _BEGIN = """
 if redis.call('HEXISTS', KEYS[4], 'position') == 0 then
   redis.call('DEL', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
@@ -74,7 +76,7 @@ R = TypeVar("R")
 
 @contextmanager
 def _reached() -> Iterator[None]:
-    """Raise Unreachable for whatever Redis does not do."""
+    """Raise Unreachable for any Redis error."""
     try:
         yield
     except redis.RedisError as error:
@@ -91,11 +93,13 @@ def _reaching(method: Callable[P, R]) -> Callable[P, R]:
 
 
 class RedisTable:
-    """Assets of a scenario under a prefix of Redis. Each method raises Unreachable. Safe to
-    share."""
+    """Assets of a scenario under a Redis key prefix.
+
+    Each method raises Unreachable. Can be shared among threads.
+    """
 
     def __init__(self, url: str, prefix: str, partitions: int, kept: Transformation) -> None:
-        """partitions: how many there are; url: as `redis://host:port/number`."""
+        """partitions: their number; url: such as `redis://host:port/number`."""
         options: dict[str, Any] = {"socket_timeout": 2, "socket_connect_timeout": 2}
         with _reached():
             self._redis = redis.Redis.from_url(url, **options)
@@ -108,16 +112,16 @@ class RedisTable:
 
     @property
     def instance(self) -> str:
-        """Return where Redis is, without who logs in there."""
+        """The address of Redis, without the user."""
         place = self._redis.connection_pool.connection_kwargs
         return str(place.get("path") or f"{place.get('host')}:{place.get('port')}")
 
     @_reaching
     def apply(self, partition: int, changes: Sequence[Change], start: int, position: int) -> None:
-        """Apply changes read from `start`. Raises Displaced where the table is elsewhere."""
+        """Apply changes read from `start`. Raises Displaced if the table is not at `start`."""
         portions = [changes[i : i + PORTION] for i in range(0, len(changes), PORTION)] or [()]
         for number, portion in enumerate(portions, 1):
-            # Between portions the position stays: what is applied twice changes nothing.
+            # Between portions the position stays: applying a change twice has no effect.
             after = position if number == len(portions) else start
             given: list[Any] = [start, after, KEPT_S]
             for change in portion:
@@ -127,18 +131,21 @@ class RedisTable:
 
     @_reaching
     def begin(self, partition: int, position: int) -> None:
-        """Be at `position` where the partition is not known yet."""
+        """Set the position of a partition that is not known yet."""
         self._begin(keys=self._keys(partition), args=[position])
 
     @_reaching
     def get(self, partition: int, key: str) -> KeptAsset | None:
-        """Return an asset."""
+        """Return an asset, or None."""
         return self._asset(self._redis.hget(self._keys(partition)[0], key))
 
     @_reaching
     def read(self, partition: int, key: str) -> tuple[bool, KeptAsset | None, int | None]:
-        """Return whether the asset's partition is level with the log, the asset, and when the
-        partition had all that the log had, Unix ms."""
+        """Return whether the asset's partition is level with the log, the asset, and the as-of
+        time.
+
+        The as-of time is when the partition last had everything in the log, Unix ms.
+        """
         values, _, _, place = self._keys(partition)
         with self._redis.pipeline() as pipeline:
             pipeline.hmget(place, "level", "as_of")
@@ -148,7 +155,7 @@ class RedisTable:
 
     @_reaching
     def active(self, partitions: Collection[int], after: str, limit: int) -> list[KeptAsset]:
-        """Return the first `limit` active assets past `after`, by name."""
+        """Return the first `limit` active assets after `after`, by name."""
         shares = [self._share(partition, after, limit) for partition in partitions]
         return list(heapq.merge(*shares, key=lambda asset: asset.name))[:limit]
 
@@ -161,7 +168,7 @@ class RedisTable:
 
     @_reaching
     def count(self, partitions: Collection[int]) -> int:
-        """Return how many assets of these partitions are active."""
+        """Return the number of active assets in these partitions."""
         with self._redis.pipeline(transaction=False) as pipeline:
             for partition in partitions:
                 pipeline.zcard(self._keys(partition)[1])
@@ -169,7 +176,7 @@ class RedisTable:
 
     @_reaching
     def positions(self) -> dict[int, int]:
-        """Return the next offset to read of each partition that the table has."""
+        """Return the next offset to read for each partition in the table."""
         found = self._places("position")
         return {at: int(value) for at, value in found.items()}
 
@@ -180,17 +187,17 @@ class RedisTable:
 
     @_reaching
     def set_level(self, partition: int, reached: bool) -> None:
-        """Note whether a partition has reached the end of the log."""
+        """Set whether a partition has reached the end of the log."""
         self._redis.hset(self._keys(partition)[3], "level", int(reached))
 
     @_reaching
     def as_of(self) -> dict[int, int]:
-        """Return when each partition had all that the log had, Unix ms, where that is known."""
+        """Return when each partition last had everything in the log, Unix ms, where known."""
         return {at: int(value) for at, value in self._places("as_of").items()}
 
     @_reaching
     def set_as_of(self, partitions: Collection[int], at: int) -> None:
-        """Note that these partitions have all that the log had at a time (Unix ms)."""
+        """Record that these partitions had everything in the log at a time (Unix ms)."""
         with self._redis.pipeline(transaction=False) as pipeline:
             for partition in partitions:
                 pipeline.hset(self._keys(partition)[3], "as_of", at)
@@ -203,7 +210,7 @@ class RedisTable:
 
     @_reaching
     def prune(self, before: int) -> None:
-        """Forget assets that were purged before this time (Unix ms); renew what is kept."""
+        """Forget assets that were purged before this time (Unix ms), and renew what is kept."""
         for partition in range(self._partitions):
             keys = self._keys(partition)
             while self._prune(keys=keys, args=[before]) == 5000:
@@ -225,7 +232,7 @@ class RedisTable:
         return self._decode(value[_VERSION:]) if value and len(value) > _VERSION else None
 
     def _keys(self, partition: int) -> list[str]:
-        """Return the keys of a partition, which a cluster of Redis keeps in one place."""
+        """Return the keys of a partition, which a Redis cluster keeps on one node."""
         own = f"{{{self._prefix}.{partition}}}"
         return [f"{own}.values", f"{own}.active", f"{own}.purged", f"{own}.place"]
 

@@ -1,4 +1,4 @@
-"""A store server: its place in the group, its share of a scenario's assets, what it answers."""
+"""A store server: its place in the group, its share of a scenario's assets, its answers."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from wire.partitioner import partition_of
 log = structlog.get_logger(__name__)
 
 SESSION_S = 6.0
-"""After so long without a sign of life a server's partitions go to others; Kafka's least."""
+"""After this long without a heartbeat, a server's partitions go to others; Kafka's minimum."""
 ROUND_S = 0.1
 LEASE_S = 1.0
-"""How often the lease is extended, and the standby's share is looked up."""
+"""How often the lease is extended and the standby share is looked up."""
 START_S = 60.0
-"""How long a server that starts waits for Kafka to answer for its group."""
+"""How long a starting server waits for Kafka to answer for its group."""
 STANDBYS = 1
 PAUSES_S = (0.2, 1.0, 2.0)
-"""How long to wait before the group is joined anew, by how often it was, s."""
+"""Pauses before joining the group again, s, indexed by the number of earlier attempts."""
 
 
 class NotOwner(NotReady):
-    """Another server answers for it, or nobody does just now."""
+    """Another server answers for this, or nobody does at the moment."""
 
     reason = "not-owner"
 
@@ -45,7 +45,7 @@ class Taken(Exception):
 
 
 class StoreServer:
-    """One server of a scenario's group. `address`: where it answers, unique among them."""
+    """One server of a scenario's group. address: where it answers, unique among them."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class StoreServer:
         session_s: float = SESSION_S,
         standbys: int = STANDBYS,
     ) -> None:
-        """others: asks the owners of what this server does not own; keeps: kind of table."""
+        """others: queries the owners of what this server does not own; keeps: kind of table."""
         self.address, self.others, self.kept = address, others, kept
         self._name = directory.announcement(address)
         self.instance = f"{address} ({socket.gethostname()}, process {os.getpid()})"
@@ -74,7 +74,7 @@ class StoreServer:
         self._member: Thread | None = None
 
     def start(self) -> None:
-        """Join the group and read, each in a thread of its own. Raises Taken, StoreProblem."""
+        """Join the group and start reading, each in a new thread. Raises Taken, StoreProblem."""
         self._await_address()
         self._follower.start()
         self._member = Thread(target=self._take_part, name="member", daemon=True)
@@ -90,11 +90,11 @@ class StoreServer:
     # ---- answers ----
 
     def get(self, key: str) -> One:
-        """Return an asset of this server's. Raises NotOwner, NotReady."""
+        """Return an asset that this server owns. Raises NotOwner, NotReady."""
         partition = self._partition_of(key)
         as_of = oldest(self._table.as_of(), [partition])
         asset = self._table.get(partition, key)
-        self._check([partition])  # after it was read, see `stores.ownership`
+        self._check([partition])  # after reading the asset, see `stores.ownership`
         return One(asset, self.address, current(as_of), as_of)
 
     def all(self, partitions: Collection[int], after: str, limit: int) -> Many:
@@ -104,7 +104,7 @@ class StoreServer:
         return many
 
     def local_get(self, key: str) -> One:
-        """Return an asset as this server alone knows it: naively. Raises NotReady."""
+        """Return an asset as this server alone knows it. Raises NotReady."""
         partition, own = self._partition_of(key), self._own()
         if partition not in own:
             return One(None, self.address, complete=False)
@@ -112,13 +112,13 @@ class StoreServer:
         return One(self._table.get(partition, key), self.address, current(as_of), as_of)
 
     def local_all(self, after: str, limit: int) -> Many:
-        """Return what this server alone has: naively. Raises NotReady."""
+        """Return what this server alone has. Raises NotReady."""
         own, everything = self._own(), self.feed.partitions()
         many = self._many(own, after, limit)
         return many._replace(complete=many.complete and len(own) == everything > 0)
 
     def health(self, refused: Mapping[str, int]) -> ServerHealth:
-        """Return how this server fares. refused: requests at its address, by reason."""
+        """Return the health of this server. refused: requests refused at its address, by reason."""
         own = self._own()
         return ServerHealth(
             scenario=self.kept.scenario,
@@ -148,7 +148,7 @@ class StoreServer:
         return partition_of(key.encode(), self._directory.partitions())
 
     def _own(self) -> frozenset[int]:
-        """Return the partitions that this server answers for: its own, and level with the log."""
+        """Return the partitions this server answers for: its own that are level with the log."""
         return self.ownership.owned() & self._table.level()
 
     def _check(self, partitions: Collection[int]) -> None:
@@ -160,24 +160,24 @@ class StoreServer:
     # ---- the group ----
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Read what was assigned up to the end that the log has now, and answer for it then."""
+        """Read the new partitions up to the current end of the log, and answer for them then."""
         new = {at for _, at in partitions}
         log.info("assigned", partitions=sorted(new))
         self.feed.assign(self.ownership.assigned() | self._standby | new, anew=new)
         self.ownership.take(new)
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Answer for these no longer. They are read on until the standby's share is known."""
+        """Stop answering for these. They are still read until the standby share is known."""
         gone = {at for _, at in partitions}
         self.ownership.give_up(gone)
         log.info("revoked", partitions=sorted(gone))
 
     def confirmed(self, asked_at: float) -> None:
-        """Answer a while longer."""
+        """Extend the time for which the server answers."""
         self.ownership.confirm(asked_at)
 
     def _take_part(self) -> None:
-        """Be a member until stopped; join anew where the group has put this server out."""
+        """Stay a member until stopped, joining again if the group has expelled this server."""
         faults = 0
         while not self._stop.is_set():
             member = self._bus.member(
@@ -213,7 +213,7 @@ class StoreServer:
         member.confirm({(topic, at): positions.get(at, 0) for at in owned})
 
     def _follow(self) -> None:
-        """Read the partitions that this server keeps warm for others, beside its own."""
+        """Also read the partitions that this server keeps warm for others."""
         try:
             servers = self._directory.servers()
         except StoreProblem:
@@ -224,7 +224,7 @@ class StoreServer:
             self.feed.assign(wanted)
 
     def _await_address(self) -> None:
-        """Wait until nobody else announces this address: one that was killed soon does no more.
+        """Wait until nobody else announces this address; a killed server soon stops doing so.
 
         Raises Taken, StoreProblem.
         """

@@ -1,8 +1,8 @@
-"""Who may ask a store server: whoever has a ticket for that one question.
+"""Who may query a store server: the holder of a ticket for that one request.
 
-The stores' secret makes it and is never sent itself. It holds for one server, one path with its
-query, and seconds. So a client that is sent elsewhere takes one along, and whoever answers at the
-address of a server that has gone learns nothing that opens another, or another order.
+The stores' secret makes the ticket and is never sent itself. A ticket is valid for one server, one
+path with its query, and a few seconds. A redirected client takes one along, and whoever answers at
+the address of a server that has gone learns nothing that opens another server or another order.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import hmac
 from stores.proofs import mark
 
 LASTS_MS = 10_000
-"""So long a ticket lasts; by as much the clocks of two machines may differ."""
+"""How long a ticket lasts, and how far the clocks of two machines may differ."""
 
 
 def ticket(secret: str, address: str, target: str, now_ms: int) -> str:
-    """Return a ticket for a question to the server at an address.
+    """Return a ticket for a request to the server at an address.
 
-    target: path and query, percent-encoded as they are sent.
+    target: path and query, percent-encoded as sent.
     """
     until = now_ms + LASTS_MS
     return f"{until}.{_mark(secret, address, target, until)}"

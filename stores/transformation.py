@@ -1,7 +1,8 @@
-"""From a record of a scenario's states to what its stores keep: the one way into every table.
+"""Transforms a record of a scenario's states into what its stores keep: the only way into any
+table.
 
-A copy that is built again goes through it as a live one does. Kafka's global store does not
-(KAFKA-7663): it restores the topic's records as they are, past the processor that transforms them.
+A copy that is rebuilt uses it just like a live one. Kafka's global store does not (KAFKA-7663): it
+restores the topic's records unchanged, bypassing the processor that transforms them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from wire.sink import StateValue, TombstoneValue, VoteValue, read_state, state_v
 class Transformation(NamedTuple):
     """What the stores of a scenario keep of each record.
 
-    kept: its type, as tables and servers write it; of: makes one, of a record and its JSON; ended:
+    kept: its type, as tables and servers write it; of: makes one from a record and its JSON; ended:
     the states in which an asset is no longer active.
     """
 
@@ -31,7 +32,7 @@ class Transformation(NamedTuple):
     ended: frozenset[str] = frozenset()
 
     def change(self, message: ConsumerRecord) -> Change:
-        """Return what a record of the states makes of its asset. Raises ValueError."""
+        """Return the change that a record of the states makes to its asset. Raises ValueError."""
         read = read_state(message.key, message.value, message.headers)
         version = Version.parse(read.version).sortable()
         asset = None if isinstance(read, TombstoneValue) else self.of(read, message.value or b"")
@@ -43,8 +44,7 @@ class Transformation(NamedTuple):
 
 
 def order_of(read: StateValue, _record: bytes = b"") -> Order:
-    """Return the order that a state record is about. Raises ValueError for a detail that is no
-    object."""
+    """Return the order in a state record. Raises ValueError if a detail is no object."""
     latest = max(read.votes, key=_place, default=None)
     return Order(
         read.asset,
@@ -58,7 +58,7 @@ def order_of(read: StateValue, _record: bytes = b"") -> Order:
 
 
 def record_of(read: StateValue, record: bytes) -> AssetRecord:
-    """Return a state record whole: no vote and no doubt of it is left out."""
+    """Return a complete state record, with all its votes and doubts."""
     return AssetRecord(read.asset, read.version, read.cause.time, msgspec.Raw(record))
 
 
@@ -73,7 +73,7 @@ def _location(vote: VoteValue) -> str | None:
 
 @lru_cache(maxsize=10_000)
 def _kept(text: str) -> str:
-    """Return the one copy of a text that a million orders share."""
+    """Return the one copy of a string that a million orders share."""
     return text
 
 
@@ -81,10 +81,10 @@ ORDERS = Transformation(SCENARIO, Order, order_of, frozenset([DELIVERED]))
 
 
 def whole(scenario: str) -> Transformation:
-    """Return the transformation that leaves every record as it is."""
+    """Return the transformation that leaves every record unchanged."""
     return Transformation(scenario, AssetRecord, record_of)
 
 
 def transformation_of(scenario: str) -> Transformation:
-    """Return what the stores of a scenario keep: of orders where they are, of others all."""
+    """Return what the stores of a scenario keep: the location of orders, everything of others."""
     return ORDERS if scenario == SCENARIO else whole(scenario)

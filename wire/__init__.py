@@ -1,1 +1,1 @@
-"""Records as bytes: codec, topic names, partitioner."""
+"""Records as bytes: codecs, topic names, the partitioner."""

@@ -1,6 +1,7 @@
-"""The fold's own state as bytes: for Spark's state store and for the daily snapshots.
+"""The fold's state as bytes, for Spark's state store and for the daily snapshots.
 
-The first byte is the codec's version, so that a later one can tell what this one wrote.
+The first byte is the version of the codec, so that a later version can recognise what this one
+wrote.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ CODEC = 6
 
 
 class UnreadableAsset(ValueError):
-    """State bytes of an unknown codec version, or damaged."""
+    """State bytes that are damaged or have an unknown codec version."""
 
 
 def dump_asset(asset: Asset) -> bytes:
-    """Return one asset as bytes."""
+    """Return an asset as bytes."""
     return _dump(_fields(asset))
 
 
 def load_asset(data: bytes) -> Asset:
-    """Read what `dump_asset` wrote. Raises UnreadableAsset."""
+    """Return the asset written by `dump_asset`. Raises UnreadableAsset."""
     return _read(_asset, data)
 
 
 def dump_bucket(bucket: Bucket) -> bytes:
-    """Return a whole bucket, its rule included, as bytes; its epoch is not part of it."""
+    """Return a whole bucket including its rule as bytes. The epoch is not included."""
     return _dump(
         [
             bucket.scenario.to_plain(),
@@ -52,7 +53,7 @@ def dump_bucket(bucket: Bucket) -> bytes:
 
 
 def load_bucket(data: bytes, epoch: int) -> Bucket:
-    """Read what `dump_bucket` wrote, to go on in `epoch`. Raises UnreadableAsset."""
+    """Return the bucket written by `dump_bucket`, continuing in `epoch`. Raises UnreadableAsset."""
     return _read(lambda fields: _bucket(fields, epoch), data)
 
 

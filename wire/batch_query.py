@@ -1,7 +1,7 @@
-"""Batch queries: batches that the console asks of the job, and what they bring back. Times in ms.
+"""Batch queries that the console requests from the job, and their results. Times in ms.
 
-What is asked is in the parameters of a record of `job.control`; what comes back in records of
-`job.results`, keyed by the ask's id, each small enough for a topic as it is by default.
+A request is in the parameters of a record of `job.control`. Results are records of `job.results`,
+keyed by the request's id, each small enough for a topic with default settings.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from domain.scenario import Scenario
 from wire.job import Control, Id, UnreadableJobRecord
 from wire.snapshot import FileName
 
-# Most assets that one reading of the state store brings back.
+# Largest number of assets that one reading of the state store returns.
 MOST_ROWS = 10_000
-# Most assets that a what-if tells the timelines of: those that differ most.
+# Largest number of assets with timelines in a what-if: those that differ most.
 MOST_DIFFERENT = 2_000
-# Most transitions of a timeline that is told.
+# Largest number of transitions in a timeline.
 MOST_MOMENTS = 100
-# About how large a record of the results is made.
+# Approximate size of a result record.
 PART_BYTES = 400_000
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
@@ -34,9 +34,9 @@ Natural = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class ReadState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of a scenario's committed state: one asset, or those of one partition, or all.
+    """Read a scenario's committed state: one asset, the assets of one partition, or all.
 
-    after: names that come after this one, in the order of code points; empty: from the first on.
+    after: only names after this one, in code point order; empty: from the first.
     """
 
     scenario: Name
@@ -46,9 +46,10 @@ class ReadState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A daily snapshot of a bucket's fold. offset: of the first record after it.
+    """A daily snapshot of a bucket's fold.
 
-    snapshot: its file below the snapshots' folder; digest: the file's SHA-256.
+    offset: of the first record after it; snapshot: its file in the snapshots' folder; digest: the
+    file's SHA-256.
     """
 
     offset: Natural
@@ -57,9 +58,11 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scenario's log from `since` on, under its rule and under one with these keys changed.
+    """Replay a scenario's log from `since` under its rule, and under a rule with these keys
+    changed.
 
-    buckets: by name (`attack/0`), the snapshots that both may begin with; see `lead_time`.
+    buckets: the snapshots with which both runs may start, by bucket name (`attack/0`); see
+    `lead_time`.
     """
 
     scenario: Name
@@ -69,7 +72,7 @@ class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ask whose batch query is to end."""
+    """End the batch query of this request."""
 
     ask: Id
 
@@ -78,9 +81,9 @@ _ASKED = {"read-state": ReadState, "what-if": WhatIf, "cancel": Cancel}
 
 
 def parameters_of(ask: Control) -> ReadState | WhatIf | Cancel:
-    """Return what an ask of a batch query says.
+    """Return the parameters of a batch query request.
 
-    Raises UnreadableJobRecord, which names the field.
+    Raises UnreadableJobRecord naming the field.
     """
     try:
         parameters: ReadState | WhatIf | Cancel = msgspec.convert(
@@ -95,27 +98,27 @@ def parameters_of(ask: Control) -> ReadState | WhatIf | Cancel:
 
 
 def lead_time(then: Scenario, rules: Iterable[Scenario]) -> int | None:
-    """Return how long before the window the first snapshot must be, ms; None: never enough.
+    """Return how long before the window the first snapshot must be, ms; None: never long enough.
 
-    then: the rule that made the snapshot's state; rules: those that are taken up there, each as a
-    `scenario` record in the log would be.
+    then: the rule that produced the snapshot's state; rules: the rules applied from there on, each
+    as a `scenario` record in the log would be.
 
-    A rule that is `then` itself goes on as if it had never been interrupted, and needs no time.
-    Another one weighs and dates the votes that are there, tallies them, and lets happen what is
-    overdue, all at once. Two things that it would have made otherwise before take time to come
-    right:
+    A rule equal to `then` continues as if never interrupted, and needs no time. Any other rule
+    weighs and dates the existing votes, tallies them, and fires what is overdue, all at once. Two
+    things that it would have done differently before take time to become right:
 
-    * Votes that `then` did not take, took for silent, or has forgotten. The rule would have had
-      them fall silent and forgotten them too, a lifetime of its own and its memory later, and from
-      there on both have the same; where its votes live for ever, such a vote is missing for ever.
-      Where `then` let them live longer, they fall silent late, and are forgotten a memory later.
-    * Tallies that `then` saw otherwise: their hold begins at the snapshot, although it may have
-      passed long ago. Of a tally that lasts the longest hold makes the state, whichever it was.
+    * Votes that `then` did not take, considered silent, or has forgotten. The rule would have let
+      them fall silent and forgotten them too, after its own lifetime plus its memory. From then on,
+      both have the same votes. If votes never expire under the rule, such a vote is missing for
+      ever. Votes that `then` let live longer fall silent late, and are forgotten one memory later.
+    * Tallies that `then` judged differently. Their hold starts at the snapshot, although it may
+      have passed long ago. A tally that lasts for the longest hold becomes the state, whatever it
+      was.
 
-    So it is the one, where votes may be missing, and then the other. Overrides and mutes do not
-    depend on a rule. What a rule draws from ever earlier history stays as `then` made it: a state
-    that is kept without a majority or in silence, an asset that was purged, the beginning of a
-    state.
+    The lead time is therefore the first, if votes may be missing, plus the second. Overrides and
+    mutes do not depend on a rule. What a rule derives from still earlier history stays as `then`
+    made it: a state kept without a majority or during silence, an asset that was purged, the start
+    of a state.
     """
     needed = [_lead_time(then, rule) for rule in rules]
     longest = max(needed, default=0)
@@ -129,7 +132,7 @@ def _lead_time(then: Scenario, rule: Scenario) -> float:
 
 
 def _votes_lead(then: Scenario, rule: Scenario) -> float:
-    """Return the time until the votes that `then` left are those that the rule would have, ms."""
+    """Return the time until the votes left by `then` are those the rule would have, ms."""
     memory, lifetime = rule.forget_delay or 0, _or_ever(rule.lifetime)
     if not _has_votes_of(then, rule):
         return lifetime + memory
@@ -137,7 +140,7 @@ def _votes_lead(then: Scenario, rule: Scenario) -> float:
 
 
 def _has_votes_of(then: Scenario, rule: Scenario) -> bool:
-    """Return whether `then` has every vote, live or silent, that `rule` would have."""
+    """Return whether `then` keeps every vote, live or silent, that `rule` would keep."""
     words = {spec.name for spec in rule.states} <= {spec.name for spec in then.states}
     return (
         _or_ever(rule.lifetime) <= _or_ever(then.lifetime)
@@ -149,7 +152,7 @@ def _has_votes_of(then: Scenario, rule: Scenario) -> bool:
 
 
 def _oldest(rule: Scenario) -> float:
-    """Return the age up to which a report leaves a vote, live or silent, ms."""
+    """Return the age up to which a report becomes a vote, live or silent, ms."""
     limit = _or_ever(rule.report_age_limit)
     return limit if rule.forget_delay else min(limit, _or_ever(rule.lifetime))
 
@@ -162,14 +165,13 @@ def _or_ever(ms: int | None) -> float:
 
 
 class StoredAsset(msgspec.Struct, frozen=True):
-    """An asset as Spark's committed state has it.
+    """An asset in Spark's committed state.
 
-    tallied: what the votes make; state: what is shown, None of one that is purged; offset and
-    step: of the last event applied to it; changed: of the last that changed state, pending or
-    override; emitted_at: when it was last emitted; dues: time and type of its timers, and
-    on whose vote, empty where it is on none; answers: how many are remembered; unconfirmed_reason,
-    disputed, doubts: as in a state record; waits: each state that is waited for, and since when;
-    purged_at: of the last purge, where that is still remembered.
+    tallied: what the votes make; state: what is shown, None if purged; offset and step: of the last
+    event applied; changed: of the last event that changed state, pending or override; emitted_at:
+    when it was last emitted; dues: time, type and agent of its timers (no agent: empty); answers:
+    number of answers remembered; unconfirmed_reason, disputed, doubts: as in a state record; waits:
+    each state waited for, and since when; purged_at: time of the last purge, while remembered.
     """
 
     partition: int
@@ -197,7 +199,7 @@ class StoredAsset(msgspec.Struct, frozen=True):
 
 
 class StoredBucket(msgspec.Struct, frozen=True):
-    """A bucket of the committed state: its clock, the last offset applied, assets, and its rule."""
+    """A bucket of the committed state: its clock, the last offset applied, asset count and rule."""
 
     partition: int
     clock: int
@@ -207,10 +209,10 @@ class StoredBucket(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True, tag="read-state"):
-    """A part of what was read of the state. Each tells the epoch, the last one all else.
+    """A part of the state that was read. Every part has the epoch; only the last one has the rest.
 
-    batch: the committed batch that was read, committed_at: when it was; cut: whether there are more
-    assets after the last of these.
+    batch: the committed batch that was read; committed_at: time of its commit; cut: whether there
+    are more assets after the last of these.
     """
 
     ask: Id
@@ -230,10 +232,11 @@ Moment = tuple[int, str | None]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """An asset that fares otherwise under the proposed rule.
+    """An asset that behaves differently under the proposed rule.
 
-    before: the states when the window began, of both; running, proposed: what began within it;
-    earlier, later: transitions moved; shift: by how much in all, ms, either way.
+    before: its states under both rules when the window began; running, proposed: states that began
+    within the window; earlier, later: number of transitions moved; shift: by how much in total, ms,
+    in either direction.
     """
 
     asset: str
@@ -248,7 +251,8 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class StateTotal(msgspec.Struct, frozen=True):
-    """Of a state, under each rule: how long assets were in it, ms, and how often one got there."""
+    """Totals for a state under each rule: time of assets in it, ms, and how often one entered
+    it."""
 
     state: str
     running_ms: int
@@ -258,10 +262,10 @@ class StateTotal(msgspec.Struct, frozen=True):
 
 
 class Began(msgspec.Struct, frozen=True):
-    """What both runs of a partition began with, and the time of that, ms.
+    """What both runs of a partition started with, and the time of it, ms.
 
-    means: the state of a daily snapshot; the log's very first record; or, in mid-log, an empty
-    state. why: why not with a snapshot that was at hand.
+    means: the state of a daily snapshot; the very first record of the log; or, in mid-log, an empty
+    state. why: why an available snapshot was not used.
     """
 
     means: Literal["snapshot", "log", "empty"]
@@ -270,14 +274,14 @@ class Began(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """What a what-if comes to. begun: the time where the first partition begins; until: the log's
-    last time; began: by partition, with what.
+    """The totals of a what-if.
 
-    offsets: by partition, from the first to before the second; records: replayed under each rule;
-    assets: that were seen; different: those that fare otherwise; other_end: those that end in
-    another state; running, proposed: transitions within the window; same, gained, lost, earlier,
-    later: what became of them; shift: by how much those moved, ms in all; rules: both, as plain
-    data.
+    begun: time at which the first partition starts; until: the last time in the log; began: what
+    each partition started with; offsets: first offset and the one after the last, by partition;
+    records: number replayed under each rule; assets: number seen; different: number that behave
+    differently; other_end: number that end in another state; running, proposed: transitions within
+    the window; same, gained, lost, earlier, later: what became of them; shift: by how much
+    transitions moved in total, ms; rules: both, as plain data.
     """
 
     begun: int
@@ -304,7 +308,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class WhatIfResult(msgspec.Struct, frozen=True, tag="what-if"):
-    """A part of what a what-if found; the last one has the totals."""
+    """A part of the result of a what-if. The last part has the totals."""
 
     ask: Id
     part: int
@@ -319,12 +323,12 @@ _DECODER: msgspec.json.Decoder[Result] = msgspec.json.Decoder(Result)
 
 
 def encode_result(result: Result) -> bytes:
-    """Return the value of a record of the results."""
+    """Return the value of a result record."""
     return msgspec.json.encode(result)
 
 
 def decode_result(value: bytes | None) -> Result:
-    """Read a record of the results. Raises UnreadableJobRecord."""
+    """Return a result record. Raises UnreadableJobRecord."""
     try:
         return _DECODER.decode(value or b"")
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -332,7 +336,7 @@ def decode_result(value: bytes | None) -> Result:
 
 
 def portions(rows: Iterable[T], most: int = PART_BYTES) -> Iterator[list[T]]:
-    """Yield the rows in portions of about `most` bytes, encoded; the last may be empty."""
+    """Yield the rows in portions of about `most` bytes when encoded. The last may be empty."""
     portion: list[T] = []
     size = 0
     for row in rows:

@@ -1,16 +1,16 @@
-"""What waits before it is emitted, so that many updates of a key become one record.
+"""Delays records before they are emitted, so that many updates of a key become one record.
 
-A record waits `every_ms` from the first update of its key, and then carries the latest value. So
-all updates of a key that come within that time are one record, and none waits longer. Several sinks
-share a `Budget` of bytes: past it the longest waiting records leave early.
+A record waits `every_ms` from the first update of its key, and then carries the latest value. All
+updates of a key within that time become one record, and none waits longer. Several sinks share a
+`Budget` of bytes; when it is exceeded, the records that have waited longest leave early.
 
-- Records leave in the order in which their keys began to wait. One key's values keep their order;
-  those of different keys may change places.
-- `None` is a value like others: it says that the key is gone, so it is never left out.
-- An update with a lower version than the one that waits is dropped: it is a replay.
-- `every_ms` 0 or `max_bytes` 0 turns waiting off: each update is a record.
+- Records leave in the order in which their keys began to wait. The values of one key keep their
+  order; those of different keys may change places.
+- `None` is a value like any other: it says that the key is gone, so it is never left out.
+- An update with a lower version than the waiting one is dropped: it is a replay.
+- `every_ms` 0 or `max_bytes` 0 turns waiting off: each update becomes a record.
 
-Nothing here reads a clock or is safe to share among threads.
+Nothing here reads a clock or is thread-safe.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import NamedTuple
 EVERY_MS = 100
 MAX_BYTES = 10 << 20
 OVERHEAD = 400
-"""What a waiting record takes beside its bytes: Python's objects, bytes."""
+"""Memory of a waiting record beyond its data, for Python's objects, bytes."""
 
 
 class Record(NamedTuple):
-    """A record that may be emitted. `version`: sorts as text; empty where nobody counts them."""
+    """A record that may be emitted. version: sorts as text; empty if there are no versions."""
 
     key: bytes
     value: bytes | None
@@ -33,7 +33,7 @@ class Record(NamedTuple):
     version: str = ""
 
     def size(self) -> int:
-        """Return what the record takes in memory while it waits, bytes."""
+        """Return the memory that the record takes while it waits, bytes."""
         headers = sum(len(name) + len(value) for name, value in self.headers)
         return OVERHEAD + len(self.key) + len(self.value or b"") + headers
 
@@ -49,15 +49,15 @@ class Budget:
         self.held = 0
 
     def exceeded(self) -> bool:
-        """Return whether more waits than may."""
+        """Return whether the waiting records exceed the budget."""
         return self.held > self.max_bytes
 
 
 class Coalescer:
-    """The waiting records of one sink. Times: ms of a clock that never goes back."""
+    """The waiting records of one sink. Times are in ms of a monotonic clock."""
 
     def __init__(self, every_ms: float = EVERY_MS, max_bytes: int | Budget = MAX_BYTES) -> None:
-        """max_bytes: of this sink alone, or a budget that it shares.
+        """max_bytes: for this sink alone, or a budget that it shares.
 
         Raises ValueError for a negative number.
         """
@@ -69,7 +69,7 @@ class Coalescer:
         self._waiting: dict[bytes, tuple[float, Record]] = {}
 
     def __len__(self) -> int:
-        """Return how many records have not left yet."""
+        """Return the number of records that have not left yet."""
         return len(self._at_once) + len(self._waiting)
 
     def put(
@@ -80,7 +80,8 @@ class Coalescer:
         headers: Sequence[tuple[str, bytes]] = (),
         version: str = "",
     ) -> None:
-        """Replace what waits under this key, if its version is not higher; else begin to wait."""
+        """Start waiting with this record, or replace the one waiting unless its version is
+        higher."""
         record = Record(key, value, tuple(headers), version)
         if not self._every_ms or not self._budget.max_bytes:
             self._at_once.append(record)
@@ -95,10 +96,10 @@ class Coalescer:
         self._budget.held += record.size()
 
     def due(self, now_ms: float) -> list[Record]:
-        """Return the records whose wait is over, and the oldest while the budget is exceeded.
+        """Return the records whose wait is over, and the oldest ones while the budget is exceeded.
 
-        Who asks after each `put` that exceeds the budget never holds more than one record beyond
-        it, however many sinks share it.
+        A caller that calls this after each `put` that exceeds the budget never holds more than one
+        record beyond it, however many sinks share it.
         """
         records, self._at_once = self._at_once, []
         for record in records:
@@ -112,13 +113,13 @@ class Coalescer:
         return records
 
     def next_due(self) -> float | None:
-        """Return when a record is due next, ms; None while none waits."""
+        """Return when the next record is due, ms, or None if none waits."""
         if self._at_once:
             return 0
         return next((since + self._every_ms for since, _ in self._waiting.values()), None)
 
     def drain(self) -> list[Record]:
-        """Return all that waits, due or not."""
+        """Return all waiting records, due or not."""
         return self.due(float("inf"))
 
     def _take(self, key: bytes) -> Record:

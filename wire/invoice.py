@@ -1,4 +1,4 @@
-"""Records about invoices: a line of one, masked, and the points that one has earned.
+"""Records about invoices: an invoice line, masked, and the points that an invoice has earned.
 
 Times in Unix ms, money in cents.
 """
@@ -18,9 +18,9 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME, pattern=_N
 Title = Annotated[str, msgspec.Meta(max_length=MAX_TITLE, pattern=_NO_NUL)]
 MAX_MAIL = 254
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-# Of what was sold, or below zero: of what was taken back.
+# Quantity sold or, below zero, taken back.
 Number = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-# So many fit into a sum of a day that no database overflows.
+# Small enough that a day's sum overflows in no database.
 Cents = Annotated[int, msgspec.Meta(ge=-(2**40), le=2**40)]
 Mail = Annotated[str, msgspec.Meta(max_length=MAX_MAIL, pattern=_NO_NUL)]
 Time = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -31,8 +31,11 @@ class UnreadableInvoice(ValueError):
 
 
 class InvoiceLine(msgspec.Struct, frozen=True):
-    """A line of an invoice. line: its number, from 1 on; lines: how many the invoice has; quantity
-    and amount: below zero where the line is taken back; kind: of the invoice, sale or return."""
+    """A line of an invoice.
+
+    line: its number, starting at 1; lines: number of lines of the invoice; quantity, amount: below
+    zero if the line is taken back; kind: of the invoice, sale or return.
+    """
 
     invoice: Name
     store: Name
@@ -49,29 +52,33 @@ class InvoiceLine(msgspec.Struct, frozen=True):
 
     @property
     def returned(self) -> bool:
-        """Return whether the invoice is a return; one of before there were kinds is, if its amount
-        is negative."""
+        """Whether the invoice is a return.
+
+        Older invoices have no kind and are returns if their amount is negative.
+        """
         return _same(self.kind, RETURN) if self.kind else self.amount < 0
 
     @property
     def first(self) -> bool:
-        """Return whether the invoice is counted by this line."""
+        """Whether this is the line by which the invoice is counted."""
         return self.line == 1
 
     @property
     def prime(self) -> bool:
-        """Return whether it was sold to a PRIME customer."""
+        """Whether the customer is a PRIME customer."""
         return _same(self.customer_type, PRIME)
 
     @property
     def delivered(self) -> bool:
-        """Return whether the invoice is delivered to the customer's home, as no return is."""
+        """Whether the invoice is delivered to the customer's home, as no return is."""
         return _same(self.delivery, HOME_DELIVERY) and not self.returned
 
 
 class EarnedPoints(msgspec.Struct, frozen=True):
-    """The points that an invoice has earned, below zero where they are taken back; total: of the
-    card, from then on; email: where the customer wants to be told, empty without consent."""
+    """The points earned by an invoice, below zero if they are taken back.
+
+    total: of the card, from then on; email: where to notify the customer, empty without consent.
+    """
 
     card: Name
     customer: Name
@@ -93,7 +100,7 @@ def decode_points(value: bytes | None) -> EarnedPoints:
 
 
 def _same(text: str, word: str) -> bool:
-    """Return whether a text is this word, in capitals or not."""
+    """Return whether a text equals this word, ignoring case."""
     return text.strip().casefold() == word.casefold()
 
 

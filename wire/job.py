@@ -22,13 +22,13 @@ Action = Literal[
     "read-state",
     "cancel",
 ]
-# failed: it was carried out, and the query does not run for it.
+# failed: the request was carried out, but the query does not run because of it.
 Outcome = Literal["accepted", "done", "refused", "failed", "expired"]
 
-# An ask that the job reads so long after it was appended is answered, and not carried out.
+# A request that the job reads this long after it was appended is answered, but not carried out.
 EXPIRES_MS = 5 * 60_000
 
-# Longest texts, characters; a NUL is in none of them, as no database keeps it.
+# Longest texts, characters. None contains NUL, which databases do not store.
 MAX_ID, MAX_USER, MAX_REASON, MAX_ERROR = 100, 150, 500, 20_000
 
 _NO_NUL = "^[^\\x00]*$"
@@ -38,14 +38,13 @@ Reason = Annotated[str, msgspec.Meta(max_length=MAX_REASON, pattern=_NO_NUL)]
 
 
 class LatenessReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one agent's reports that came too late, since the heartbeat before.
+    """Counts of one agent's late reports since the previous heartbeat.
 
-    agent: "" for all beyond the most that are named; stale, late, silent: as in a heartbeat;
-    rare: reports that came after their agent's vote had turned silent; age: the smallest age, in
-    ms of append time after `reported_at`, among the stale and the silent ones, 0 where there are
-    none; refused: those refused for their state or time; doubtful: those taken in doubt; detail:
-    those taken without their detail; ahead: the least time, ms, by which those were ahead of their
-    append time that were too far.
+    agent: "" for all agents beyond those listed by name; stale, late, silent: as in a heartbeat;
+    rare: reports that arrived after the agent's vote had fallen silent; age: lowest age of the
+    stale and silent ones, in ms of append time after `reported_at`, 0 if there are none; refused:
+    refused for their state or time; doubtful: taken in doubt; detail: taken without their detail;
+    ahead: smallest lead over their append time of those that were too far ahead, ms.
     """
 
     agent: str
@@ -61,16 +60,16 @@ class LatenessReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One bucket's sign of life: what it has reached. Times in ms.
+    """The heartbeat of a bucket: what it has reached. Times in ms.
 
     log_time and offset: the bucket's clock and the last offset applied; records, dead_letters,
-    stale, late, silent: counted since the heartbeat before; at: the worker's own clock; mutes: in
-    force in the bucket, by agent; left out where there are none; due: a time, in the bucket's
-    clock, before which no timer fires; 0 where none waits, None from an engine that does not say.
+    stale, late, silent: counted since the previous heartbeat; at: the worker's own clock; mutes:
+    those in force in the bucket, by agent, left out if there are none; due: a time on the bucket's
+    clock before which no timer fires, 0 if none waits, None from an engine that does not say.
 
-    stale: reports older than the most age; late: older than their agent's newest, or than the
-    asset's purge; silent: older than a vote lives, taken as their agent's last word; agents: the
-    same by agent.
+    stale: reports older than the largest age; late: older than their agent's newest report, or than
+    the asset's purge; silent: older than a vote's lifetime, taken as their agent's last word;
+    agents: the same counts by agent.
     """
 
     bucket: str
@@ -96,23 +95,23 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def ahead(self) -> int:
-        """How far the bucket's clock is ahead of the worker's own, ms; 0 where it is behind."""
+        """How far the bucket's clock is ahead of the worker's own, ms; 0 if it is behind."""
         return max(0, self.log_time - self.at)
 
 
-# A bucket's clock ahead of the worker's own by more than this stands still: an alarm.
+# A bucket's clock that is ahead of the worker's own by more than this stands still: an alarm.
 AHEAD_MS = 5_000
 
-# Largest parameters of an ask, bytes of JSON.
+# Largest parameters of a request, bytes of JSON.
 MAX_PARAMETERS = 65_536
 
 Number = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What the console asks of a query; answered by its id in the progress topic.
+    """A request from the console to a query; answered by its id in the progress topic.
 
-    parameters: what the action needs to know besides, each action's own.
+    parameters: additional input, specific to the action.
     """
 
     id: Id
@@ -124,7 +123,7 @@ class Control(msgspec.Struct, frozen=True):
 
 
 class AskStep(msgspec.Struct, frozen=True):
-    """How far an ask has come: so much of so much, in units that `what` names."""
+    """Progress of a request: `done` out of `of`, in units named by `what`."""
 
     done: Number
     of: Number
@@ -132,9 +131,9 @@ class AskStep(msgspec.Struct, frozen=True):
 
 
 class JobAnswer(msgspec.Struct, frozen=True):
-    """What became of an ask: first accepted, where it takes a moment, then how it ended.
+    """The answer to a request: first accepted, if it takes a moment, then the final outcome.
 
-    step: how far one has come that was accepted, reported as often as it is worth it.
+    step: progress of an accepted request, reported as often as useful.
     """
 
     id: Id
@@ -145,7 +144,7 @@ class JobAnswer(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """Who stopped a query, or has it read its log again; why, and since when (ms)."""
+    """Who stopped a query, or had it read its log again; why, and since when (ms)."""
 
     user: User
     reason: Reason
@@ -153,7 +152,8 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A query's checkpoint: its last committed batch, when that was (ms), and its size in bytes."""
+    """A query's checkpoint: its last committed batch, the time of that (ms), and its size in
+    bytes."""
 
     batch: Number
     at: Number
@@ -161,9 +161,9 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 class Overlay(msgspec.Struct, frozen=True):
-    """Keys of a scenario that were changed from the console: by whom, why, when (ms).
+    """Keys of a scenario changed from the console: by whom, why and when (ms).
 
-    keys: as plain data, laid over the file's; id: of the ask that it comes from.
+    keys: plain data, applied over the file's; id: of the request that changed them.
     """
 
     keys: dict[str, Any] = {}
@@ -174,10 +174,10 @@ class Overlay(msgspec.Struct, frozen=True):
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """A scenario as the job has it, plain: by its file, its overlay, and the two together.
+    """A scenario as the job has it, as plain data: from its file, its overlay, and both combined.
 
-    version: names both, and a proposal is based on it; problem: why the overlay does not count;
-    offsets: by partition, of the record from which on it holds, none where it is not in the log.
+    version: identifies both, and a proposal is based on it; problem: why the overlay is ignored;
+    offsets: by partition, the record from which it holds, empty if it is not in the log.
     """
 
     scenario: str
@@ -190,23 +190,23 @@ class Carried(msgspec.Struct, frozen=True):
 
 
 class ClockBehind(msgspec.Struct, frozen=True):
-    """A broker's clock that is behind the job's own: how far (ms), and since when (Unix ms)."""
+    """A broker's clock that is behind the job's own: by how much (ms), and since when (Unix ms)."""
 
     by: Number
     since: Number
 
 
 class QueryReport(msgspec.Struct, frozen=True):
-    """How a query fares: its status, or (`batch`) Spark's own progress of one batch.
+    """The state of a query: its status, or (`batch`) Spark's own progress of one batch.
 
-    since: when the status began (ms), 0 where it is not given; error: the whole text of what ended
-    the query; stopped: where it was asked to stop; rebuild: while it reads again what it was asked
-    to; answer: to an ask of the control topic;
-    carried: a scenario, as it is now; bounds: by bucket, those on append times that hold in this
-    epoch: the last time that counts, ms, and the offset before which it does; asides: by bucket,
-    first and last offset of what was set aside, which nobody reads; standby: since when another
-    process is ready to take over (ms), 0 where none is; clocks_behind: by bucket, the clock of the
-    broker that stamps its records, where that is behind the job's own.
+    since: when the status began (ms), 0 if not given; error: full text of the error that ended the
+    query; stopped: set if it was asked to stop; rebuild: set while it reads again what it was asked
+    to; answer: to a request of the control topic; carried: a scenario, as it is now; bounds: by
+    bucket, the bounds on append times in this epoch: the last time that counts, ms, and the offset
+    before which the bound applies; asides: by bucket, first and last offset of quarantined records,
+    which nobody reads; standby: since when another process is ready to take over (ms), 0 if none
+    is; clocks_behind: by bucket, the clock of the broker that stamps its records, if it is behind
+    the job's own.
     """
 
     query: str
@@ -231,11 +231,11 @@ class QueryReport(msgspec.Struct, frozen=True):
 
 
 class UnreadableJobRecord(ValueError):
-    """A record of a job topic that is not one of ours."""
+    """A record of a job topic that the product did not write."""
 
 
 def bucket_name(scenario: str, partition: int) -> str:
-    """Return the name of a bucket, the key of its heartbeats: `attack/0`."""
+    """Return the name of a bucket, which is the key of its heartbeats: `attack/0`."""
     return f"{scenario}/{partition}"
 
 
@@ -245,17 +245,17 @@ def encode(record: Heartbeat | QueryReport | Control) -> bytes:
 
 
 def decode_heartbeat(value: bytes | None) -> Heartbeat:
-    """Read a heartbeat. Raises UnreadableJobRecord."""
+    """Return a heartbeat. Raises UnreadableJobRecord."""
     return _decode(value, Heartbeat)
 
 
 def decode_progress(value: bytes | None) -> QueryReport:
-    """Read a progress record. Raises UnreadableJobRecord."""
+    """Return a progress record. Raises UnreadableJobRecord."""
     return _decode(value, QueryReport)
 
 
 def decode_control(value: bytes | None) -> Control:
-    """Read a control record. Raises UnreadableJobRecord."""
+    """Return a control record. Raises UnreadableJobRecord."""
     return _decode(value, Control)
 
 

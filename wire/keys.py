@@ -1,6 +1,6 @@
-"""The keys that sign commands: a ring of them, kept in a file that its owner alone may read.
+"""The keys that sign commands: a ring of keys in a file that only its owner may read.
 
-Times in Unix ms. A key that no longer signs stays in the ring: old records are verified by it.
+Times are in Unix ms. A key that no longer signs stays in the ring to verify old records.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from threading import Lock
 
 import msgspec
 
-# A new key is made so long before it counts, and counts so long before it signs: by then every
-# process has read it, whatever its clock.
+# A new key is created this long before it counts, and counts this long before it signs. By then
+# every process has read it, whatever its clock.
 LEAD_MS = 60_000
-# What a key has signed still counts so long after the next one signs.
+# A key's signatures still count this long after the next key has begun to sign.
 LATE_MS = 300_000
 # Shortest secret, characters.
 MIN_SECRET = 32
 
 
 class KeysProblem(Exception):
-    """The keys cannot be read; the message names the file and what was expected."""
+    """The keys cannot be read or written; the message names the file or the key, and the
+    problem."""
 
 
 class Key(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A key: it counts for records appended at `since` or later, and before `until`.
+    """A key, valid for records appended at `since` or later and before `until`.
 
-    secret: its bytes in UTF-8 are the key of the HMAC.
+    secret: its UTF-8 bytes are the HMAC key.
     """
 
     id: str
@@ -38,23 +39,23 @@ class Key(msgspec.Struct, frozen=True, omit_defaults=True):
     until: int | None = None
 
     def counts(self, time: int) -> bool:
-        """Return whether what it signed counts in a record appended at `time`."""
+        """Return whether the key's signatures count in a record appended at `time`."""
         return self.since <= time and (self.until is None or time < self.until)
 
 
 class Ring(msgspec.Struct, frozen=True):
-    """All keys that there are, the oldest first."""
+    """All existing keys, oldest first."""
 
     keys: tuple[Key, ...] = ()
 
     def key(self, name: str) -> Key | None:
-        """Return the key of this id, or None."""
+        """Return the key with this id, or None."""
         return next((key for key in self.keys if key.id == name), None)
 
     def signing(self, now: int) -> Key:
-        """Return the key that signs at `now`: the newest that has counted for long enough.
+        """Return the key that signs at `now`: the newest that has been valid for long enough.
 
-        Raises KeysProblem where none counts.
+        Raises KeysProblem if none is valid.
         """
         alive = [key for key in self.keys if key.counts(now)]
         if not alive:
@@ -63,15 +64,15 @@ class Ring(msgspec.Struct, frozen=True):
         return max(settled or alive, key=lambda key: key.since)
 
     def rotated(self, now: int) -> Ring:
-        """Return the ring with a new key, which signs in two minutes; the others end later."""
+        """Return the ring with a new key, which signs in two minutes. The other keys end later."""
         fresh = new_key(now, now + LEAD_MS)
         end = fresh.since + LEAD_MS + LATE_MS
         return Ring((*(_ending(key, end) for key in self.keys), fresh))
 
     def retired(self, name: str, until: int, now: int) -> Ring:
-        """Return the ring in which a key counts until `until` at most.
+        """Return the ring with a key that ends at `until` or earlier.
 
-        It has a new one, where none would sign. Raises KeysProblem for a key that there is not.
+        Adds a new key if none would sign. Raises KeysProblem for an unknown key.
         """
         if self.key(name) is None:
             known = ", ".join(key.id for key in self.keys)
@@ -83,13 +84,13 @@ class Ring(msgspec.Struct, frozen=True):
 
 
 def new_key(now: int, since: int) -> Key:
-    """Return a key made at `now` that counts from `since` on."""
+    """Return a key created at `now` and valid from `since`."""
     day = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%d")
     return Key(f"{day}-{secrets.token_hex(3)}", secrets.token_urlsafe(32), since)
 
 
 def _ending(key: Key, until: int) -> Key:
-    """Return the key, ending at `until` if it does not end before."""
+    """Return the key with an end at `until`, unless it ends earlier."""
     end = until if key.until is None else min(until, key.until)
     return msgspec.structs.replace(key, until=end)
 
@@ -104,7 +105,7 @@ class KeyFile:
         self._ring = Ring()
 
     def ring(self) -> Ring:
-        """Return the ring as the file has it now. Raises KeysProblem."""
+        """Return the current ring of the file. Raises KeysProblem."""
         try:
             stat = self.path.stat()
             stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
@@ -118,7 +119,7 @@ class KeyFile:
             raise KeysProblem(f"{self.path}: {error}") from None
 
     def made(self) -> KeyFile:
-        """Return itself, with a file: the first call writes one with a new key, if there is none.
+        """Create the file with a new key if it does not exist, and return this object.
 
         Raises KeysProblem.
         """
@@ -142,7 +143,7 @@ class KeyFile:
             draft.unlink()
 
     def write(self, ring: Ring) -> None:
-        """Put this ring in the place of what is there, whole or not at all. Raises KeysProblem."""
+        """Replace the ring in the file atomically. Raises KeysProblem."""
         try:
             self._draft(ring).replace(self.path)
         except OSError as error:
@@ -159,7 +160,10 @@ class KeyFile:
 
 
 def read_ring(data: bytes) -> Ring:
-    """Read what `KeyFile.write` wrote. Raises ValueError: what was expected, and no secret."""
+    """Return the ring written by `KeyFile.write`.
+
+    Raises ValueError, which says what was expected and contains no secret.
+    """
     try:
         ring = msgspec.json.decode(data, type=Ring)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

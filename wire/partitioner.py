@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: murmur2 as Kafka's own Java client computes it."""
+"""Which partition a key belongs to: murmur2 as computed by Kafka's Java client."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SEED = 0x9747B28C
 
 @lru_cache(maxsize=200_000)
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition of `key` in a topic of `partitions`.
+    """Return the partition of `key` in a topic with this many partitions.
 
-    It is that of `murmur2_random` for a keyed record.
+    This matches `murmur2_random` for a record with a key.
     """
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 

@@ -1,4 +1,4 @@
-"""Records about pipelines, in `job.pipelines`: what each is, how it fares, what it has reached."""
+"""Records about pipelines, in `job.pipelines`: their graph, status and progress."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Kind = Literal["source", "operator", "store", "sink"]
 Text = Annotated[str, msgspec.Meta(max_length=20_000, pattern="^[^\\x00]*$")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
-# What a pipeline's name is preceded by where the job's queries have names too.
+# Prefix of a pipeline's name where the job's queries have names too.
 PREFIX = "pipeline/"
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A part of a pipeline's graph; inputs: the ids of the parts that it reads."""
+    """A part of a pipeline's graph. inputs: ids of the parts that it reads."""
 
     id: Id
     kind: Kind
@@ -27,9 +27,9 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """A source partition, the task that read it in the last batch, and how it stands.
+    """A source partition, the task that read it in the last batch, and its backlog.
 
-    behind: records that the log holds and the pipeline has not read.
+    behind: number of records in the log that the pipeline has not read.
     """
 
     topic: Id
@@ -39,7 +39,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class Invalid(msgspec.Struct, frozen=True):
-    """How many records of a topic had no valid time, and why."""
+    """The number of a topic's records without a valid time, and the reason."""
 
     topic: Id
     reason: Id
@@ -47,8 +47,11 @@ class Invalid(msgspec.Struct, frozen=True):
 
 
 class Gathering(msgspec.Struct, frozen=True):
-    """What the tables of a pipeline gather. given: updates of their keys; sent: the records that
-    these became; budget: what may wait in all tasks, bytes; share: in each."""
+    """How a pipeline's tables combine updates.
+
+    given: number of updates of keys; sent: number of records they became; budget: what may wait in
+    all tasks, bytes; share: the same per task.
+    """
 
     given: Count
     sent: Count
@@ -57,13 +60,13 @@ class Gathering(msgspec.Struct, frozen=True):
 
 
 class PipelineProgress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a pipeline fares. Times in Unix ms, sizes in bytes.
+    """The state of a pipeline. Times in Unix ms, sizes in bytes.
 
-    records, dead_letters: read and refused since the last reset; rate: read in a second, by the
-    last batch; behind_ms: how old the newest record was that the last batch read, 0 where nothing
-    waits; batch_records: what the last batch read; batch_limit: what it reads at most of a source:
-    what is more waits in the log; gathering: None where no sink gathers; answer: to a request, and
-    then nothing else has changed.
+    records, dead_letters: read and refused since the last reset; rate: records read per second by
+    the last batch; behind_ms: age of the newest record that the last batch read, 0 if nothing
+    waits; batch_records: number read by the last batch; batch_limit: largest number it reads from a
+    source, so more wait in the log; gathering: None if no sink combines updates; answer: to a
+    request, in which case nothing else has changed.
     """
 
     name: Id
@@ -98,7 +101,7 @@ class PipelineProgress(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def query_name(pipeline: str) -> str:
-    """Return the name under which requests are sent to a pipeline: `pipeline/report-rates`."""
+    """Return the name under which a pipeline receives requests: `pipeline/report-rates`."""
     return PREFIX + pipeline
 
 
@@ -108,7 +111,7 @@ def encode_pipeline(record: PipelineProgress) -> bytes:
 
 
 def decode_pipeline(value: bytes | None) -> PipelineProgress:
-    """Read a record of `job.pipelines`. Raises UnreadableJobRecord."""
+    """Return a record of `job.pipelines`. Raises UnreadableJobRecord."""
     try:
         return msgspec.json.decode(value or b"", type=PipelineProgress)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Records about products: that the views of one have passed a number."""
+"""Records about products: the number of a product's views has passed a milestone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from wire.invoice import Count, Name, Time
 
 
 class UnreadableMilestone(ValueError):
-    """A record that is none; the message says what was expected."""
+    """A record that is no milestone; the message says what was expected."""
 
 
 class Milestone(msgspec.Struct, frozen=True):
-    """The views of a product have reached `count`; at: the time of that view, Unix ms."""
+    """The views of a product have reached `count`. at: time of that view, Unix ms."""
 
     product: Name
     count: Count
@@ -20,7 +20,7 @@ class Milestone(msgspec.Struct, frozen=True):
 
 
 def decode_milestone(value: bytes | None) -> Milestone:
-    """Return what a record says. Raises UnreadableMilestone."""
+    """Return the milestone in a record. Raises UnreadableMilestone."""
     try:
         return msgspec.json.decode(value or b"", type=Milestone)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -1,9 +1,9 @@
-"""Signatures of what is commanded: by whom a record may have been written, told from its bytes.
+"""Signatures of commands: they prove from a record's bytes who wrote it.
 
-A signed value is a JSON object whose last member is `"signature":"KEY.TIME.MAC"`: the key's id,
-when it was signed (Unix ms), and HMAC-SHA-256 in base64url without padding. The MAC covers the
-topic, the record's key, the time, and all bytes before the member as they are; so nothing has to be
-written in one canonical way, and nobody can move a record to another asset, topic or time.
+A signed value is a JSON object whose last member is `"signature":"KEY.TIME.MAC"`: the key's id, the
+time of signing (Unix ms), and HMAC-SHA-256 in base64url without padding. The MAC covers the topic,
+the record's key, the time, and all bytes before the member as they are. The JSON therefore needs no
+canonical form, and nobody can move a record to another asset, topic or time.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 from wire.keys import Key, Ring
 
-# How far the time of signing and that of appending may be apart, ms.
+# Largest difference between the times of signing and of appending, ms.
 MAX_SKEW = 300_000
-# Most bytes by which a signature lengthens a value.
+# Largest number of bytes that a signature adds to a value.
 ROOM = 128
 
 UNSIGNED, BAD, UNKNOWN = "unsigned", "bad-signature", "unknown-key"
 EXPIRED_KEY, UNTIMELY = "expired-key", "untimely-signature"
-# Why a record is not taken for what one of ours has signed; reasons of the dead letters.
+# Why a record is not accepted as signed by our own software; reasons of the dead letters.
 FAULTS = (UNSIGNED, BAD, UNKNOWN, EXPIRED_KEY, UNTIMELY)
 
 _TAG = b"tallyboard command 1"
@@ -44,15 +44,15 @@ def signed(value: bytes, topic: str, key: bytes | None, with_: Key, now: int) ->
 
 
 class Trust(NamedTuple):
-    """Whose signatures count for the records of a topic. ring: reads the keys as they are now."""
+    """Whose signatures count for the records of a topic. ring: returns the current keys."""
 
     topic: str
     ring: Callable[[], Ring]
 
     def fault(self, key: bytes | None, value: bytes, time: int) -> str | None:
-        """Return which of FAULTS a record has that was appended at `time` (ms), or None.
+        """Return the fault (of FAULTS) of a record appended at `time` (ms), or None.
 
-        Raises KeysProblem where the keys cannot be read: nothing can be decided then.
+        Raises KeysProblem if the keys cannot be read, as nothing can be decided then.
         """
         at = value.rfind(_MEMBER)
         if at < 0:
@@ -79,10 +79,10 @@ def _mac(secret: str, topic: str, key: bytes | None, signed_at: bytes, body: byt
 
 
 class Signer:
-    """Signs values with the key that is current, at the time of the broker's clock.
+    """Signs values with the current key, at the time of the broker's clock.
 
-    Whoever sends a signed value tells when the broker appended it. Where the two clocks are far
-    apart, the signer goes by the broker's from then on.
+    The sender of a signed value reports when the broker appended it. If the two clocks are far
+    apart, the signer uses the broker's from then on.
     """
 
     def __init__(self, ring: Callable[[], Ring], clock: Callable[[], int]) -> None:
@@ -95,9 +95,9 @@ class Signer:
         return signed(value, topic, key, self._ring().signing(now), now)
 
     def in_time(self, appended: int) -> bool:
-        """Return whether a value signed a moment ago counts if it was appended at that time (ms).
+        """Return whether a value signed just now is valid if appended at that time (ms).
 
-        If not, sign it again: the signer knows the broker's clock now.
+        If not, sign it again: the signer now knows the broker's clock.
         """
         off = appended - self._now()
         if abs(off) <= MAX_SKEW // 2:

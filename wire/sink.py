@@ -30,7 +30,7 @@ MAX_DEAD_VALUE = 65_536
 
 
 class UnreadableState(ValueError):
-    """A record of a states topic that is not one of ours."""
+    """A record of a states topic that the product did not write."""
 
 
 # ---- writing ------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class _Flap(msgspec.Struct):
-    """How a vote turned worse twice within its lifetime, as it is written."""
+    """The written form of a vote that turned worse twice within its lifetime."""
 
     state: str
     time: int
@@ -52,7 +52,7 @@ class _Flap(msgspec.Struct):
 
 
 class _Doubt(msgspec.Struct, omit_defaults=True):
-    """A doubt as it is written: `muted` only where its agent is."""
+    """The written form of a doubt: `muted` only if its agent is muted."""
 
     agent: str
     reason: str
@@ -70,7 +70,7 @@ class _Doubt(msgspec.Struct, omit_defaults=True):
 
 
 class _Vote(msgspec.Struct):
-    """A vote as it is written: its detail as it came; the last five only where it is so."""
+    """The written form of a vote: its detail unchanged, the last five fields only if set."""
 
     agent: str
     state: str
@@ -107,7 +107,7 @@ class _Vote(msgspec.Struct):
 
 
 class _Task(msgspec.Struct):
-    """A task as it is written."""
+    """The written form of a task."""
 
     id: str
     do: str
@@ -131,7 +131,7 @@ class _Task(msgspec.Struct):
 
 
 class _State(msgspec.Struct, kw_only=True):
-    """A state record as it is written: some of its fields only where they say something."""
+    """The written form of a state record: some fields only if set."""
 
     asset: str
     state: str
@@ -152,7 +152,7 @@ class _State(msgspec.Struct, kw_only=True):
 
 
 def encode_state(record: StateRecord) -> bytes:
-    """Return the value of a state record: JSON, always in the same order of fields."""
+    """Return the value of a state record: JSON, always with the same field order."""
     return msgspec.json.encode(
         _State(
             asset=record.asset,
@@ -176,7 +176,7 @@ def encode_state(record: StateRecord) -> bytes:
 
 
 def encode_headers(record: StateRecord | Tombstone) -> tuple[tuple[str, bytes], ...]:
-    """Return the version and, for an answer, command and outcome; on a tombstone the cause too."""
+    """Return the headers: version, for an answer command and outcome, for a tombstone the cause."""
     headers = [("version", str(record.version).encode())]
     if record.answer is not None:
         headers.append(("command", record.answer.command.encode()))
@@ -192,11 +192,11 @@ Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
-# Without the garbage collector: what is decoded holds no cycles, and a batch is many objects.
+# Excluded from garbage collection: decoded values hold no cycles, and a batch has many objects.
 
 
 class CauseValue(msgspec.Struct, frozen=True, gc=False):
-    """A cause as it is in the topic."""
+    """A cause as stored in the topic."""
 
     type: Annotated[str, msgspec.Meta(pattern=r"\A[a-z-]{1,20}\Z")]
     partition: Count
@@ -208,8 +208,11 @@ class CauseValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class FlapValue(msgspec.Struct, frozen=True, gc=False):
-    """How a vote turned worse twice within its lifetime: to what, when last, and until when the
-    state counts for a dispute, Unix ms."""
+    """A vote that turned worse twice within its lifetime.
+
+    state: what it turned to; time: when last; until: how long the state counts for a dispute, Unix
+    ms.
+    """
 
     state: str
     time: Natural
@@ -217,7 +220,7 @@ class FlapValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class DoubtValue(msgspec.Struct, frozen=True, gc=False):
-    """A doubt as it is in the topic. said: None where nobody can read it; until: Unix ms."""
+    """A doubt as stored in the topic. said: None if unreadable; until: Unix ms."""
 
     agent: str
     reason: Annotated[str, msgspec.Meta(max_length=40)]
@@ -230,15 +233,15 @@ class DoubtValue(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def counts(self) -> bool:
-        """Whether it counts: its agent is not muted, and weighs something."""
+        """Whether it counts: its agent is not muted and has a weight."""
         return self.weight > 0 and self.muted is None
 
 
 class VoteValue(msgspec.Struct, frozen=True, gc=False):
-    """A vote as it is in the topic. silent: since when (ms), None for a live one.
+    """A vote as stored in the topic. silent: since when (ms), None for a live one.
 
-    detail: JSON of an object or null, as it came; doubt: why it is in doubt by its own report;
-    detail_fault: why its detail was left out.
+    detail: JSON of an object or null, unchanged; doubt: why it is in doubt because of its own
+    report; detail_fault: why its detail was left out.
     """
 
     agent: str
@@ -256,7 +259,7 @@ class VoteValue(msgspec.Struct, frozen=True, gc=False):
     flapping: FlapValue | None = None
 
     def detail_object(self) -> dict[str, Any] | None:
-        """Return the detail, read. Raises msgspec.MsgspecError for what is no object."""
+        """Return the detail as an object. Raises msgspec.MsgspecError if it is none."""
         return _read_detail(self.detail)
 
 
@@ -265,7 +268,7 @@ _read_detail: Callable[[msgspec.Raw], _Detail] = msgspec.json.Decoder(_Detail).d
 
 
 class PendingValue(msgspec.Struct, frozen=True, gc=False):
-    """A pending tally as it is in the topic."""
+    """A wait for a state, as stored in the topic."""
 
     state: str
     since: Natural
@@ -273,7 +276,7 @@ class PendingValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class OverrideValue(msgspec.Struct, frozen=True, gc=False):
-    """An override as it is in the topic."""
+    """An override as stored in the topic."""
 
     state: str
     until: Natural | None
@@ -285,7 +288,7 @@ class OverrideValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class TaskValue(msgspec.Struct, frozen=True, gc=False):
-    """A task as it is in the topic. Times in Unix ms; due: None after its last run."""
+    """A task as stored in the topic. Times in Unix ms; due: None after its last run."""
 
     id: str
     do: Action
@@ -304,14 +307,14 @@ class TaskValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerValue(msgspec.Struct, frozen=True, gc=False):
-    """A command's outcome as it is in the topic."""
+    """A command's outcome as stored in the topic."""
 
     command: str
     outcome: str
 
 
 class StateValue(msgspec.Struct, frozen=True, gc=False):
-    """The value of a state record. The last five are in it only where they say something."""
+    """The value of a state record. The last five fields are present only if set."""
 
     asset: str
     state: str
@@ -332,7 +335,8 @@ class StateValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class BriefVote(msgspec.Struct, frozen=True, gc=False):
-    """A vote without its place, end, detail and doubt; the last three as in `VoteValue`."""
+    """A vote without its offset, expiry, detail and doubt; the last three fields as in
+    `VoteValue`."""
 
     agent: str
     state: str
@@ -345,7 +349,7 @@ class BriefVote(msgspec.Struct, frozen=True, gc=False):
 
 
 class Votes(msgspec.Struct, frozen=True, gc=False):
-    """Of a state record, what all votes make and who casts them, for readers of many records."""
+    """The votes of a state record and what they make, for readers of many records."""
 
     state: str
     votes: list[BriefVote]
@@ -353,7 +357,7 @@ class Votes(msgspec.Struct, frozen=True, gc=False):
 
 
 class TombstoneValue(msgspec.Struct, frozen=True, gc=False):
-    """What key and headers of a purged asset's record say."""
+    """The contents of the key and headers of a purged asset's record."""
 
     asset: str
     version: str
@@ -369,7 +373,7 @@ _CAUSE = msgspec.json.Decoder(CauseValue)
 def read_state(
     key: bytes | None, value: bytes | None, headers: Headers = ()
 ) -> StateValue | TombstoneValue:
-    """Read a record of a states topic into plain fields, the fast way. Raises UnreadableState."""
+    """Return a record of a states topic as plain fields, decoded fast. Raises UnreadableState."""
     try:
         asset = (key or b"").decode()
         return _tombstone(asset, dict(headers)) if value is None else state_value(value)
@@ -378,21 +382,21 @@ def read_state(
 
 
 def state_value(value: bytes | str) -> StateValue:
-    """Read the value of a state record into plain fields. Raises ValueError."""
+    """Return the value of a state record as plain fields. Raises ValueError."""
     state = _STATE.decode(value)
-    check = _read_detail  # msgspec has not looked into a Raw yet
+    check = _read_detail  # msgspec has not validated a Raw yet
     for vote in state.votes:
         check(vote.detail)
     return state
 
 
 def votes_value(value: bytes | str) -> Votes:
-    """Read the votes alone of a state record's value. Raises ValueError."""
+    """Return only the votes in a state record's value. Raises ValueError."""
     return _VOTES.decode(value)
 
 
 def cause_value(value: bytes | str) -> CauseValue:
-    """Read a cause, as it is in a state record. Raises ValueError."""
+    """Return a cause as stored in a state record. Raises ValueError."""
     return _CAUSE.decode(value)
 
 
@@ -407,7 +411,7 @@ def _tombstone(asset: str, headers: dict[str, bytes]) -> TombstoneValue:
 def decode_state(
     key: bytes | None, value: bytes | None, headers: Headers = ()
 ) -> StateRecord | Tombstone:
-    """Read a record of a states topic into the domain's form. Raises UnreadableState."""
+    """Return a record of a states topic in the domain's form. Raises UnreadableState."""
     read = read_state(key, value, headers)
     try:
         if isinstance(read, StateValue):
@@ -419,12 +423,12 @@ def decode_state(
 
 
 def state_of_json(value: bytes | str) -> StateRecord:
-    """Read the value that `encode_state` wrote. Raises ValueError for anything else."""
+    """Return the state record written by `encode_state`. Raises ValueError for anything else."""
     return state_record(state_value(value))
 
 
 def state_record(read: StateValue) -> StateRecord:
-    """Return a state record in the domain's form. Raises ValueError for a version that is none."""
+    """Return a state record in the domain's form. Raises ValueError for an invalid version."""
     return StateRecord(
         read.asset,
         read.state,
@@ -476,7 +480,7 @@ _fields = msgspec.structs.astuple
 
 
 class DeadRecord(NamedTuple):
-    """A refused record with its source coordinates; timestamp in ms."""
+    """A refused record with its source coordinates. timestamp: ms."""
 
     reason: str
     topic: str
@@ -502,7 +506,7 @@ def encode_dead_letter(dead: DeadRecord) -> tuple[bytes | None, bytes | None, He
 
 
 def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Headers) -> DeadRecord:
-    """Read a dead letter. Raises KeyError or ValueError for a record that is none."""
+    """Return a dead letter. Raises KeyError or ValueError if the record is none."""
     named = dict(headers)
     originals = [(n[len(_ORIGINAL) :], v) for n, v in headers if n.startswith(_ORIGINAL)]
     return DeadRecord(

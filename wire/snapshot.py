@@ -1,4 +1,4 @@
-"""A snapshot of a bucket's fold as bytes: the bucket, and what was last emitted of each asset."""
+"""A snapshot of a bucket's fold as bytes: the bucket, and each asset's last emission."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wire.sink import decode_state, encode_headers, encode_state
 
 Emitted = StateRecord | Tombstone
 
-# A snapshot's file, below the folder of all; empty: none.
+# A snapshot's file in the snapshots' folder; empty: none.
 FileName = Annotated[str, msgspec.Meta(pattern=r"\A([A-Za-z0-9_-][A-Za-z0-9._-]{0,199})?\Z")]
 
 
@@ -23,7 +23,7 @@ class DamagedSnapshot(Exception):
 
 
 def dump_snapshot(bucket: Bucket, last: Mapping[str, Emitted]) -> bytes:
-    """Return a bucket and what was last emitted, by asset, as bytes."""
+    """Return a bucket and the last emission of each asset, as bytes."""
     emitted = [
         [
             asset,
@@ -36,9 +36,9 @@ def dump_snapshot(bucket: Bucket, last: Mapping[str, Emitted]) -> bytes:
 
 
 def load_snapshot(data: bytes, epoch: int) -> tuple[Bucket, dict[str, Emitted]]:
-    """Read what `dump_snapshot` wrote, to go on in `epoch`. Raises DamagedSnapshot.
+    """Return what `dump_snapshot` wrote, to continue in `epoch`. Raises DamagedSnapshot.
 
-    What was emitted keeps the epoch that it was emitted in.
+    Emissions keep their original epoch.
     """
     try:
         fields, emitted = msgspec.msgpack.decode(data)
@@ -52,7 +52,7 @@ def load_snapshot(data: bytes, epoch: int) -> tuple[Bucket, dict[str, Emitted]]:
 
 
 def load_fold(data: bytes, epoch: int) -> Bucket:
-    """Return only the bucket that `dump_snapshot` wrote: half the work. Raises DamagedSnapshot."""
+    """Return only the bucket written by `dump_snapshot`: half the work. Raises DamagedSnapshot."""
     try:
         fields, _ = msgspec.msgpack.decode(data, type=tuple[bytes, msgspec.Raw])
         return load_bucket(fields, epoch)

@@ -1,10 +1,10 @@
 """Records of the source topics as bytes: reports, leaves, commands, ticks, scenarios, mutes.
 
-Reading never raises: what cannot be read becomes Unreadable, or, for a command whose id and asset
+Reading never raises. An unreadable record becomes Unreadable or, for a command whose id and asset
 can be read, a Refusal that is answered. The checks run in the order in which they are written, so
-that every engine gives the same reason for the same bytes. A report whose state or time cannot be
-taken, but whose asset and agent can be read, becomes a RefusedReport; its detail is left out where
-that alone is wrong.
+that every engine gives the same reason for the same bytes. A report whose asset and agent can be
+read, but whose state or time cannot be taken, becomes a RefusedReport. If only the detail is wrong,
+it is left out.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ from wire.unreadable import (
 MAX_RECORD = 65_536
 """Largest record of a source topic, bytes."""
 MAX_BRACKETS = 300
-"""Most `[` and `{` in a record, which bounds how deep it nests."""
+"""Largest number of `[` and `{` in a record, which limits its nesting."""
 MAX_DETAIL = 2_048
-"""Largest `detail` of a report, bytes of its text as it came."""
+"""Largest `detail` of a report, bytes of its original text."""
 MAX_REASON = 500
 """Longest reason of a command, code points."""
 MAX_TIME = 253_402_300_799_999
-"""The last ms of the year 9999: no time may be later."""
+"""The last ms of the year 9999, and the latest time accepted."""
 MAX_FOLD = 1_000_000
 """Largest version of the fold that a scenario record may name."""
 MAX_PART = 2**63 - 1
-"""Largest part of an `if_version`: a Kafka offset fits, and so does every engine's integer."""
+"""Largest part of an `if_version`: fits a Kafka offset and the integers of every engine."""
 
 _KEYED = ("report", "leave", *COMMAND_KINDS)
 
@@ -81,7 +81,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
 class _Detailed(msgspec.Struct):
-    """Of a report, where its `detail` stands: of a repeated key the last, as everywhere."""
+    """Locates a report's `detail`. For a repeated key it is the last one, as everywhere."""
 
     detail: msgspec.Raw
 
@@ -90,7 +90,7 @@ _DETAILED = msgspec.json.Decoder(_Detailed)
 
 
 def decode_source(key: bytes | None, value: bytes | None, time: int) -> Record:
-    """Read one record of a source topic, appended by the broker at `time` ms. Never raises."""
+    """Decode a record of a source topic, appended by the broker at `time` ms. Never raises."""
     if value is None:
         return Unreadable("not-json", "", "a value", NOTHING)
     data = _json_object(value)
@@ -121,10 +121,10 @@ def decode_placed(
     partitions: int,
     trust: Trust | None = None,
 ) -> Record:
-    """Decode as `decode_source` does; return Unreadable for a record off its key's partition.
+    """Decode like `decode_source`, but return Unreadable for a record on the wrong partition.
 
-    An asset's offsets compare only within one partition; `partitions` is the topic's count.
-    trust: whose signatures count, None where nobody looks at them: see `trusted`.
+    An asset's offsets are comparable only within one partition. partitions: number of partitions of
+    the topic; trust: whose signatures count, None to ignore signatures; see `trusted`.
     """
     record = decode_source(key, value, time)
     keyed = isinstance(record, Report | RefusedReport | Leave | Command | Refusal)
@@ -136,10 +136,9 @@ def decode_placed(
 def trusted(
     record: Record, key: bytes | None, value: bytes | None, time: int, trust: Trust
 ) -> Record:
-    """Return a record that was read, or why it is not trusted. Raises KeysProblem.
+    """Return a decoded record, or its replacement if it is not trusted. Raises KeysProblem.
 
-    Unsigned where it commands something and bears no signature, Unreadable where it bears a wrong
-    one.
+    A command without a signature becomes Unsigned; one with a wrong signature becomes Unreadable.
     """
     if value is None or not isinstance(record, Commanding):
         return record
@@ -150,14 +149,15 @@ def trusted(
 
 
 def refusal_of(record: Record) -> Unreadable | None:
-    """Return why a record is refused whatever the rule in force is, or None where it is not."""
+    """Return why a record is refused under any rule, or None if it is not."""
     if isinstance(record, RefusedReport):
         return record.unreadable
     return record if isinstance(record, Unreadable) else None
 
 
 def encode_report(report: Report) -> bytes:
-    """Return a report as the value of a record whose key is the asset; its detail as it is."""
+    """Return a report as the value of a record whose key is the asset, with its detail
+    unchanged."""
     return _encode(
         {
             "type": "report",
@@ -177,7 +177,7 @@ def encode_leave(leave: Leave) -> bytes:
 def detail_text(detail: Mapping[str, Any] | None) -> str | None:
     """Return a mapping as the detail of a report, compact. Raises TypeError or ValueError.
 
-    Its size is not looked at: that is what `decode_source` does.
+    The size is not checked here; `decode_source` does that.
     """
     try:
         return None if detail is None else msgspec.json.encode(detail).decode()
@@ -214,24 +214,24 @@ def _schedule_fields(schedule: Schedule) -> dict[str, Any]:
 
 
 def encode_tick() -> bytes:
-    """Return a tick, for a record without key."""
+    """Return the value of a tick record, which has no key."""
     return b'{"type":"tick"}'
 
 
 def encode_scenario(scenario: Scenario) -> bytes:
-    """Return a scenario record, for a record without key."""
+    """Return the value of a scenario record, which has no key."""
     return _encode({"type": "scenario", "scenario": scenario.to_plain()})
 
 
 def fits(scenario: Scenario) -> bool:
-    """Return whether a record of the log can carry a scenario, with its signature."""
+    """Return whether a log record can hold a scenario, including its signature."""
     value = encode_scenario(scenario)
     complete = decode_source(None, value, 0) == ScenarioChange(scenario)
     return complete and len(value) + ROOM <= MAX_RECORD
 
 
 def encode_mute(record: Mute | Unmute) -> bytes:
-    """Return a mute or its taking back, for a record without key."""
+    """Return the value of a mute or unmute record, which has no key."""
     return _encode(
         {
             "type": "mute" if isinstance(record, Mute) else "unmute",
@@ -274,7 +274,8 @@ def _scenario(data: dict[str, Any]) -> Record:
 
 
 def _later_fold(plain: Any) -> UnknownFold | None:
-    """Return what a scenario of a later version is, whose other fields nobody here can read."""
+    """Return a scenario of a later version as UnknownFold, since its other fields may be
+    unreadable."""
     if not isinstance(plain, dict):
         return None
     name, fold = plain.get("name"), plain.get("fold")
@@ -336,7 +337,7 @@ def _report(
 
 
 def _claim_fault(data: dict[str, Any], said: str | None) -> Unreadable | None:
-    """Return why a report's state or time cannot be taken, or None where both can be."""
+    """Return why a report's state or time cannot be taken, or None if both can."""
     reported_at = data.get("reported_at")
     if not isinstance(data.get("state"), str):
         return bad_field("bad-field", data, "state", "a text")
@@ -348,7 +349,7 @@ def _claim_fault(data: dict[str, Any], said: str | None) -> Unreadable | None:
 
 
 def _detail(value: bytes, detail: object) -> tuple[str | None, str | None]:
-    """Return a report's detail as it came, or None and why it is left out."""
+    """Return a report's detail unchanged, or None and the reason why it is left out."""
     if detail is None:
         return None, None
     if not isinstance(detail, dict):
@@ -358,7 +359,7 @@ def _detail(value: bytes, detail: object) -> tuple[str | None, str | None]:
 
 
 def _ahead(reported_at: int | None, time: int) -> int:
-    """Return how far an agent's clock is ahead of the broker's, ms."""
+    """Return how far the agent's clock is ahead of the broker's, ms."""
     return 0 if reported_at is None else max(0, reported_at - time)
 
 
@@ -432,7 +433,7 @@ def _fault(data: dict[str, Any]) -> str | None:
 
 
 def _schedule_fault(data: dict[str, Any]) -> str | None:
-    """Return what is wrong with the fields that a `schedule` command alone has, or None."""
+    """Return what is wrong with the fields specific to `schedule`, or None."""
     do, condition = data.get("do"), data.get("if")
     if do not in ACTIONS:
         return "do: expected one of emit, notify, set, release, purge"

@@ -11,12 +11,12 @@ DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
 REPORTS, STATES = ".reports", ".states"
 
-# What is small on the wire is small in the log: the broker unpacks a batch, and refuses one that
-# comes to more than a megabyte, which librdkafka's batches fit into as they are.
+# Records are uncompressed in the log as well: the broker unpacks a batch and refuses one of more
+# than a megabyte, and librdkafka's batches fit into that uncompressed.
 BOUNDED = {"compression.type": "uncompressed", "max.message.bytes": str((1 << 20) + 12)}
 _BY_AGE = {**BOUNDED, "cleanup.policy": "delete", "retention.ms": str(WEEK_MS)}
 _BY_AGE_STAMPED = {**_BY_AGE, "message.timestamp.type": "LogAppendTime"}
-# Results of batch queries: until the materialiser has taken them in, and never much.
+# For results of batch queries: kept until the materialiser has processed them, and never many.
 _BRIEFLY = {
     **BOUNDED,
     "cleanup.policy": "delete",
@@ -24,7 +24,7 @@ _BRIEFLY = {
     "retention.bytes": str(256 << 20),
     "segment.bytes": str(64 << 20),
 }
-# What nobody reads: gone as soon as Kafka deletes at all.
+# For records that nobody reads: deleted as soon as Kafka deletes at all.
 _FORGOTTEN = {
     **BOUNDED,
     "cleanup.policy": "delete",
@@ -33,7 +33,7 @@ _FORGOTTEN = {
     "segment.bytes": str(16 << 20),
     "retention.bytes": str(16 << 20),
 }
-# As many as clients make of them: so never more than this of each partition.
+# Clients decide how many records there are, so the size of each partition is limited.
 _LOGS = {**_BY_AGE, "retention.bytes": str(256 << 20), "segment.bytes": str(64 << 20)}
 _COMPACTED = {**BOUNDED, "cleanup.policy": "compact"}
 _STATES = {
@@ -44,7 +44,7 @@ _STATES = {
 
 
 class Topic(NamedTuple):
-    """A topic as it is to be created."""
+    """A topic to be created."""
 
     name: str
     partitions: int
@@ -52,7 +52,7 @@ class Topic(NamedTuple):
 
 
 class Topics:
-    """Topic names under an optional prefix."""
+    """Topic names with an optional prefix."""
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
@@ -85,7 +85,7 @@ class Topics:
         return f"{self.prefix}{scenario}.stores"
 
     def scenario_of(self, topic: str) -> str | None:
-        """Return the scenario whose reports or states `topic` holds, or None."""
+        """Return the scenario whose reports or states `topic` contains, or None."""
         if not topic.startswith(self.prefix):
             return None
         name = topic[len(self.prefix) :]
@@ -95,19 +95,19 @@ class Topics:
         return None
 
     def rehearsal(self) -> Topic:
-        """Return the topic that a standby writes to while it rehearses, and nobody reads."""
+        """Return the topic that a standby writes to while it rehearses; nobody reads it."""
         return Topic(f"{self.prefix}job.rehearsal", 1, _FORGOTTEN)
 
     def invoices(self) -> Topic:
-        """Return the topic of the tills, which they make: invoices by store."""
+        """Return the topic with invoices by store, which the tills create."""
         return Topic(self.pos, 3, {**_BY_AGE, "segment.ms": str(DAY_MS)})
 
     def views_of_products(self) -> Topic:
-        """Return the topic of views, which whoever shows products makes: by product."""
+        """Return the topic with views by product, which the program that shows products creates."""
         return Topic(self.product_views, 2, {**_BY_AGE, "segment.ms": str(DAY_MS)})
 
     def price_list(self) -> Topic:
-        """Return the topic of prices, which the tills make: by product, in cents."""
+        """Return the topic with prices by product, in cents, which the tills create."""
         return Topic(self.prices, 1, _COMPACTED)
 
     def specs(self, scenarios: Iterable[Scenario]) -> list[Topic]:

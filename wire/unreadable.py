@@ -1,6 +1,6 @@
-"""Why a source record is unreadable: which field, what was expected, what is given, and where.
+"""Why a source record is unreadable: the field, what was expected, what was given, and where.
 
-Only what is refused comes here; a record that can be read pays nothing for it.
+Only refused records get here, so that readable ones cost nothing extra.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from domain.records import Unreadable
 from domain.scenario import ScenarioError
 
 KEY = "key"
-"""The path of a fault in the record's key; that of one in the whole value is empty."""
+"""The path of a fault in the record's key. For a fault in the whole value it is empty."""
 NOTHING = "nothing"
-"""What is given where a field, a key or a value is missing."""
+"""The given value if a field, a key or a value is missing."""
 END = "the end"
-"""What is given where a value ends too early."""
+"""The given value if a value ends too early."""
 
 MAX_GIVEN = 80
-"""Most of what is given that is told, characters."""
+"""How much of the given value is shown, characters."""
 
 _SHORT = Repr()
 _SHORT.maxlevel = 2
@@ -38,7 +38,7 @@ _HALF_PAIR = re.compile(
 
 
 def bad_field(reason: str, data: Mapping[str, Any], name: str, expected: str) -> Unreadable:
-    """Return the refusal of a field of the value's object."""
+    """Return the refusal of a field in the value's object."""
     given = _shown(data[name]) if name in data else NOTHING
     return Unreadable(reason, name, expected, given)
 
@@ -52,7 +52,7 @@ def bad_scenario(data: Mapping[str, Any], error: ScenarioError) -> Unreadable:
 
 
 def bad_key(key: bytes | None, asset: str) -> Unreadable:
-    """Return the refusal of a key. asset: the key, decoded."""
+    """Return the refusal of a key. asset: the decoded key."""
     if not key:
         return Unreadable("bad-asset", KEY, "a key, which names the asset", NOTHING)
     if control := CONTROL.search(asset):
@@ -69,7 +69,7 @@ def bad_utf8(path: str, error: UnicodeDecodeError) -> Unreadable:
 
 
 def bad_json(value: bytes, error: msgspec.DecodeError) -> Unreadable:
-    """Return the refusal of a value in which the decoder found this error."""
+    """Return the refusal of a value, given the decoder's error."""
     if match := _AT_BYTE.match(str(error)):
         expected, byte = f"JSON ({match[1]})", min(int(match[2]), len(value))
         given = value[byte : byte + 4].decode(errors="ignore")[:1]
@@ -83,19 +83,19 @@ def bad_json(value: bytes, error: msgspec.DecodeError) -> Unreadable:
 
 
 def no_object(data: object) -> Unreadable:
-    """Return the refusal of a value that is JSON of another kind."""
+    """Return the refusal of a value that is valid JSON but not an object."""
     return Unreadable("unknown-type", "", "an object with a type", _shown(data))
 
 
 def too_many_brackets(value: bytes, most: int) -> Unreadable:
-    """Return the refusal of a value for the bracket after the first `most`."""
+    """Return the refusal of a value with more than `most` opening brackets."""
     places = [bracket.start() for bracket in re.finditer(rb"[\[{]", value)]
     expected = f"at most {most} opening brackets"
     return Unreadable("too-large", "", expected, f"{len(places):,}", places[most])
 
 
 def too_long(path: str, size: int, most: int) -> Unreadable:
-    """Return the refusal of a value or field for its size, bytes."""
+    """Return the refusal of a value or field that is too large. size, most: bytes."""
     return Unreadable("too-large", path, f"at most {most:,} bytes", f"{size:,}")
 
 

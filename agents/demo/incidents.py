@@ -1,6 +1,6 @@
-"""When something happens, and to whom: a timetable that a seed and the time of day determine.
+"""When something happens, and to whom: a timetable determined by a seed and the time of day.
 
-Nothing is remembered: two simulators that run at the same time see the same.
+Nothing is stored: two simulators that run at the same time see the same.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from random import Random
 
 # One incident begins in each slot of a timetable.
 SLOT_MS = 30_000
-# No incident lasts longer.
+# Longest duration of an incident.
 LONGEST_MS = 240_000
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedIncident:
-    """Something that is seen of `assets`, by one `agent` or by all, from `start` to `end` (ms)."""
+    """An incident that affects `assets`, seen by one `agent` or all, from `start` to `end` (ms)."""
 
     kind: str
     start: int
@@ -27,23 +27,23 @@ class SimulatedIncident:
     agent: str | None = None
 
     def phase(self, now: int) -> float:
-        """Return how far the incident has come, 0 to 1."""
+        """Return the progress of the incident, 0 to 1."""
         return (now - self.start) / (self.end - self.start)
 
 
-# Makes the incident that begins at a time (ms).
+# Creates the incident that begins at a time (ms).
 Draw = Callable[[Random, int], SimulatedIncident]
 
 
 class Timetable:
-    """The incidents of one scenario, the same for the same seed at the same time."""
+    """The incidents of one scenario, always the same for a seed and a time."""
 
     def __init__(self, seed: int, name: str, draw: Draw) -> None:
         self._seed, self._name, self._draw = seed, name, draw
         self._drawn: dict[int, SimulatedIncident] = {}
 
     def at(self, now: int) -> list[SimulatedIncident]:
-        """Return what is going on at `now` (ms), oldest first."""
+        """Return the incidents in progress at `now` (ms), oldest first."""
         last = now // SLOT_MS
         first = last - LONGEST_MS // SLOT_MS - 1
         for slot in [slot for slot in self._drawn if slot < first]:
@@ -60,10 +60,10 @@ class Timetable:
 
 
 def some(random: Random, names: Sequence[str], low: int, high: int) -> frozenset[str]:
-    """Return `low` to `high` of the names, drawn at random."""
+    """Return `low` to `high` of the names, chosen at random."""
     return frozenset(random.sample(names, random.randint(low, high)))
 
 
 def spread(*parts: object, over: int) -> int:
-    """Return a number from 0 to `over` - 1 that looks random and depends on `parts` alone."""
+    """Return a pseudo-random number from 0 to `over` - 1 that depends only on `parts`."""
     return zlib.crc32(repr(parts).encode()) % over

@@ -28,7 +28,7 @@ from wire.topics import Topics
 log = structlog.get_logger("agents.demo.simulator")
 
 SCENARIOS = ("attack", "connectivity", "orders")
-# Which part of the rate goes to orders, of which there are some five reports each.
+# The share of the rate that goes to orders, which have some five reports each.
 ORDERS_SHARE = 0.125
 # Agents repeat themselves at least this often, so that their votes do not expire.
 SLOWEST_MS = 40_000
@@ -37,9 +37,9 @@ SLOWEST_MS = 40_000
 def simulate(
     seed: int, start: int, scenarios: tuple[str, ...] = SCENARIOS, rate: float = 12.0
 ) -> Iterator[tuple[int, str, Report]]:
-    """Yield (time, scenario, report) without end from `start` on; times are Unix ms and rise.
+    """Yield (time, scenario, report) endlessly from `start` on. Times are in Unix ms and increase.
 
-    rate: the reports per second in all, about.
+    rate: approximate number of reports per second in total.
     """
     watched = {name: world(seed) for name, world in WATCHED.items() if name in scenarios}
     streams = []
@@ -67,9 +67,9 @@ def send(
     stop: threading.Event,
     beat: Callable[[], None] = lambda: None,
 ) -> None:
-    """Report each at its time, until `stop`; `stream` makes the reports from a start (ms).
+    """Send each report at its time, until `stop`.
 
-    beat: called after each.
+    stream: creates the reports from a start (ms); beat: called after each report.
     """
     for _, scenario, report in paced(stream, clock, stop):
         report_calmly(reporters[scenario], report)
@@ -77,7 +77,7 @@ def send(
 
 
 def run(settings: Settings, arguments: argparse.Namespace, stop: threading.Event) -> None:
-    """Simulate until `stop`, then wait a moment for what is under way."""
+    """Simulate until `stop`, then wait briefly for reports in flight."""
     bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
     names = tuple(arguments.scenario or SCENARIOS)
     with ExitStack() as stack:
@@ -96,9 +96,9 @@ def run(settings: Settings, arguments: argparse.Namespace, stop: threading.Event
 
 
 def _part(reporters: Mapping[str, Reporter], *, leave: bool) -> None:
-    """Wait up to 2 s in all for what is under way; the rest stays in the spools.
+    """Wait up to 2 s in total for reports in flight; the rest stays in the spools.
 
-    leave: withdraw the votes first, but those on orders: an order is where it was said to be last.
+    leave: withdraw the votes first, except on orders: an order stays where it was last reported.
     """
     if leave:
         for name in WATCHED.keys() & reporters.keys():

@@ -21,7 +21,7 @@ class ProbeHandler(BaseHTTPRequestHandler):
     timeout = 5
 
     def do_GET(self) -> None:
-        """Say that all is well."""
+        """Answer that all is well."""
         self.send_response(200)
         self.send_header("Content-Type", "text/plain")
         self.send_header("Content-Length", "3")
@@ -29,17 +29,17 @@ class ProbeHandler(BaseHTTPRequestHandler):
         self.wfile.write(b"ok\n")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Log nothing: one line per request would be noise, as probes come every few seconds."""
+        """Log nothing: probes come every few seconds, and a line for each would be noise."""
 
 
 class ProbeServer(ThreadingHTTPServer):
-    """Listens for probes; a hanging request does not keep the process."""
+    """Listens for probes. A hanging request does not keep the process alive."""
 
     daemon_threads = True
 
 
 def serve(host: str, port: int, stop: threading.Event) -> None:
-    """Serve until `stop`. Raises OSError where the port is taken."""
+    """Serve until `stop`. Raises OSError if the port is in use."""
     with ProbeServer((host, port), ProbeHandler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
         thread.start()
@@ -50,7 +50,7 @@ def serve(host: str, port: int, stop: threading.Event) -> None:
 
 
 def main() -> None:
-    """Serve until SIGTERM; ends with one message when the port is taken."""
+    """Serve until SIGTERM. Exits with a message if the port is in use."""
     settings = enter()
     configure_logs(settings.log_level, "target")
     try:

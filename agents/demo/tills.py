@@ -30,17 +30,17 @@ CUSTOMERS = 120
 PRODUCTS = 40
 # Cents.
 DELIVERY_PRICE = 490
-# Invoices are numbered by the ms since then, the start of 2026, at which they were made out: no
-# number comes twice, however often the fleet starts and at whatever rate.
+# Invoices are numbered by the ms from then, the start of 2026, to their creation. No number occurs
+# twice, however often the fleet starts and at whatever rate.
 FIRST_MS = 1_767_225_600_000
-# Of so many invoices one is sent again, at most this much later.
+# One invoice in this many is sent again, at most this much later.
 RESENT_ONE_IN = 100
 RESENT_WITHIN_MS = 60_000
 PRIME_SHARE, DELIVERED_SHARE, CONSENT_SHARE = 0.5, 0.3, 0.1
-# Of so many invoices one is a return, of a sale at most so many sales ago.
+# One invoice in this many is a return, of a sale at most this many sales ago.
 RETURNED_ONE_IN = 30
 RETURNED_WITHIN = 600
-# How long an invoice waits for Kafka before it is given up.
+# How long an invoice waits for Kafka before it is given up, s.
 PATIENCE_S = 3_600
 
 FIRST_NAMES = ("Ada", "Bruno", "Clara", "Deniz", "Emil", "Fatima", "Greta", "Hugo", "Ines", "Jonas")
@@ -52,7 +52,7 @@ SIZES = ("small", "medium", "large", "family", "refill")
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a customer lives."""
+    """A customer's address."""
 
     street: str
     city: str
@@ -60,7 +60,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Customer(msgspec.Struct, frozen=True):
-    """Who buys; each has one card."""
+    """A customer, who has one card."""
 
     customer: str
     card: str
@@ -73,7 +73,7 @@ class Customer(msgspec.Struct, frozen=True):
 
 
 class ReceiptLine(msgspec.Struct, frozen=True):
-    """One product of an invoice; quantity: below zero in a return; price: of one piece, cents."""
+    """One product of an invoice. quantity: negative in a return; price: of one piece, cents."""
 
     product: str
     title: str
@@ -82,8 +82,11 @@ class ReceiptLine(msgspec.Struct, frozen=True):
 
 
 class Invoice(msgspec.Struct, frozen=True):
-    """What a till sends of a sale, or of a return; at: Unix ms; amount: cents, below zero in a
-    return; email_consent: whether the customer wants mails about points."""
+    """An invoice sent by a till, for a sale or a return.
+
+    at: Unix ms; amount: cents, negative in a return; email_consent: whether the customer wants
+    emails about points.
+    """
 
     invoice: str
     kind: Literal["sale", "return"]
@@ -119,7 +122,7 @@ def customer(seed: int, number: int) -> Customer:
 
 
 def line(product: int, quantity: int) -> ReceiptLine:
-    """Return a line of an invoice for so many pieces of a product."""
+    """Return the invoice line for `quantity` pieces of a product."""
     title = f"{GOODS[product % len(GOODS)]}, {SIZES[product // len(GOODS) % len(SIZES)]}"
     return ReceiptLine(
         f"product-{product}", title, quantity, 49 + 10 * spread("price", product, over=60)
@@ -127,8 +130,11 @@ def line(product: int, quantity: int) -> ReceiptLine:
 
 
 def prices() -> Iterator[tuple[bytes, bytes]]:
-    """Yield (key, value) of the records of what is sold for how much, cents: each product, the next
-    one, whose price is not settled, and what a delivery costs, which is no product."""
+    """Yield (key, value) of the price records, in cents.
+
+    There is one for each product; one for the next product, whose price is not settled; and one for
+    the price of a delivery, which is not a product.
+    """
     for product in range(1, PRODUCTS + 1):
         sold = line(product, 1)
         yield sold.product.encode(), msgspec.json.encode({"price": sold.price})
@@ -137,15 +143,16 @@ def prices() -> Iterator[tuple[bytes, bytes]]:
 
 
 class Fleet:
-    """The sales and returns of all stores, one each `gap_ms`; the same for a seed at a time."""
+    """The sales and returns of all stores, one per `gap_ms`, always the same for a seed and a
+    time."""
 
     def __init__(self, seed: int, gap_ms: int) -> None:
         self._seed, self._gap_ms = seed, gap_ms
 
     def run(self, start: int) -> Iterator[tuple[int, Invoice]]:
-        """Yield (time, invoice) without end from `start` (Unix ms) on, times rising.
+        """Yield (time, invoice) endlessly from `start` (Unix ms) on, with increasing times.
 
-        Some come again up to a minute later, unchanged.
+        Some invoices are repeated unchanged up to a minute later.
         """
         again: list[tuple[int, str, Invoice]] = []
         at = start - start % self._gap_ms + self._gap_ms
@@ -161,7 +168,7 @@ class Fleet:
             at += self._gap_ms
 
     def sale(self, at: int) -> Invoice:
-        """Return the invoice that is made out at a time (Unix ms)."""
+        """Return the invoice of a sale at a time (Unix ms)."""
         random = Random(f"{self._seed}/sales/{at}")
         who = customer(self._seed, 1 + random.randrange(CUSTOMERS))
         chosen = random.sample(range(1, PRODUCTS + 1), random.randint(1, 5))
@@ -185,8 +192,10 @@ class Fleet:
         )
 
     def refund(self, at: int) -> Invoice:
-        """Return the invoice of a return at a time (Unix ms): some lines of an earlier sale, taken
-        back at any store."""
+        """Return the invoice of a return at a time (Unix ms).
+
+        Some lines of an earlier sale are taken back, at any store.
+        """
         random = Random(f"{self._seed}/returns/{at}")
         sold_at = at - self._gap_ms * random.randint(1, RETURNED_WITHIN)
         while self._takes_back(sold_at):
@@ -210,19 +219,20 @@ class Fleet:
 
 
 def number(at: int) -> str:
-    """Return the number of an invoice that is made out at a time (Unix ms)."""
+    """Return the number of an invoice created at a time (Unix ms)."""
     return f"inv-{at - FIRST_MS:07}"
 
 
 class Sender:
-    """Sends invoices to a topic, by store, and counts what Kafka has confirmed and refused."""
+    """Sends invoices to a topic, keyed by store, and counts what Kafka has confirmed and
+    refused."""
 
     def __init__(self, producer: Producer, topic: str, stop: threading.Event) -> None:
         self._producer, self._topic, self._stop = producer, topic, stop
         self.confirmed = self.refused = 0
 
     def send(self, invoice: Invoice) -> None:
-        """Send an invoice; wait while the producer takes none, unless the fleet is to stop."""
+        """Send an invoice. Waits while the producer accepts none, unless the fleet is stopping."""
         key, value = invoice.store.encode(), msgspec.json.encode(invoice)
         while True:
             try:
@@ -252,14 +262,14 @@ def sell(
     stop: threading.Event,
     beat: Callable[[], None] = lambda: None,
 ) -> None:
-    """Send each invoice at its time, until `stop`; beat: called after each."""
+    """Send each invoice at its time, until `stop`. beat: called after each one."""
     for _, invoice in paced(fleet.run, clock, stop):
         sender.send(invoice)
         beat()
 
 
 def run(settings: Settings, arguments: argparse.Namespace, stop: threading.Event) -> None:
-    """Sell until `stop`, then wait a moment for what is under way."""
+    """Sell until `stop`, then wait briefly for invoices in flight."""
     bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
     specs = [TopicSpec(*topics.invoices()), TopicSpec(*topics.price_list())]
     bus.ensure_topics(specs, replication=settings.replication)

@@ -25,12 +25,12 @@ from wire.topics import Topics
 
 log = structlog.get_logger("agents.demo.visitors")
 
-# The product at rank n is viewed n times as rarely as the first one, as Zipf's law has it.
+# The product at rank n is viewed n times less often than the first, following Zipf's law.
 WEIGHTS = tuple(accumulate(1 / rank for rank in range(1, PRODUCTS + 1)))
 
 
 def views(seed: int, start: int, gap_ms: int) -> Iterator[tuple[int, str]]:
-    """Yield (time, product) without end, one each `gap_ms` from `start` (Unix ms) on."""
+    """Yield (time, product) endlessly, one per `gap_ms` from `start` (Unix ms) on."""
     random = Random(f"{seed}/ranks")
     ranked = random.sample([f"product-{number}" for number in range(1, PRODUCTS + 1)], PRODUCTS)
     at = start - start % gap_ms + gap_ms
@@ -48,9 +48,9 @@ def browse(
     stop: threading.Event,
     beat: Callable[[], None] = lambda: None,
 ) -> int:
-    """Send each view at its time, until `stop`; return how many were lost, as Kafka was away.
+    """Send each view at its time, until `stop`; return how many were lost because Kafka was away.
 
-    beat: called after each.
+    beat: called after each view.
     """
     lost = 0
     for at, product in paced(stream, clock, stop):
@@ -65,7 +65,7 @@ def browse(
 
 
 def run(settings: Settings, arguments: argparse.Namespace, stop: threading.Event) -> None:
-    """Browse until `stop`, then wait a moment for what is under way."""
+    """Browse until `stop`, then wait briefly for views in flight."""
     bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
     bus.ensure_topics([TopicSpec(*topics.views_of_products())], replication=settings.replication)
     producer, gap_ms = bus.producer(), max(1, int(1000 / arguments.rate))

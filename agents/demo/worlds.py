@@ -1,6 +1,6 @@
-"""What simulated agents see: sites under attack, networks that fail, orders on their way.
+"""What simulated agents see: sites under attack, failing networks, orders on their way.
 
-Each world yields (time, Report) without end, times (Unix ms) rising, from a seed and a start.
+Each world yields (time, Report) endlessly from a seed and a start, with increasing times (Unix ms).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from wire.source import detail_text
 
 Timed = tuple[int, Report]
 
-# How often a watched world is looked at.
+# How often a world is examined.
 STEP_MS = 200
-# Within this time after its start a simulator has reported on everything once.
+# A simulator reports on everything once within this time after its start.
 JOIN_MS = 5_000
-# So long after its start nothing happens in it.
+# How long after its start nothing happens.
 CALM_MS = 2 * JOIN_MS
-# The slowest agent notices an incident, and its end, this late.
+# How late the slowest agent notices an incident and its end.
 NOTICE_MS = 8_000
 
 SITES = tuple(
@@ -50,7 +50,8 @@ CONNECTIVITY_KINDS = ("outage", "brownout", "flapping", "silence")
 
 
 class Watched:
-    """A world of assets that some agents watch: they report changes at once, and else regularly."""
+    """A world of assets watched by agents, which report changes at once and repeat themselves
+    regularly."""
 
     def __init__(
         self,
@@ -73,8 +74,9 @@ class Watched:
     def run(self, start: int, every_ms: int) -> Iterator[Timed]:
         """Yield reports from `start` (Unix ms) on; an agent repeats itself within `every_ms`.
 
-        A change is reported at once. All is calm at first: what goes on by the timetable when the
-        simulator starts, or begins before it has reported on everything, is left out.
+        A change is reported at once. At first all is calm: incidents of the timetable that are in
+        progress when the simulator starts, or begin before it has reported on everything, are left
+        out.
         """
         reported: dict[tuple[str, str], tuple[str, int]] = {}
         now = start - start % STEP_MS + STEP_MS
@@ -95,7 +97,7 @@ class Watched:
     def _state(
         self, incidents: list[SimulatedIncident], asset: str, agent: str, now: int
     ) -> str | None:
-        """Return what the agent sees; None while it is silent."""
+        """Return what the agent sees, or None while it is silent."""
         states = [self._states[-1]]
         for incident in incidents:
             if incident.agent not in (None, agent) or asset not in incident.assets:
@@ -107,7 +109,7 @@ class Watched:
 
 
 def attack(seed: int) -> Watched:
-    """Return forty sites, each watched by three WAF proxies and a scrubber; most of them calm."""
+    """Return forty sites, mostly calm, each watched by three WAF proxies and a scrubber."""
     watchers = {site: _watchers_of(site) for site in SITES}
 
     def draw(random: Random, start: int) -> SimulatedIncident:
@@ -203,7 +205,7 @@ STATIONS = {
     "customs": ("border-1",),
     "returned": ("courier-12",),
 }
-# Where an order is in each state, as its station says.
+# Where an order is in each state, according to its station.
 LOCATIONS = {
     "received": "the front desk",
     "picking": "the shelves",
@@ -220,18 +222,19 @@ ROUTES = (
     ("received", "picking", "packing", "shipped", "customs", "delivered"),
     ("received", "picking", "packing", "shipped", "returned", "received", "delivered"),
 )
-# Orders that came in this long ago are taken up again after a restart.
+# Orders that arrived within this time are resumed after a restart.
 LOOK_BACK_MS = 600_000
 
 
 class Orders:
-    """Orders that pass from station to station; `gap_ms` between two new ones."""
+    """Orders that pass from station to station; a new one starts every `gap_ms`."""
 
     def __init__(self, seed: int, gap_ms: int) -> None:
         self._seed, self._gap_ms = seed, gap_ms
 
     def run(self, start: int) -> Iterator[Timed]:
-        """Yield reports from `start` on, Unix ms, first where each order on its way is by then."""
+        """Yield reports from `start` (Unix ms) on, beginning with the current station of each
+        order."""
         ahead: list[tuple[int, int, Report]] = []
         number = max(0, start - LOOK_BACK_MS) // self._gap_ms
         while number * self._gap_ms <= start:
@@ -249,7 +252,7 @@ class Orders:
             yield at, report
 
     def journey(self, number: int) -> list[Timed]:
-        """Return all that is ever reported of one order."""
+        """Return all reports ever made about one order."""
         random = Random(f"{self._seed}/orders/{number}")
         at = number * self._gap_ms + random.randrange(self._gap_ms)
         order = f"order-{10_000 + number % 90_000}"

@@ -1,1 +1,1 @@
-"""What the history of states adds up to: periods of a calendar, spans of time, their sums."""
+"""Sums over the history of states: calendar periods, spans of time, and their totals."""

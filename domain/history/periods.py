@@ -1,7 +1,7 @@
-"""Periods of a calendar in a time zone: days, ISO weeks, months, quarters, years, or any dates.
+"""Calendar periods in a time zone: days, ISO weeks, months, quarters, years, or any dates.
 
-A time is a number of ms since 1970 (Unix ms). A day begins with its first instant in the zone: a
-clock that is put forward at midnight begins it at one o'clock.
+Times are Unix ms. A day begins with its first instant in the zone: if the clock is put forward at
+midnight, the day begins at one o'clock.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ MONTHS = {MONTH: 1, QUARTER: 3, YEAR: 12}
 MAX_DAYS = 3_660
 """Longest period of dates that is counted, days."""
 FIRST_DAY, LAST_DAY = date(1990, 1, 1), date(2200, 12, 31)
-"""The days of which periods are counted."""
+"""First and last day of the range in which periods are counted."""
 
 
 class Span(NamedTuple):
-    """A time from `begin` to before `end`, Unix ms."""
+    """The time from `begin` up to, but not including, `end`, Unix ms."""
 
     begin: int
     end: int
 
     @property
     def ms(self) -> int:
-        """How long it lasts, ms."""
+        """Length in ms."""
         return max(0, self.end - self.begin)
 
 
 class Period(NamedTuple):
-    """Days of a calendar: `first`, and those up to before `after`. unit: of UNITS, or DATES."""
+    """The days of a calendar from `first` up to, but not including, `after`. unit: one of UNITS, or
+    DATES."""
 
     unit: str
     first: date
@@ -41,31 +42,31 @@ class Period(NamedTuple):
 
     @property
     def days(self) -> int:
-        """How many days it has."""
+        """Number of days."""
         return (self.after - self.first).days
 
     @property
     def last(self) -> date:
-        """Its last day."""
+        """The last day."""
         return self.after - timedelta(days=1)
 
     @property
     def before(self) -> Period:
-        """The same unit before; of dates, as many days."""
+        """The previous period: the unit before, or as many days for DATES."""
         if self.unit == DATES:
             return Period(DATES, self.first - timedelta(days=self.days), self.first)
         return containing(self.unit, self.first - timedelta(days=1))
 
     @property
     def next(self) -> Period:
-        """The same unit after it; of dates, as many days."""
+        """The following period: the unit after, or as many days for DATES."""
         if self.unit == DATES:
             return Period(DATES, self.after, self.after + timedelta(days=self.days))
         return containing(self.unit, self.after)
 
     @property
     def title(self) -> str:
-        """Its name: `31 January 2026`, `Week 5 of 2026`, `January 2026`, `Quarter 1 of 2026`."""
+        """The name: `31 January 2026`, `Week 5 of 2026`, `January 2026`, `Quarter 1 of 2026`."""
         if self.unit == WEEK:
             year, week, _ = self.first.isocalendar()
             return f"Week {week} of {year}"
@@ -80,13 +81,15 @@ class Period(NamedTuple):
         return f"{_day_title(self.first)} to {_day_title(self.last)}"
 
     def span(self, zone: ZoneInfo) -> Span:
-        """Return when it begins and ends in a zone."""
+        """Return the span of the period in a zone."""
         return Span(begin_of(self.first, zone), begin_of(self.after, zone))
 
 
 def containing(unit: str, day: date) -> Period:
-    """Return the day, ISO week, month, quarter or year that a day is in. Raises ValueError for
-    another unit."""
+    """Return the day, ISO week, month, quarter or year that contains a day.
+
+    Raises ValueError for any other unit.
+    """
     if unit == DAY:
         return Period(DAY, day, day + timedelta(days=1))
     if unit == WEEK:
@@ -105,8 +108,10 @@ def containing(unit: str, day: date) -> Period:
 
 
 def between(first: date, last: date) -> Period:
-    """Return the days from `first` to `last`, both included. Raises ValueError for none, and for
-    more than MAX_DAYS."""
+    """Return the period from `first` to `last`, both included.
+
+    Raises ValueError if it has no days or more than MAX_DAYS.
+    """
     days = (last - first).days + 1
     if not 1 <= days <= MAX_DAYS:
         raise ValueError(f"expected 1 to {MAX_DAYS} days, got {days}")
@@ -122,20 +127,20 @@ def begin_of(day: date, zone: ZoneInfo) -> int:
 
 
 def day_of(at: int, zone: ZoneInfo) -> date:
-    """Return the day that a time is in."""
+    """Return the day in a zone that contains a time, Unix ms."""
     return local(at, zone).date()
 
 
 def local(at: int, zone: ZoneInfo) -> datetime:
-    """Return a time as a clock in the zone shows it, to the second."""
+    """Return a time, Unix ms, as the zone's local time, to the second."""
     return datetime.fromtimestamp(at // 1000, UTC).astimezone(zone)
 
 
 class Hour(NamedTuple):
-    """An hour as a clock of a zone shows it. begin, end: Unix ms; hour: 0 to 23.
+    """An hour of local time in a zone. begin, end: Unix ms; hour: 0 to 23.
 
-    Where the clock is put back an hour comes twice; one that is put back by less than an hour makes
-    a short one.
+    When the clock is put back, an hour occurs twice; when it is put back by less than an hour, the
+    result includes a short one.
     """
 
     begin: int
@@ -145,7 +150,8 @@ class Hour(NamedTuple):
 
 
 def hours(begin: int, end: int, zone: ZoneInfo) -> Iterator[Hour]:
-    """Yield the hours that make up the time from `begin` to `end`, the first and last wholly."""
+    """Yield the hours that cover the time from `begin` to `end`, Unix ms; the first and last in
+    full."""
     at = hour_begin(begin, zone) if begin < end else end
     while at < end:
         shown = local(at, zone)
@@ -155,7 +161,8 @@ def hours(begin: int, end: int, zone: ZoneInfo) -> Iterator[Hour]:
 
 
 def hours_within(begin: int, end: int, zone: ZoneInfo) -> list[Hour]:
-    """Return the hours between two times, Unix ms; those at both ends only as far as they are."""
+    """Return the hours between two times, Unix ms, cutting off the first and the last at these
+    times."""
     return [
         hour._replace(begin=max(hour.begin, begin), end=min(hour.end, end))
         for hour in hours(begin, end, zone)
@@ -163,11 +170,11 @@ def hours_within(begin: int, end: int, zone: ZoneInfo) -> list[Hour]:
 
 
 def hour_begin(at: int, zone: ZoneInfo) -> int:
-    """Return when the hour began that a clock of the zone shows, Unix ms."""
+    """Return when the zone's local hour containing a time began, Unix ms."""
     shown = local(at, zone)
     begin = at // 1000 * 1000 - (shown.minute * 60 + shown.second) * 1000
     changed = local(begin, zone)
-    if changed.minute or changed.second:  # the clock was changed meanwhile, by a part of an hour
+    if changed.minute or changed.second:  # the clock was changed in between, by part of an hour
         begin += (3600 - changed.minute * 60 - changed.second) * 1000
     return begin
 
@@ -176,9 +183,9 @@ def hour_begin(at: int, zone: ZoneInfo) -> int:
 
 
 class PeriodComparison(NamedTuple):
-    """The time that is counted of a period, and of the one before it to compare with.
+    """The spans counted in a period and, for comparison, in the one before it.
 
-    running: whether the period goes on; then both end after the same time.
+    running: whether the period is still running; if so, both spans cover the same length of time.
     """
 
     now: Span
@@ -187,7 +194,7 @@ class PeriodComparison(NamedTuple):
 
 
 def compared(period: Period, zone: ZoneInfo, now: int) -> PeriodComparison:
-    """Return what is counted at a time (Unix ms) of a period and of the one before it."""
+    """Return the spans of a period and of the one before it that are counted at `now`, Unix ms."""
     whole, before = period.span(zone), period.before.span(zone)
     if now >= whole.end:
         return PeriodComparison(whole, before, running=False)

@@ -1,8 +1,8 @@
 """Runs: the unbroken times that a history spends in one condition.
 
-A history comes in steps, each with a place in a log, and in portions. A log that is read again
-brings steps at places that are known already: what was known from there on is cut off first, so
-that the runs are always those of the history as it was brought last.
+A history arrives in portions of steps, each with a place in a log. When a log is read again, it
+brings steps at places that are already known. What was known from there on is then cut off, so that
+the runs always follow the latest reading of the history.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """A change of condition at a place. at: Unix ms; key: the new condition, None for that of no
-    run; anew: whether what is known from this place on is void."""
+    """A change of condition at a place.
+
+    at: Unix ms; key: the new condition, or None if it starts no run; anew: whether everything known
+    from this place on is void.
+    """
 
     place: str
     at: int
@@ -24,8 +27,10 @@ class Step(NamedTuple):
 
 @dataclass
 class Run:
-    """An unbroken time in one condition. Times in Unix ms; end: None while it goes on; note: what
-    its owner knows of it besides."""
+    """An unbroken time in one condition. Times are in Unix ms.
+
+    end: None while the run continues; note: additional information for the owner.
+    """
 
     place: str
     begin: int
@@ -36,11 +41,11 @@ class Run:
 
 
 class Track:
-    """The runs of one history, of which those are known that a step may change.
+    """The runs of one history, as far as a step may still change them.
 
-    touched, gone: places of runs that are new or changed, and of those that are void; since: the
-    earliest time (Unix ms) at which anything is other than it was, None where nothing is; current:
-    the run that goes on, if one does.
+    touched: places of runs that are new or changed; gone: places of runs that are void; since: the
+    earliest time (Unix ms) at which anything changed, None if nothing did; current: the run that is
+    still open, if any.
     """
 
     def __init__(self, known: Iterable[Run] = ()) -> None:
@@ -51,7 +56,7 @@ class Track:
         self.since: int | None = None
 
     def take(self, step: Step) -> None:
-        """Take the next step of the history."""
+        """Apply the next step of the history."""
         if step.anew:
             self._cut(step.place)
         current = self.current
@@ -66,11 +71,10 @@ class Track:
             self._touch(step.place, step.at)
 
     def _open(self) -> Run | None:
-        """Return the run that goes on, if one does."""
         return next((run for run in self.runs.values() if run.end is None), None)
 
     def _cut(self, place: str) -> None:
-        """Forget what is known from a place on."""
+        """Discard everything known from a place on."""
         for run in list(self.runs.values()):
             if run.place >= place:
                 del self.runs[run.place]
@@ -92,7 +96,7 @@ class Track:
 
 
 def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the times that at least one of the spans covers, in order; those that touch are one.
+    """Return the times covered by at least one of the spans, in order. Adjoining spans become one.
 
     Empty spans cover nothing.
     """
@@ -110,7 +114,7 @@ def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def without(
     span: tuple[int, int], cut_out: Iterable[tuple[int, int]]
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the parts of a span outside and inside of merged spans, each in order."""
+    """Return the parts of a span outside and inside merged spans, each in order."""
     begin, end = span
     outside, inside = [], []
     for first, last in cut_out:

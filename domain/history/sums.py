@@ -1,8 +1,8 @@
-"""The sums of a history by the hour, and by asset and day.
+"""Sums of a history by hour, and by asset and day.
 
-An asset's time on the board is of one class at each moment: maintenance where a window that counts
-covers it, else unconfirmed, else bad or good. Good time is what is left of all: it is never looked
-up asset by asset.
+At each moment an asset's time on the board belongs to one class: maintenance if a window that
+counts covers it, else unconfirmed, else bad or good. Good time is the remainder, and is never
+looked up asset by asset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Spans = Sequence[tuple[int, int]]
 
 
 class BadSpan(NamedTuple):
-    """A time in which an asset was unconfirmed, or else bad. Unix ms."""
+    """A time in which an asset was unconfirmed or, if not, bad. Unix ms."""
 
     asset: str
     begin: int
@@ -30,7 +30,7 @@ class BadSpan(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """Time by class but good, ms."""
+    """Time by class, except good, ms."""
 
     bad: int = 0
     unconfirmed: int = 0
@@ -42,11 +42,11 @@ BAD, UNCONFIRMED, MAINTENANCE = range(3)
 
 @dataclass(frozen=True)
 class Sources:
-    """What is added up over a time that begins with the first hour and ends with the last.
+    """The input of the sums, for a time from the start of the first hour to the end of the last.
 
-    present: how many assets are on the board when it begins; came, went: times at which assets
-    came onto it and went off it meanwhile; troubles: those that overlap it; windows: by asset the
-    times of maintenance that count; on_board: when assets that have windows were on the board.
+    present: number of assets on the board at the start; came, went: times at which assets joined
+    and left the board in between; troubles: the bad spans that overlap the time; windows:
+    maintenance times that count, by asset; on_board: when assets with windows were on the board.
     """
 
     present: int
@@ -58,7 +58,7 @@ class Sources:
 
 
 class HourSum(NamedTuple):
-    """The sums of an hour, ms over all assets. present: assets on the board when it ends."""
+    """The sums of an hour, ms over all assets. present: assets on the board at its end."""
 
     hour: Hour
     good: int
@@ -69,7 +69,7 @@ class HourSum(NamedTuple):
 
 
 class AssetSum(NamedTuple):
-    """The sums of an asset and a day, ms: of all hours, and of service hours."""
+    """The sums of an asset on a day, ms: over all hours, and over service hours."""
 
     asset: str
     day: date
@@ -78,7 +78,7 @@ class AssetSum(NamedTuple):
 
 
 class Sums:
-    """The sums over some hours that follow each other."""
+    """The sums over consecutive hours."""
 
     def __init__(self, hours: Sequence[Hour], in_service: Callable[[Hour], bool]) -> None:
         self._hours = hours
@@ -91,7 +91,7 @@ class Sums:
         self._service = Mask(hours, in_service)
 
     def add(self, sources: Sources) -> None:
-        """Add up everything but the good time."""
+        """Add everything except good time."""
         windows = {asset: merged(spans) for asset, spans in sources.windows.items()}
         for each in sources.troubles:
             kind = UNCONFIRMED if each.unconfirmed else BAD
@@ -174,7 +174,7 @@ class _Days(NamedTuple):
 
 
 def _days(hours: Sequence[Hour]) -> _Days:
-    """Return the days that hours are of, each with the time of its hours."""
+    """Return the days of the hours, each with the begin and end of its hours."""
     days = _Days([], [], [])
     for hour in hours:
         if not days.days or days.days[-1] != hour.day:
@@ -186,7 +186,7 @@ def _days(hours: Sequence[Hour]) -> _Days:
 
 
 class Mask:
-    """How much of any time lies in chosen hours."""
+    """Measures how much of a time lies in chosen hours."""
 
     def __init__(self, hours: Sequence[Hour], chosen: Callable[[Hour], bool]) -> None:
         self._edges = [hour.begin for hour in hours]
@@ -198,7 +198,7 @@ class Mask:
         self._end = hours[-1].end if hours else 0
 
     def ms(self, begin: int, end: int) -> int:
-        """Return how much of a time within the hours lies in chosen ones, ms."""
+        """Return how much of the time from `begin` to `end` lies in the chosen hours, ms."""
         return self._upto(end) - self._upto(begin)
 
     def _upto(self, at: int) -> int:

@@ -1,1 +1,1 @@
-"""Notifications: when a rule tells of incidents, by events and a clock that is passed in."""
+"""Notifications: when a rule reports incidents, given events and the time."""

@@ -1,4 +1,4 @@
-"""What happens to incidents and agents, as the rules of notifications see it. Times in Unix ms."""
+"""What happens to incidents and agents, as notification rules see it. Times in Unix ms."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ AGENT_KINDS = {
     AGENT_DOUBTED: "it is in doubt on several assets",
     AGENT_LATE: "its reports come too late",
 }
-"""What may be wrong with an agent, of which rules tell."""
+"""The agent faults that rules report."""
 
 
 class Ack(NamedTuple):
-    """An acknowledgement: until when, and of which severity the asset was then."""
+    """An acknowledgement: until when it holds, and the asset's severity when it was made."""
 
     until: int
     severity: int
@@ -36,12 +36,12 @@ class Ack(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to an incident, or to its asset; or to an agent.
+    """Something that happened to an incident or its asset, or to an agent.
 
-    place: at which the incident began; state: the asset's from then on; labels: the asset's;
-    ack: the acknowledgement that is in force from then on, if the kind is MARKED. finding: in words
-    what is wrong with an agent, empty for an incident: then `asset` is the agent, `state` one of
-    AGENT_KINDS, and the kind BEGUN or ENDED.
+    place: where the incident began; state: the asset's new state; labels: the asset's; ack: for
+    kind MARKED, the acknowledgement in force from now on. finding: a description of what is wrong
+    with an agent, empty for an incident. If it is set, `asset` is the agent, `state` is one of
+    AGENT_KINDS, and the kind is BEGUN or ENDED.
     """
 
     kind: str

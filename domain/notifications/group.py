@@ -1,4 +1,4 @@
-"""Groups: incidents of which a rule tells together. They are values; nothing changes one."""
+"""Groups of incidents that a rule reports together. They are immutable values."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ KINDS = {
 """The kinds of message that a rule sends."""
 
 IncidentKey = tuple[str, str, str]
-"""Scenario and asset of an incident, and the place at which it began."""
+"""An incident's scenario and asset, and the place where it began."""
 
 
 class Member(NamedTuple):
-    """An incident of a group, or something wrong with an agent.
+    """An incident of a group, or a fault of an agent.
 
-    since: when it came into a state that the rule tells of; worst: the worst of these states so
-    far; over_at: when it left them; notified: the worst state that a message has reported, empty
-    for none; ack_*: of the acknowledgement in force, empty without one; finding: as in an event.
+    since: when it entered a state that the rule reports; worst: the worst such state so far;
+    over_at: when it left them; notified: the worst state that a message has reported, empty if none
+    has; ack_*: the acknowledgement in force, None without one; finding: as in an event.
     """
 
     scenario: str
@@ -48,37 +48,37 @@ class Member(NamedTuple):
 
     @property
     def key(self) -> IncidentKey:
-        """What tells it from others."""
+        """The key that identifies the incident."""
         return self.scenario, self.asset, self.place
 
     @property
     def active(self) -> bool:
-        """Whether it goes on."""
+        """Whether it is still going on."""
         return self.over_at is None
 
     def in_hand(self, now: int) -> bool:
-        """Return whether somebody has acknowledged it, in force at `now`."""
+        """Return whether an acknowledgement is in force at `now`, Unix ms."""
         return self.ack_until is not None and now < self.ack_until
 
     def lasted(self, now: int) -> int:
-        """Return how long it has been in such a state, ms."""
+        """Return how long it has been in a reported state, ms."""
         return (now if self.over_at is None else self.over_at) - self.since
 
     def acknowledged(self, ack: Ack | None) -> Member:
-        """Return it with this acknowledgement in force, or none."""
+        """Return a copy with this acknowledgement, or with none."""
         until, severity = ack or (None, None)
         return self._replace(ack_until=until, ack_severity=severity)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Incidents of which a rule tells together, from the first of them to the end of the last.
+    """Incidents that a rule reports together, from the start of the first to the end of the last.
 
-    announced_at, sent_at: of its first message, and its last; pending_at: since when there is
-    something to tell; clock_from: since when nobody has all of it in hand; stage: the next stage
-    to be told; reached: how many stages have been told of it; over: how many incidents that were
-    told of are over and not among the members any more; exempt: whether one was so bad that quiet
-    hours do not hold it back; held: the kind of message that is held back, and why.
+    announced_at, sent_at: time of the first and of the last message; pending_at: since when there
+    is something to report; clock_from: since when nobody has had all of it in hand; stage: the next
+    stage to notify; reached: number of stages notified; over: number of reported incidents that
+    have ended and are no longer members; exempt: whether one was bad enough to pass quiet hours;
+    held: the kind of message held back, and why.
     """
 
     key: str
@@ -95,7 +95,7 @@ class Group:
     held: str = ""
 
     def with_members(self, members: Iterable[Member]) -> Group:
-        """Return it with these members."""
+        """Return a copy with these members."""
         return replace(self, members={member.key: member for member in members})
 
     def notified_members(self) -> list[Member]:
@@ -103,17 +103,17 @@ class Group:
         return [member for member in self.members.values() if member.notified]
 
     def in_hand(self, now: int) -> bool:
-        """Return whether somebody has all in hand at `now` that goes on and was reported."""
+        """Return whether every reported member that goes on is acknowledged at `now`, Unix ms."""
         return all(member.in_hand(now) for member in self.notified_members() if member.active)
 
 
 def plain_group(group: Group) -> dict[str, Any]:
-    """Return a group as JSON-able data; `group_from_plain` reads it back, equal."""
+    """Return a group as JSON-compatible data; `group_from_plain` restores an equal group."""
     plain = {name.name: getattr(group, name.name) for name in fields(Group)}
     return plain | {"members": [list(member) for member in group.members.values()]}
 
 
 def group_from_plain(plain: Mapping[str, Any]) -> Group:
-    """Return the group of `plain_group`."""
+    """Return the group described by the result of `plain_group`."""
     members = [Member(*values) for values in plain["members"]]
     return Group(**{**plain, "members": {}}).with_members(members)

@@ -1,4 +1,4 @@
-"""Hours of the week in a time zone: those of a rule, and quiet hours."""
+"""Hours of the week in a time zone, used for a rule's hours and for quiet hours."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ DAY_MINUTES = 24 * 60
 
 @dataclass(frozen=True)
 class Hours:
-    """The same hours on some days of each week.
+    """The same hours on certain days of each week.
 
-    zone: an IANA name; days: 0 is Monday; begin, end: minutes after midnight. Hours whose end is
-    not after their begin go on into the next day; those from midnight to midnight are the day.
+    zone: an IANA name; days: 0 is Monday; begin, end: minutes after midnight. If the end is not
+    after the begin, the hours continue into the next day; from midnight to midnight is the whole
+    day.
     """
 
     zone: str
@@ -25,13 +26,13 @@ class Hours:
     end: int
 
     def contain(self, at: int) -> bool:
-        """Return whether a time, Unix ms, is within them."""
+        """Return whether a time, Unix ms, is within the hours."""
         day = self._local(at).date()
         spans = (self._span(day - timedelta(1)), self._span(day))
         return any(span is not None and span[0] <= at < span[1] for span in spans)
 
     def next_edge(self, at: int) -> int:
-        """Return when they begin or end next after a time, Unix ms."""
+        """Return when the hours next begin or end after a time, Unix ms."""
         first = self._local(at).date() - timedelta(1)
         return min(edge for edge in self._edges(first) if edge > at)
 
@@ -47,7 +48,7 @@ class Hours:
             yield from self._span(first + timedelta(n)) or ()
 
     def _span(self, day: date) -> tuple[int, int] | None:
-        """Return the hours that begin on a day, Unix ms; None where none do."""
+        """Return the hours that begin on a day, Unix ms, or None if none do."""
         if day.weekday() not in self.days:
             return None
         later = 1 if self.end <= self.begin else 0

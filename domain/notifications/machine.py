@@ -1,7 +1,7 @@
-"""The state machine of a rule's groups: events and the time in, messages to be sent out.
+"""The state machine of a rule's groups: takes events and the time, returns messages to send.
 
-What is due follows from the groups alone, so that what is held back, in quiet hours or by a limit,
-is due still when that is over. The clock is passed in; nothing here reads one.
+What is due follows from the groups alone. A message held back by quiet hours or a limit is
+therefore still due afterwards. The clock is passed in; nothing here reads one.
 """
 
 from __future__ import annotations
@@ -33,22 +33,25 @@ REASONS = {
     QUIET: "held back in the quiet hours",
     LIMIT: "held back, as the rule has sent as many messages as it may",
 }
-"""Why nothing is told, or not yet."""
+"""Why nothing is reported, or not yet."""
 
 LOOK_AGAIN_MS = 60_000
-"""How often it is asked whether a maintenance window is over."""
+"""How often an open maintenance window is checked again."""
 
 
 class World(NamedTuple):
-    """What the machine asks for: the scenarios, and whether an asset's messages are held back by a
-    maintenance window at a time, Unix ms."""
+    """What the machine needs to know about the world: the scenarios, and a function.
+
+    in_maintenance: returns whether a maintenance window holds back messages about an asset
+    (scenario, asset) at a time, Unix ms.
+    """
 
     scenarios: Mapping[str, Scenario]
     in_maintenance: Callable[[str, str, int], bool] = lambda _scenario, _asset, _at: False
 
 
 class RuleState(NamedTuple):
-    """The open groups of a rule by their keys, and when it sent messages of late."""
+    """A rule's open groups by key, and the times of its recent messages."""
 
     groups: Mapping[str, Group]
     recent: tuple[int, ...] = ()
@@ -56,8 +59,11 @@ class RuleState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A message about a group to these stages. members: all of which it tells, with what they were
-    told of before; opened_at: tells groups of one key apart."""
+    """A message about a group, to be sent to these stages.
+
+    members: all that it reports, each with what was reported before; opened_at: distinguishes
+    groups with the same key.
+    """
 
     key: str
     opened_at: int
@@ -68,15 +74,17 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One message in place of several."""
+    """One message that replaces several."""
 
     parts: tuple[Send, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A message about a group that is held back from now on. until: when it is looked at again;
-    members: whom it would tell of."""
+    """A message about a group that is held back from now on.
+
+    until: when it is considered again; members: what it would report.
+    """
 
     key: str
     opened_at: int
@@ -88,7 +96,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The end of a group. reason: why nothing was told of it, empty where something was."""
+    """The end of a group. reason: why nothing was reported, empty if something was."""
 
     key: str
     opened_at: int
@@ -101,8 +109,10 @@ Action = Send | Summary | Hold | Close
 def advance(
     rule: Rule, state: RuleState, now: int, world: World, events: Iterable[Event] = ()
 ) -> tuple[RuleState, list[Action]]:
-    """Return the state of a rule's groups after these events at `now` (Unix ms), and what is to be
-    done. Groups that are not in `state` are not looked at; events are in order."""
+    """Return the new state of a rule's groups at `now` (Unix ms), and the actions to take.
+
+    events: in order. Groups that are missing from `state` are not considered.
+    """
     turn = _Turn(rule, now, world, _applied(rule, world, state.groups, events))
     recent = [at for at in state.recent if at > now - rule.per_ms]
     dues = turn.first_messages()
@@ -121,12 +131,12 @@ def _parts(sent: Send | Summary) -> tuple[Send, ...]:
 
 
 def next_at(rule: Rule, group: Group, recent: Sequence[int], now: int) -> int | None:
-    """Return when time alone may cause something in a group after `now`, Unix ms; None: never."""
+    """Return when time alone may next cause something in a group, Unix ms, or None for never."""
     return min((at for at in _times(rule, group, recent, now) if at > now), default=None)
 
 
 def _times(rule: Rule, group: Group, recent: Sequence[int], now: int) -> Iterator[int]:
-    """Yield the times at which something may come due, some of them past."""
+    """Yield the times at which something may become due, including past ones."""
     unnotified = [member for member in group.members.values() if not member.notified]
     yield from (member.since + rule.after_ms for member in unnotified)
     if any(member.active and member.since + rule.after_ms <= now for member in unnotified):
@@ -154,7 +164,7 @@ def _times(rule: Rule, group: Group, recent: Sequence[int], now: int) -> Iterato
 def _applied(
     rule: Rule, world: World, groups: Mapping[str, Group], events: Iterable[Event]
 ) -> dict[str, Group]:
-    """Return the groups with what these events say of their members, and new ones."""
+    """Return the groups after these events, including new groups."""
     intake = _Intake(rule, world, groups)
     for event in events:
         intake.take(event)
@@ -162,7 +172,7 @@ def _applied(
 
 
 class _Intake:
-    """Events into groups, with an index of the members by their assets."""
+    """Applies events to groups, using an index of members by asset."""
 
     def __init__(self, rule: Rule, world: World, groups: Mapping[str, Group]) -> None:
         self.rule, self.world = rule, world
@@ -174,13 +184,13 @@ class _Intake:
                 self._of_asset.setdefault(place[:2], []).append((key, place))
 
     def groups(self) -> dict[str, Group]:
-        """Return the groups with their present members."""
+        """Return the groups with their current members."""
         return {
             key: replace(group, members=self._members[key]) for key, group in self._groups.items()
         }
 
     def take(self, event: Event) -> None:
-        """Take one event."""
+        """Apply one event."""
         known = self._of_asset.get((event.scenario, event.asset), [])
         if event.kind == MARKED:
             self._mark(known, event)
@@ -200,7 +210,7 @@ class _Intake:
             self._join(event)
 
     def _mark(self, known: Iterable[tuple[str, IncidentKey]], event: Event) -> None:
-        """Acknowledge an asset's incidents; an agent of the asset's name is none."""
+        """Acknowledge an asset's incidents, but not the faults of an agent with the same name."""
         for key, place in known:
             member = self._members[key][place]
             if not member.finding:
@@ -224,7 +234,7 @@ def _over(member: Member, event: Event) -> Member:
 
 
 def _gone_on(scenario: Scenario, member: Member, event: Event) -> Member:
-    """Return a member in another state of which the rule tells; one that was over begins anew."""
+    """Return a member in another state that the rule reports; one that was over begins again."""
     severity = scenario.severity(event.state)
     if not member.active:
         return Member(*member.key, since=event.at, state=event.state, worst=event.state)
@@ -238,7 +248,7 @@ def _gone_on(scenario: Scenario, member: Member, event: Event) -> Member:
 
 
 class _Turn:
-    """A look at a rule's groups at one time."""
+    """One evaluation of a rule's groups at a given time."""
 
     def __init__(self, rule: Rule, now: int, world: World, groups: dict[str, Group]) -> None:
         self.rule, self.now, self.world, self.groups = rule, now, world, groups
@@ -246,7 +256,7 @@ class _Turn:
         self.actions: list[Action] = []
 
     def first_messages(self) -> list[Send]:
-        """Settle each group, end those of which nothing is left, and return what is due of the
+        """Settle each group, end those with nothing left, and return the messages due for the
         others."""
         for key, group in sorted(self.groups.items()):
             reason = self._why_none(group)
@@ -256,7 +266,7 @@ class _Turn:
         return self.due_messages(sorted(self.groups))
 
     def due_messages(self, keys: Iterable[str]) -> list[Send]:
-        """Return the messages that are due of these groups; nothing holds the other ones back."""
+        """Return the messages due for these groups; for groups without one, clear `held`."""
         dues = []
         for key in keys:
             if key not in self.groups:
@@ -268,7 +278,7 @@ class _Turn:
         return dues
 
     def _settle(self, group: Group) -> Group:
-        """Return a group without what is not to be told, its times as they are now."""
+        """Return a group without the members not to be reported, and with its times updated."""
         group = replace(
             group,
             members={key: each for key, each in group.members.items() if not self._why_not(each)},
@@ -281,20 +291,23 @@ class _Turn:
         return self._with_clock(group)
 
     def _is_done(self, group: Group) -> bool:
-        """Return whether a settled group has nothing left of which anything is to be told."""
+        """Return whether a settled group has nothing left to report."""
         if group.announced_at is None:
             return not group.members
         return not self.rule.resolved and not self._goes_on(group) and not self._news(group)
 
     def _why_none(self, group: Group) -> str:
-        """Return why nothing is told of a group that ends; empty where something was."""
+        """Return why a group that ends was not reported, empty if it was."""
         if group.announced_at is not None:
             return ""
         reasons = [self._why_not(member) for member in group.members.values()]
         return next((reason for reason in reasons if reason), TOO_SHORT)
 
     def _due(self, group: Group) -> Send | None:
-        """Return the message that is due of a settled group; of several, the one to go first."""
+        """Return the message due for a settled group.
+
+        If several are due, return the one to send first.
+        """
         notified = group.notified_members()
         if group.announced_at is None:
             return self._send(group, OPENED, (0,)) if self._pending_is_due(group) else None
@@ -330,8 +343,11 @@ class _Turn:
         return self.now >= sent + repeat
 
     def _with_clock(self, group: Group) -> Group:
-        """Return a group whose stages wait from now on, where somebody had it in hand until now;
-        or do not wait, where somebody has."""
+        """Return a group with its escalation clock updated.
+
+        The clock starts now if the group was in hand until now, and stops if somebody has it in
+        hand.
+        """
         if group.announced_at is None:
             return group
         if group.in_hand(self.now):
@@ -343,7 +359,7 @@ class _Turn:
     # ---- members ----
 
     def _why_not(self, member: Member) -> str:
-        """Return why nothing is told of a member, and never will be; empty where it may."""
+        """Return why a member will never be reported, empty if it may be."""
         if member.notified or member.over_at is None:
             return ""
         if member.lasted(self.now) < self.rule.after_ms:
@@ -355,14 +371,14 @@ class _Turn:
         return "" if any(not self._muted(member, at) for at in inside) else MAINTENANCE
 
     def _news(self, group: Group) -> list[Member]:
-        """Return the members of which there is something to tell at present."""
+        """Return the members with something to report now."""
         return [member for member in group.members.values() if self._is_news(member)]
 
     def _is_news(self, member: Member) -> bool:
         if member.notified:
             return member.active and self._is_worse(member) and not self._muted(member, self.now)
         if not member.active:
-            return True  # a settled group has none of which nothing is to be told
+            return True  # a settled group has no members that must not be reported
         return member.lasted(self.now) >= self.rule.after_ms and not self._is_blocked(member)
 
     def _is_worse(self, member: Member) -> bool:
@@ -374,7 +390,7 @@ class _Turn:
         return scenario.severity(member.worst) < scenario.severity(member.notified)
 
     def _goes_on(self, group: Group) -> bool:
-        """Return whether a member goes on that is told of, or may be soon."""
+        """Return whether a member goes on that was reported, or may be soon."""
         return any(
             member.active and (member.notified or not self._is_blocked(member))
             for member in group.members.values()
@@ -387,11 +403,11 @@ class _Turn:
         return self.rule.hours is None or self.rule.hours.contain(at)
 
     def _muted(self, member: Member, at: int) -> bool:
-        """Return whether a maintenance window holds messages back: never about an agent."""
+        """Return whether a maintenance window holds messages back. For an agent none does."""
         return not member.finding and self.world.in_maintenance(member.scenario, member.asset, at)
 
     def _is_exempt(self, group: Group, news: Iterable[Member]) -> bool:
-        """Return whether something is told, or to be told, of which quiet hours hold nothing."""
+        """Return whether anything reported, or to be reported, is exempt from quiet hours."""
         quiet = self.rule.quiet
         if quiet is None or not quiet.exempt:
             return False
@@ -405,7 +421,7 @@ class _Turn:
     # ---- what holds messages back ----
 
     def let_through(self, dues: Sequence[Send], recent: Sequence[int]) -> Iterator[Send | Summary]:
-        """Yield the messages that go out now, and note the others as held back."""
+        """Yield the messages to send now, and mark the others as held back."""
         quiet = self.rule.quiet
         if quiet is not None and quiet.hours.contain(self.now):
             asleep = [due for due in dues if not self.groups[due.key].exempt]
@@ -423,7 +439,7 @@ class _Turn:
         yield from sent
 
     def _hold(self, dues: Iterable[Send], reason: str, until: int) -> None:
-        """Note groups as held back; an action says so where that is new."""
+        """Mark groups as held back, with an action for each that was not before."""
         for due in dues:
             group, held = self.groups[due.key], f"{due.kind}: {reason}"
             if group.held != held:
@@ -434,7 +450,7 @@ class _Turn:
                     )
 
     def record_sent(self, sent: Send) -> None:
-        """Note that a message about a group goes out, and end the group with its last one."""
+        """Record that a message about a group is sent, and end the group if it was the last one."""
         group = replace(self.groups[sent.key], held="")
         stage = max(sent.stages) + 1
         if sent.kind == ESCALATED:
@@ -450,7 +466,7 @@ class _Turn:
             self._end(group, "")
 
     def _with_news_sent(self, group: Group) -> Group:
-        """Return a group all of whose news is sent; members that are over are only counted."""
+        """Return a group with all its news marked as sent; ended members are only counted."""
         news = {member.key for member in self._news(group)}
         notified = [
             member._replace(notified=member.worst) if member.key in news else member
@@ -460,7 +476,7 @@ class _Turn:
         return replace(group, over=group.over + len(notified) - len(kept)).with_members(kept)
 
     def _end(self, group: Group, reason: str) -> None:
-        """End a group; of what goes on and is held back, another one begins."""
+        """End a group. A new one begins for the members that were held back."""
         self.actions.append(Close(group.key, group.opened_at, reason))
         self.groups.pop(group.key)
         left = [member for member in group.members.values() if not member.notified]

@@ -1,4 +1,4 @@
-"""A rule rehearsed on a history: what it would have sent, by the machine that sends."""
+"""A rule rehearsed on a history, with the machine that also sends: what would it have sent?"""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from domain.notifications.machine import Action, RuleState, World, advance, next
 from domain.notifications.rule import Rule
 
 MOST_STEPS = 20_000
-"""Most looks at the groups in one rehearsal."""
+"""Largest number of evaluations in one rehearsal."""
 
 
 class Played(NamedTuple):
-    """Something that the rule would have done at a time, Unix ms."""
+    """An action that the rule would have taken, at a time in Unix ms."""
 
     at: int
     action: Action
 
 
 class Rehearsal:
-    """A rule with its groups, through time."""
+    """A rule and its groups, played through time."""
 
     def __init__(self, rule: Rule, world: World, most_steps: int = MOST_STEPS) -> None:
         self.rule, self.world = rule, world
@@ -35,11 +35,14 @@ class Rehearsal:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it ended before its time, as there was too much to look at."""
+        """Whether the rehearsal stopped early because it needed too many steps."""
         return self.steps <= 0
 
     def play(self, events: Iterable[Event], until: int) -> list[Played]:
-        """Play events, in their order, and the time until then. Returns all that was done."""
+        """Play events, given in order, then let time pass until `until` (Unix ms).
+
+        Returns everything that was done.
+        """
         for at, together in groupby(events, key=lambda event: event.at):
             self._wait(at - 1)
             self._step(at, tuple(together))
@@ -71,7 +74,7 @@ class Rehearsal:
             self._due[key] = at
 
     def _touched(self, events: Sequence[Event]) -> set[str]:
-        """Return the keys of the groups that these events are about."""
+        """Return the keys of the groups that these events concern."""
         assets = {(event.scenario, event.asset) for event in events}
         joined = {self.rule.key_of(each) for each in events}
         known = joined & self._groups.keys()

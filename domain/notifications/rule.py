@@ -1,4 +1,4 @@
-"""The rules of notifications: what they are about, and who is told when."""
+"""Notification rules: what they cover, and who is notified when."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from domain.notifications.hours import Hours
 from domain.scenario import Scenario
 
 BY_SCENARIO, BY_ASSET = "scenario", "asset"
-"""What incidents are grouped by, besides keys of labels."""
+"""What incidents can be grouped by, besides label keys."""
 
 AGENTS, AGENT = "agents of", "agent"
-"""How keys of groups of agents begin."""
+"""Prefixes of the keys of agent groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Whom to tell once nobody has had the incidents in hand for `after_ms` since the first
-    message. channels, rotas: their numbers in the database."""
+    """Who is notified when nobody has had the incidents in hand for `after_ms` since the first
+    message.
+
+    channels, rotas: their ids in the database.
+    """
 
     after_ms: int
     channels: tuple[int, ...] = ()
@@ -28,8 +31,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Hours in which messages wait until their end. exempt: a state that is told of all the same,
-    as is any worse one; empty for none."""
+    """Hours in which messages wait until the hours end.
+
+    exempt: this state and any worse one are reported anyway; empty for none.
+    """
 
     hours: Hours
     exempt: str = ""
@@ -37,15 +42,16 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who is to know of which incidents and agents, how. All durations in ms.
+    """Who is notified of which incidents and agents, and how. All durations are in ms.
 
-    scenarios, labels, states: any of each, and where one is empty, all; labels as `key=value`;
-    at_least: this state or a worse one; after_ms: told of what lasts so long in such a state;
-    hours: told of in these alone; group_by: those alike in these are told of together; window_ms:
-    how long a message waits for more to tell; repeat_ms: told again so often while nobody has it in
-    hand; resolved: whether the end is told; incidents: whether incidents are told; tasks: whether
-    runs of scheduled tasks that notify are, of any state; agents: what is told of agents, of
-    AGENT_KINDS; most, per_ms: at most so many messages in so long.
+    scenarios, labels, states: any of these match, and an empty one matches all; labels are
+    `key=value`; at_least: this state or a worse one; after_ms: report only what lasts this long in
+    such a state; hours: report only in these hours; group_by: incidents that agree in these are
+    reported together; window_ms: how long a message waits for more to report; repeat_ms: repeat a
+    message this often while nobody has the group in hand; resolved: whether to report the end;
+    incidents: whether to report incidents; tasks: whether to report runs of scheduled tasks that
+    notify, in any state; agents: the agent faults to report, from AGENT_KINDS; most, per_ms: send
+    at most `most` messages in `per_ms`.
     """
 
     stages: tuple[Stage, ...]
@@ -67,7 +73,7 @@ class Rule:
     per_ms: int = 3_600_000
 
     def covers(self, scenario: Scenario, state: str) -> bool:
-        """Return whether it tells of an asset's state, its labels aside."""
+        """Return whether the rule covers an asset's state, ignoring labels."""
         if not self.incidents or not state or scenario.is_good(state):
             return False
         if self.scenarios and scenario.name not in self.scenarios:
@@ -77,11 +83,11 @@ class Rule:
         return not self.at_least or reaches(scenario, state, self.at_least)
 
     def covers_agent(self, scenario: str, kind: str) -> bool:
-        """Return whether it covers a fault of this kind of an agent of a scenario."""
+        """Return whether the rule covers a fault of this kind in an agent of a scenario."""
         return kind in self.agents and scenario in (self.scenarios or (scenario,))
 
     def covers_event(self, scenario: Scenario, event: Event) -> bool:
-        """Return whether it covers what an event began or changed, labels aside."""
+        """Return whether the rule covers what an event began or changed, ignoring labels."""
         if event.kind not in (BEGUN, CHANGED):
             return False
         if event.finding:
@@ -89,12 +95,12 @@ class Rule:
         return self.covers(scenario, event.state)
 
     def joins(self, scenario: Scenario, event: Event) -> bool:
-        """Return whether an event begins something that it covers. An agent has no labels."""
+        """Return whether an event begins something that the rule covers. An agent has no labels."""
         labelled = bool(event.finding) or self.matches_labels(event.labels)
         return labelled and self.covers_event(scenario, event)
 
     def covers_task(self, scenario: str, labels: Mapping[str, str]) -> bool:
-        """Return whether it covers a scheduled task of an asset with these labels."""
+        """Return whether the rule covers a scheduled task of an asset with these labels."""
         return (
             self.tasks
             and scenario in (self.scenarios or (scenario,))
@@ -102,12 +108,14 @@ class Rule:
         )
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
-        """Return whether these labels of an asset match those of the rule."""
+        """Return whether an asset's labels match those of the rule."""
         return not self.labels or any(labels.get(key) == value for key, value in self.labels)
 
     def key_of(self, event: Event) -> str:
-        """Return what an event's incident is told of together with, or its agent: the agents of a
-        scenario, unless each asset is told of by itself."""
+        """Return the key of the group that an event's incident or agent belongs to.
+
+        The agents of a scenario form one group, unless the rule groups by asset.
+        """
         if not event.finding:
             return self.key(event.scenario, event.asset, event.labels)
         if BY_ASSET in self.group_by:
@@ -115,7 +123,8 @@ class Rule:
         return f"{AGENTS} {event.scenario}"
 
     def key(self, scenario: str, asset: str, labels: Mapping[str, str]) -> str:
-        """Return what an asset's incident is told of together with, such as `scenario=attack`."""
+        """Return the key of the group that an asset's incident belongs to, such as
+        `scenario=attack`."""
         own = {BY_SCENARIO: scenario, BY_ASSET: f"{scenario}/{asset}"}
         return ", ".join(
             f"{name}={own.get(name) or labels.get(name, '')}" for name in self.group_by
@@ -123,6 +132,7 @@ class Rule:
 
 
 def reaches(scenario: Scenario, state: str, at_least: str) -> bool:
-    """Return whether a state is one, or worse; never where the scenario does not know that one."""
+    """Return whether `state` is `at_least` or worse; False if the scenario does not know
+    `at_least`."""
     known = any(spec.name == at_least for spec in scenario.states)
     return known and scenario.severity(state) <= scenario.severity(at_least)

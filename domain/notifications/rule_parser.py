@@ -1,4 +1,4 @@
-"""Rules of notifications as JSON-able data: read, checked, written again."""
+"""Read, check and write notification rules as JSON-compatible data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from domain.notifications.rule import Quiet, Rule, Stage
 SECOND_MS, MINUTE_MS, DAY_MS = 1_000, 60_000, 86_400_000
 
 MOST_LISTED = 50
-"""Most scenarios, labels, states, keys to group by, or channels of a stage."""
+"""Largest number of scenarios, labels, states, grouping keys, or channels of a stage."""
 MOST_STAGES = 10
 LONGEST_AFTER_MS = 7 * DAY_MS
 LONGEST_WINDOW_MS = 60 * MINUTE_MS
@@ -35,11 +35,11 @@ class RuleError(ValueError):
 
 
 class _Expected(Exception):
-    """Raised with what was expected of one value."""
+    """Raised with a description of the value that was expected."""
 
 
 def rule_from_plain(plain: Mapping[str, Any]) -> Rule:
-    """Return the rule that JSON-able data describes. Raises RuleError, which names every key."""
+    """Return the rule described by JSON-compatible data. Raises RuleError naming every key."""
     errors: dict[str, str] = {}
     values: dict[str, Any] = {}
     for key in sorted(plain.keys() - _READERS.keys()):
@@ -58,7 +58,7 @@ def rule_from_plain(plain: Mapping[str, Any]) -> Rule:
 
 
 def plain_rule(rule: Rule) -> dict[str, Any]:
-    """Return a rule as JSON-able data; `rule_from_plain` reads it back, equal."""
+    """Return a rule as JSON-compatible data; `rule_from_plain` restores an equal rule."""
     return {
         "scenarios": list(rule.scenarios),
         "labels": [f"{key}={value}" for key, value in rule.labels],

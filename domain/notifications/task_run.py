@@ -1,4 +1,4 @@
-"""Runs of scheduled tasks that notify, as a rule sees them: told, or held back, and why."""
+"""Runs of scheduled tasks that notify: whether a rule reports them or holds them back, and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Run = TypeVar("Run")
 
 
 class NoticeHold(NamedTuple):
-    """Why a run is not told. until: when it is looked at again, Unix ms; None: it never is told."""
+    """Why a run is not reported. until: when it is considered again, Unix ms; None: never."""
 
     reason: str
     until: int | None = None
@@ -22,9 +22,9 @@ class NoticeHold(NamedTuple):
 def hold_of(
     rule: Rule, scenario: Scenario, state: str, at: int, now: int, *, muted: bool
 ) -> NoticeHold | None:
-    """Return why a rule does not tell at `now` of a run at `at` (Unix ms); None where it may.
+    """Return why a rule does not report, at `now`, a run at `at` (Unix ms), or None if it may.
 
-    state: of the asset at the run; muted: whether it was in a maintenance window then.
+    state: the asset's state at the run; muted: whether a maintenance window covered it.
     """
     if rule.hours is not None and not rule.hours.contain(at):
         return NoticeHold(OUTSIDE)
@@ -40,10 +40,10 @@ def hold_of(
 def within_limit(
     rule: Rule, runs: Sequence[Run], recent: Sequence[int], now: int
 ) -> tuple[list[list[Run]], NoticeHold | None]:
-    """Return the runs that each message tells of, and why all of them wait where there is none.
+    """Return the runs that each message reports, and why all of them wait if there is no message.
 
-    recent: when the rule sent messages, in order. Where there are too many, the last message tells
-    of several.
+    recent: times of the rule's messages, in order. If there are too many runs, the last message
+    reports several.
     """
     recent = [at for at in recent if at > now - rule.per_ms]
     room = rule.most - len(recent)
