@@ -95,9 +95,7 @@ STAGES = (
     TestStage(
         "integration/kafka", "a broker, and what lives with it", 130, 430, (*FOUR, *UNLOADED)
     ),
-    TestStage(
-        "integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)
-    ),
+    TestStage("integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)),
     TestStage("e2e/browser", "the product in Chromium", 130, 900, (*GROUPS, *PICTURES), BROWSING),
     TestStage("e2e/faults", "the product is killed and started", 45, 280, (*THREE, *UNLOADED)),
 )
