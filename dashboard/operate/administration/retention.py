@@ -184,9 +184,10 @@ class RetentionRow:
 
 
 def lines() -> list[RetentionRow]:
-    """Return what is kept, in the order it is applied; scenarios follow their kind."""
+    """Return what is kept, by name; scenarios follow their kind."""
     left = {(row.what, row.scenario): row for row in Remainder.objects.all()}
-    return [line for each in kept() for line in _lines(each, left)]
+    by_name = sorted(kept(), key=lambda each: each.what)
+    return [line for each in by_name for line in _lines(each, left)]
 
 
 def _lines(each: Declared, left: dict[tuple[str, str], Remainder]) -> Iterator[RetentionRow]:
