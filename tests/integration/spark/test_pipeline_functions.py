@@ -229,7 +229,15 @@ def test_a_new_pipeline_passes_its_own_test_and_prints(tmp_path: Path) -> None:
     run = _runner(tmp_path, {"PYTHONPATH": paths, "TALLYBOARD_PIPELINES": "all"})
     listed = run("-m", "streaming.pipelines", "--list")
     assert json.loads(listed.stdout)["name"] == "try-out"
-    options = ("-c", "/dev/null", "--rootdir", str(tmp_path), "-p", "support.spark.spark_session", "-q")
+    options = (
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(tmp_path),
+        "-p",
+        "support.spark.spark_session",
+        "-q",
+    )
     plain = ("-p", "no:playwright", "-p", "no:django")
     tested = run("-m", "pytest", *options, *plain, str(test))
     assert "1 passed" in tested.stdout, tested.stdout + tested.stderr
