@@ -97,7 +97,7 @@ STAGES = (
     ),
     TestStage("integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)),
     TestStage("e2e/browser", "the product in Chromium", 130, 900, (*GROUPS, *PICTURES), BROWSING),
-    TestStage("e2e/faults", "the product is killed and started", 45, 280, (*THREE, *UNLOADED)),
+    TestStage("e2e/faults", "the product is killed and started", 45, 280, (*TWO, *UNLOADED)),
 )
 TRIALS = TestStage(
     "trials", "what takes minutes", 1800, 1800, ("-v", *PICTURES), BROWSING, long=True
