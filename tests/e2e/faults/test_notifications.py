@@ -22,8 +22,8 @@ pytestmark = pytest.mark.extensive(
 
 QUEUE = """
 from dashboard.core.common.times import now_ms
-from dashboard.notify.notifications.outbox import Draft, Target, put
-put(Target("mail", "soc@example.org"), Draft("test", "{subject}", "text"), now_ms())
+from dashboard.notify.notifications.outbox import MessageDraft, Recipient, put
+put(Recipient("mail", "soc@example.org"), MessageDraft("test", "{subject}", "text"), now_ms())
 """
 
 
