@@ -22,7 +22,8 @@ pytestmark = pytest.mark.extensive(
 )
 
 RECEIVED = re.compile(
-    r"^\[(\S+ \S+): INFO/MainProcess\] Task dashboard\.notify\.notifications\.tasks\.carry_on\S+ received$",
+    r"^\[(\S+ \S+): INFO/MainProcess\] "
+    r"Task dashboard\.notify\.notifications\.tasks\.carry_on\S+ received$",
     re.MULTILINE,
 )
 """The line of the notifier for a task that is scheduled each second."""
