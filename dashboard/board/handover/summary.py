@@ -157,8 +157,6 @@ def _worst(scenario: Scenario, severity: int, before: str, after: str) -> str:
 # ---- shift actions -------------------------------------------------------------------------------
 # What people do in a shift besides commands to single assets: runs, mutes, replays, rules.
 
-# Most entries of each kind, the newest.
-
 
 class ShiftActions(NamedTuple):
     """The actions of each kind, newest first, with their scenario if they belong to one."""

@@ -9,12 +9,10 @@ import msgspec
 from django.http import HttpRequest
 from ninja import Schema
 from ninja.parser import Parser
-from pydantic import ConfigDict, Field, create_model
+from pydantic import ConfigDict, create_model
 
 from dashboard.core.api.problems import Problem
-from domain.names import MAX_STATE
 from domain.scenario import StateSpec
-from wire.source import MAX_REASON, MAX_TIME
 
 # ---- bodies --------------------------------------------------------------------------------------
 # JSON bodies, parsed strictly and within limits.
@@ -207,46 +205,3 @@ class AssetsOut(Schema):
 
     items: list[AssetOut]
     next: str | None
-
-
-class AssetIn(StrictSchema):
-    """The state to pin (`set`), or to vote for as one more agent (`vote`)."""
-
-    state: str = Field(min_length=1, max_length=MAX_STATE)
-    mode: Literal["set", "vote"] = "set"
-    reason: str = Field("", max_length=MAX_REASON, pattern=NO_NUL, description="A `set` needs one.")
-    until: int | None = Field(
-        None, ge=0, le=MAX_TIME, strict=True, description="End of a `set`, Unix ms."
-    )
-    if_version: str | None = Field(
-        None,
-        max_length=64,
-        description="Refuse where state, pending or override has changed since, such as 1.42.0.",
-    )
-
-
-class CommandOut(Schema):
-    """A command and how far it has come. Times in Unix ms.
-
-    `phase`: sending, unknown (not confirmed in time; it may still arrive), sent, applied,
-    no-change, refused or unsent. `outcome` is the job's answer, null until then. Of a command that
-    was not sent from here only the answer is known.
-    """
-
-    id: str
-    scenario: str
-    asset: str
-    phase: Literal["sending", "unknown", "sent", "applied", "no-change", "refused", "unsent"]
-    kind: str | None = None
-    state: str | None = None
-    until: int | None = None
-    reason: str | None = None
-    if_version: str | None = None
-    user: str | None = None
-    source: str | None = None
-    created_at: int | None = None
-    partition: int | None = None
-    offset: int | None = None
-    outcome: str | None = None
-    version: str | None = None
-    answered_at: int | None = None

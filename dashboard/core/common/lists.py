@@ -80,10 +80,10 @@ class ListPage(View):
     def addresses(cls, folder: str, page: str, file: str = "") -> list[URLPattern]:
         """Return the list's URL patterns. page, file: their names; without `file` there is none."""
         view = require_safe(never_cache(role_required("read", cls.roles)(cls.as_view())))
-        found = [path(folder, view, name=page)]
+        patterns = [path(folder, view, name=page)]
         if file:
-            found.append(path(f"{folder}{cls.name}.<str:suffix>", view, name=file))
-        return found
+            patterns.append(path(f"{folder}{cls.name}.<str:suffix>", view, name=file))
+        return patterns
 
     def get(self, request: HttpRequest, suffix: str = "") -> HttpResponseBase:
         """Return the page, or the file with this suffix; 422 if the filter is invalid."""

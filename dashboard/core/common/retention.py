@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,11 +113,6 @@ class Thinning:
     """Deletes what is too old or too much at a time (Unix ms), and returns how many rows."""
     kept_ms: int | None = None
     at_most: int | None = None
-
-
-def apply_all(declared: Iterable[Retention | Thinning], now: int) -> int:
-    """Delete what has expired at `now` (Unix ms) or exceeds its limit. Returns how many rows."""
-    return sum(each.apply(now) for each in declared)
 
 
 def delete_in_portions(

@@ -111,7 +111,7 @@ class AgentsOut(Schema):
 
 
 class MuteOut(Schema):
-    """A mute in force. partitions: that tell it, of so many."""
+    """A mute in force. partitions: how many report it, and how many there are."""
 
     agent: str
     until: int | None
@@ -160,7 +160,7 @@ def _plain_agent(row: AgentFigures) -> dict[str, Any]:
 
 @router.operation("GET scenarios/{scenario}/mutes", list[MuteOut], "read", 404, among=OPERATORS)
 def list_mutes(request: ApiRequest, scenario: str) -> Any:
-    """The agents that are muted, as the job's heartbeats tell them."""
+    """The muted agents, as the job's heartbeats report them."""
     known = known_scenario(scenario)
     held = mutes.mutes(known, now_ms())
     return [

@@ -688,9 +688,12 @@ def test_the_run_of_a_task_that_is_foretold_comes(history: History, rng: random.
         run = why.task_run
         if run is None:
             continue
-        owned = {task.id for task in found.tasks if (task.do, task.user) == (run.do, run.user)}
         trial = restored_whole(bucket)
         emitted = trial.apply(Tick(), trial.offset + 1, run.at)
+        # A task may begin on the way, with the state in which it runs.
+        shown = [one for one in emitted if isinstance(one, StateRecord) and one.asset == name]
+        tasks = [task for one in (found, *shown) for task in one.tasks]
+        owned = {task.id for task in tasks if (task.do, task.user) == (run.do, run.user)}
         came = [
             one
             for one in emitted

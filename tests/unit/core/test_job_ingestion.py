@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from dashboard.core.common.retention import apply_all
 from dashboard.core.job import ingestion
 from dashboard.core.job.models import (
     DAY_MS,
@@ -17,6 +16,7 @@ from dashboard.core.job.models import (
     JobRequest,
     surplus,
 )
+from support.web.retention import apply_all
 from wire.job import Checkpoint, JobAnswer, QueryReport, Stopped
 
 NOW = 1_790_000_000_000

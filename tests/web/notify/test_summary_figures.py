@@ -63,7 +63,7 @@ from support.web.lived_month import (
     lived,
     set_up,
 )
-from support.web.written_once import written_once
+from support.web.row_cache import cached_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -134,7 +134,7 @@ def month(maintained: None) -> Topic:
         materialise(topic.messages, CHANGED_AT)
         return topic
 
-    return written_once("a month of summaries", write)
+    return cached_rows("a month of summaries", write)
 
 
 def local(day: date) -> int:
@@ -468,7 +468,7 @@ def summed(monkeypatch: pytest.MonkeyPatch) -> None:
         sum_up(NOW)
         assert checked("--scenario", "attack") == (0, NOTHING)
 
-    written_once("a month that is summed up", write)
+    cached_rows("a month that is summed up", write)
 
 
 def differing() -> list[str]:

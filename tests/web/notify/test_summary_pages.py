@@ -30,8 +30,8 @@ from dashboard.notify.summaries.report import SummaryReport
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.models import Label
 from dashboard.watch.incidents.models import Incident
+from support.web.row_cache import cached_rows
 from support.web.web_fixtures import logged_in, logged_in_as, make_user
-from support.web.written_once import written_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
@@ -62,7 +62,7 @@ def trouble(asset: str, begin: int, ms: int, *, unconfirmed: bool = False, **inc
 @pytest.fixture
 def history() -> None:
     """Two weeks of four sites. In the second: three incidents of two, one of them flapping."""
-    written_once("two weeks of four sites", two_weeks)
+    cached_rows("two weeks of four sites", two_weeks)
 
 
 def two_weeks() -> None:
@@ -168,7 +168,7 @@ def alarm(asset: str, begin: int, end: int | None, **changes: Any) -> None:
 def alarms(history: None) -> None:
     """Four more: of the week one came true and one came to nothing; one ended just after it; one
     goes on."""
-    written_once("two weeks of four sites, with alarms", four_alarms)
+    cached_rows("two weeks of four sites, with alarms", four_alarms)
 
 
 def four_alarms() -> None:

@@ -12,7 +12,6 @@ import pytest
 from django.test import Client
 
 from dashboard.core.audit.models import AuditEntry
-from dashboard.core.common.retention import apply_all
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.ingestion import ingest_progress
@@ -22,6 +21,7 @@ from dashboard.core.states.models import FoldSnapshot, LogBound
 from dashboard.operate.requests import models, tasks
 from dashboard.operate.requests.models import Replay
 from support.histories.hostile import calm, text
+from support.web.retention import apply_all
 from support.web.web_fixtures import make_user, show
 from support.web.world import World
 from wire.job import Control, Heartbeat, JobAnswer, QueryReport, decode_control

@@ -9,11 +9,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from dashboard.core.common.retention import apply_all
 from dashboard.core.common.times import now_ms
 from dashboard.watch.annotations import acknowledgements, models
 from dashboard.watch.annotations.models import NOTE_EDITED_FOR_MS, Acknowledgement, Mark, Note
 from support.histories.hostile import calm, text
+from support.web.retention import apply_all
 from support.web.web_fixtures import make_user
 from support.web.world import World
 

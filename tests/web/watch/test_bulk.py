@@ -15,12 +15,12 @@ from bus.base import TooLarge, Unavailable
 from bus.memory import MemoryProducer
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common import kafka, resumable
-from dashboard.core.common.retention import apply_all
 from dashboard.core.common.times import now_ms
 from dashboard.watch.bulk import execution, models, review, views
 from dashboard.watch.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
 from dashboard.watch.bulk.review import command_id
 from domain.records import MAX_VOTERS, Command
+from support.web.retention import apply_all
 from support.web.web_fixtures import commands_sent, make_user
 from support.web.world import World
 

@@ -14,11 +14,11 @@ from django.test import Client
 
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common import resumable
-from dashboard.core.common.retention import apply_all
 from dashboard.watch.annotations import label_files, label_uploads, label_views, models, tasks
 from dashboard.watch.annotations import labels as annotation_labels
 from dashboard.watch.annotations.label_uploads import ImportCounts
 from dashboard.watch.annotations.models import Label, LabelPortion, LabelUpload
+from support.web.retention import apply_all
 from support.web.web_fixtures import bearer, make_user
 from support.web.world import World
 

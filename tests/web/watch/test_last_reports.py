@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from dashboard.core.common.retention import apply_all
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
 from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.agents import reports
 from dashboard.watch.agents.findings import news
 from dashboard.watch.agents.models import KEPT, Agent, LastReport
+from support.web.retention import apply_all
 from support.web.world import World
 from wire.job import Heartbeat, LatenessReport, encode
 

@@ -11,7 +11,6 @@ import pytest
 from django.test import Client
 
 from dashboard.board.live.live_view import live_view
-from dashboard.core.common.retention import apply_all
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import HOUR_MS, now_ms, span
 from dashboard.core.job.models import BucketStatus
@@ -31,6 +30,7 @@ from dashboard.watch.agents.reports import (
 )
 from dashboard.watch.agents.statistics import listed, one, walk
 from domain.records import Leave, Report
+from support.web.retention import apply_all
 from support.web.world import World
 from wire.job import ClockBehind, Heartbeat, LatenessReport, QueryReport, encode
 

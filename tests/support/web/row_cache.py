@@ -1,6 +1,6 @@
-"""Rows that are dear to make: made in the first test that asks for them, and copied in the others.
+"""Expensive rows: written by the first test that needs them, and copied for the others.
 
-Each test has a transaction of its own, which ends with it; so what a fixture writes is gone then.
+Each test runs in a transaction that is rolled back, so what a fixture writes is gone with it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 
 SEARCH_INDEX = "states_nameparts"
-"""Of names, which is not copied: a test that looks for one writes its own rows."""
+"""The index of names is not copied. A test that searches writes its own rows."""
 
 _written: dict[str, tuple[Any, dict[str, Rows]]] = {}
 
 
-def written_once(name: str, write: Callable[[], T]) -> T:
-    """Return what `write` returned in this process, with the rows in place that it wrote then.
+def cached_rows(name: str, write: Callable[[], T]) -> T:
+    """Put the rows of `write` into the database, and return what it returned.
 
-    name: of what is written, the same one for the same rows.
+    It is called once in a process; afterwards its rows are copied. name: identifies the rows.
     """
     if name not in _written:
         before = _tables()
