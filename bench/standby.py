@@ -144,7 +144,7 @@ def launch_role(copy: Product, role: str) -> None:
 
 def await_standby(copy: Product) -> None:
     """Return once the leader says that a standby is ready. Raises BenchProblem."""
-    path = leadership.file_of(copy.folder)
+    path = leadership.file_of(copy.folder / "checkpoint")
     copy.wait(lambda: leadership.read(path).standby > 0, BACK_S, "a standby")
 
 
@@ -152,7 +152,7 @@ def taken_over(
     copy: Product, engine: Engine, size: Size, number: int, roles: Sequence[str]
 ) -> TakenOver:
     """Kill the leader, and wait for the first new state. Raises BenchProblem."""
-    path, (leads, stands) = leadership.file_of(copy.folder), roles
+    path, (leads, stands) = leadership.file_of(copy.folder / "checkpoint"), roles
     if leadership.read(path).role != leads:
         raise BenchProblem(f"{leadership.read(path)} leads, expected {leads}")
     cost = waiting_cost(copy.pid(stands))

@@ -30,9 +30,9 @@ class Leader:
     standby: int = 0
 
 
-def file_of(data_dir: Path) -> Path:
-    """Return the path of the file."""
-    return data_dir / "checkpoint" / "leader.json"
+def file_of(checkpoint_dir: Path) -> Path:
+    """Return the path of the file. checkpoint_dir: of the job's checkpoints."""
+    return checkpoint_dir / "leader.json"
 
 
 def read(path: Path) -> Leader:

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     ValidationInfo,
@@ -21,6 +22,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from config.jobs import MAIN, division_problem, job_of, read_division
 from config.secret_files import SecretFiles
 
 PREFIX = "TALLYBOARD_"
@@ -139,9 +141,12 @@ class Settings(BaseSettings):
     tick_ms: int = Field(default=250, ge=10)
     trigger_ms: int = Field(default=200, ge=0)
     standby: bool = False
+    job_scenarios: str = ""
 
     log_level: LogLevel = "info"
     app_logs: bool = True
+
+    _job: str = PrivateAttr(default=MAIN)
 
     @classmethod
     def settings_customise_sources(
@@ -175,6 +180,12 @@ class Settings(BaseSettings):
     def _pipelines(cls, value: str) -> str:
         if not re.fullmatch(r"[a-z][a-z0-9-]*( *, *[a-z][a-z0-9-]*)*", value):
             raise ValueError("expected all, none, or names with commas between")
+        return value
+
+    @field_validator("job_scenarios")
+    @classmethod
+    def _job_scenarios(cls, value: str) -> str:
+        read_division(value)
         return value
 
     @field_validator("product_counts")
@@ -345,6 +356,55 @@ class Settings(BaseSettings):
                     f"of {', '.join(known)} with commas between"
                 )
         return list(dict.fromkeys(names))
+
+    @property
+    def jobs(self) -> dict[str, tuple[str, ...]]:
+        """The scenarios of each named job; the main one carries all others."""
+        return read_division(self.job_scenarios)
+
+    @property
+    def job(self) -> str:
+        """Name of the job that this process belongs to; empty for the main one, and for others."""
+        return self._job
+
+    def for_job(self, name: str) -> Settings:
+        """Return the settings of a process of a job. Raises ValueError for one that is not named in
+        TALLYBOARD_JOB_SCENARIOS."""
+        if name and name not in self.jobs:
+            known = ", ".join(self.jobs) or "none"
+            raise ValueError(
+                f"--job {name}: {PREFIX}JOB_SCENARIOS names no such job: expected one of {known}"
+            )
+        own = self.model_copy()
+        own._job = name  # noqa: SLF001
+        return own
+
+    def carried(self, known: Collection[str]) -> list[str]:
+        """Return the scenarios that this process's job carries, out of the known ones.
+
+        Raises ValueError if the setting and the known scenarios do not fit.
+        """
+        if why := division_problem(self.jobs, known):
+            raise ValueError(f"Setting {PREFIX}JOB_SCENARIOS is {self.job_scenarios!r}: {why}")
+        return [name for name in known if job_of(self.jobs, name) == self._job]
+
+    @property
+    def checkpoint_dir(self) -> Path:
+        """Where the job keeps its checkpoints; a named one has a folder of its own."""
+        folder = self.data_dir / "checkpoint"
+        return folder / "jobs" / self._job if self._job else folder
+
+    @property
+    def checkpoint_dirs(self) -> list[Path]:
+        """The checkpoint folders of all jobs of this data directory, this one's first."""
+        own, folder = self.checkpoint_dir, self.data_dir / "checkpoint"
+        others = [folder, *sorted(folder.glob("jobs/*/"))]
+        return [own, *(other for other in others if other != own)]
+
+    def ui_port_of(self, job: str) -> int:
+        """Return the port of Spark's page of a job, 0 for none: each named job has the next one."""
+        every = [MAIN, *self.jobs]
+        return self.spark_ui_port + every.index(job) if self.spark_ui_port and job in every else 0
 
     @property
     def store_ports(self) -> range:

@@ -51,6 +51,7 @@ def check_files(settings: Settings) -> None:
         raise UpProblem(f"{PREFIX}SCENARIOS: {error}") from None
     try:
         settings.stored(scenarios)
+        settings.carried(scenarios)
     except ValueError as error:
         raise UpProblem(str(error)) from None
     others = {"PROBES": settings.probes if settings.demo else None,
@@ -70,8 +71,9 @@ def check_machine(settings: Settings) -> None:
         require_free("127.0.0.1", settings.target, "TALLYBOARD_TARGET_PORT")
     if settings.catches_mail:
         require_free(LOOPBACK, settings.mail_port, "TALLYBOARD_MAIL_CATCHER_PORT")
-    if settings.spark_ui_port:
-        require_free("127.0.0.1", settings.spark_ui_port, "TALLYBOARD_SPARK_UI_PORT")
+    for job in ("", *settings.jobs):
+        if port := settings.ui_port_of(job):
+            require_free("127.0.0.1", port, "TALLYBOARD_SPARK_UI_PORT")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from config import leadership
 from config.entry import enter
+from config.jobs import MAIN, words_of
 from config.settings import Settings
 from ops.supervise import NotRunning, Supervisor
 
@@ -51,16 +52,24 @@ def _print_status(supervisor: Supervisor) -> None:
 
 
 def standby_lines(settings: Settings) -> list[str]:
-    """Return which process leads the job, and since when another is ready to take over.
+    """Return for each job which process leads it, and since when another is ready to take over.
 
     Return nothing without a standby.
     """
-    leader = leadership.read(leadership.file_of(settings.data_dir))
-    if not settings.standby or not leader.role:
+    if not settings.standby:
         return []
+    lines = [_standby_line(settings.for_job(job)) for job in (MAIN, *settings.jobs)]
+    return [*filter(None, lines), ""] if any(lines) else []
+
+
+def _standby_line(settings: Settings) -> str:
+    """Return who leads the job of these settings, empty where nobody has led it."""
+    leader = leadership.read(leadership.file_of(settings.checkpoint_dir))
+    if not leader.role:
+        return ""
     since = datetime.fromtimestamp(leader.standby / 1000, UTC).astimezone()
     ready = f"a standby is ready since {since:%H:%M:%S}" if leader.standby else "no standby yet"
-    return [f"{leader.role} leads the job (process {leader.driver}); {ready}", ""]
+    return f"{leader.role} leads {words_of(settings.job)} (process {leader.driver}); {ready}"
 
 
 if __name__ == "__main__":

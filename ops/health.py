@@ -30,7 +30,8 @@ def process_problem(settings: Settings, name: str) -> str:
 
 
 def _stillness(settings: Settings, name: str) -> str:
-    age, most = age_s(settings.data_dir, name), PATIENCE_S.get(name, 60.0)
+    kind = "job" if name.removeprefix("job-") in settings.jobs else name
+    age, most = age_s(settings.data_dir, name), PATIENCE_S.get(kind, 60.0)
     if age is None:
         return f"{name} has given no sign of life yet"
     return "" if age <= most else f"{name} gave its last sign of life {age:.0f} s ago"

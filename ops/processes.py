@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from config.jobs import process_of
 from config.settings import Settings
 
 GROUP = "tallyboard"
@@ -44,8 +45,11 @@ def processes(settings: Settings, only: Collection[str] = ()) -> list[Process]:
     """
     python = sys.executable
     chosen = [*_core(python)]
+    for job in settings.jobs:
+        command = (python, "-m", "streaming", "--job", job)
+        chosen.append(Process(process_of(job), command, early=True))
     if settings.standby:
-        chosen += [Process("standby", (python, "-m", "streaming", "--standby"))]
+        chosen += _standbys(settings, python)
     if settings.pipelines != "none":
         chosen += [Process("pipelines", (python, "-m", "streaming.pipelines"))]
     if settings.demo:
@@ -72,6 +76,13 @@ def _core(python: str) -> list[Process]:
         Process("notifier", (*worker, "-n", "notifier@%h", "-Q", "notifications", "-P", "threads")),
         Process("beat", (python, *CELERY, "beat", "--loglevel", "info")),
     ]
+
+
+def _standbys(settings: Settings, python: str) -> list[Process]:
+    """Return a standby for each job."""
+    command = (python, "-m", "streaming", "--standby")
+    named = [Process(process_of(j, "standby"), (*command, "--job", j)) for j in settings.jobs]
+    return [Process("standby", command), *named]
 
 
 def _stores(settings: Settings, python: str) -> list[Process]:

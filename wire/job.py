@@ -65,7 +65,8 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     log_time and offset: the bucket's clock and the last offset applied; records, dead_letters,
     stale, late, silent: counted since the previous heartbeat; at: the worker's own clock; mutes:
     those in force in the bucket, by agent, left out if there are none; due: a time on the bucket's
-    clock before which no timer fires, 0 if none waits, None from an engine that does not say.
+    clock before which no timer fires, 0 if none waits, None from an engine that does not say; job:
+    the one that carries the bucket, empty for the main one.
 
     stale: reports older than the largest age; late: older than their agent's newest report, or than
     the asset's purge; silent: older than a vote's lifetime, taken as their agent's last word;
@@ -92,11 +93,32 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     silent: int = 0
     agents: tuple[LatenessReport, ...] = ()
     due: int | None = None
+    job: str = ""
+
+    @property
+    def query(self) -> str:
+        """The query that carries the bucket."""
+        return query_of(self.job, self.engine)
 
     @property
     def ahead(self) -> int:
         """How far the bucket's clock is ahead of the worker's own, ms; 0 if it is behind."""
         return max(0, self.log_time - self.at)
+
+
+def query_of(job: str, engine: str) -> str:
+    """Return the name of a job's query with an engine: `kernel`, or `shop-kernel`."""
+    return f"{job}-{engine}" if job else engine
+
+
+def job_of(query: str) -> str:
+    """Return the job of a query, empty for the main one."""
+    return query.rpartition("-")[0]
+
+
+def engine_of(query: str) -> str:
+    """Return the engine of a query."""
+    return query.rpartition("-")[2]
 
 
 # A bucket's clock that is ahead of the worker's own by more than this stands still: an alarm.

@@ -80,6 +80,10 @@ class Topics:
         """Return the sink topic: one record per visible change."""
         return f"{self.prefix}{scenario}{STATES}"
 
+    def leader_group_of(self, job: str) -> str:
+        """Return the consumer group that chooses the leader of a job, empty for the main one."""
+        return f"{self.leader_group}-{job}" if job else self.leader_group
+
     def store_group(self, scenario: str) -> str:
         """Return the consumer group of the servers that share a scenario's states."""
         return f"{self.prefix}{scenario}.stores"

@@ -200,19 +200,26 @@ class LoggedEpoch(NamedTuple):
 
 
 def rise(
-    bus: Bus, topics: Topics, home: Path, scenarios: Collection[str], clock: Callable[[], int]
+    bus: Bus,
+    topics: Topics,
+    home: Path,
+    scenarios: Collection[str],
+    clock: Callable[[], int],
+    *,
+    moved: bool = False,
 ) -> None:
     """Begin an epoch above all that the log shows of these scenarios, unless the current one is it.
 
-    home: the query's folder. A folder that has never been compared with the log, and has no batch,
-    is a first one, or its checkpoint is lost: the states in the log, if there are any, are not its
-    own. Raises BusError, OSError and LogProblem.
+    home: the query's folder; moved: whether another job has carried one of them so far. A folder
+    that has never been compared with the log, and has no batch, is a first one, or its checkpoint
+    is lost: the states in the log, if there are any, are not its own, and neither are those of a
+    job that carried them before. Raises BusError, OSError and LogProblem.
     """
     epoch, floor = current_epoch(home), read_floor(home)
-    lost = floor is None and not positions(epoch.path)
+    lost = moved or (floor is None and not positions(epoch.path))
     look = shown_by_log if lost else shown_by_heartbeats
     highest = highest_of(shown := look(bus, topics, scenarios))
-    if highest < epoch.number or (highest == epoch.number and not lost):
+    if not moved and (highest < epoch.number or (highest == epoch.number and not lost)):
         raise_floor(home, epoch.number)
         return
     shown = shown if lost else shown_by_log(bus, topics, scenarios)
@@ -270,11 +277,16 @@ def shown_by_heartbeats(
 
 def heartbeats(bus: Bus, topics: Topics) -> Iterator[Heartbeat]:
     """Yield the newest heartbeats that the log has. Raises BusError."""
+    return (beat for _, beat in appended_heartbeats(bus, topics))
+
+
+def appended_heartbeats(bus: Bus, topics: Topics) -> Iterator[tuple[int, Heartbeat]]:
+    """Yield the newest heartbeats, each with when it was appended (Unix ms). Raises BusError."""
     edges = bus.offsets([topics.buckets])
     tail = {at: (max(first, end - BEATS), end) for at, (first, end) in edges.items()}
     for message in messages_within(bus, tail, STALL_S):
         try:
-            yield decode_heartbeat(message.value)
+            yield message.timestamp, decode_heartbeat(message.value)
         except UnreadableJobRecord:
             continue
 

@@ -17,7 +17,8 @@ class Plan:
 
     epoch: of the checkpoint; partitions: of each scenario's source topic; rules: the first rule of
     each bucket, as JSON, which also covers what came before it in the log; start: how the epoch
-    begins; keys: the file of the keys that sign commands, None where nobody looks at signatures.
+    begins; keys: the file of the keys that sign commands, None where nobody looks at signatures;
+    job: which heartbeats name, empty for the main one.
     """
 
     prefix: str
@@ -26,6 +27,7 @@ class Plan:
     rules: Mapping[BucketId, str] = field(default_factory=dict)
     start: EpochStart = field(default_factory=EpochStart)
     keys: str | None = None
+    job: str = ""
 
     def json(self, *, real_time: bool) -> str:
         """Return the plan as JSON, as the kernel reads it."""
@@ -40,5 +42,6 @@ class Plan:
             "quiet": self.start.quiet,
             "bounds": self.start.bounds,
             "keys": self.keys,
+            "job": self.job,
         }
         return json.dumps(fields)

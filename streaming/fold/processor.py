@@ -278,6 +278,7 @@ class _Run:
             late=bucket.lateness.total("late"),
             silent=bucket.lateness.total("silent"),
             agents=tuple(LatenessReport(*row) for row in bucket.lateness.rows()),
+            job=self._plan.job,
         )
 
     def meta(self, slot: int, waiting: int) -> Meta:

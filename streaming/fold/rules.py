@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -25,6 +26,8 @@ from wire.keys import Ring
 from wire.signature import Signer, Trust
 from wire.source import MAX_BRACKETS, MAX_RECORD, decode_source, encode_scenario, fits, trusted
 from wire.topics import Topics
+
+T = TypeVar("T")
 
 # ---- overlays ------------------------------------------------------------------------------------
 # The scenarios that the job carries: scenarios.toml, and over it what the console has changed.
@@ -57,6 +60,16 @@ class Book:
         """Return the digest of a scenario's file and overlay."""
         return digest(self.configured[name], self.overlay(name).keys)
 
+    def of(self, names: Collection[str]) -> Book:
+        """Return the book of these scenarios alone, and of overlays that belong to none."""
+        kept = {*names, *(self.overlays.keys() | self.problems.keys()) - self.configured.keys()}
+        return Book(
+            configured=_only(self.configured, kept),
+            overlays=_only(self.overlays, kept),
+            rules=_only(self.rules, kept),
+            problems=_only(self.problems, kept),
+        )
+
     def changed(self, name: str, overlay: Overlay) -> Book:
         """Return the book with another overlay. Raises ScenarioError where it does not fit."""
         rule = fitting(self.configured[name], overlay)
@@ -85,6 +98,10 @@ class Book:
             )
 
 
+def _only(entries: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+    return {name: entry for name, entry in entries.items() if name in names}
+
+
 def fitting(configured: Scenario, overlay: Overlay) -> Scenario:
     """Return a scenario with its overlay, if a record can carry it. Raises ScenarioError."""
     rule = overlaid(configured, overlay.keys)
@@ -94,6 +111,18 @@ def fitting(configured: Scenario, overlay: Overlay) -> Scenario:
             f"{MAX_BRACKETS} brackets, as a record of the log can carry it"
         )
     return rule
+
+
+def own_book(settings: Settings) -> Book:
+    """Return the book of the scenarios that this process's job carries.
+
+    Raises ScenarioError for the file, and where TALLYBOARD_JOB_SCENARIOS does not fit it.
+    """
+    book = read_book(settings)
+    try:
+        return book.of(settings.carried(book.configured))
+    except ValueError as error:
+        raise ScenarioError(str(error)) from None
 
 
 def read_book(settings: Settings) -> Book:

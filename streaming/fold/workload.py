@@ -10,9 +10,9 @@ from config.settings import Settings
 from domain.scenario import Scenario
 from streaming.fold.assignment import EngineAssignment
 from streaming.fold.progress import ProgressReporter
-from streaming.fold.rules import Book, Rules, read_book
+from streaming.fold.rules import Book, Rules, own_book
 from streaming.state.buckets import BucketId, Engine
-from wire.job import MAX_REASON
+from wire.job import MAX_REASON, query_of
 from wire.keys import KeyFile
 from wire.signature import Signer
 from wire.topics import Topics
@@ -32,10 +32,11 @@ class Workload:
         """book: what `sharing` was made from; None: what the settings lead to."""
         self.sharing, self._bus = sharing, bus
         self.settings, self.engine = settings, engine
+        self.query = query_of(settings.job, engine)
         self.scenarios = sharing.shares[engine]
-        self.book = book or read_book(settings)
+        self.book = book or own_book(settings)
         self.topics = Topics(settings.topic_prefix)
-        self.home = settings.data_dir / "checkpoint" / engine
+        self.home = settings.checkpoint_dir / engine
         self.keys = KeyFile(settings.command_keys_file).made()
 
     def demands_signatures(self) -> bool:
@@ -65,7 +66,7 @@ class Workload:
 
         Raises ScenarioError, Refused and ProcessNeeded.
         """
-        book = read_book(self.settings)
+        book = own_book(self.settings)
         return book, self.sharing.anew(self.engine, book.rules)
 
     def adopt(self, book: Book, scenarios: dict[str, Scenario]) -> None:

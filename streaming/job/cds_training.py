@@ -51,7 +51,7 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     send(bus, topics, scenarios, LONG_BACKLOG + 1)
     draft, stop = target.with_suffix(".new"), threading.Event()
     draft.unlink(missing_ok=True)
-    home = settings.data_dir / "checkpoint"
+    home = settings.checkpoint_dir
     shares: Shares = {"kernel": dict(scenarios)}
     room = slots(shares, settings.effective_trigger)
     sharing = EngineAssignment("kernel", settings.effective_trigger, home, shares, room)

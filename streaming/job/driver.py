@@ -15,6 +15,7 @@ from streaming.fold.assignment import EngineAssignment, hand_over, trigger_of
 from streaming.fold.progress import ProgressReporter
 from streaming.fold.rules import Book
 from streaming.fold.workload import Workload, now_ms
+from streaming.job.claims import ScenarioClaimed
 from streaming.job.planner import Planned, Planner
 from streaming.requests.handler import RequestHandler
 from streaming.requests.queue import RequestAuthenticator, RequestQueue
@@ -61,10 +62,10 @@ class Driver:
         self._settings, self._spark, self._stop = settings, spark, stop
         self._workload = workload = Workload(settings, sharing, bus, engine, book)
         topics, home = workload.topics, workload.home
-        self._report = ProgressReporter(bus, topics.progress, engine, now_ms)
+        self._report = ProgressReporter(bus, topics.progress, workload.query, now_ms)
         guard = RequestAuthenticator(bus, topics, workload.keys, workload.demands_signatures)
         self._queue = RequestQueue(
-            bus, topics.control, engine, home / CONTROL, now_ms, self._report.answer, guard
+            bus, topics.control, workload.query, home / CONTROL, now_ms, self._report.answer, guard
         )
         self._report.rebuild = lambda: self._queue.rebuilding
         snapshots = settings.data_dir / "snapshots"
@@ -81,7 +82,7 @@ class Driver:
             stop,
             name="the query was stopped, and",
             longest_pause_s=LONGEST_PAUSE_S,
-            elsewhere=(BusError, LogProblem),
+            elsewhere=(BusError, LogProblem, ScenarioClaimed),
         )
 
     @property
@@ -119,8 +120,10 @@ class Driver:
         self._queue.settle("done", "states stand as they are until it is started")
 
     def carry_out(self) -> bool:
-        """Carry out new requests. Return whether what runs or waits now is to end for one."""
-        return self._requests.carry_out()
+        """Carry out new requests. Return whether what runs is to end for one, or for another job
+        that carries its scenarios."""
+        ends = self._requests.carry_out()
+        return ends or (self._report.running and self._planner.gives_way)
 
     def run_once(self) -> None:
         """Run the query until it is due to end. Raises what ended it."""

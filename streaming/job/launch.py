@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, NoReturn
 from bus.base import AccessRefused, TopicSpec, Unavailable
 from bus.kafka import KafkaBus
 from config import leadership as records
+from config.jobs import process_of
 from config.leadership import Leader, boot_id
 from config.settings import Settings
 from streaming.fold.assignment import EngineAssignment, assign_engines, shared_out, slots
-from streaming.fold.rules import read_book
+from streaming.fold.rules import own_book
 from streaming.fold.workload import now_ms
 from streaming.job.leader_lock import JVM, LeaderLock, LockHeld
 from streaming.job.leadership import Leadership
@@ -58,7 +59,7 @@ class Job:
     ) -> None:
         self._settings, self._lock, self._stop = settings, lock, stop
         self._role, self._beat = role, beat
-        self._home = settings.data_dir / "checkpoint"
+        self._home = settings.checkpoint_dir
         self._place = LeaderLock(scratch_of(settings, self._scratch))
         self._bus = KafkaBus(settings.kafka_options())
         self._topics = Topics(settings.topic_prefix)
@@ -72,7 +73,7 @@ class Job:
         """
         if not self._await(self._place):
             raise LockHeld("another one runs in the same data directory")
-        shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)
+        shares = shared_out(self._settings.engine, own_book(self._settings).rules, self._home)
         self._room = slots(shares, self._settings.effective_trigger)
         return start_session(self._settings, self._room, role=self._scratch)
 
@@ -92,7 +93,7 @@ class Job:
                 raise LockHeld("another job works on the same checkpoints")
             self._lock.bind(spark)
             own = Leader(role=self._role, boot=boot_id(), driver=os.getpid(), since=now_ms())
-            records.write(records.file_of(self._settings.data_dir), own)
+            records.write(records.file_of(self._settings.checkpoint_dir), own)
             run_all(self._drivers(spark), self._stop, self._beat)
         finally:
             end_spark(spark)
@@ -118,7 +119,7 @@ class Job:
         from streaming.job.driver import Driver
 
         settings = self._settings
-        book = read_book(settings)
+        book = own_book(settings)
         shares = assign_engines(settings.engine, book.rules, self._home)
         needed = slots(shares, settings.effective_trigger)
         if needed > self._room and not settings.spark_master:
@@ -177,7 +178,7 @@ class Job:
     def _rehearse(self, spark: SparkSession) -> None:
         from streaming.job.warm_up import WarmUp
 
-        shares = shared_out(self._settings.engine, read_book(self._settings).rules, self._home)
+        shares = shared_out(self._settings.engine, own_book(self._settings).rules, self._home)
         scratch = scratch_of(self._settings, self._scratch) / "rehearsal"
 
         def enough() -> bool:
@@ -187,13 +188,13 @@ class Job:
         WarmUp(self._settings, self._bus, spark, shares, scratch).run(enough)
 
     def _candidacy(self, spark: SparkSession) -> Leadership:
-        name = f"job-{socket.gethostname()}-{os.getpid()}-{now_ms()}"
+        name = f"{process_of(self._settings.job)}-{socket.gethostname()}-{os.getpid()}-{now_ms()}"
         own = Leader(name=name, role=self._role, boot=boot_id(), driver=os.getpid())
         return Leadership(
             self._bus,
-            (self._topics.leader_group, self._topics.control),
+            (self._topics.leader_group_of(self._settings.job), self._topics.control),
             self._lock,
-            (own, records.file_of(self._settings.data_dir)),
+            (own, records.file_of(self._settings.checkpoint_dir)),
             partial(end_at_once, spark),
             time.monotonic,
             now_ms,

@@ -168,7 +168,7 @@ def await_turn(
     second: it comes after another one, which it lets go first. A leader that ends is a reason to
     start at once, unless a standby is ready to take over.
     """
-    path, begun = records.file_of(settings.data_dir), time.monotonic()
+    path, begun = records.file_of(settings.checkpoint_dir), time.monotonic()
     patience_s = FIRST_S if second else 0.0
     seen, settled_at = False, 0.0
     while not stop.wait(LOOK_S):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, TypeVar
 
 from bus.base import Bus, TopicPartition
 from streaming.fold.epochs import EpochStart, bound, rise, start_of
 from streaming.fold.plan import Plan
 from streaming.fold.progress import ProgressReporter
 from streaming.fold.workload import Workload, now_ms
+from streaming.job.claims import Claims
 from streaming.job.sources import bound as bound_topics
 from streaming.job.sources import check
 from streaming.job.ticks import BrokerClocks, Ticker, TimerWatch
@@ -17,6 +18,8 @@ from streaming.requests.rebuild import StateRebuild
 from streaming.state import quarantine
 from streaming.state.buckets import BucketId, in_log, known, merged, remember
 from streaming.state.checkpoint import Epoch, current_epoch, gaps, positions
+
+T = TypeVar("T")
 
 
 class Planned(NamedTuple):
@@ -39,17 +42,21 @@ class Planner:
         self.unbounded: list[str] = []
         self._ticker: Ticker | None = None
         self._compared = False
+        job = workload.settings.job
+        self._claims = Claims(bus, workload.topics, job, now_ms)
 
     def plan(self) -> Planned:
         """Prepare topics, rules and ticks, and return what the query is to know.
 
-        Raises BusError, also where a source topic's settings are wrong, and LogProblem.
+        Raises BusError, also where a source topic's settings are wrong, LogProblem, and
+        ScenarioClaimed where another job carries one of the scenarios.
         """
         self._ensure_topics()
+        moved = self._take_over()
         rules = self._workload.append_rules(self._report)
         places = {self._workload.source(bucket) for bucket in rules}
         self._start_ticks(places)
-        self._rise()
+        self._rise(moved=moved)
         self._rebuilds.carry_out(self._workload.scenarios)
         epoch = current_epoch(self._workload.home)
         self._report.epoch = epoch.number
@@ -68,14 +75,34 @@ class Planner:
         names = [spec.name for spec in specs]
         self.unbounded = bound_topics(self._bus, names, settings.bootstrap)
 
-    def _rise(self) -> None:
-        """Begin a higher epoch, once for each process, where readers would drop this one's states.
+    def _take_over(self) -> bool:
+        """Return whether a scenario was another job's until now; know then what that job knew.
+
+        Raises BusError, OSError and ScenarioClaimed.
+        """
+        moved = self._claims.former(self._workload.scenarios.keys())
+        if moved:
+            own, *others = self._workload.settings.checkpoint_dirs
+            for folder in others:
+                remember(own, _of(known(folder), moved))
+                quarantine.remember(own, _of(quarantine.known(folder), moved))
+        return bool(moved)
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether the query is to end, as another job carries one of its scenarios."""
+        return self._claims.gives_way(self._report.epoch)
+
+    def _rise(self, *, moved: bool) -> None:
+        """Begin a higher epoch, once for each process, where readers would drop this one's states,
+        and where a scenario has moved to this job.
 
         Raises BusError, OSError and LogProblem.
         """
-        if not self._compared:
+        if moved or not self._compared:
             workload = self._workload
-            rise(self._bus, workload.topics, workload.home, workload.scenarios.keys(), now_ms)
+            names = workload.scenarios.keys()
+            rise(self._bus, workload.topics, workload.home, names, now_ms, moved=moved)
             self._compared = True
 
     def _plan(self, epoch: Epoch, start: EpochStart, rules: Mapping[BucketId, str]) -> Plan:
@@ -83,14 +110,16 @@ class Planner:
         partitions = {name: s.partitions for name, s in workload.scenarios.items()}
         first = {bucket: start.rules.get(str(bucket), rule) for bucket, rule in rules.items()}
         prefix, keys = workload.settings.topic_prefix, str(workload.keys.path)
-        return Plan(prefix, epoch.number, partitions, first, start, keys)
+        job = workload.settings.job
+        return Plan(prefix, epoch.number, partitions, first, start, keys, job)
 
     # ---- ticks ----------------------------------------------------------------------------------
 
     def _start_ticks(self, places: set[TopicPartition]) -> None:
         if self._ticker is None:
             buckets = {str(self._workload.bucket(place)): place for place in places}
-            watch = TimerWatch(self._bus, self._workload.topics.buckets, buckets)
+            topic = self._workload.topics.buckets
+            watch = TimerWatch(self._bus, topic, buckets, self._claims.record)
             clocks = BrokerClocks(buckets, self._report.judged_clocks)
             every_ms = self._workload.settings.tick_ms
             self._ticker = Ticker(self._bus, places, every_ms, watch, clocks)
@@ -145,3 +174,7 @@ class Planner:
         mine = {self._workload.bucket(place) for place in begun}
         held = quarantine.known(folder)
         self._report.asides = {name: held[name] for name in held.keys() & mine}
+
+
+def _of(entries: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+    return {name: entry for name, entry in entries.items() if name in names}

@@ -50,9 +50,17 @@ class TimerWatch:
     behind it but our own ticks.
     """
 
-    def __init__(self, bus: Bus, topic: str, buckets: Mapping[str, TopicPartition]) -> None:
-        """topic: that of the heartbeats; buckets: the partition of each bucket, by its name."""
+    def __init__(
+        self,
+        bus: Bus,
+        topic: str,
+        buckets: Mapping[str, TopicPartition],
+        rival: Callable[[Heartbeat], bool] = lambda _beat: False,
+    ) -> None:
+        """topic: that of the heartbeats; buckets: the partition of each bucket, by its name; rival:
+        returns whether a heartbeat of one of them is another job's."""
         self._bus, self._topic, self._buckets = bus, topic, buckets
+        self._rival = rival
         self._reader: Reader | None = None
         self._beats: dict[TopicPartition, tuple[float, Heartbeat]] = {}
         self._own = defaultdict[TopicPartition, deque[int]](lambda: deque(maxlen=MOST_OWN))
@@ -89,7 +97,7 @@ class TimerWatch:
 
     def _record_heartbeat(self, beat: Heartbeat, now: float) -> None:
         place = self._buckets.get(beat.bucket)
-        if place is None:
+        if place is None or self._rival(beat):
             return
         self._beats[place] = (now, beat)
         own = self._own[place]

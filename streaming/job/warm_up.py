@@ -107,7 +107,7 @@ class WarmUp:
 
     def _prepared(self, engine: Engine, scenarios: dict[str, Scenario]) -> tuple[Plan, Path]:
         """Return what the query is to know, and its own checkpoint: the leader's, linked."""
-        home = self._settings.data_dir / "checkpoint" / engine
+        home = self._settings.checkpoint_dir / engine
         epoch = current_epoch(home)
         checkpoint = self._scratch / engine
         shutil.rmtree(checkpoint, ignore_errors=True)

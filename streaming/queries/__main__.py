@@ -1,4 +1,4 @@
-"""`python -m streaming.queries`: one batch query, which the job's driver starts.
+"""`python -m streaming.queries JOB`: one batch query, which the job's driver starts.
 
 Its request comes on standard input, which stays open as long as the driver lives: when it ends, so
 does the query.
@@ -64,7 +64,7 @@ def main() -> None:
     # What libraries print goes to standard error: standard output is the driver's alone.
     output = OutputWriter(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    settings = enter()
+    settings = enter().for_job("".join(sys.argv[1:]))
     configure_logs(settings.log_level, "batch-query")
     request = msgspec.json.decode(sys.stdin.buffer.readline(), type=Request)
     threading.Thread(target=_end_with_the_driver, daemon=True).start()

@@ -174,7 +174,7 @@ class ReplayRun:
 
     def _asides(self, window: ReplayWindow) -> dict[TopicPartition, list[QuarantinedRange]]:
         """Return what was set aside in the window."""
-        held, quarantined = quarantine.known(self._settings.data_dir / "checkpoint"), {}
+        held, quarantined = quarantine.known(self._settings.checkpoint_dir), {}
         for place, (_, end) in window.edges.items():
             spans = held.get(str(BucketId(self.scenario.name, place[1])), [])
             quarantined[place] = [span for span in spans if span[0] < end]
@@ -226,7 +226,7 @@ class ReplayRun:
         buckets = {BucketId(name, at): rule for _, at in window.begin}
         partitions, folder = (
             {name: self.scenario.partitions},
-            self._settings.data_dir / "checkpoint",
+            self._settings.checkpoint_dir,
         )
         start = EpochStart(seeds=self._seeds, bounds=known(folder))
         keys = str(self._settings.command_keys_file)

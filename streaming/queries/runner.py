@@ -97,7 +97,7 @@ class BatchQueries:
 
     def _start(self, request: Request) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "streaming.queries"],
+            [sys.executable, "-m", "streaming.queries", self._settings.job],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

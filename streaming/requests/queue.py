@@ -122,7 +122,7 @@ class RequestQueue:
         guard: RequestAuthenticator | None = None,
     ) -> None:
         """clock: Unix ms; publish: publishes an answer; guard: None: nobody looks at signatures."""
-        self._bus, self._topic, self._query = bus, topic, query
+        self._bus, self._topic, self.query = bus, topic, query
         self._path, self._clock, self._publish, self._guard = path, clock, publish, guard
         self._memory = _load(path)
         self._reader: Reader | None = None
@@ -181,7 +181,7 @@ class RequestQueue:
                 "%s at offset %d is passed over: %s", self._topic, message.offset, error
             )
             return None
-        if ask.query != self._query or (self._guard and not self._guard.passes(message)):
+        if ask.query != self.query or (self._guard and not self._guard.passes(message)):
             return None
         if any(ask.id == one.id for one in self._open_asks()):
             return None

@@ -273,7 +273,7 @@ class StateRebuild:
         """Return the offsets of an epoch's newest heartbeats, which are past the last batch."""
         reached: dict[str, int] = {}
         for beat in heartbeats(self._bus, self._topics):
-            if (beat.engine, beat.epoch) == (self._engine, epoch):
+            if (beat.query, beat.epoch) == (self._queue.query, epoch):
                 reached[beat.bucket] = max(beat.offset, reached.get(beat.bucket, -1))
         return reached
 

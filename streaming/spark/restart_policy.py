@@ -55,6 +55,14 @@ _STAYS = (
         ),
     ),
     (
+        r"^ScenarioClaimed: ",
+        (
+            "another job carries a scenario of this one: give both the same "
+            "TALLYBOARD_JOB_SCENARIOS, and restart the other; this one goes on by itself once the "
+            "other has been silent for 30 s"
+        ),
+    ),
+    (
         r"the log ends at|some data may have been missed|KAFKA_DATA_LOSS",
         (
             "the log does not hold what the checkpoint goes on from: was a topic deleted? "

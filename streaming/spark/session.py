@@ -96,7 +96,9 @@ def spark_conf(
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {
         "spark.master": master,
-        "spark.app.name": f"tallyboard {settings.topic_prefix}".strip(),
+        "spark.app.name": " ".join(
+            filter(None, ("tallyboard", settings.topic_prefix, settings.job))
+        ),
         **_jars(settings.jars_dir, master),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
@@ -107,7 +109,7 @@ def spark_conf(
         **_files(settings),
         **_shuffle(settings),
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
-        "spark.ui.port": str(settings.spark_ui_port or 4040),
+        "spark.ui.port": str(settings.ui_port_of(settings.job) or 4040),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(STATE_PARTITIONS),
         "spark.sql.session.timeZone": "UTC",

@@ -65,6 +65,12 @@ def _file_at(path: Path, demo: bool, _changed: int) -> FileNow:
         return FileNow(scenarios(), str(error))
 
 
+def jobs() -> dict[str, str]:
+    """Return by scenario the named job that is to carry it; the main one carries all others."""
+    division = settings.TALLYBOARD.jobs
+    return {name: job for job, names in division.items() for name in names}
+
+
 def topics() -> Topics:
     """Return the topic names of this copy."""
     return Topics(settings.TALLYBOARD.topic_prefix)

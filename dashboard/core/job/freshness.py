@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypedDict, get_args
 
+from config.jobs import MAIN, process_of, words_of
 from dashboard.core.common.access import Role
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, span
 from dashboard.core.job.agent_findings import AgentNews, LastSeen, lines
 from domain.scenario import Scenario
-from wire.job import ClockBehind, bucket_name
+from wire.job import ClockBehind, bucket_name, job_of
 
 SILENT_MS = 5_000
 """Heartbeats come each second: a job without one for so long is stalled."""
@@ -90,7 +91,7 @@ class BoardProblem(TypedDict):
 class Beat:
     """The newest heartbeat of a bucket: when it was appended, and the bucket's clock in it.
 
-    engine: whose it is; a query is one engine's. ahead: how far the bucket's clock is ahead of the
+    query: whose it is. ahead: how far the bucket's clock is ahead of the
     job's own, ms; ahead_since: since when by too much, None where it is not. epoch: in which it was
     written; above: the highest epoch known of the bucket; furthest: how far the bucket's clock has
     been in this epoch, which a job that was killed has to reach again.
@@ -98,7 +99,7 @@ class Beat:
 
     received_at: int
     log_time: int
-    engine: str = field(default="", compare=False)
+    query: str = field(default="", compare=False)
     ahead: int = 0
     ahead_since: int | None = None
     epoch: int = field(default=0, compare=False)
@@ -133,7 +134,7 @@ class Facts:
     query, those that were stopped on purpose; starts: by query, when such a stop ended; rebuilds:
     by query, those that read their log again on purpose; agents: what there is to say of agents;
     clocks_behind: by bucket, where the broker's clock is behind the job's own; refusal: what Kafka
-    refuses this process, None where nothing.
+    refuses this process, None where nothing; jobs: by scenario, the named job that is to carry it.
     """
 
     reached: int | None = None
@@ -146,6 +147,18 @@ class Facts:
     agents: AgentNews = field(default_factory=AgentNews)
     clocks_behind: Mapping[str, ClockBehind] = field(default_factory=dict)
     refusal: KafkaRefusal | None = None
+    jobs: Mapping[str, str] = field(default_factory=dict)
+
+    def of_job(self, job: str) -> Facts:
+        """Return the facts of one job."""
+        beats = {n: beat for n, beat in self.beats.items() if self.carrier(n) == job}
+        starts = {query: at for query, at in self.starts.items() if job_of(query) == job}
+        rebuilds = {query: each for query, each in self.rebuilds.items() if job_of(query) == job}
+        return replace(self, beats=beats, starts=starts, rebuilds=rebuilds)
+
+    def carrier(self, bucket: str) -> str:
+        """Return the job that is to carry a bucket, or a scenario."""
+        return self.jobs.get(bucket.partition("/")[0], MAIN)
 
 
 MISSING = Link("/job/#missing", "What is missing", (Role.ADMIN, Role.OPERATOR))
@@ -200,7 +213,7 @@ def find_problems(
     if facts.pauses:
         facts, wanted = _going_on(facts, wanted)
     if wanted or not facts.pauses:
-        troubles += _silent_job(facts, now) or _fresh(facts, wanted, now)
+        troubles += _by_job(facts, wanted, now)
     return sorted(troubles, key=lambda each: (not each["stale"], ORDER.index(each["kind"])))
 
 
@@ -223,30 +236,36 @@ def standstill(troubles: Iterable[BoardProblem]) -> BoardProblem | None:
 
 def _paused(facts: Facts, current: str) -> list[BoardProblem]:
     """Return the troubles of queries that were stopped on purpose and carry this board, or may."""
-    engines = _engines(facts)
+    queries = _queries(facts)
     return [
         _asked(
             "stopped",
-            f"The job was stopped by {pause.user}",
+            f"{_subject(job_of(query))} was stopped by {pause.user}",
             pause,
             "The board is as of then until an admin starts it.",
         )
         for query, pause in facts.pauses.items()
-        if not current or engines.get(current, query) == query
+        if not current or queries.get(current, query) == query
     ]
 
 
 def _going_on(facts: Facts, wanted: Sequence[Scenario]) -> tuple[Facts, list[Scenario]]:
     """Return the facts and scenarios of the queries that nobody has stopped: they are judged as
     ever."""
-    engines = _engines(facts)
-    beats = {n: beat for n, beat in facts.beats.items() if beat.engine not in facts.pauses}
-    going = [s for s in wanted if engines.get(s.name, "") not in ("", *facts.pauses)]
+    queries = _queries(facts)
+    beats = {n: beat for n, beat in facts.beats.items() if beat.query not in facts.pauses}
+    going = [s for s in wanted if queries.get(s.name, "") not in ("", *facts.pauses)]
     return replace(facts, beats=beats), going
 
 
-def _engines(facts: Facts) -> dict[str, str]:
-    return {name.partition("/")[0]: beat.engine for name, beat in facts.beats.items()}
+def _queries(facts: Facts) -> dict[str, str]:
+    """Return the query that carries each scenario, as far as one was heard of."""
+    return {name.partition("/")[0]: beat.query for name, beat in facts.beats.items()}
+
+
+def _subject(job: str) -> str:
+    """Return the job as a sentence begins with it."""
+    return f"The{words_of(job).removeprefix('the')}"
 
 
 def _asked(kind: Kind, what: str, pause: Pause, todo: str) -> BoardProblem:
@@ -296,17 +315,38 @@ def _web(facts: Facts, now: int) -> list[BoardProblem]:
     ]
 
 
-def _silent_job(facts: Facts, now: int) -> list[BoardProblem]:
+def _by_job(facts: Facts, wanted: Sequence[Scenario], now: int) -> list[BoardProblem]:
+    """Return the troubles of these scenarios, job by job: one that is silent says nothing of what
+    another carries."""
+    problems: list[BoardProblem] = []
+    for job in dict.fromkeys(facts.carrier(scenario.name) for scenario in wanted) or [MAIN]:
+        mine, own = [s for s in wanted if facts.carrier(s.name) == job], facts.of_job(job)
+        problems += _silent_job(own, mine, now) or _fresh(own, mine, now)
+    return problems
+
+
+def _silent_job(facts: Facts, mine: Sequence[Scenario], now: int) -> list[BoardProblem]:
+    """Return the trouble of a job of which nothing is heard. facts: its own; mine: the scenarios
+    that it is to carry, of those that are looked at."""
+    job = facts.carrier(mine[0].name) if mine else MAIN
+    whose = mine[0].name if mine and facts.jobs else ""
     heard = max((beat.received_at for beat in facts.beats.values()), default=None)
     if heard is not None and now - heard <= (REBUILD_SILENT_MS if facts.rebuilds else SILENT_MS):
         return []
     if heard is not None and now - max(facts.starts.values(), default=0) <= BEGIN_MS:
-        return [lasting_problem("job", "The job is starting", heard, "States are as of then.")]
-    what, todo = "The job has not answered", "States are as of then."
+        what, todo = f"{_subject(job)} is starting", "States are as of then."
+        return [lasting_problem("job", what, heard, todo, scenario=whose)]
+    what, todo = f"{_subject(job)} has not answered", "States are as of then."
     if heard is None:
-        what, todo = "No heartbeat has come from the job yet", "No report counts until it runs."
-    details = "See that the job and Kafka run: make status, then logs/job.log of the data folder."
-    return [lasting_problem("job", what, heard, todo, call=IF_IT_LASTS, details=details)]
+        what = f"No heartbeat has come from {words_of(job)} yet"
+        todo = "No report counts until it runs."
+    details = (
+        f"See that {words_of(job)} and Kafka run: make status, then logs/{process_of(job)}.log of "
+        "the data folder."
+    )
+    return [
+        lasting_problem("job", what, heard, todo, call=IF_IT_LASTS, details=details, scenario=whose)
+    ]
 
 
 def _dropped(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProblem]:
@@ -411,10 +451,10 @@ def _late(facts: Facts, scenarios: Sequence[Scenario], now: int) -> list[BoardPr
     clocks = {name: beat.log_time for name, beat in beats.items()}
     slow = {name: clock.by for name, clock in facts.clocks_behind.items()}
     late = [name for name in names if now - clocks.get(name, 0) > LATE_MS + slow.get(name, 0)]
-    engines = {name: beat.engine for name, beat in beats.items()}
-    rebuilds = {q: pause for q, pause in facts.rebuilds.items() if q in engines.values()}
+    queries = {name: beat.query for name, beat in beats.items()}
+    rebuilds = {q: pause for q, pause in facts.rebuilds.items() if q in queries.values()}
     going_on = ("", *rebuilds) if rebuilds else ()
-    rest = [name for name in late if engines.get(name, "") not in going_on]
+    rest = [name for name in late if queries.get(name, "") not in going_on]
     return [
         *(
             _asked("rebuild", f"Rebuild asked by {pause.user}", pause, "The board is as of then.")

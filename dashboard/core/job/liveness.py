@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Literal, NamedTuple, TypeVar
 
 from dashboard.core.common.extension_point import Provider
+from dashboard.core.common.scenarios import jobs
 from dashboard.core.common.times import MINUTE_MS
 from dashboard.core.job.agent_findings import AgentNews
 from dashboard.core.job.freshness import LATE_MS, SILENT_MS, Beat, Facts, KafkaRefusal, Pause
@@ -300,7 +301,7 @@ class Signs:
         with self._lock:
             self._mark(place, offset, at)
             ahead, since = self._ahead(beat)
-            heard = Beat(at, beat.log_time, beat.engine, ahead, since, beat.epoch, beat.epoch)
+            heard = Beat(at, beat.log_time, beat.query, ahead, since, beat.epoch, beat.epoch)
             self._keep(beat.bucket, heard)
             self._paces.record(beat, at)
             if beat.records > beat.dead_letters:
@@ -318,14 +319,14 @@ class Signs:
         bucket: str,
         at: int,
         log_time: int,
-        engine: str = "",
+        query: str = "",
         ahead_since: int | None = None,
         epoch: int = 0,
     ) -> None:
         """Record a heartbeat of a bucket that the database has, sent at `at`."""
         ahead = max(0, log_time - at)
         with self._lock:
-            self._keep(bucket, Beat(at, log_time, engine, ahead, ahead_since, epoch, epoch))
+            self._keep(bucket, Beat(at, log_time, query, ahead, ahead_since, epoch, epoch))
 
     def _keep(self, bucket: str, beat: Beat) -> None:
         """Keep the newer heartbeat of the two, the higher epoch, and how far its own has come."""
@@ -404,6 +405,7 @@ class Signs:
                 self._agents,
                 self._present_clocks(),
                 self._refusal,
+                jobs(),
             )
 
     def _present_clocks(self) -> dict[str, ClockBehind]:
@@ -412,7 +414,7 @@ class Signs:
             bucket: clock
             for query, behind in self._clocks_behind.items()
             for bucket, clock in behind.items()
-            if bucket in self._beats and self._beats[bucket].engine == query
+            if bucket in self._beats and self._beats[bucket].query == query
         }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 from django.conf import settings
@@ -13,7 +15,7 @@ from dashboard.core.common.models import ScenarioRow
 from dashboard.core.common.retention import PORTION, Retention, Thinning
 from dashboard.core.common.sql import chunks
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
-from wire.job import MAX_ID, MAX_REASON, MAX_USER, Heartbeat
+from wire.job import MAX_ID, MAX_REASON, MAX_USER, Heartbeat, engine_of, job_of, query_of
 
 # ---- job -----------------------------------------------------------------------------------------
 # The job's reports of itself, and what was requested of it. Times in Unix ms.
@@ -24,11 +26,21 @@ FIGURES = tuple(name for name in Heartbeat.__struct_fields__ if name not in _ELS
 when a timer is due is the job's own affair."""
 
 
+class BucketStatusQuerySet(models.QuerySet["BucketStatus"]):
+    """Buckets by what carries them."""
+
+    def carried_by(self, *queries: str) -> BucketStatusQuerySet:
+        """Return the buckets that these queries carry."""
+        each = (models.Q(job=job_of(query), engine=engine_of(query)) for query in queries)
+        return self.filter(reduce(operator.or_, each, models.Q(pk__in=())))
+
+
 class BucketStatus(ScenarioRow):
     """The newest heartbeat of one bucket; received_at: when it reached the database.
 
     mutes: those in force there, as JSON; empty where there are none; ahead_since: since when, by
-    the job's own clock, the bucket's is ahead of it by too much; None where it is not.
+    the job's own clock, the bucket's is ahead of it by too much; None where it is not; job: the one
+    that carries it, empty for the main one.
     """
 
     bucket = models.CharField(max_length=60, primary_key=True)
@@ -50,6 +62,14 @@ class BucketStatus(ScenarioRow):
     late = models.BigIntegerField(default=0, db_default=0)
     silent = models.BigIntegerField(default=0, db_default=0)
     ahead_since = models.BigIntegerField(null=True)
+    job = models.CharField(max_length=30, blank=True, default="", db_default="")
+
+    objects = BucketStatusQuerySet.as_manager()
+
+    @property
+    def query(self) -> str:
+        """The query that carries the bucket."""
+        return query_of(self.job, self.engine)
 
 
 class JobProgress(models.Model):

@@ -24,7 +24,7 @@ from dashboard.core.job.freshness import (
 )
 from dashboard.core.job.liveness import Signs, process_signs
 from dashboard.core.job.models import FIGURES, KEPT_MS, BucketStatus, JobProgress
-from wire.job import ClockBehind, Heartbeat, bucket_name
+from wire.job import ClockBehind, Heartbeat, bucket_name, engine_of, job_of
 
 # ---- restarts ------------------------------------------------------------------------------------
 # A query's restarts, counted from what it reported: a process that is killed counts none itself.
@@ -110,7 +110,7 @@ def recall(signs: Signs) -> None:
 
 def _recall_job(signs: Signs) -> None:
     for row in BucketStatus.objects.all():
-        signs.remember(row.bucket, row.at, row.log_time, row.engine, row.ahead_since, row.epoch)
+        signs.remember(row.bucket, row.at, row.log_time, row.query, row.ahead_since, row.epoch)
     for last in last_reports():
         by, since = last.stopped_by, last.since
         signs.pause(last.query, Pause(by, since, last.stopped_reason) if by else None)
@@ -138,12 +138,12 @@ def clocks_behind() -> dict[str, ClockBehind]:
 
     A query's report counts for the buckets that it carries now.
     """
-    engines = dict(BucketStatus.objects.values_list("bucket", "engine"))
+    queries = {row.bucket: row.query for row in BucketStatus.objects.all()}
     return {
         bucket: clock
         for told in last_reports()
         for bucket, clock in clocks_of(told).items()
-        if engines.get(bucket) == told.query
+        if queries.get(bucket) == told.query
     }
 
 
@@ -207,15 +207,15 @@ class LogTime:
         return due + self.behind if self.late else due
 
 
-def job_is_silent(now: int) -> bool:
-    """Return whether the job has stopped sending heartbeats."""
-    beats = _beats()
+def job_is_silent(scenario: str, now: int) -> bool:
+    """Return whether the job that carries a scenario has stopped sending heartbeats."""
+    beats = _beats(scenario)
     return bool(beats) and _silent(beats, now)
 
 
 def log_time(scenario: str, partition: int, now: int) -> LogTime | None:
     """Return the clock of one bucket as of its newest heartbeat, or None before the first."""
-    beats = _beats()
+    beats = _beats(scenario)
     beat = beats.get(bucket_name(scenario, partition))
     if beat is None:
         return None
@@ -226,9 +226,11 @@ def _silent(beats: Mapping[str, Beat], now: int) -> bool:
     return now - max(beat.received_at for beat in beats.values()) > SILENT_MS
 
 
-def _beats() -> Mapping[str, Beat]:
-    """Return the newest heartbeats that this process, or else the database, knows of."""
-    return job_signs().facts().beats
+def _beats(scenario: str) -> Mapping[str, Beat]:
+    """Return the newest heartbeats of the job that carries a scenario, as far as this process, or
+    else the database, knows of them."""
+    facts = job_signs().facts()
+    return facts.of_job(facts.carrier(scenario)).beats
 
 
 # ---- queries -------------------------------------------------------------------------------------
@@ -238,7 +240,7 @@ def _beats() -> Mapping[str, Beat]:
 def query_reports() -> list[dict[str, Any]]:
     """Return each query that has reported anything, by name, as the API gives it.
 
-    A query is one engine's.
+    A query is one engine's of one job.
     """
     names = JobProgress.objects.order_by("query").values_list("query", flat=True).distinct()
     return [_query(name) for name in names]
@@ -249,10 +251,11 @@ def _query(name: str) -> dict[str, Any]:
     last = reports[0]
     words = reports.filter(batch="").first()
     batch = reports.exclude(batch="").first()
-    heard = BucketStatus.objects.filter(engine=name).order_by("-received_at").first()
+    heard = BucketStatus.objects.carried_by(name).order_by("-received_at").first()
     return {
         "query": name,
-        "engine": name,
+        "job": job_of(name),
+        "engine": engine_of(name),
         "status": last.status,
         "epoch": last.epoch,
         "since": last.since or _since(reports, last),

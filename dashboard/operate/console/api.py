@@ -72,6 +72,7 @@ class PartitionOut(Schema):
     ahead_s: float | None
     epoch: int | None
     engine: str | None
+    job: str | None
     executor: str | None
     host: str | None
     assets: int | None
@@ -98,14 +99,16 @@ class PartitionsOut(Schema):
 
 
 class QueryOut(Schema):
-    """One query of the job, as it told last. Times in Unix ms.
+    """One query of a job, as it told last. Times in Unix ms.
 
-    `since`: when its status began, as far back as is kept; `told_at`: when it last said anything;
+    `job`: whose query it is, empty for the main one; `since`: when its status began, as far back as
+    is kept; `told_at`: when it last said anything;
     `heard_at`: its newest heartbeat; `restarts`: of the last 30 days, those of a process that was
     killed too; `batch`: Spark's figures of the last batch that it told.
     """
 
     query: str
+    job: str
     engine: str
     status: JobStatus
     epoch: int
@@ -118,7 +121,7 @@ class QueryOut(Schema):
 
 
 class JobOut(Schema):
-    """The job's queries, one for each engine; empty where it has told nothing yet."""
+    """The jobs' queries, one for each engine; empty where none has told anything yet."""
 
     now: int
     queries: list[QueryOut]

@@ -39,7 +39,7 @@ from dashboard.core.job.requests import OFFERS, REQUEST_TABLE, RequestForm, last
 from dashboard.core.job.status import Restarts, clocks_of, problems, restarts
 from dashboard.operate.console import samples
 from dashboard.operate.dead_letters.ingestion import refused
-from wire.job import Action
+from wire.job import Action, engine_of, job_of
 from wire.pipeline import query_name
 
 # ---- query status --------------------------------------------------------------------------------
@@ -129,6 +129,16 @@ class Query:
     writes: list[TopicStatus]
 
     @property
+    def job(self) -> str:
+        """The job whose query it is, empty for the main one."""
+        return job_of(self.name)
+
+    @property
+    def engine(self) -> str:
+        """The engine that it runs."""
+        return engine_of(self.name)
+
+    @property
     def batch(self) -> BatchFigures | None:
         """The last batch."""
         return self.batches[0] if self.batches else None
@@ -155,7 +165,7 @@ def queries(now: int) -> list[Query]:
     ids = newest.values_list("last", flat=True)
     beats = _beats()
     return [
-        _query(last, [beat for beat in beats if beat[1].engine == last.query], now)
+        _query(last, [beat for beat in beats if beat[1].query == last.query], now)
         for last in JobProgress.objects.filter(pk__in=list(ids)).order_by("query")
     ]
 
@@ -309,9 +319,10 @@ def history(query: str, span: str, now: int) -> dict[str, list[Any]]:
     return series
 
 
-def spark_page(host: str) -> str:
-    """Return the address of Spark's own page on the machine it runs on; empty where it is off."""
-    port = settings.TALLYBOARD.spark_ui_port
+def spark_page(host: str, job: str) -> str:
+    """Return the address of Spark's own page of a job, on the machine it runs on; empty where it is
+    off."""
+    port = settings.TALLYBOARD.ui_port_of(job)
     return f"http://{host}:{port}/StreamingQuery/" if port else ""
 
 
@@ -398,6 +409,7 @@ def _page(
 ) -> HttpResponse:
     now, admin = now_ms(), role_of(request.user) is Role.ADMIN
     found, listed = queries(now), newest(now)
+    host = request.get_host().rsplit(":", 1)[0]
     context = {
         "now": now,
         "address": "/job/",
@@ -408,6 +420,7 @@ def _page(
                 _forms(query, bound) if admin else [],
                 last_of(query.name, listed, now),
                 samples.lines(query.name, now),
+                spark_page(host, query.job),
             )
             for query in found
         ],
@@ -428,7 +441,6 @@ def _page(
         "refused": refused(),
         "admin": admin,
         "spans": SPANS,
-        "spark": spark_page(request.get_host().rsplit(":", 1)[0]),
     }
     return render_page(request, "console/job", context, status=status)
 

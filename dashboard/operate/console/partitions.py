@@ -201,7 +201,7 @@ def _lag(end: int | None, heard: tuple[int, Heartbeat] | None) -> int | None:
 # ---- for programs -------------------------------------------------------------------------------
 
 REPORTED = (
-    "epoch", "engine", "executor", "host", "offset", "log_time", "assets", "dues", "records",
+    "epoch", "engine", "job", "executor", "host", "offset", "log_time", "assets", "dues", "records",
     "dead_letters", "stale", "late", "silent",
 )  # fmt: skip
 """What a heartbeat tells, under the names that it has there."""

@@ -132,7 +132,7 @@ def lines(query: str, now: int) -> list[dict[str, Any]]:
 
 
 def _of(query: str) -> JobSampleQuerySet:
-    carried = BucketStatus.objects.filter(engine=query).values("scenario").distinct()
+    carried = BucketStatus.objects.carried_by(query).values("scenario").distinct()
     return JobSample.objects.filter(scenario__in=carried)
 
 

@@ -89,7 +89,8 @@ def submit(
 def query_of(scenario: str) -> str | None:
     """Return the query that carries a scenario, by its buckets' last reports, or None."""
     beats = BucketStatus.objects.filter(scenario=scenario).order_by("-epoch", "-at")
-    return beats.values_list("engine", flat=True).first()
+    newest = beats.first()
+    return newest.query if newest else None
 
 
 # ---- progress ------------------------------------------------------------------------------------

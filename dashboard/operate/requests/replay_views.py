@@ -220,7 +220,7 @@ def submit(request: HttpRequest, plan: ReplayPlan, fields: Mapping[str, Any]) ->
     fields: the form's `id` and `reason`. Raises rate_limits.TooMany.
     """
     user, choice, now = user_of(request), plan.choice, now_ms()
-    epoch = BucketStatus.objects.filter(engine=choice.query).aggregate(at=Max("epoch"))["at"]
+    epoch = BucketStatus.objects.carried_by(choice.query).aggregate(at=Max("epoch"))["at"]
     replay = Replay(
         id=fields["id"],
         query=choice.query,

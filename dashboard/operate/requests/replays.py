@@ -20,7 +20,7 @@ from dashboard.core.job.status import newest_beats
 from dashboard.core.rules.log_replay import fits, terms_of
 from dashboard.core.states.models import AssetState, FoldSnapshot
 from dashboard.operate.requests.models import Replay
-from wire.job import Action, bucket_name
+from wire.job import Action, bucket_name, engine_of
 from wire.topics import Topics
 
 # ---- plan ----------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class ReplayPlan:
 
 def carried(query: str) -> list[str]:
     """Return the scenarios that a query carries, by its heartbeats."""
-    rows = BucketStatus.objects.filter(engine=query).values_list("scenario", flat=True)
+    rows = BucketStatus.objects.carried_by(query).values_list("scenario", flat=True)
     names = set(rows)
     return [name for name in scenarios() if name in names]
 
@@ -190,13 +190,13 @@ def plan(choice: ReplayChoice, edges: Edges) -> ReplayPlan:
             bucket = _bucket(choice, name, at, (begin, end), snapshots)
             buckets.append(replace(bucket, bound=bound))
     rate = measured_rate(choice.query)
-    assumed = ASSUMED.get(choice.query, min(ASSUMED.values()))
+    assumed = ASSUMED.get(engine_of(choice.query), min(ASSUMED.values()))
     return ReplayPlan(choice, buckets, rate or assumed, rate is not None)
 
 
 def ahead(query: str) -> dict[str, int]:
     """Return since when the clocks of the query's buckets have been ahead, by bucket, Unix ms."""
-    rows = BucketStatus.objects.filter(engine=query, ahead_since__isnull=False)
+    rows = BucketStatus.objects.carried_by(query).filter(ahead_since__isnull=False)
     return {row.bucket: row.ahead_since or 0 for row in rows.order_by("bucket")}
 
 

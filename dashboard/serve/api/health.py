@@ -23,7 +23,7 @@ from dashboard.core.api.problems import Problem
 from dashboard.core.api.router import user_of
 from dashboard.core.common import metrics as common_metrics
 from dashboard.core.common.kafka import Gateway, gateway
-from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.scenarios import jobs, scenarios, topics
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.liveness import process_signs
 from dashboard.core.job.models import BucketStatus, JobProgress
@@ -122,7 +122,7 @@ def _carried_by(queries: Collection[str], buckets: Collection[str]) -> set[str]:
     """Return the buckets that these queries carry; all of `buckets` if there are no others."""
     if not JobProgress.objects.exclude(query__in=queries).exists():
         return set(buckets)
-    statuses = BucketStatus.objects.filter(engine__in=queries)  # a query belongs to one engine
+    statuses = BucketStatus.objects.carried_by(*queries)
     return set(statuses.values_list("bucket", flat=True))
 
 
@@ -132,7 +132,7 @@ def missing_queries(wanted: Iterable[Scenario]) -> list[str]:
     Queries that no longer carry any of these scenarios are left out.
     """
     names = [scenario.name for scenario in wanted]
-    carrying = set(BucketStatus.objects.filter(scenario__in=names).values_list("engine", flat=True))
+    carrying = {row.query for row in BucketStatus.objects.filter(scenario__in=names)}
     return [
         f"query {progress.query}: {progress.status}{_cause(progress)}"
         for progress in last_reports()
@@ -163,7 +163,15 @@ def missing_buckets(wanted: Iterable[Scenario], now: int) -> dict[str, str]:
     names = [bucket_name(s.name, at) for s in wanted for at in range(s.partitions)]
     slow = clocks_behind()
     faults = {name: _fault(seen.get(name), slow.get(name), now) for name in names}
-    return {name: f"bucket {name}: {fault}" for name, fault in faults.items() if fault}
+    return {
+        name: f"bucket {name}{_whose(name)}: {fault}" for name, fault in faults.items() if fault
+    }
+
+
+def _whose(bucket: str) -> str:
+    """Return which named job is to carry a bucket, in brackets."""
+    job = jobs().get(bucket.partition("/")[0])
+    return f" (job {job})" if job else ""
 
 
 def _fault(seen: tuple[int, int] | None, broker: ClockBehind | None, now: int) -> str:

@@ -266,7 +266,7 @@ def refuse(batch: SinkBatch, message: ConsumerRecord, reason: str) -> None:
 def _sort_message(batch: SinkBatch, message: ConsumerRecord, topics: Topics) -> None:
     if message.topic == topics.buckets:
         beat = decode_heartbeat(message.value)
-        _check(beat, bucket=MAX_BUCKET, scenario=40, executor=200, host=255, engine=20)
+        _check(beat, bucket=MAX_BUCKET, scenario=40, executor=200, host=255, engine=20, job=30)
         for each in beat.agents:
             _check(each, agent=255)
         if beat.agents:

@@ -331,7 +331,7 @@ def progress(row: Row, now: int) -> CommandProgress:
     settled = phase in ("applied", "no-change", "refused", "unsent")
     age = max(0, now - row.created_at)
     text = _TEXTS[phase](row, age)
-    if phase == "sent" and job_is_silent(now):
+    if phase == "sent" and job_is_silent(row.scenario, now):
         text = f"{_place(row)}; {_SILENT}"
     return CommandProgress(phase, text, None if settled else _delay(age))
 

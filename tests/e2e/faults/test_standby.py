@@ -48,7 +48,7 @@ def job(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Job]:
 
 def leader(job: Job | Stack) -> Leader:
     """Who leads, by the file."""
-    return leadership.read(leadership.file_of(job.data_dir))
+    return leadership.read(leadership.file_of(job.data_dir / "checkpoint"))
 
 
 def with_standby(job: Job, load: Load) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:

@@ -63,8 +63,8 @@ better and into verifying Spark's classes."""
 class Job:
     """`python -m streaming` on a test's broker, topics and data directory.
 
-    engine, trigger, master, batch_s, batch_reports, warm_up_s, memory, standby: settings of the
-    job, None for their defaults.
+    engine, trigger, master, batch_s, batch_reports, warm_up_s, memory, standby, job_scenarios:
+    settings of the job, None for their defaults.
     source_config: settings of the source topics, above the product's own.
     """
 
@@ -79,6 +79,7 @@ class Job:
     warm_up_s: int | None = None
     memory: str | None = None
     standby: int | None = None
+    job_scenarios: str | None = None
     source_config: Mapping[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -139,6 +140,7 @@ class Job:
             "WARM_UP_S": self.warm_up_s,
             "SPARK_MEMORY": self.memory,
             "STANDBY": self.standby,
+            "JOB_SCENARIOS": self.job_scenarios,
         }
         given = {name: str(value) for name, value in settings.items() if value is not None}
         own = {f"TALLYBOARD_{name}": value for name, value in given.items()}

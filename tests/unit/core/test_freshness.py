@@ -75,14 +75,14 @@ def test_a_rebuild_is_told_until_it_is_done():
     rebuilds = {"kernel": Pause("ada", NOW - 9_000, "a drill.")}
     beats = well().beats
     behind = {
-        name: replace(beat, log_time=NOW - 10**7, engine="kernel") for name, beat in beats.items()
+        name: replace(beat, log_time=NOW - 10**7, query="kernel") for name, beat in beats.items()
     }
     (trouble,) = told(well(beats=behind, rebuilds=rebuilds))
     assert (trouble["what"], trouble["when"]) == ("Rebuild asked by ada", "at")
     assert trouble["quote"] == "a drill"
     assert trouble["todo"] == "The board is as of then."
     assert (trouble["since"], trouble["stale"]) == (NOW - 9_000, True)
-    level = {name: replace(beat, engine="kernel") for name, beat in beats.items()}
+    level = {name: replace(beat, query="kernel") for name, beat in beats.items()}
     assert told(well(beats=level, rebuilds=rebuilds)) == [trouble], "it has not said that it ended"
     silent = {name: replace(beat, received_at=NOW - 30_000) for name, beat in behind.items()}
     assert told(well(beats=silent, rebuilds=rebuilds))[0] == trouble
@@ -93,7 +93,7 @@ def test_a_rebuild_is_told_until_it_is_done():
 def test_a_rebuild_hides_no_other_query_that_is_late():
     rebuilds = {"kernel": Pause("ada", NOW - 9_000, "a drill")}
     late = {
-        name: replace(beat, log_time=NOW - 10**7, engine=engine)
+        name: replace(beat, log_time=NOW - 10**7, query=engine)
         for name, beat in well().beats.items()
         for engine in ["python" if name.startswith("orders") else "kernel"]
     }
@@ -477,7 +477,7 @@ def test_a_job_that_was_stopped_on_purpose_is_no_fault():
 
 def test_of_a_stopped_query_the_others_are_judged_as_ever():
     beats = carried(60_000)
-    beats |= {name: beat for name, beat in carried().items() if beat.engine == "python"}
+    beats |= {name: beat for name, beat in carried().items() if beat.query == "python"}
     facts = well(beats=beats, pauses=stopped("kernel"))
     (trouble,) = told(facts)
     assert trouble["stale"]
@@ -518,7 +518,7 @@ def beat(
         records=records,
         dead_letters=dead,
         stale=0,
-        engine="python",
+        query="python",
         at=log_time,
     )
     return encode(structs.replace(told, **more))
@@ -711,3 +711,52 @@ def test_clocks_behind_are_recalled_from_the_database():
     ingest_progress([slow()])
     recall(signs)
     assert signs.facts().clocks_behind == clocks_behind() == {}
+
+
+def jobs_of(facts: Facts) -> Facts:
+    """The same facts where a job of its own is to carry the scenario `orders`."""
+    beats = {
+        name: replace(beat, query="shop-kernel" if name.startswith("orders/") else "kernel")
+        for name, beat in facts.beats.items()
+    }
+    return replace(facts, beats=beats, jobs={"orders": "shop"})
+
+
+def test_a_job_that_is_silent_leaves_the_boards_of_the_others():
+    facts = jobs_of(well())
+    assert told(facts, "") == []
+    silent = {
+        name: replace(beat, received_at=NOW - 9_000) if name.startswith("orders/") else beat
+        for name, beat in facts.beats.items()
+    }
+    facts = replace(facts, beats=silent)
+    assert kinds(facts, "attack") == []
+    (problem,) = told(facts, "orders")
+    assert problem["what"] == "The job shop has not answered"
+    assert "logs/job-shop.log" in problem["details"]
+    assert [each["what"] for each in told(facts, "")] == ["The job shop has not answered"]
+    assert elsewhere(facts) == {"orders": "The job shop has not answered"}
+
+
+def test_the_main_job_may_be_silent_alone_too():
+    facts = jobs_of(well())
+    silent = {
+        name: beat if name.startswith("orders/") else replace(beat, received_at=NOW - 9_000)
+        for name, beat in facts.beats.items()
+    }
+    facts = replace(facts, beats=silent)
+    assert kinds(facts, "orders") == []
+    assert told(facts, "attack")[0]["what"] == "The job has not answered"
+    assert "orders" not in elsewhere(facts)
+
+
+def test_a_job_that_nobody_has_started_is_missed():
+    beats = {name: beat for name, beat in well().beats.items() if not name.startswith("orders/")}
+    facts = well(beats=beats, jobs={"orders": "shop"})
+    assert told(facts, "orders")[0]["what"] == "No heartbeat has come from the job shop yet"
+
+
+def test_a_job_that_was_stopped_is_named():
+    facts = replace(jobs_of(well()), pauses={"shop-kernel": Pause("ada", NOW - 9_000, "a drill")})
+    assert kinds(facts, "attack") == []
+    assert told(facts, "orders")[0]["what"] == "The job shop was stopped by ada"

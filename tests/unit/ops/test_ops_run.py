@@ -45,6 +45,14 @@ def test_a_standby_runs_where_it_is_wanted_and_stops_as_soon_as_the_job() -> Non
     assert not found["standby"].early
 
 
+def test_each_job_is_a_process_and_so_is_its_standby() -> None:
+    settings = Settings(demo=False, standby=True, job_scenarios="shop: orders; edge: attack")
+    found = {process.name: process.command[1:] for process in processes(settings)}
+    assert found["job"] == ("-m", "streaming")
+    assert found["job-shop"] == ("-m", "streaming", "--job", "shop")
+    assert found["standby-edge"] == ("-m", "streaming", "--standby", "--job", "edge")
+
+
 def test_only_the_named_processes() -> None:
     assert [process.name for process in processes(Settings(), ["web"])] == ["web"]
 

@@ -114,7 +114,7 @@ def test_a_query_as_it_told_last(bus, headers):
     progress(then + 6_000, "running", batch={"batchId": 8, "numInputRows": 2})
     (query,) = get("job", headers)["queries"]
     assert query == {
-        "query": "kernel", "engine": "kernel", "status": "running", "epoch": 3,
+        "query": "kernel", "job": "", "engine": "kernel", "status": "running", "epoch": 3,
         "since": then + 5_000, "told_at": then + 6_000, "heard_at": then + 9_000, "restarts": 1,
         "message": "back again",
         "batch": {"told_at": then + 6_000, "batchId": 8, "numInputRows": 2},

@@ -52,10 +52,13 @@ class Trial:
         )  # fmt: skip
         self.bus.producer().send_and_wait(TOPICS.buckets, bucket.encode(), encode(beat))
 
-    def begun(self) -> Epoch:
-        """The epoch with which a job begins that finds these folders and this log."""
+    def begun(self, *, moved: bool = False) -> Epoch:
+        """The epoch with which a job begins that finds these folders and this log.
+
+        moved: whether another job has carried one of its scenarios.
+        """
         assign_engines("kernel", self.scenarios, self.homes)
-        rise(self.bus, TOPICS, self.home, self.scenarios.keys(), lambda: NOW)
+        rise(self.bus, TOPICS, self.home, self.scenarios.keys(), lambda: NOW, moved=moved)
         return current_epoch(self.home)
 
     def committed(self, epoch: int) -> None:
@@ -157,3 +160,15 @@ def test_the_highest_epoch_still_sorts() -> None:
 
 def test_shown_keeps_the_highest_of_each() -> None:
     assert LoggedEpoch().with_(2, 5).with_(1, 9) == LoggedEpoch(2, 9)
+
+
+def test_a_scenario_that_has_moved_begins_above_both_jobs(tmp_path: Path):
+    trial = Trial(tmp_path)
+    raise_floor(trial.home, 7)
+    assert trial.begun().number == 8
+    assert trial.begun().number == 8, "its own"
+    trial.state("3.41.0")
+    trial.beat(3, 42)
+    risen = trial.begun(moved=True)
+    assert risen.number == 9, "however low the epoch of the job that carried it before"
+    assert start_of(risen).quiet == {"sites/0": 42}, "readers have seen what that job wrote"

@@ -71,7 +71,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def tell(settings: Settings, **about: Any) -> None:
-    records.write(records.file_of(settings.data_dir), Leader(name="one", role="job", **about))
+    records.write(records.file_of(settings.checkpoint_dir), Leader(name="one", role="job", **about))
 
 
 def test_the_first_process_begins_at_once(settings: Settings) -> None:

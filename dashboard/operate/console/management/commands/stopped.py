@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
 def _in_words(told: JobProgress) -> str:
     """Return a line for a terminal, which is to obey nothing of what people wrote."""
-    carried = BucketStatus.objects.filter(engine=told.query).values_list("scenario", flat=True)
+    carried = BucketStatus.objects.carried_by(told.query).values_list("scenario", flat=True)
     names = {name: scenario.title for name, scenario in scenarios().items()}
     titles = ", ".join(sorted({names[name] for name in carried if name in names}))
     of = f" ({titles})" if titles else ""

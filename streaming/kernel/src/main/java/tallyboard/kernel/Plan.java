@@ -8,7 +8,8 @@ import java.util.Set;
 /** What the driver tells of the buckets, as JSON: Plan in streaming/fold/processor.py. */
 record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> partitions,
     Map<String, Object> rules, Set<String> functions, Map<String, Object> seeds,
-    Map<String, Object> quiet, Map<String, Object> bounds, String keys) {
+    Map<String, Object> quiet, Map<String, Object> bounds, String keys,
+    String job) {
   /** Raises IllegalArgumentException for anything but the driver's JSON. */
   @SuppressWarnings("unchecked")
   static Plan parse(String json) {
@@ -20,7 +21,8 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
           (Map<String, Object>) data.get("rules"),
           Set.copyOf((List<String>) (List<?>) data.get("functions")),
           (Map<String, Object>) data.get("seeds"), (Map<String, Object>) data.get("quiet"),
-          (Map<String, Object>) data.getOrDefault("bounds", Map.of()), (String) data.get("keys"));
+          (Map<String, Object>) data.getOrDefault("bounds", Map.of()), (String) data.get("keys"),
+          (String) data.getOrDefault("job", ""));
     } catch (Json.Bad error) {
       throw new IllegalArgumentException(json, error);
     }

@@ -258,6 +258,7 @@ final class Run implements Bucket.Out {
     json.append(",\"dead_letters\":").append(dead);
     bucket.lateness.tell(json);
     json.append(",\"engine\":\"kernel\",\"at\":").append(System.currentTimeMillis());
+    if (!plan.job().isEmpty()) Json.write(json.append(",\"job\":"), plan.job());
     if (!bucket.mutes.isEmpty()) json.append(",\"mutes\":").append(bucket.mutes.json());
     return json.append('}').toString();
   }
