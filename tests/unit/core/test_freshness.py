@@ -518,7 +518,7 @@ def beat(
         records=records,
         dead_letters=dead,
         stale=0,
-        query="python",
+        engine="python",
         at=log_time,
     )
     return encode(structs.replace(told, **more))

@@ -12,11 +12,13 @@ import pytest
 
 from bus.base import Delivered, TopicPartition, TopicSpec, Unavailable
 from bus.memory import MemoryBus
+from config.settings import Settings
 from streaming.fold.progress import ProgressReporter
 from streaming.job.planner import Planner
 from streaming.job.ticks import FRESH_S, BrokerClocks, Ticker, TimerWatch
 from wire.job import ClockBehind, Heartbeat, QueryReport, decode_progress, encode
 from wire.source import encode_tick
+from wire.topics import Topics
 
 PLACE: TopicPartition = ("t.sites.reports", 0)
 BEATS = "t.job.buckets"
@@ -239,7 +241,11 @@ def test_clocks_are_reported_at_once_and_with_all_that_follows() -> None:
 
 def test_without_ticks_nothing_is_said_of_clocks(tmp_path: Path) -> None:
     bus, report = reporter()
-    workload: Any = SimpleNamespace(home=tmp_path)
+    workload: Any = SimpleNamespace(
+        home=tmp_path,
+        topics=Topics(),
+        settings=Settings(_env_file=None),  # type: ignore[call-arg]
+    )
     planner = Planner(workload, bus, report, rebuilds=None)  # type: ignore[arg-type]
     report.clocks_behind = {"sites/0": ClockBehind(BACK, NOW)}
     planner._ticker = Ticker(bus, [], 1_000)
