@@ -185,9 +185,9 @@ def check_ends(job: Job) -> dict[str, set[int]]:
         judged = judge_log(job, epoch)
         states = sorted(key for key in judged.needed if isinstance(key, Key))
         last = {key[:2]: key.version for key in states}
-        for (topic, asset), (version, message) in newest.items():
+        for (topic, name), (version, message) in newest.items():
             if version.epoch == epoch:
-                key = Key(topic, (asset or b"").decode(), version)
+                key = Key(topic, (name or b"").decode(), version)
                 content = Content(message.key, message.value, message.headers)
                 assert judged.emissions.get(key) == content, key
                 assert version >= last.get(key[:2], version), key
