@@ -22,6 +22,7 @@ from bench.stack import Beats, BenchProblem, Engine, Product, product, say
 from bus.base import Producer, Reader, TopicPartition
 from domain.records import Report
 from streaming.state.checkpoint import current_epoch, positions
+from streaming.state.storage import LocalPath
 from wire.source import encode_report
 
 # Longer than any run: what votes that expire cost is another question.
@@ -130,7 +131,7 @@ def settle(copy: Product, engine: Engine, size: Size) -> None:
 def committed(copy: Product, ends: dict[TopicPartition, int]) -> bool:
     """Return whether some query's checkpoint holds everything up to these ends."""
     homes = (copy.folder / "checkpoint").glob("*")
-    reached = [positions(current_epoch(home).path) for home in homes if home.is_dir()]
+    reached = [positions(current_epoch(LocalPath(home)).path) for home in homes if home.is_dir()]
     return any(all(at.get(place, 0) >= end for place, end in ends.items()) for at in reached)
 
 

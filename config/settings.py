@@ -394,13 +394,6 @@ class Settings(BaseSettings):
         folder = self.data_dir / "checkpoint"
         return folder / "jobs" / self._job if self._job else folder
 
-    @property
-    def checkpoint_dirs(self) -> list[Path]:
-        """The checkpoint folders of all jobs of this data directory, this one's first."""
-        own, folder = self.checkpoint_dir, self.data_dir / "checkpoint"
-        others = [folder, *sorted(folder.glob("jobs/*/"))]
-        return [own, *(other for other in others if other != own)]
-
     def ui_port_of(self, job: str) -> int:
         """Return the port of Spark's page of a job, 0 for none: each named job has the next one."""
         every = [MAIN, *self.jobs]

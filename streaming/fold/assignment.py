@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from domain.scenario import PythonRule, Scenario
 from streaming.state.buckets import STATE_PARTITIONS, Engine, Trigger
 from streaming.state.checkpoint import begin_epochs, raise_epoch
+from streaming.state.storage import StoragePath
 
 # The scenarios of each engine that has any.
 Shares = dict[Engine, dict[str, Scenario]]
@@ -20,7 +20,9 @@ HANDED_OVER = "handed-over.json"
 MICRO_BATCH_SLOTS = 4
 
 
-def assign_engines(preferred: Engine, scenarios: Mapping[str, Scenario], home: Path) -> Shares:
+def assign_engines(
+    preferred: Engine, scenarios: Mapping[str, Scenario], home: StoragePath
+) -> Shares:
     """Assign each scenario an engine: Python for a rule in Python, now or in its log, else
     `preferred`.
 
@@ -36,7 +38,7 @@ def assign_engines(preferred: Engine, scenarios: Mapping[str, Scenario], home: P
     return shares
 
 
-def shared_out(preferred: Engine, scenarios: Mapping[str, Scenario], home: Path) -> Shares:
+def shared_out(preferred: Engine, scenarios: Mapping[str, Scenario], home: StoragePath) -> Shares:
     """Return the scenarios of each engine, as `assign_engines` does, and change nothing."""
     in_python = _with_python_rules(home) | _handed_over(home)
     shares: Shares = {}
@@ -60,7 +62,7 @@ class EngineAssignment:
 
     preferred: Engine
     trigger: Trigger
-    home: Path
+    home: StoragePath
     shares: Shares
     room: int | None
 
@@ -122,39 +124,36 @@ def slots(shares: Shares, trigger: Trigger) -> int:
     return max(tasks, MICRO_BATCH_SLOTS)
 
 
-def hand_over(home: Path, scenario: str) -> None:
+def hand_over(home: StoragePath, scenario: str) -> None:
     """Have the Python engine carry `scenario` from the job's next start: its log calls for it."""
-    home.mkdir(parents=True, exist_ok=True)
-    (home / HANDED_OVER).write_text(json.dumps(sorted({scenario} | _handed_over(home))))
+    names = sorted({scenario} | _handed_over(home))
+    (home / HANDED_OVER).write_whole(json.dumps(names).encode())
 
 
-def _handed_over(home: Path) -> set[str]:
+def _handed_over(home: StoragePath) -> set[str]:
     try:
-        return set(json.loads((home / HANDED_OVER).read_text()))
+        return set(json.loads((home / HANDED_OVER).read_bytes()))
     except (OSError, ValueError):
         return set()
 
 
-def _with_python_rules(home: Path) -> set[str]:
+def _with_python_rules(home: StoragePath) -> set[str]:
     """Return the names of scenarios whose log, as far as the Python engine knows it, holds a rule
     in Python."""
     try:
-        stored = json.loads((home / "python" / "rules.json").read_text())
+        stored = json.loads((home / "python" / "rules.json").read_bytes())
     except (OSError, ValueError):
         return set()
     rules = [json.loads(text) for held in stored.values() for _, text in held]
     return {rule["name"] for rule in rules if rule["rule"]["kind"] == "python"}
 
 
-def _read(home: Path) -> dict[str, str]:
+def _read(home: StoragePath) -> dict[str, str]:
     try:
-        return dict(json.loads((home / "engines.json").read_text()))
+        return dict(json.loads((home / "engines.json").read_bytes()))
     except (OSError, ValueError):
         return {}
 
 
-def _write(home: Path, engines: Mapping[str, Engine]) -> None:
-    home.mkdir(parents=True, exist_ok=True)
-    draft = home / "engines.new"
-    draft.write_text(json.dumps(engines))
-    draft.replace(home / "engines.json")
+def _write(home: StoragePath, engines: Mapping[str, Engine]) -> None:
+    (home / "engines.json").write_whole(json.dumps(engines).encode())

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
@@ -27,6 +24,7 @@ from streaming.state.checkpoint import (
     read_floor,
     start_folder,
 )
+from streaming.state.storage import StoragePath
 from wire.job import Heartbeat, UnreadableJobRecord, decode_heartbeat
 from wire.topics import Topics
 
@@ -34,8 +32,8 @@ from wire.topics import Topics
 # Where an epoch of a query begins: places in the log, and states to begin with there.
 #
 # Beside the folder of an epoch that an admin requested is `start-N`: a file that says where each
-# bucket begins, and for some buckets a file with their state. It is whole before the epoch's own
-# folder is made, which is what makes the epoch the current one.
+# bucket begins, and for some buckets a file with their state. That file is written last, and it is
+# whole before the epoch's own folder is made, which is what makes the epoch the current one.
 
 # The beginning of a log, wherever that is: Spark's own number for it.
 EARLIEST = -2
@@ -96,47 +94,23 @@ def bound(epoch: Epoch, bounds: Mapping[str, Sequence[Bound]]) -> EpochStart:
     """
     start = _read(epoch)
     start.bounds = {name: list(held) for name, held in bounds.items()}
-    folder = start_folder(epoch)
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / f"{START}.new", start)
-    (folder / f"{START}.new").replace(folder / START)
-    _sync(folder)
+    (start_folder(epoch) / START).write_whole(msgspec.json.encode(start), synced=True)
     return start_of(epoch)
 
 
-def begin(home: Path, make: Callable[[int, Path], EpochStart]) -> Epoch:
+def begin(home: StoragePath, make: Callable[[int, StoragePath], EpochStart]) -> Epoch:
     """Begin a new epoch of the query whose folder is `home`, as `make` says.
 
     make: is given the epoch's number and a folder, and writes the states there. However it is
     broken off, either the old epoch is the current one or the new one is, whole.
     """
     epoch = next_epoch(home)
-    draft = home / "start.draft"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    start = make(epoch.number, draft)
-    _write(draft / START, start)
-    draft.replace(start_folder(epoch))
-    _sync(home)
-    epoch.path.mkdir()
-    _sync(home)
+    folder = start_folder(epoch)
+    folder.make()
+    start = make(epoch.number, folder)
+    (folder / START).write_whole(msgspec.json.encode(start), synced=True)
+    epoch.path.make()
     return epoch
-
-
-def _write(path: Path, start: EpochStart) -> None:
-    with path.open("wb") as file:
-        file.write(msgspec.json.encode(start))
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Write the names in a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # ---- log range -----------------------------------------------------------------------------------
@@ -202,7 +176,7 @@ class LoggedEpoch(NamedTuple):
 def rise(
     bus: Bus,
     topics: Topics,
-    home: Path,
+    home: StoragePath,
     scenarios: Collection[str],
     clock: Callable[[], int],
     *,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -12,6 +11,7 @@ from bus.base import Bus, BusError
 from domain.bounds import Bound
 from domain.quarantine import QuarantinedRange
 from streaming.state.checkpoint import measure
+from streaming.state.storage import StoragePath
 from wire.job import (
     MAX_ERROR,
     Carried,
@@ -82,7 +82,7 @@ class ProgressReporter:
         self.asides: Mapping[str, Sequence[QuarantinedRange]] = {}
         self.clocks_behind: Mapping[str, ClockBehind] = {}
         self._standby = 0
-        self._folder: Path | None = None
+        self._folder: StoragePath | None = None
         self._checkpoint: Checkpoint | None = None
         self._measured = 0.0
 
@@ -115,7 +115,7 @@ class ProgressReporter:
         log.log(level, "the broker's clock is behind in: %s", ", ".join(words) or "no bucket now")
         self._publish(self._message)
 
-    def runs(self, status: Status, trigger: str, message: str, checkpoint: Path) -> None:
+    def runs(self, status: Status, trigger: str, message: str, checkpoint: StoragePath) -> None:
         """Report that the query has started on this checkpoint."""
         self._trigger, self._stopped, self._folder = trigger, None, checkpoint
         self.status(status, message)

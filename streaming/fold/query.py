@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
@@ -16,6 +15,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from streaming.fold.epochs import EARLIEST
 from streaming.fold.plan import Plan
 from streaming.state.buckets import STATE_PARTITIONS, Engine, Trigger, bucket_keys
+from streaming.state.storage import StoragePath
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def start(
     spark: SparkSession,
     settings: Settings,
     plan: Plan,
-    checkpoint: Path,
+    checkpoint: StoragePath,
     *,
     engine: Engine,
     trigger: Trigger,
@@ -217,7 +217,7 @@ def start(
 
 
 def _writer(
-    records: DataFrame, settings: Settings, sink: str, name: str, checkpoint: Path
+    records: DataFrame, settings: Settings, sink: str, name: str, checkpoint: StoragePath
 ) -> DataStreamWriter:
     """Return the writer of a query of this name, which packs only what travels."""
     compression = "none" if settings.one_machine else "lz4"

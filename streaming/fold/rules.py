@@ -21,6 +21,7 @@ from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import load_scenarios, scenario_from_plain
 from streaming.fold.epochs import messages_within
 from streaming.state.buckets import BucketId
+from streaming.state.storage import StoragePath
 from wire.job import Carried, Overlay
 from wire.keys import Ring
 from wire.signature import Signer, Trust
@@ -190,7 +191,7 @@ class Rules:
         self,
         bus: Bus,
         topics: Topics,
-        path: Path,
+        path: StoragePath,
         ring: Callable[[], Ring] | None = None,
         signer: Signer | None = None,
     ) -> None:
@@ -220,7 +221,7 @@ class Rules:
     ) -> dict[TopicPartition, list[RuleRecord]]:
         """Return what the file knows, without records that the log has lost since."""
         try:
-            stored = json.loads(self._path.read_text())
+            stored = json.loads(self._path.read_bytes())
         except (OSError, ValueError):
             return {}
         known = {}
@@ -263,22 +264,19 @@ class Rules:
 
     def _save(self, records: Mapping[TopicPartition, list[RuleRecord]]) -> None:
         data = {f"{topic}/{partition}": held for (topic, partition), held in records.items()}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._path.with_suffix(".new")
-        draft.write_text(json.dumps(data))
-        draft.replace(self._path)
+        self._path.write_whole(json.dumps(data).encode())
 
     def _bucket(self, place: TopicPartition) -> BucketId:
         return BucketId(self._topics.scenario_of(place[0]) or "", place[1])
 
 
-def rule_before(path: Path, place: TopicPartition, offset: int) -> str | None:
+def rule_before(path: StoragePath, place: TopicPartition, offset: int) -> str | None:
     """Return the rule in force at an offset, by the file that Rules keeps.
 
     None: the log's first.
     """
     try:
-        stored = json.loads(path.read_text())
+        stored = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
     held = stored.get(f"{place[0]}/{place[1]}", [])

@@ -36,7 +36,7 @@ class Workload:
         self.scenarios = sharing.shares[engine]
         self.book = book or own_book(settings)
         self.topics = Topics(settings.topic_prefix)
-        self.home = settings.checkpoint_dir / engine
+        self.home = sharing.home / engine
         self.keys = KeyFile(settings.command_keys_file).made()
 
     def demands_signatures(self) -> bool:

@@ -23,6 +23,7 @@ from streaming.spark.gateway import class_archive, write
 from streaming.spark.jvm import end_spark
 from streaming.spark.run_loop import run_all
 from streaming.spark.session import start_session
+from streaming.state.storage import LocalPath
 from wire.job import decode_progress
 from wire.source import encode_report
 from wire.topics import Topics
@@ -51,7 +52,7 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     send(bus, topics, scenarios, LONG_BACKLOG + 1)
     draft, stop = target.with_suffix(".new"), threading.Event()
     draft.unlink(missing_ok=True)
-    home = settings.checkpoint_dir
+    home = LocalPath(settings.checkpoint_dir)
     shares: Shares = {"kernel": dict(scenarios)}
     room = slots(shares, settings.effective_trigger)
     sharing = EngineAssignment("kernel", settings.effective_trigger, home, shares, room)

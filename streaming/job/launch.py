@@ -28,6 +28,7 @@ from streaming.job.leader_lock import JVM, LeaderLock, LockHeld
 from streaming.job.leadership import Leadership
 from streaming.spark.jvm import JvmLost, end_spark, jvm_process
 from streaming.spark.session import scratch_of, start_session
+from streaming.state.storage import LocalPath
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Job:
     ) -> None:
         self._settings, self._lock, self._stop = settings, lock, stop
         self._role, self._beat = role, beat
-        self._home = settings.checkpoint_dir
+        self._home = LocalPath(settings.checkpoint_dir)
         self._place = LeaderLock(scratch_of(settings, self._scratch))
         self._bus = KafkaBus(settings.kafka_options())
         self._topics = Topics(settings.topic_prefix)
@@ -185,7 +186,7 @@ class Job:
             self._beat()
             return self._stop.is_set() or self._lock.free()
 
-        WarmUp(self._settings, self._bus, spark, shares, scratch).run(enough)
+        WarmUp(self._settings, self._bus, spark, shares, self._home, scratch).run(enough)
 
     def _candidacy(self, spark: SparkSession) -> Leadership:
         name = f"{process_of(self._settings.job)}-{socket.gethostname()}-{os.getpid()}-{now_ms()}"

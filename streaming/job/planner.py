@@ -17,7 +17,7 @@ from streaming.job.ticks import BrokerClocks, Ticker, TimerWatch
 from streaming.requests.rebuild import StateRebuild
 from streaming.state import quarantine
 from streaming.state.buckets import BucketId, in_log, known, merged, remember
-from streaming.state.checkpoint import Epoch, current_epoch, gaps, positions
+from streaming.state.checkpoint import Epoch, current_epoch, folders_beside, gaps, positions
 
 T = TypeVar("T")
 
@@ -82,8 +82,8 @@ class Planner:
         """
         moved = self._claims.former(self._workload.scenarios.keys())
         if moved:
-            own, *others = self._workload.settings.checkpoint_dirs
-            for folder in others:
+            own = self._workload.home.parent
+            for folder in folders_beside(own, named=bool(self._workload.settings.job)):
                 remember(own, _of(known(folder), moved))
                 quarantine.remember(own, _of(quarantine.known(folder), moved))
         return bool(moved)

@@ -27,6 +27,7 @@ from streaming.fold.epochs import EpochStart, start_of
 from streaming.fold.plan import Plan
 from streaming.state.buckets import BucketId, Engine
 from streaming.state.checkpoint import current_epoch, positions
+from streaming.state.storage import LocalPath, StoragePath
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -48,11 +49,19 @@ class WarmUp:
     """Rehearses the queries of all engines."""
 
     def __init__(
-        self, settings: Settings, bus: Bus, spark: SparkSession, shares: Shares, scratch: Path
+        self,
+        settings: Settings,
+        bus: Bus,
+        spark: SparkSession,
+        shares: Shares,
+        home: StoragePath,
+        scratch: Path,
     ) -> None:
-        """scratch: a folder on the checkpoints' file system; it is emptied."""
+        """home: of all checkpoints; scratch: a folder, on their file system where that is local;
+        it is emptied."""
         self._settings = settings.model_copy(update={"batch_s": BATCH_S})
-        self._bus, self._spark, self._shares, self._scratch = bus, spark, shares, scratch
+        self._bus, self._spark, self._shares = bus, spark, shares
+        self._home, self._scratch = home, LocalPath(scratch)
         self._topics = Topics(settings.topic_prefix)
 
     def run(self, enough: Callable[[], bool]) -> bool:
@@ -105,13 +114,14 @@ class WarmUp:
             self._spark.sparkContext.setLogLevel("WARN")
         log.info("%s: rehearsed in %.1f s", engine, time.monotonic() - begun)
 
-    def _prepared(self, engine: Engine, scenarios: dict[str, Scenario]) -> tuple[Plan, Path]:
-        """Return what the query is to know, and its own checkpoint: the leader's, linked."""
-        home = self._settings.checkpoint_dir / engine
+    def _prepared(self, engine: Engine, scenarios: dict[str, Scenario]) -> tuple[Plan, LocalPath]:
+        """Return what the query is to know, and its own checkpoint: the leader's, linked, where it
+        is local; else one that begins at the log's end."""
+        home = self._home / engine
         epoch = current_epoch(home)
         checkpoint = self._scratch / engine
-        shutil.rmtree(checkpoint, ignore_errors=True)
-        if positions(epoch.path):
+        checkpoint.delete()
+        if isinstance(epoch.path, LocalPath) and positions(epoch.path):
             link(epoch.path, checkpoint)
             start = start_of(epoch)
         else:
@@ -157,11 +167,11 @@ def _link_one(path: Path, target: Path) -> None:
         os.link(path, target)
 
 
-def first_rules(path: Path, topics: Topics) -> dict[BucketId, str]:
+def first_rules(path: StoragePath, topics: Topics) -> dict[BucketId, str]:
     """Return each bucket's first rule, as the leader has written them down. Raises BusError where
     it has written none yet."""
     try:
-        stored = json.loads(path.read_text())
+        stored = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise BusError(f"no rules to rehearse with yet: {error}") from None
     places = {tuple(name.rsplit("/", 1)): held for name, held in stored.items() if held}

@@ -27,6 +27,7 @@ from streaming.spark.jvm import JvmLost, end_spark
 from streaming.spark.restart_policy import stop_on_signals
 from streaming.spark.run_loop import BEAT_S, run_all
 from streaming.spark.session import VersionProblem, start_session
+from streaming.state.storage import LocalPath
 from wire.keys import KeyFile
 from wire.topics import Topics
 
@@ -73,7 +74,7 @@ def _run(settings: Settings, pipelines: dict[str, Pipeline], stop: threading.Eve
     guard = RequestAuthenticator(bus, topics, keys, lambda: signed)
     known = sorted({spec.name[len(topics.prefix) :] for spec in topics.specs(book.rules.values())})
     known += [sink.topic for one in pipelines.values() for sink in one.sinks]
-    homes = settings.data_dir / FOLDER / "checkpoint"
+    homes = LocalPath(settings.data_dir / FOLDER / "checkpoint")
     supervisors = [
         PipelineSupervisor(settings, one, bus, spark, stop, homes / one.folder, known, guard)
         for one in pipelines.values()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as sql
@@ -18,6 +17,7 @@ from streaming.pipelines.declaration import DeclarationError, OutputTable, Pipel
 from streaming.pipelines.emitter import Counts, Emitter, printing
 from streaming.pipelines.records import LATE, OBSERVED, decode, follow, header
 from streaming.pipelines.table_writer import TableWriter
+from streaming.state.storage import StoragePath
 from wire.topics import BOUNDED, DAY_MS, REPORTS
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _partition(pipeline: Pipeline, result: DataFrame, topic: Column) -> list[Col
 
 
 def start(
-    settings: Settings, pipeline: Pipeline, built: Built, checkpoint: Path, counts: Counts
+    settings: Settings, pipeline: Pipeline, built: Built, checkpoint: StoragePath, counts: Counts
 ) -> StreamingQuery:
     """Start a pipeline's query on a checkpoint. counts: of what its tables gather."""
     writer = built.output.writeStream.queryName(pipeline.name).outputMode(pipeline.mode)

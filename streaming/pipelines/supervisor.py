@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bus.base import Bus, BusError
@@ -32,6 +31,7 @@ from streaming.state.checkpoint import (
     next_epoch,
     positions,
 )
+from streaming.state.storage import LocalPath
 from wire.job import Control, Stopped
 from wire.pipeline import query_name
 from wire.topics import Topics
@@ -64,7 +64,7 @@ class PipelineSupervisor:
         bus: Bus,
         spark: SparkSession,
         stop: threading.Event,
-        home: Path,
+        home: LocalPath,
         known: Sequence[str],
         guard: RequestAuthenticator | None,
     ) -> None:
@@ -216,16 +216,16 @@ class PipelineSupervisor:
         if ask is None:
             return
         old, new = current_epoch(self._home), next_epoch(self._home)
-        new.path.mkdir(parents=True)
+        new.path.make()
         self._drop_before(new)
         self._figures.begin(new.number)
         log.info("%s: reset by %s: epoch %d", self._pipeline.name, ask.user, new.number)
         self._queue.answer(ask, "done", f"epoch {old.number} is deleted, {new.number} begins")
 
     def _drop_before(self, epoch: Epoch) -> None:
-        for folder in self._home.glob("epoch-*"):
-            if folder != epoch.path:
-                shutil.rmtree(folder, ignore_errors=True)
+        for name in self._home.names():
+            if name.startswith("epoch-") and name != epoch.path.name:
+                shutil.rmtree(self._home / name, ignore_errors=True)
 
     def hold(self, stopped: Stopped) -> None:
         """Report that nothing is read."""

@@ -38,6 +38,7 @@ from streaming.state.buckets import STATE_PARTITIONS, BucketId, Engine, bucket_k
 from streaming.state.checkpoint import positions
 from streaming.state.quarantine import jump, next_bounded_batch, plan_batch
 from streaming.state.restore import write_initial_state
+from streaming.state.storage import LocalPath
 from wire.batch_query import Totals, WhatIfResult, portions
 from wire.topics import Topics
 
@@ -163,7 +164,7 @@ class ReplayRun:
     def replay(self, window: ReplayWindow, on_records: Callable[[int], None]) -> None:
         """Run through the window. on_records: called with how many records are through."""
         done: dict[int, int] = {}
-        checkpoint, begun = self._home / "checkpoint", dict(window.begin)
+        checkpoint, begun = LocalPath(self._home / "checkpoint"), dict(window.begin)
         held = self._asides(window)
         while batch := next_bounded_batch(begun, held):
             plan_batch(checkpoint, batch.ends, batch_metadata(self._spark))
@@ -174,7 +175,7 @@ class ReplayRun:
 
     def _asides(self, window: ReplayWindow) -> dict[TopicPartition, list[QuarantinedRange]]:
         """Return what was set aside in the window."""
-        held, quarantined = quarantine.known(self._settings.checkpoint_dir), {}
+        held, quarantined = quarantine.known(LocalPath(self._settings.checkpoint_dir)), {}
         for place, (_, end) in window.edges.items():
             spans = held.get(str(BucketId(self.scenario.name, place[1])), [])
             quarantined[place] = [span for span in spans if span[0] < end]
@@ -226,7 +227,7 @@ class ReplayRun:
         buckets = {BucketId(name, at): rule for _, at in window.begin}
         partitions, folder = (
             {name: self.scenario.partitions},
-            self._settings.checkpoint_dir,
+            LocalPath(self._settings.checkpoint_dir),
         )
         start = EpochStart(seeds=self._seeds, bounds=known(folder))
         keys = str(self._settings.command_keys_file)

@@ -7,7 +7,6 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -20,6 +19,7 @@ from streaming.fold.rules import load_rule
 from streaming.queries.protocol import OnStep, Publisher, QueryRefused, ReadRequest
 from streaming.state.buckets import BucketId
 from streaming.state.checkpoint import measure
+from streaming.state.storage import LocalPath
 from wire.asset import CODEC, load_asset
 from wire.batch_query import (
     MOST_ROWS,
@@ -57,7 +57,7 @@ def read_state(
 
     Raises QueryRefused or BusError.
     """
-    committed = measure(Path(request.checkpoint))
+    committed = measure(LocalPath(request.checkpoint))
     if committed is None:
         raise QueryRefused("nothing has been committed yet: the first batch is under way")
     store = _Store(spark, request, committed.batch)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from time import monotonic
 
 import msgspec
 
 from bus.base import AccessRefused, Bus, BusError, ConsumerRecord, Reader
+from streaming.state.storage import StoragePath
 from wire.job import (
     EXPIRES_MS,
     Action,
@@ -116,7 +116,7 @@ class RequestQueue:
         bus: Bus,
         topic: str,
         query: str,
-        path: Path,
+        path: StoragePath,
         clock: Callable[[], int],
         publish: Announce,
         guard: RequestAuthenticator | None = None,
@@ -275,11 +275,8 @@ class RequestQueue:
         self._publish(answer)
 
     def _save(self) -> None:
-        draft = self._path.with_suffix(".new")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_bytes(msgspec.json.encode(self._memory))
-            draft.replace(self._path)
+            self._path.write_whole(msgspec.json.encode(self._memory))
         except OSError as error:  # the query's own checkpoint will not fare better, and says so
             queue_log.warning("what was asked is not remembered: %s", error)
 
@@ -290,7 +287,7 @@ class RequestQueue:
             self._reader = None
 
 
-def _load(path: Path) -> Memory:
+def _load(path: StoragePath) -> Memory:
     """Return what was remembered. A file that cannot be read must not keep the job from running."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Memory)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +37,7 @@ from streaming.state.checkpoint import (
     raise_floor,
 )
 from streaming.state.restore import check_place, read_snapshot, write_initial_state
+from streaming.state.storage import StoragePath
 from wire.job import AHEAD_MS, AskStep, Control
 from wire.snapshot import DamagedSnapshot, Emitted, FileName, load_snapshot
 from wire.source import MAX_TIME
@@ -91,7 +92,7 @@ class StateRebuild:
         queue: RequestQueue,
         bus: Bus,
         topics: Topics,
-        home: Path,
+        home: StoragePath,
         snapshots: Path,
         engine: Engine,
         clock: Callable[[], int],
@@ -118,8 +119,7 @@ class StateRebuild:
         Raises Refused and OSError.
         """
         folder = self._home / PREPARED
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.delete()
         ready = Prepared(ask.id, next_epoch(self._home).number)
         wanted = _parameters_of(ask)
         for name, place in wanted.buckets.items():
@@ -129,11 +129,12 @@ class StateRebuild:
                     raise AssignmentRefused(
                         f"{name}: snapshot: its clock is already past the bound"
                     )
-                file = folder / f"{place.snapshot}.seed"
-                write_initial_state(file, bucket, last, self._engine, ready.number)
-                ready.files[name], ready.offsets[name] = file.name, bucket.offset
+                seed = folder / f"{place.snapshot}.seed"
+                with seed.filled() as file:
+                    write_initial_state(file, bucket, last, self._engine, ready.number)
+                ready.files[name], ready.offsets[name] = seed.name, bucket.offset
                 ready.rules[name] = dump_rule(bucket.scenario)
-        (folder / START).write_bytes(msgspec.json.encode(ready))
+        (folder / START).write_whole(msgspec.json.encode(ready))
         return ready
 
     def _prepared(self, ask: Control) -> Prepared:
@@ -145,7 +146,7 @@ class StateRebuild:
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return self.prepare(ask)
         fits = (ready.ask, ready.number) == (ask.id, next_epoch(self._home).number)
-        there = all((folder / name).is_file() for name in ready.files.values())
+        there = all((folder / name).exists() for name in ready.files.values())
         return ready if fits and there else self.prepare(ask)
 
     def carry_out(self, scenarios: Mapping[str, Scenario]) -> None:
@@ -162,7 +163,8 @@ class StateRebuild:
         except AssignmentRefused as refused:
             self._queue.answer(ask, "refused", str(refused))
             return
-        shutil.rmtree(self._home / PREPARED, ignore_errors=True)
+        with suppress(OSError):
+            (self._home / PREPARED).delete()
         log.info("%s by %s: epoch %d begins", ask.action, ask.user or "somebody", epoch.number)
 
     def under_way(self, epoch: Epoch) -> bool:
@@ -232,7 +234,7 @@ class StateRebuild:
 
     # ---- how the epoch begins -------------------------------------------------------------------
 
-    def _start(self, ask: Control, edges: Edges, ready: Prepared, into: Path) -> EpochStart:
+    def _start(self, ask: Control, edges: Edges, ready: Prepared, into: StoragePath) -> EpochStart:
         """Return how the epoch begins; the states that were prepared move there."""
         wanted, start = _parameters_of(ask).buckets, EpochStart(ask.id, self._clock())
         start.bounds = self._bounds(ask, edges)
@@ -245,7 +247,7 @@ class StateRebuild:
             start.quiet[name] = shown.get(name, -1)
             if name in ready.files:
                 file = ready.files[name]
-                (self._home / PREPARED / file).replace(into / file)
+                (into / file).take(self._home / PREPARED / file)
                 start.seeds[name], start.rules[name] = file, ready.rules[name]
                 start.quiet[name] = max(start.quiet[name], ready.offsets[name])
             elif place.offset > 0 and (rule := self._rule(name, place.offset)) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from threading import Lock
 from typing import Literal, NamedTuple
 from zlib import crc32
@@ -12,6 +11,7 @@ from zlib import crc32
 import msgspec
 
 from domain.bounds import Bound
+from streaming.state.storage import StoragePath
 
 # ---- engine --------------------------------------------------------------------------------------
 # The two engines, how their queries run, and what both rest on.
@@ -116,7 +116,7 @@ Bounds = dict[str, list[Bound]]
 _WRITING = Lock()  # each engine has a driver of its own
 
 
-def known(folder: Path) -> Bounds:
+def known(folder: StoragePath) -> Bounds:
     """Return all bounds; folder: of all checkpoints. Raises OSError, and ValueError for a
     file that cannot be read: without it states would be others."""
     try:
@@ -127,16 +127,14 @@ def known(folder: Path) -> Bounds:
         raise ValueError(f"UnreadableStart: {folder / FILE}: {error}") from None
 
 
-def remember(folder: Path, more: Mapping[str, Iterable[Bound]]) -> None:
+def remember(folder: StoragePath, more: Mapping[str, Iterable[Bound]]) -> None:
     """Keep these besides. Raises OSError and ValueError."""
     with _WRITING:
         before = known(folder)
         after = merged(before, more)
         if after == before:
             return
-        draft = folder / f"{FILE}.new"
-        draft.write_bytes(msgspec.json.encode(after))
-        draft.replace(folder / FILE)
+        (folder / FILE).write_whole(msgspec.json.encode(after))
 
 
 def merged(one: Mapping[str, Iterable[Bound]], other: Mapping[str, Iterable[Bound]]) -> Bounds:

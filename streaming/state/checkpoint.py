@@ -3,123 +3,134 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from bus.base import TopicPartition
+from streaming.state.storage import StoragePath
 from wire.job import Checkpoint
 
 # The file, in a query's folder, of the highest epoch that its log has shown.
 FLOOR = "floor"
+
+# The folder, in the main job's, of the checkpoints of named jobs: config/settings.py.
+JOBS = "jobs"
 
 
 class Epoch(NamedTuple):
     """A checkpoint of a query. Its number is part of every version that rests on it."""
 
     number: int
-    path: Path
+    path: StoragePath
 
 
 class LogProblem(Exception):
     """The log does not hold what a checkpoint goes on from; the message says where."""
 
 
-def current_epoch(home: Path) -> Epoch:
+def current_epoch(home: StoragePath) -> Epoch:
     """Return the newest epoch below `home`, a query's folder, or else one above all others."""
     number = max(_epochs(home), default=0) or _highest(home.parent) + 1
     return Epoch(number, home / f"epoch-{number}")
 
 
-def begin_epochs(homes: Iterable[Path]) -> None:
+def begin_epochs(homes: Iterable[StoragePath]) -> None:
     """Begin a first epoch, of one number, for those of a job's queries that have none yet.
 
     One by one, each would get the number above those that the others have begun.
     """
     new = [home for home in homes if not _epochs(home)]
     for number, home in [(_highest(home.parent) + 1, home) for home in new]:
-        (home / f"epoch-{number}").mkdir(parents=True)
+        (home / f"epoch-{number}").make()
 
 
-def raise_epoch(home: Path) -> Epoch:
+def raise_epoch(home: StoragePath) -> Epoch:
     """Begin a new epoch, above those of all queries next to `home`.
 
     The query's next start reads its topics from their beginning.
     """
     epoch = next_epoch(home)
-    epoch.path.mkdir(parents=True)
+    epoch.path.make()
     return epoch
 
 
-def next_epoch(home: Path) -> Epoch:
+def next_epoch(home: StoragePath) -> Epoch:
     """Return the epoch to come, above those of all queries next to `home`.
 
     Nothing of it is there yet.
     """
     number = _highest(home.parent) + 1
     epoch = Epoch(number, home / f"epoch-{number}")
-    shutil.rmtree(start_folder(epoch), ignore_errors=True)  # of one that did not come about
+    with suppress(OSError):
+        start_folder(epoch).delete()  # of one that did not come about
     return epoch
 
 
-def start_folder(epoch: Epoch) -> Path:
+def start_folder(epoch: Epoch) -> StoragePath:
     """Return where it is kept how an epoch begins: see streaming/fold/epochs.py."""
     return epoch.path.with_name(f"start-{epoch.number}")
 
 
-def drop_old(home: Path) -> None:
+def drop_old(home: StoragePath) -> None:
     """Delete all epochs of a query but the current one and the one before it."""
     for number in sorted(_epochs(home))[:-2]:
         old = Epoch(number, home / f"epoch-{number}")
-        shutil.rmtree(start_folder(old), ignore_errors=True)
-        shutil.rmtree(old.path, ignore_errors=True)
+        with suppress(OSError):
+            start_folder(old).delete()
+            old.path.delete()
 
 
-def read_floor(home: Path) -> int | None:
+def read_floor(home: StoragePath) -> int | None:
     """Return the epoch above which each new one of a query begins, as far as its folder says."""
     try:
-        return int((home / FLOOR).read_text())
+        return int((home / FLOOR).read_bytes())
     except (OSError, ValueError):
         return None
 
 
-def raise_floor(home: Path, number: int) -> None:
+def raise_floor(home: StoragePath, number: int) -> None:
     """Have each new epoch of a query begin above this number. Raises OSError."""
     floor = read_floor(home)
     if floor is None or number > floor:
-        home.mkdir(parents=True, exist_ok=True)
-        draft = home / f"{FLOOR}.new"
-        draft.write_text(str(number))
-        draft.replace(home / FLOOR)
+        (home / FLOOR).write_whole(str(number).encode())
 
 
-def _highest(homes: Path) -> int:
-    return max((number for home in homes.glob("*/") for number in _known(home)), default=0)
+def _highest(homes: StoragePath) -> int:
+    return max((number for name in homes.names() for number in _known(homes / name)), default=0)
 
 
-def _known(home: Path) -> list[int]:
+def _known(home: StoragePath) -> list[int]:
     return [*_epochs(home), read_floor(home) or 0]
 
 
-def _epochs(home: Path) -> list[int]:
-    names = [path.name.removeprefix("epoch-") for path in home.glob("epoch-*")]
+def _epochs(home: StoragePath) -> list[int]:
+    names = [name.removeprefix("epoch-") for name in home.names() if name.startswith("epoch-")]
     return [int(name) for name in names if name.isdigit()]
 
 
-def drop_uncommitted(checkpoint: Path) -> None:
+def folders_beside(own: StoragePath, *, named: bool) -> list[StoragePath]:
+    """Return the checkpoint folders of the other jobs that keep theirs where this job does.
+
+    own: this job's folder; named: whether the job has a name, and its folder is below the main
+    job's.
+    """
+    main = own.parent.parent if named else own
+    others = [main / JOBS / name for name in sorted((main / JOBS).names())]
+    return [folder for folder in (main, *others) if folder != own]
+
+
+def drop_uncommitted(checkpoint: StoragePath) -> None:
     """Empty a checkpoint without a committed batch: Spark refuses the remains of its first one.
 
     The folder stays: it is what says which epoch this is.
     """
-    if checkpoint.exists() and not _batches(checkpoint / "commits"):
-        for path in checkpoint.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if not _batches(checkpoint / "commits"):
+        for name in checkpoint.names():
+            (checkpoint / name).delete()
 
 
-def positions(checkpoint: Path) -> dict[TopicPartition, int]:
+def positions(checkpoint: StoragePath) -> dict[TopicPartition, int]:
     """Return the next offset that a query reads from each partition.
 
     Empty before its first batch.
@@ -127,7 +138,7 @@ def positions(checkpoint: Path) -> dict[TopicPartition, int]:
     commits = _batches(checkpoint / "commits")
     if not commits:
         return {}
-    lines = (checkpoint / "offsets" / str(max(commits))).read_text().splitlines()
+    lines = (checkpoint / "offsets" / str(max(commits))).read_bytes().decode().splitlines()
     # A version, the query's settings, then one line per source.
     return {
         (topic, int(partition)): offset
@@ -138,7 +149,7 @@ def positions(checkpoint: Path) -> dict[TopicPartition, int]:
     }
 
 
-def measure(checkpoint: Path) -> Checkpoint | None:
+def measure(checkpoint: StoragePath) -> Checkpoint | None:
     """Return the last committed batch, its time (Unix ms) and the size (bytes) of the checkpoint.
 
     None before the first batch.
@@ -147,24 +158,14 @@ def measure(checkpoint: Path) -> Checkpoint | None:
     if not commits:
         return None
     try:
-        at = (checkpoint / "commits" / str(max(commits))).stat().st_mtime_ns // 1_000_000
+        at = (checkpoint / "commits" / str(max(commits))).modified_ms()
     except OSError:  # Spark tidies up meanwhile
         return None
-    return Checkpoint(max(commits), at, _size(checkpoint))
+    return Checkpoint(max(commits), at, checkpoint.size())
 
 
-def _size(folder: Path) -> int:
-    """Return the bytes of the files below a folder, as far as they are still there."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += (Path(place) / name).stat().st_size
-    return total
-
-
-def _batches(folder: Path) -> list[int]:
-    return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+def _batches(folder: StoragePath) -> list[int]:
+    return [int(name) for name in folder.names() if name.isdigit()]
 
 
 def gaps(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 from uuid import uuid4
@@ -17,6 +16,7 @@ from bus.batch import UNREADABLE, Batch
 from domain.quarantine import QuarantinedRange
 from domain.records import SET_ASIDE
 from streaming.state.checkpoint import drop_uncommitted, positions
+from streaming.state.storage import StoragePath
 from wire.sink import DeadRecord, encode_dead_letter
 
 # ---- quarantine ----------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ Namer = Callable[[TopicPartition], str]
 _WRITING = Lock()  # each engine has a driver of its own
 
 
-def known(folder: Path) -> Asides:
+def known(folder: StoragePath) -> Asides:
     """Return all that were set aside. folder: of all checkpoints.
 
     Raises OSError, and ValueError for a file that cannot be read: without it, states would be
@@ -65,16 +65,13 @@ def known(folder: Path) -> Asides:
         raise ValueError(f"UnreadableStart: {folder / FILE}: {error}") from None
 
 
-def remember(folder: Path, more: Mapping[str, Iterable[QuarantinedRange]]) -> None:
+def remember(folder: StoragePath, more: Mapping[str, Iterable[QuarantinedRange]]) -> None:
     """Keep these besides. Raises OSError and ValueError."""
     with _WRITING:
         after = known(folder)
         for name, spans in more.items():
             after[name] = sorted({*after.get(name, ()), *spans})
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f"{FILE}.new"
-        draft.write_bytes(msgspec.json.encode(after))
-        draft.replace(folder / FILE)
+        (folder / FILE).write_whole(msgspec.json.encode(after))
 
 
 def look(
@@ -117,7 +114,7 @@ def write_dead_letter(bus: Bus, topic: str, place: TopicPartition, batch: Batch,
 
 
 def set_aside(
-    bus: Bus, letters: str, folder: Path, begun: Mapping[TopicPartition, int], name: Namer
+    bus: Bus, letters: str, folder: StoragePath, begun: Mapping[TopicPartition, int], name: Namer
 ) -> None:
     """Set aside what cannot be read behind the offsets where the last starts began.
 
@@ -148,7 +145,7 @@ def in_words(asides: Mapping[str, Iterable[QuarantinedRange]]) -> list[str]:
 class Starts:
     """How often in a row a query was started at one place, and never got anywhere."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: StoragePath) -> None:
         """home: the query's folder."""
         self._path = home / STARTS
 
@@ -159,19 +156,16 @@ class Starts:
         """
         before = self._read()
         count = before[1] if before[0] == place else 0
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._path.with_suffix(".new")
-        draft.write_text(json.dumps([place, count + 1]))
-        draft.replace(self._path)
+        self._path.write_whole(json.dumps([place, count + 1]).encode())
         return count
 
     def forget(self) -> None:
         """Forget the starts, as the query ended on request or got further. Raises OSError."""
-        self._path.unlink(missing_ok=True)
+        self._path.delete()
 
     def _read(self) -> tuple[str, int]:
         try:
-            place, count = json.loads(self._path.read_text())
+            place, count = json.loads(self._path.read_bytes())
             return str(place), int(count)
         except (OSError, ValueError, TypeError):
             return "", 0
@@ -226,7 +220,7 @@ def next_bounded_batch(
     return BoundedBatch(ends, jumps, close=bool(jumps))
 
 
-def plan_batch(checkpoint: Path, ends: Mapping[TopicPartition, int], metadata: str) -> None:
+def plan_batch(checkpoint: StoragePath, ends: Mapping[TopicPartition, int], metadata: str) -> None:
     """Have the next batch of a checkpoint end at these offsets. Raises OSError.
 
     metadata: of the first batch of all, as Spark has it.
@@ -240,13 +234,12 @@ def plan_batch(checkpoint: Path, ends: Mapping[TopicPartition, int], metadata: s
     _write(checkpoint, 0 if done is None else done + 1, metadata, ends)
 
 
-def _name(checkpoint: Path) -> None:
+def _name(checkpoint: StoragePath) -> None:
     """Write the query's id into a new checkpoint; without it Spark refuses a planned batch."""
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid4())}))
+    (checkpoint / "metadata").write_whole(json.dumps({"id": str(uuid4())}).encode())
 
 
-def jump(checkpoint: Path, ends: Mapping[TopicPartition, int]) -> None:
+def jump(checkpoint: StoragePath, ends: Mapping[TopicPartition, int]) -> None:
     """Have the last committed batch end at these offsets: the next one begins there.
 
     Raises OSError.
@@ -256,34 +249,32 @@ def jump(checkpoint: Path, ends: Mapping[TopicPartition, int]) -> None:
     _write(checkpoint, done, _lines(checkpoint, done)[1], ends)
 
 
-def ends_at(checkpoint: Path, ends: Mapping[TopicPartition, int]) -> bool:
+def ends_at(checkpoint: StoragePath, ends: Mapping[TopicPartition, int]) -> bool:
     """Return whether the last committed batch ends there: what was planned has been carried out."""
     return positions(checkpoint) == ends
 
 
-def committed(checkpoint: Path) -> int | None:
+def committed(checkpoint: StoragePath) -> int | None:
     """Return the number of the last committed batch, None before the first."""
-    names = (path.name for path in (checkpoint / "commits").glob("*"))
+    names = (checkpoint / "commits").names()
     return max((int(name) for name in names if name.isdigit()), default=None)
 
 
-def _lines(checkpoint: Path, number: int) -> list[str]:
-    return (checkpoint / "offsets" / str(number)).read_text().splitlines()
+def _lines(checkpoint: StoragePath, number: int) -> list[str]:
+    return (checkpoint / "offsets" / str(number)).read_bytes().decode().splitlines()
 
 
 def _write(
-    checkpoint: Path, number: int, metadata: str, ends: Mapping[TopicPartition, int]
+    checkpoint: StoragePath, number: int, metadata: str, ends: Mapping[TopicPartition, int]
 ) -> None:
     """Write an entry of the write-ahead log, the last one from then on."""
     folder = checkpoint / "offsets"
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        if path.name.isdigit() and int(path.name) > number:
-            path.unlink()
+    for name in folder.names():
+        if name.isdigit() and int(name) > number:
+            (folder / name).delete()
     offsets: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(ends.items()):
         offsets.setdefault(topic, {})[str(partition)] = offset
-    (folder / f".{number}.crc").unlink(missing_ok=True)  # of what it held before
-    draft = folder / f"{number}.new"
-    draft.write_text("\n".join(["v1", metadata, json.dumps(offsets)]))
-    draft.replace(folder / str(number))
+    (folder / f".{number}.crc").delete()  # of what it held before
+    entry = "\n".join(["v1", metadata, json.dumps(offsets)])
+    (folder / str(number)).write_whole(entry.encode())

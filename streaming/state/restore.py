@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -77,8 +76,6 @@ def write_initial_state(
         for name, record in last.items():
             file.write(_framed(name.encode()) + _framed(_last(record, epoch)))
         file.write(_framed(None))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _head(bucket: Bucket, engine: Engine) -> bytes:

@@ -25,6 +25,7 @@ from ops.leftovers import descendants
 from streaming.queries.comparison import History, HistoryTally, compare
 from streaming.queries.runner import BatchQueries
 from streaming.state.checkpoint import Epoch
+from streaming.state.storage import LocalPath
 from support.histories.sharedlog import VIRTUAL_TIME
 from support.run.stack import EmbeddedBroker, wait_until
 from support.spark.jobs import SCENARIOS, Job, Load, alive
@@ -449,7 +450,9 @@ def batch_query(job: Job, rule: Scenario, **wish: Any) -> tuple[str, str]:
     batch_queries = BatchQueries(settings, desk)
     wish = {"scenario": rule.name, "since": START + SINCE * MINUTE, **wish}
     ask = Control(str(uuid.uuid4()), "kernel", "what-if", parameters=wish)
-    batch_queries.begin(ask, "kernel", {rule.name: rule}, Epoch(1, job.data_dir / "none"))
+    batch_queries.begin(
+        ask, "kernel", {rule.name: rule}, Epoch(1, LocalPath(job.data_dir / "none"))
+    )
 
     def told() -> bool:
         batch_queries.look()

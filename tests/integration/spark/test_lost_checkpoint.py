@@ -10,6 +10,7 @@ import pytest
 
 from domain.version import Version
 from streaming.state.checkpoint import raise_floor
+from streaming.state.storage import LocalPath
 from support.run.stack import EmbeddedBroker
 from support.spark.jobs import SCENARIOS, Job, Load
 
@@ -34,7 +35,7 @@ def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) 
         batch_s=5,
     )
     made.configure(SCENARIOS)
-    raise_floor(made.data_dir / "checkpoint" / request.param, 3)
+    raise_floor(LocalPath(made.data_dir / "checkpoint" / request.param), 3)
     yield made
     made.clean_up()
 

@@ -19,6 +19,7 @@ from streaming.fold.rules import read_book
 from streaming.job.driver import Driver
 from streaming.spark import run_loop
 from streaming.spark.jvm import JvmLost
+from streaming.state.storage import LocalPath
 from support.run.stack import wait_until
 from wire.job import Control, JobAnswer, QueryReport, decode_progress, encode
 from wire.topics import Topics
@@ -60,7 +61,7 @@ class Stage:
     """A driver in a thread, on a bus in memory, with Spark played."""
 
     def __init__(self, folder: Path, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self.bus = folder, bus
+        self.folder, self.bus = LocalPath(folder), bus
         self.file = folder / "scenarios.toml"
         self.queries: list[Query] = []
         self.stop = threading.Event()

@@ -63,9 +63,6 @@ def test_each_job_has_its_scenarios_and_folders_of_its_own(tmp_path: Path):
     assert main.checkpoint_dir == tmp_path / "checkpoint"
     assert shop.checkpoint_dir == tmp_path / "checkpoint" / "jobs" / "shop"
     assert [main.ui_port_of(job) for job in ("", "shop", "edge", "gone")] == [4040, 4041, 4042, 0]
-    shop.checkpoint_dir.mkdir(parents=True)
-    assert shop.checkpoint_dirs == [shop.checkpoint_dir, main.checkpoint_dir]
-    assert main.checkpoint_dirs == [main.checkpoint_dir, shop.checkpoint_dir]
 
 
 def test_a_job_that_the_division_does_not_name_is_refused(tmp_path: Path):

@@ -6,7 +6,6 @@ import hashlib
 import json
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -53,6 +52,7 @@ from streaming.queries.replay_window import (
 )
 from streaming.queries.runner import BatchQueries
 from streaming.state.checkpoint import Epoch
+from streaming.state.storage import LocalPath
 from support.run.stack import wait_until
 from wire.batch_query import (
     MOST_DIFFERENT,
@@ -341,7 +341,7 @@ class Taker:
         return lead_time(then, [self.scenario])
 
 
-def folded(folder: Path, clock: int, rule: Scenario = RULE) -> Snapshot:
+def folded(folder: LocalPath, clock: int, rule: Scenario = RULE) -> Snapshot:
     """A snapshot of a bucket of one report, at that time."""
     bucket = Bucket(rule, 0, 1)
     outs = bucket.apply(Report("a", "w", "attack"), 4, clock)
@@ -361,7 +361,7 @@ def folded(folder: Path, clock: int, rule: Scenario = RULE) -> Snapshot:
     ],
 )
 def test_a_snapshot_that_cannot_be_used_is_left_out_and_said(
-    tmp_path: Path, clock: int, changes: dict[str, Any], wrong: str
+    tmp_path: LocalPath, clock: int, changes: dict[str, Any], wrong: str
 ) -> None:
     kept = msgspec.structs.replace(folded(tmp_path, clock), **changes)
     runs = [Taker(RULE), Taker(overlaid(RULE, {"vote_lifetime": "5s"}))]
@@ -455,7 +455,7 @@ END = """print('{"type":"ended","outcome":"done","why":"two rows"}')"""
 
 
 @pytest.fixture
-def says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def says(monkeypatch: pytest.MonkeyPatch, tmp_path: LocalPath) -> Any:
     """Batch queries whose process is another program."""
     answers, epoch = Answers(), Epoch(1, tmp_path)
     settings = Settings(_env_file=None, data_dir=tmp_path, batch_query_s=10)  # type: ignore[call-arg]
@@ -550,7 +550,7 @@ def test_what_cannot_be_done_starts_no_process(
     assert not answers.begun
 
 
-def test_a_state_that_was_never_committed_is_not_read(tmp_path: Path) -> None:
+def test_a_state_that_was_never_committed_is_not_read(tmp_path: LocalPath) -> None:
     answers = Answers()
     settings = Settings(_env_file=None, data_dir=tmp_path)  # type: ignore[call-arg]
     ask = Control("a", "kernel", "read-state", parameters={"scenario": "sites"})

@@ -33,6 +33,7 @@ from streaming.fold.processor import TallyProcessor
 from streaming.fold.rules import dump_rule
 from streaming.state.buckets import in_log, known, merged, remember
 from streaming.state.checkpoint import Epoch, current_epoch, raise_epoch
+from streaming.state.storage import LocalPath, StoragePath
 from support.histories.batch_feed import BUCKET, feed, row
 from support.histories.histories import History, seeded
 from support.kafka.sinks import PlayedJob
@@ -67,7 +68,7 @@ def test_before_the_first_record_it_counts_at_the_bound() -> None:
 # ---- what it comes to ---------------------------------------------------------------------------
 
 
-def one_rule(folder: Path) -> Scenario:
+def one_rule(folder: LocalPath) -> Scenario:
     (folder / "scenarios.toml").write_text(
         """\
 [sites]
@@ -84,7 +85,7 @@ ladder = [{ state = "bad", at_least = 1 }, { state = "good", at_least = 1 }]
     return load_scenarios(folder / "scenarios.toml")["sites"]
 
 
-def test_time_goes_on_where_it_would_stand_still(tmp_path: Path) -> None:
+def test_time_goes_on_where_it_would_stand_still(tmp_path: LocalPath) -> None:
     """A broker stamps five seconds of reports 23 hours ahead; then its clock is right again."""
     rule = one_rule(tmp_path)
     free, held = Bucket(rule, 0, 1), Bucket(rule, 0, 2)
@@ -164,7 +165,7 @@ def test_the_python_engine_and_the_readers_agree(seed: int, batch: int) -> None:
 # ---- kept through epochs ------------------------------------------------------------------------
 
 
-def test_bounds_are_remembered_once_and_merged(tmp_path: Path) -> None:
+def test_bounds_are_remembered_once_and_merged(tmp_path: LocalPath) -> None:
     assert known(tmp_path) == {}
     remember(tmp_path, {"a/0": [(5, 10)]})
     remember(tmp_path, {"a/0": [(9, 20), (5, 10)], "b/0": [(7, 7)]})
@@ -174,7 +175,7 @@ def test_bounds_are_remembered_once_and_merged(tmp_path: Path) -> None:
     assert in_log(both, {"b/0": (7, 30)}) == {}
 
 
-def test_writers_beside_each_other_lose_nothing(tmp_path: Path) -> None:
+def test_writers_beside_each_other_lose_nothing(tmp_path: LocalPath) -> None:
     threads = [
         threading.Thread(target=remember, args=(tmp_path, {f"a/{n}": [(n, n)]})) for n in range(9)
     ]
@@ -185,13 +186,13 @@ def test_writers_beside_each_other_lose_nothing(tmp_path: Path) -> None:
     assert known(tmp_path) == {f"a/{n}": [(n, n)] for n in range(9)}
 
 
-def test_an_epoch_without_a_batch_can_be_given_bounds(tmp_path: Path) -> None:
+def test_an_epoch_without_a_batch_can_be_given_bounds(tmp_path: LocalPath) -> None:
     epoch = raise_epoch(tmp_path / "kernel")
     assert bound(epoch, {"a/0": [(5, 10)]}).bounds == {"a/0": [(5, 10)]}
     assert start_of(epoch) == EpochStart(bounds={"a/0": [(5, 10)]})
 
-    def seeds(_number: int, into: Path) -> EpochStart:
-        (into / "a.seed").write_bytes(b"x")
+    def seeds(_number: int, into: StoragePath) -> EpochStart:
+        (into / "a.seed").write_whole(b"x")
         return EpochStart("ask", seeds={"a/0": "a.seed"})
 
     later = begin(tmp_path / "kernel", seeds)
@@ -202,7 +203,7 @@ def test_an_epoch_without_a_batch_can_be_given_bounds(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def stage(tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """A driver of sites, not begun, beside an epoch that some other query was given a bound in."""
     made = Stage(tmp_path, MemoryBus(lambda: int(time.time() * 1000)), monkeypatch)
     made.file.write_text(RULES)
@@ -239,11 +240,9 @@ def test_a_query_that_has_a_state_keeps_to_its_own(stage: Stage) -> None:
 
 def committed(epoch: Epoch) -> None:
     """A first batch, of which nothing was read."""
-    for name in ("commits", "offsets"):
-        (epoch.path / name).mkdir(parents=True)
     found = {TOPICS.reports("sites"): {"0": 0, "1": 0}}
-    (epoch.path / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(found)}")
-    (epoch.path / "commits" / "0").write_text("v1\n{}")
+    (epoch.path / "offsets" / "0").write_whole(f"v1\n{{}}\n{json.dumps(found)}".encode())
+    (epoch.path / "commits" / "0").write_whole(b"v1\n{}")
 
 
 def test_an_ask_from_the_console_is_carried_out_and_told(stage: Stage) -> None:
@@ -305,7 +304,7 @@ def test_a_snapshot_with_a_clock_that_no_longer_counts_does_not_fit(
 class World:
     """A played job, its materialiser, and a broker whose clock a test moves."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: LocalPath) -> None:
         self.now, self.wrong = START, 0
         self.bus = MemoryBus(self.clock)
         self.job = PlayedJob(self.bus, SCENARIOS.values())
@@ -354,7 +353,7 @@ class World:
 
 
 @pytest.mark.django_db
-def test_reconcile_and_snapshots_fold_as_the_job_does(tmp_path: Path) -> None:
+def test_reconcile_and_snapshots_fold_as_the_job_does(tmp_path: LocalPath) -> None:
     world = World(tmp_path)
     world.live(60)
     world.take()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +15,7 @@ from streaming.fold.assignment import assign_engines
 from streaming.fold.epochs import LoggedEpoch, rise, shown_by_log, start_of
 from streaming.spark.restart_policy import judge
 from streaming.state.checkpoint import Epoch, LogProblem, current_epoch, raise_floor, read_floor
+from streaming.state.storage import LocalPath
 from support.spark.driver_harness import SCENARIOS, TOPICS
 from wire.job import Heartbeat, encode
 
@@ -25,7 +25,7 @@ NOW = 1_790_000_000_000
 class Trial:
     """A query's folder, and a log that an earlier job has written states to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: LocalPath) -> None:
         (folder / "scenarios.toml").write_text(SCENARIOS)
         self.scenarios: dict[str, Scenario] = load_scenarios(folder / "scenarios.toml")
         self.homes = folder / "checkpoint"
@@ -72,7 +72,7 @@ class Trial:
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Trial:
+def trial(tmp_path: LocalPath) -> Trial:
     """A new folder, and a log without states."""
     return Trial(tmp_path)
 
@@ -162,7 +162,7 @@ def test_shown_keeps_the_highest_of_each() -> None:
     assert LoggedEpoch().with_(2, 5).with_(1, 9) == LoggedEpoch(2, 9)
 
 
-def test_a_scenario_that_has_moved_begins_above_both_jobs(tmp_path: Path):
+def test_a_scenario_that_has_moved_begins_above_both_jobs(tmp_path: LocalPath):
     trial = Trial(tmp_path)
     raise_floor(trial.home, 7)
     assert trial.begun().number == 8

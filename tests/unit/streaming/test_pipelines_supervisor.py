@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from streaming.pipelines import supervisor as supervising
 from streaming.pipelines.declaration import Pipeline, Sink, Source, Trigger
 from streaming.pipelines.supervisor import PipelineSupervisor
 from streaming.spark import run_loop
+from streaming.state.storage import LocalPath
 from support.run.stack import wait_until
 from support.spark.driver_harness import Query
 from wire.job import Control, encode
@@ -32,7 +32,7 @@ PIPELINE = Pipeline(
 class Trial:
     """A supervisor in a thread."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: LocalPath, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bus, self.home, self.queries = MemoryBus(now_ms), folder / "p", list[Query]()
         specs = [TopicSpec(name, 1, {}) for name in ("in", "job.control", "job.pipelines")]
         self.bus.ensure_topics(specs)
@@ -55,7 +55,9 @@ class Trial:
         self.thread = threading.Thread(target=own.run)
         self.thread.start()
 
-    def _start(self, _settings: Any, _plain: Any, _built: Any, path: Path, _counts: Any) -> Query:
+    def _start(
+        self, _settings: Any, _plain: Any, _built: Any, path: LocalPath, _counts: Any
+    ) -> Query:
         assert not any(query.isActive for query in self.queries), "two at once"
         path.mkdir(parents=True, exist_ok=True)
         self.queries.append(Query())
@@ -89,7 +91,7 @@ class Trial:
 
 
 @pytest.fixture
-def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
+def trial(tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
     made = Trial(tmp_path, monkeypatch)
     made.wait_for("running")
     yield made

@@ -13,6 +13,7 @@ from domain.scenario_parser import load_scenarios
 from streaming.fold.assignment import assign_engines, hand_over, slots
 from streaming.fold.rules import dump_rule
 from streaming.state.checkpoint import current_epoch
+from streaming.state.storage import LocalPath
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -29,14 +30,14 @@ def in_python(scenarios: dict[str, Scenario], name: str) -> dict[str, Scenario]:
 
 
 def test_one_engine_carries_all_where_no_rule_is_in_python(
-    scenarios: dict[str, Scenario], tmp_path: Path
+    scenarios: dict[str, Scenario], tmp_path: LocalPath
 ) -> None:
     assert assign_engines("kernel", scenarios, tmp_path) == {"kernel": scenarios}
     assert assign_engines("python", scenarios, tmp_path) == {"python": scenarios}
 
 
 def test_a_rule_in_python_runs_on_the_python_engine(
-    scenarios: dict[str, Scenario], tmp_path: Path
+    scenarios: dict[str, Scenario], tmp_path: LocalPath
 ) -> None:
     shares = assign_engines("kernel", in_python(scenarios, "orders"), tmp_path)
     assert {engine: set(carries) for engine, carries in shares.items()} == {
@@ -48,7 +49,7 @@ def test_a_rule_in_python_runs_on_the_python_engine(
 
 
 def test_a_first_epoch_has_one_number_however_late_a_query_starts(
-    scenarios: dict[str, Scenario], tmp_path: Path
+    scenarios: dict[str, Scenario], tmp_path: LocalPath
 ) -> None:
     assign_engines("kernel", in_python(scenarios, "orders"), tmp_path)
     (tmp_path / "python" / "epoch-1" / "commits").mkdir(parents=True)
@@ -56,7 +57,7 @@ def test_a_first_epoch_has_one_number_however_late_a_query_starts(
 
 
 def test_a_scenario_that_moves_begins_in_an_epoch_above_all_others(
-    scenarios: dict[str, Scenario], tmp_path: Path
+    scenarios: dict[str, Scenario], tmp_path: LocalPath
 ) -> None:
     assign_engines("kernel", scenarios, tmp_path)
     (tmp_path / "kernel" / "epoch-4").mkdir(parents=True)
@@ -70,7 +71,7 @@ def test_a_scenario_that_moves_begins_in_an_epoch_above_all_others(
 
 
 def test_a_log_with_a_rule_in_python_keeps_its_scenario_on_the_python_engine(
-    scenarios: dict[str, Scenario], tmp_path: Path
+    scenarios: dict[str, Scenario], tmp_path: LocalPath
 ) -> None:
     rules = tmp_path / "python" / "rules.json"
     rules.parent.mkdir()
@@ -81,7 +82,7 @@ def test_a_log_with_a_rule_in_python_keeps_its_scenario_on_the_python_engine(
 
 
 def test_a_scenario_whose_log_calls_for_python_is_handed_over(
-    scenarios: dict[str, Scenario], tmp_path: Path
+    scenarios: dict[str, Scenario], tmp_path: LocalPath
 ) -> None:
     assign_engines("kernel", scenarios, tmp_path)
     hand_over(tmp_path, "orders")
@@ -90,7 +91,7 @@ def test_a_scenario_whose_log_calls_for_python_is_handed_over(
 
 
 def test_real_time_mode_needs_a_slot_for_every_partition(
-    scenarios: dict[str, Scenario], tmp_path: Path
+    scenarios: dict[str, Scenario], tmp_path: LocalPath
 ) -> None:
     shares = assign_engines("kernel", scenarios, tmp_path)
     assert slots(shares, "real-time") == 4 + 4 + 4 + 2 + 2 + 2

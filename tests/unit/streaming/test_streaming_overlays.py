@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from streaming.fold.assignment import AssignmentRefused, EngineAssignment
 from streaming.fold.rules import Book, Rules, dump_rule, fitting, keep
 from streaming.requests import handler
 from streaming.requests.handler import changed_book, share_of_book
+from streaming.state.storage import LocalPath
 from support.run.stack import wait_until
 from support.spark.driver_harness import SCENARIOS, TOPICS, Stage, values
 from wire.job import Carried, Control, JobAnswer, Overlay, encode
@@ -233,7 +233,7 @@ def test_a_lost_broker_delays_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) 
 # ---- without a driver -----------------------------------------------------------------------
 
 
-def test_a_version_names_file_and_overlay(tmp_path: Path) -> None:
+def test_a_version_names_file_and_overlay(tmp_path: LocalPath) -> None:
     file = tmp_path / "s.toml"
     file.write_text(SCENARIOS)
     configured = load_scenarios(file)
@@ -250,7 +250,7 @@ def test_parameters_that_are_none_are_refused(parameters: dict[str, Any]) -> Non
         changed_book(Book({}), {}, Control("1", "kernel", "rule", parameters=parameters), 0)
 
 
-def test_a_scenario_of_the_python_engine_takes_any_rule(tmp_path: Path) -> None:
+def test_a_scenario_of_the_python_engine_takes_any_rule(tmp_path: LocalPath) -> None:
     file = tmp_path / "s.toml"
     file.write_text(SCENARIOS.replace('"latest"', '"python", function = "loudest"'))
     configured = load_scenarios(file)

@@ -24,10 +24,12 @@ from streaming.state.checkpoint import (
     LogProblem,
     current_epoch,
     drop_uncommitted,
+    folders_beside,
     gaps,
     positions,
     raise_epoch,
 )
+from streaming.state.storage import LocalPath
 from wire.topics import Topics
 
 
@@ -85,7 +87,7 @@ def test_the_first_line_prefers_the_innermost_cause() -> None:
     assert len(first_line("z" * 999)) == 300
 
 
-def test_epochs(tmp_path: Path) -> None:
+def test_epochs(tmp_path: LocalPath) -> None:
     home = tmp_path / "kernel"
     assert current_epoch(home) == (1, home / "epoch-1")
     for number in range(1, 12):
@@ -99,7 +101,16 @@ def test_epochs(tmp_path: Path) -> None:
     assert current_epoch(other).number == 12
 
 
-def test_a_checkpoint_without_a_committed_batch_is_dropped(tmp_path: Path) -> None:
+def test_each_job_knows_the_folders_of_the_others(tmp_path: LocalPath) -> None:
+    assert folders_beside(tmp_path, named=False) == []
+    for name in ("shop", "guard"):
+        (tmp_path / "jobs" / name).make()
+    shop, guard = tmp_path / "jobs" / "shop", tmp_path / "jobs" / "guard"
+    assert folders_beside(tmp_path, named=False) == [guard, shop]
+    assert folders_beside(shop, named=True) == [tmp_path, guard]
+
+
+def test_a_checkpoint_without_a_committed_batch_is_dropped(tmp_path: LocalPath) -> None:
     checkpoint = tmp_path / "epoch-1"
     drop_uncommitted(checkpoint)
     (checkpoint / "commits").mkdir(parents=True)
@@ -113,7 +124,7 @@ def test_a_checkpoint_without_a_committed_batch_is_dropped(tmp_path: Path) -> No
     assert list(checkpoint.iterdir()) == []
 
 
-def test_positions_are_those_of_the_last_committed_batch(tmp_path: Path) -> None:
+def test_positions_are_those_of_the_last_committed_batch(tmp_path: LocalPath) -> None:
     assert positions(tmp_path) == {}
     for folder in ("offsets", "commits"):
         (tmp_path / folder).mkdir()
@@ -138,7 +149,7 @@ def test_gaps_between_checkpoint_and_log() -> None:
         gaps({two: 21}, edges, {one, two})
 
 
-def test_a_connector_of_another_version_is_one_clear_message(tmp_path: Path) -> None:
+def test_a_connector_of_another_version_is_one_clear_message(tmp_path: LocalPath) -> None:
     pins = tmp_path / "jars.toml"
     pins.write_text('pyspark = "4.3.0"\n[spark]\nmodules = ["g:conn_2.13:4.2.0"]\n')
     (tmp_path / "spark").mkdir()
@@ -163,7 +174,7 @@ def test_classes_are_verified_as_java_does_it() -> None:
 
 
 def test_a_class_archive_is_of_the_options_that_it_was_written_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = class_archive(tmp_path)
     assert class_archive(tmp_path) == before
@@ -199,12 +210,12 @@ def test_progress_carries_the_promised_figures_alone() -> None:
 # ---- who may talk to Spark ----------------------------------------------------------------------
 
 
-def conf_of(tmp_path: Path, **changes: object) -> dict[str, str]:
+def conf_of(tmp_path: LocalPath, **changes: object) -> dict[str, str]:
     settings = Settings(data_dir=tmp_path, _env_file=None, **changes)  # type: ignore[arg-type,call-arg]
     return spark_conf(settings, 2, ())
 
 
-def test_on_one_machine_spark_listens_there_alone(tmp_path: Path) -> None:
+def test_on_one_machine_spark_listens_there_alone(tmp_path: LocalPath) -> None:
     for master in (None, "local", "local[3]"):
         conf = conf_of(tmp_path, spark_master=master)
         assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "127.0.0.1"
@@ -212,7 +223,7 @@ def test_on_one_machine_spark_listens_there_alone(tmp_path: Path) -> None:
 
 
 def test_on_one_machine_the_kernel_writes_the_checkpoint_and_on_a_cluster_spark(
-    tmp_path: Path,
+    tmp_path: LocalPath,
 ) -> None:
     manager, files = "spark.sql.streaming.checkpointFileManagerClass", "spark.hadoop.fs.file.impl"
     own = conf_of(tmp_path)
@@ -226,7 +237,7 @@ def test_on_one_machine_the_kernel_writes_the_checkpoint_and_on_a_cluster_spark(
 
 
 def test_on_one_machine_rows_are_handed_over_in_memory_and_on_a_cluster_by_spark(
-    tmp_path: Path,
+    tmp_path: LocalPath,
 ) -> None:
     manager = "spark.shuffle.manager.incremental"
     own = conf_of(tmp_path)[manager]
@@ -235,7 +246,7 @@ def test_on_one_machine_rows_are_handed_over_in_memory_and_on_a_cluster_by_spark
     assert manager not in conf_of(tmp_path, spark_master="spark://tally:7077")
 
 
-def test_on_a_cluster_spark_proves_itself_and_encrypts(tmp_path: Path) -> None:
+def test_on_a_cluster_spark_proves_itself_and_encrypts(tmp_path: LocalPath) -> None:
     conf = conf_of(tmp_path, spark_master="spark://tally:7077")
     secret = conf["spark.authenticate.secret"]
     assert len(secret) > 40
@@ -254,7 +265,7 @@ def test_on_a_cluster_spark_proves_itself_and_encrypts(tmp_path: Path) -> None:
     assert own["spark.authenticate.secret"] == "of-ours"
 
 
-def test_on_a_cluster_no_port_without_a_lock_is_opened_unasked(tmp_path: Path) -> None:
+def test_on_a_cluster_no_port_without_a_lock_is_opened_unasked(tmp_path: LocalPath) -> None:
     def wanted(**changes: object) -> str:
         return Settings(_env_file=None, **changes).effective_trigger  # type: ignore[arg-type,call-arg]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -29,6 +28,7 @@ from streaming.state.quarantine import (
     next_bounded_batch,
     plan_batch,
 )
+from streaming.state.storage import LocalPath
 from support.spark.driver_harness import SCENARIOS, TOPICS, Stage, values
 from wire.job import QueryReport
 from wire.sink import decode_dead_letter
@@ -57,7 +57,7 @@ def test_the_way_round_comes_in_legs() -> None:
     )
 
 
-def test_a_leg_is_planned_and_its_end_is_moved_once_it_is_committed(tmp_path: Path) -> None:
+def test_a_leg_is_planned_and_its_end_is_moved_once_it_is_committed(tmp_path: LocalPath) -> None:
     plan_batch(tmp_path, {A: 4, B: 9}, "{}")
     assert (tmp_path / "offsets" / "0").read_text().splitlines() == [
         "v1", "{}", json.dumps({"s.reports": {"0": 4, "1": 9}})
@@ -80,7 +80,7 @@ def test_a_leg_is_planned_and_its_end_is_moved_once_it_is_committed(tmp_path: Pa
     ]  # fmt: skip
 
 
-def test_starts_at_one_place_are_counted(tmp_path: Path) -> None:
+def test_starts_at_one_place_are_counted(tmp_path: LocalPath) -> None:
     assert [quarantine.Starts(tmp_path).record("1: a") for _ in range(3)] == [0, 1, 2]
     assert quarantine.Starts(tmp_path).record("1: b") == 0
     quarantine.Starts(tmp_path).forget()
@@ -89,7 +89,7 @@ def test_starts_at_one_place_are_counted(tmp_path: Path) -> None:
     assert quarantine.Starts(tmp_path).record("1: b") == 0
 
 
-def test_what_was_set_aside_is_kept_once(tmp_path: Path) -> None:
+def test_what_was_set_aside_is_kept_once(tmp_path: LocalPath) -> None:
     assert quarantine.known(tmp_path) == {}
     quarantine.remember(tmp_path, {"s/0": [(5, 6)]})
     quarantine.remember(tmp_path, {"s/0": [(1, 2), (5, 6)], "s/1": [(3, 3)]})
@@ -109,7 +109,7 @@ REPORTS = TOPICS.reports("sites")
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def stage(tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """A driver, begun by the test, that sets aside what is over 1,000 bytes."""
     bus = MemoryBus(lambda: int(time.time() * 1000))
     made = Stage(tmp_path, bus, monkeypatch)
@@ -173,7 +173,7 @@ def test_a_stop_on_purpose_is_no_death(stage: Stage) -> None:
 # ---- who folds the log for himself --------------------------------------------------------------
 
 
-def test_a_fold_leaves_it_out(tmp_path: Path) -> None:
+def test_a_fold_leaves_it_out(tmp_path: LocalPath) -> None:
     file = tmp_path / "scenarios.toml"
     file.write_text(SCENARIOS)
     scenario = load_scenarios(file)["sites"]

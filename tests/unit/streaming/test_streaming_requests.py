@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from bus.memory import MemoryBus
 from domain.scenario_parser import load_scenarios
 from streaming.fold.assignment import AssignmentRefused, EngineAssignment, ProcessNeeded, slots
 from streaming.requests.queue import REMEMBERED, RequestAuthenticator, RequestQueue
+from streaming.state.storage import LocalPath
 from support.run.stack import wait_until
 from support.spark.driver_harness import SCENARIOS, TOPICS, Stage
 from wire.job import EXPIRES_MS, Control, JobAnswer, encode
@@ -44,7 +44,7 @@ class Clock:
 class Trial:
     """A bus with a control topic, and a queue that reads it."""
 
-    folder: Path
+    folder: LocalPath
     clock: Clock = field(default_factory=Clock)
     told: list[JobAnswer] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class Trial:
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Trial:
+def trial(tmp_path: LocalPath) -> Trial:
     """A queue that nothing was asked of yet."""
     return Trial(tmp_path)
 
@@ -178,7 +178,7 @@ def test_a_folder_that_cannot_be_written_ends_nothing(trial: Trial) -> None:
 
 
 @pytest.fixture
-def sharing(tmp_path: Path) -> EngineAssignment:
+def sharing(tmp_path: LocalPath) -> EngineAssignment:
     """The work of a job with one scenario on the kernel, and no slot to spare."""
     file = tmp_path / "scenarios.toml"
     file.write_text(SCENARIOS)
@@ -187,7 +187,7 @@ def sharing(tmp_path: Path) -> EngineAssignment:
 
 
 def changed(sharing: EngineAssignment, text: str) -> dict[str, Any]:
-    file = sharing.home / "changed.toml"
+    file = LocalPath(str(sharing.home)) / "changed.toml"
     file.write_text(text)
     return sharing.anew("kernel", load_scenarios(file))
 

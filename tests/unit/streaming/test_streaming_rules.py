@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from streaming.fold.rules import Rules, dump_rule, load_rule, scan
 from streaming.job.ticks import Ticker
 from streaming.spark.restart_policy import judge
 from streaming.state.buckets import BucketId
+from streaming.state.storage import LocalPath
 from support.run.stack import wait_until
 from wire.keys import Key, KeyFile, Ring
 from wire.signature import Signer
@@ -60,7 +60,7 @@ def report(bus: MemoryBus, partition: int, count: int = 1) -> None:
         bus.producer().send_and_wait(PLACES[0][0], b"a", value, partition=partition)
 
 
-def test_each_partition_without_a_rule_gets_one(bus: MemoryBus, tmp_path: Path) -> None:
+def test_each_partition_without_a_rule_gets_one(bus: MemoryBus, tmp_path: LocalPath) -> None:
     report(bus, 1)
     first = Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
     assert first == {BucketId("sites", at): dump_rule(SITES) for at in (0, 1)}
@@ -69,7 +69,7 @@ def test_each_partition_without_a_rule_gets_one(bus: MemoryBus, tmp_path: Path) 
 
 @pytest.mark.parametrize("keep_file", [True, False])
 def test_the_same_rule_is_not_appended_again(
-    bus: MemoryBus, tmp_path: Path, keep_file: bool
+    bus: MemoryBus, tmp_path: LocalPath, keep_file: bool
 ) -> None:
     for _ in range(3):
         Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
@@ -81,7 +81,7 @@ def test_the_same_rule_is_not_appended_again(
 
 @pytest.mark.parametrize("keep_file", [True, False])
 def test_a_changed_rule_is_appended_and_the_first_still_known(
-    bus: MemoryBus, tmp_path: Path, keep_file: bool
+    bus: MemoryBus, tmp_path: LocalPath, keep_file: bool
 ) -> None:
     path = tmp_path / "r.json"
     Rules(bus, TOPICS, path).settle({"sites": SITES})
@@ -92,13 +92,15 @@ def test_a_changed_rule_is_appended_and_the_first_still_known(
     assert rules_in(bus)[PLACES[0]] == [(0, SITES), (1, OTHER)]
 
 
-def test_the_last_rule_counts_not_any_earlier_one(bus: MemoryBus, tmp_path: Path) -> None:
+def test_the_last_rule_counts_not_any_earlier_one(bus: MemoryBus, tmp_path: LocalPath) -> None:
     for scenario in (SITES, OTHER, SITES):
         Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": scenario})
     assert [rule for _, rule in rules_in(bus)[PLACES[1]]] == [SITES, OTHER, SITES]
 
 
-def test_a_rule_that_the_log_has_lost_is_appended_again(bus: MemoryBus, tmp_path: Path) -> None:
+def test_a_rule_that_the_log_has_lost_is_appended_again(
+    bus: MemoryBus, tmp_path: LocalPath
+) -> None:
     Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
     report(bus, 0, 3)
     bus.truncate(*PLACES[0], before=2)
@@ -106,7 +108,7 @@ def test_a_rule_that_the_log_has_lost_is_appended_again(bus: MemoryBus, tmp_path
     assert [at for at, _ in rules_in(bus)[PLACES[0]]] == [4]
 
 
-def test_a_file_of_another_log_is_not_believed(bus: MemoryBus, tmp_path: Path) -> None:
+def test_a_file_of_another_log_is_not_believed(bus: MemoryBus, tmp_path: LocalPath) -> None:
     path = tmp_path / "r.json"
     report(bus, 0, 9)
     Rules(bus, TOPICS, path).settle({"sites": SITES})
@@ -146,7 +148,9 @@ def test_ticks_reach_every_partition_and_outlive_a_lost_broker(bus: MemoryBus) -
     assert bus.offsets([PLACES[0][0]]) == after
 
 
-def test_a_scenario_record_under_another_name_is_no_rule(bus: MemoryBus, tmp_path: Path) -> None:
+def test_a_scenario_record_under_another_name_is_no_rule(
+    bus: MemoryBus, tmp_path: LocalPath
+) -> None:
     stray = encode_scenario(replace(SITES, name="gates"))
     escaped = encode_scenario(OTHER).replace(b'"scenario"', b'"sc\\u0065nario"')
     for value in (stray, escaped):
@@ -155,7 +159,7 @@ def test_a_scenario_record_under_another_name_is_no_rule(bus: MemoryBus, tmp_pat
     assert first[BucketId("sites", 0)] == dump_rule(OTHER)
 
 
-def test_a_rule_for_a_later_fold_stops_the_job(bus: MemoryBus, tmp_path: Path) -> None:
+def test_a_rule_for_a_later_fold_stops_the_job(bus: MemoryBus, tmp_path: LocalPath) -> None:
     """Whoever went on would put an older rule after it, and make something else of the log."""
     later = {**SITES.to_plain(), "fold": FOLD + 1, "states": "in a form of its own"}
     value = json.dumps({"type": "scenario", "scenario": later}).encode()
@@ -171,7 +175,7 @@ def test_a_rule_for_a_later_fold_stops_the_job(bus: MemoryBus, tmp_path: Path) -
 
 
 def test_another_scenarios_rule_for_a_later_fold_is_no_rule_here(
-    bus: MemoryBus, tmp_path: Path
+    bus: MemoryBus, tmp_path: LocalPath
 ) -> None:
     later = {**SITES.to_plain(), "name": "elsewhere", "fold": FOLD + 1}
     value = json.dumps({"type": "scenario", "scenario": later}).encode()
@@ -185,7 +189,7 @@ def test_another_scenarios_rule_for_a_later_fold_is_no_rule_here(
 SIGNED = replace(SITES, signed_commands=True)
 
 
-def test_rules_are_signed_and_forged_ones_are_none(bus: MemoryBus, tmp_path: Path) -> None:
+def test_rules_are_signed_and_forged_ones_are_none(bus: MemoryBus, tmp_path: LocalPath) -> None:
     """Also where the file is lost that says where the rules are: the log alone tells."""
     keys = KeyFile(tmp_path / "keys.json").made()
     signer = Signer(keys.ring, lambda: 1000)
@@ -209,7 +213,7 @@ def test_rules_are_signed_and_forged_ones_are_none(bus: MemoryBus, tmp_path: Pat
     assert [load_rule(text) for _, text in found[PLACES[0]]] == [SIGNED, OTHER]
 
 
-def test_a_rule_from_before_signatures_counts(bus: MemoryBus, tmp_path: Path) -> None:
+def test_a_rule_from_before_signatures_counts(bus: MemoryBus, tmp_path: LocalPath) -> None:
     Rules(bus, TOPICS, tmp_path / "r.json").settle({"sites": SITES})
     keys = KeyFile(tmp_path / "keys.json").made()
     signer = Signer(keys.ring, lambda: 1000)
@@ -218,7 +222,7 @@ def test_a_rule_from_before_signatures_counts(bus: MemoryBus, tmp_path: Path) ->
     assert [rule for _, rule in rules_in(bus)[PLACES[1]]] == [SITES, SIGNED]
 
 
-def test_a_rule_is_signed_by_the_brokers_clock(bus: MemoryBus, tmp_path: Path) -> None:
+def test_a_rule_is_signed_by_the_brokers_clock(bus: MemoryBus, tmp_path: LocalPath) -> None:
     """The job's own is a day ahead: the first is refused, the second holds."""
     keys = KeyFile(tmp_path / "keys.json").made()
     signer = Signer(keys.ring, lambda: 86_401_000)

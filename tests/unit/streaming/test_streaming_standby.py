@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from streaming.job.leader_lock import await_turn
 from streaming.job.warm_up import first_rules, link
 from streaming.state.buckets import BucketId
 from streaming.state.checkpoint import positions
+from streaming.state.storage import LocalPath
 from support.run.stack import wait_until
 from wire.topics import Topics
 
@@ -63,7 +63,7 @@ class Waiting:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(leader_lock, "LOOK_S", 0.01)
     monkeypatch.setattr(leader_lock, "SETTLE_S", 0.1)
     (tmp_path / "checkpoint").mkdir()
@@ -130,7 +130,7 @@ def test_a_signal_ends_the_waiting(settings: Settings) -> None:
 # ---- the rehearsal ------------------------------------------------------------------------------
 
 
-def test_a_linked_checkpoint_is_the_leaders_and_takes_no_room(tmp_path: Path) -> None:
+def test_a_linked_checkpoint_is_the_leaders_and_takes_no_room(tmp_path: LocalPath) -> None:
     checkpoint = tmp_path / "epoch-1"
     files = {
         "metadata": '{"id":"x"}',
@@ -151,7 +151,7 @@ def test_a_linked_checkpoint_is_the_leaders_and_takes_no_room(tmp_path: Path) ->
     assert (checkpoint / "commits" / "1").exists()
 
 
-def test_it_rehearses_under_the_first_rules_of_the_log(tmp_path: Path) -> None:
+def test_it_rehearses_under_the_first_rules_of_the_log(tmp_path: LocalPath) -> None:
     path = tmp_path / "rules.json"
     with pytest.raises(BusError, match="no rules to rehearse with yet"):
         first_rules(path, Topics("p."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from streaming.fold.rules import dump_rule, rule_before
 from streaming.requests.queue import RequestQueue
 from streaming.requests.rebuild import StateRebuild
 from streaming.spark.restart_policy import judge
+from streaming.state import storage
 from streaming.state.buckets import remember
 from streaming.state.checkpoint import current_epoch, drop_old, raise_epoch, start_folder
 from streaming.state.restore import read_initial_state
+from streaming.state.storage import LocalPath, StoragePath
 from support.spark.driver_harness import SCENARIOS, TOPICS
 from wire.job import Control, Heartbeat, JobAnswer, encode
 from wire.snapshot import dump_snapshot
@@ -36,7 +39,7 @@ NOW = 1_790_000_000_000
 class Trial:
     """A query without Spark: its folder, its queue, and a log of ten records a partition."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: LocalPath) -> None:
         self.folder, self.home = folder, folder / "checkpoint" / "kernel"
         (folder / "scenarios.toml").write_text(SCENARIOS)
         self.scenarios: dict[str, Scenario] = load_scenarios(folder / "scenarios.toml")
@@ -100,7 +103,7 @@ class Trial:
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Trial:
+def trial(tmp_path: LocalPath) -> Trial:
     """A query that nothing was asked of yet."""
     return Trial(tmp_path)
 
@@ -108,7 +111,7 @@ def trial(tmp_path: Path) -> Trial:
 # ---- epochs -----------------------------------------------------------------------------------
 
 
-def test_an_epoch_begins_above_those_of_all_queries(tmp_path: Path) -> None:
+def test_an_epoch_begins_above_those_of_all_queries(tmp_path: LocalPath) -> None:
     (tmp_path / "python" / "epoch-7").mkdir(parents=True)
     epoch = begin(tmp_path / "kernel", lambda number, _: EpochStart(f"{number}"))
     assert (epoch.number, start_of(epoch).ask) == (8, "8")
@@ -116,9 +119,9 @@ def test_an_epoch_begins_above_those_of_all_queries(tmp_path: Path) -> None:
     assert start_of(raise_epoch(tmp_path / "kernel")) == EpochStart()
 
 
-@pytest.mark.parametrize("step", ["make", "write", "replace", "mkdir"])
+@pytest.mark.parametrize("step", ["make", "write", "replace", "folder"])
 def test_an_epoch_is_begun_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     home = tmp_path / "kernel"
     first = begin(home, lambda _number, _into: EpochStart("first"))
@@ -126,33 +129,33 @@ def test_an_epoch_is_begun_whole_or_not_at_all(
     def fail(*_args: Any, **_more: Any) -> Any:
         raise OSError("killed")
 
-    def make(_number: int, into: Path) -> EpochStart:
-        (into / "seed").touch()
+    def make(_number: int, into: StoragePath) -> EpochStart:
+        (into / "seed").write_whole(b"")
         return fail() if step == "make" else EpochStart("second")
 
     with monkeypatch.context() as patched:
         if step == "write":
-            patched.setattr(epochs.os, "fsync", fail)
+            patched.setattr(os, "fsync", fail)
         elif step == "replace":
             patched.setattr(Path, "replace", fail)
-        elif step == "mkdir":
-            patched.setattr(epochs, "_sync", fail)
+        elif step == "folder":
+            patched.setattr(storage, "sync_folder", fail)
         with pytest.raises(OSError, match="killed"):
             begin(home, make)
     assert current_epoch(home) == first
     assert start_of(current_epoch(home)).ask == "first"
     again = begin(home, lambda _number, _into: EpochStart("third"))
     assert (again.number, start_of(again).ask) == (2, "third")
-    assert list(start_folder(again).iterdir()) == [start_folder(again) / "start.json"]
+    assert start_folder(again).names() == ["start.json"]
 
 
-def test_what_another_way_to_an_epoch_finds_is_no_start_of_it(tmp_path: Path) -> None:
+def test_what_another_way_to_an_epoch_finds_is_no_start_of_it(tmp_path: LocalPath) -> None:
     (tmp_path / "kernel" / "start-1").mkdir(parents=True)
     (tmp_path / "kernel" / "start-1" / "start.json").write_text('{"ask":"1"}')
     assert start_of(raise_epoch(tmp_path / "kernel")) == EpochStart()
 
 
-def test_the_last_two_epochs_are_kept(tmp_path: Path) -> None:
+def test_the_last_two_epochs_are_kept(tmp_path: LocalPath) -> None:
     for _ in range(4):
         begin(tmp_path / "kernel", lambda _number, _into: EpochStart())
     drop_old(tmp_path / "kernel")
@@ -406,7 +409,7 @@ def test_a_driver_that_is_killed_amid_its_files_is_finished_by_the_next(
     trial.rebuilds.prepare(ask)
     move, moved = Path.replace, list[Path]()
 
-    def once(path: Path, target: Path) -> Path:
+    def once(path: LocalPath, target: Path) -> Path:
         if moved:
             raise OSError("killed")
         moved.append(path)
@@ -435,7 +438,7 @@ def test_another_takes_its_place(trial: Trial) -> None:
 
 def test_a_start_that_cannot_be_read_is_no_end_of_it(trial: Trial) -> None:
     trial.carry_out(trial.ask("1"))
-    (start_folder(current_epoch(trial.home)) / "start.json").write_text("{")
+    (start_folder(current_epoch(trial.home)) / "start.json").write_whole(b"{")
     with pytest.raises(epochs.UnreadableStart):
         start_of(current_epoch(trial.home))
     assert trial.carry_out(trial.ask("2")).ask == "2"
