@@ -120,6 +120,8 @@ class Settings(BaseSettings):
 
     spark_master: str | None = None
     spark_secret: SecretStr | None = None
+    spark_conf: AbsolutePath | None = None
+    spark_python: AbsolutePath | None = None
     spark_memory: str = "3g"
     batch_query_memory: str = "768m"
     pipelines: str = "report-rates"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bus.base import Bus, BusError
 from streaming.fold import query as fold_query
-from streaming.fold.assignment import EngineAssignment, hand_over, trigger_of
+from streaming.fold.assignment import EngineAssignment, hand_over, slots, trigger_of
 from streaming.fold.progress import ProgressReporter
 from streaming.fold.rules import Book
 from streaming.fold.workload import Workload, now_ms
@@ -20,6 +20,7 @@ from streaming.job.planner import Planned, Planner
 from streaming.requests.handler import RequestHandler
 from streaming.requests.queue import RequestAuthenticator, RequestQueue
 from streaming.requests.rebuild import StateRebuild
+from streaming.spark.executors import Cluster
 from streaming.spark.jvm import JvmLost
 from streaming.spark.restart_policy import Verdict, judge
 from streaming.spark.run_loop import RunLoop
@@ -61,6 +62,7 @@ class Driver:
         """book: what `sharing` was made from; None: what the settings lead to."""
         self._settings, self._spark, self._stop = settings, spark, stop
         self._workload = workload = Workload(settings, sharing, bus, engine, book)
+        self._cluster = None if settings.one_machine else self._cluster_of(sharing)
         topics, home = workload.topics, workload.home
         self._report = ProgressReporter(bus, topics.progress, workload.query, now_ms)
         guard = RequestAuthenticator(bus, topics, workload.keys, workload.demands_signatures)
@@ -84,6 +86,12 @@ class Driver:
             longest_pause_s=LONGEST_PAUSE_S,
             elsewhere=(BusError, LogProblem, ScenarioClaimed),
         )
+
+    def _cluster_of(self, sharing: EngineAssignment) -> Cluster:
+        def needed() -> int:
+            return slots(sharing.shares, self._settings.effective_trigger)
+
+        return Cluster(self._spark, self._settings.spark_master or "", needed)
 
     @property
     def running(self) -> bool:
@@ -127,13 +135,40 @@ class Driver:
 
     def run_once(self) -> None:
         """Run the query until it is due to end. Raises what ended it."""
+        if not self._await_executors():
+            return
         planned = self._planner.plan()
         self._step_over(planned)
         trigger = trigger_of(self._workload.engine, self._settings.effective_trigger)
         if trigger == "real-time" or self._rebuilds.under_way(planned.epoch):
             self._catch_up(planned)
+        short = self._shortage() if trigger == "real-time" else ""
         if not self._loop.due_to_end():
-            self._run_query(planned, trigger, "running")
+            self._run_query(planned, "micro-batch" if short else trigger, "running", short=short)
+
+    # ---- what a cluster has room for ------------------------------------------------------------
+
+    def _await_executors(self) -> bool:
+        """Return once a query may start, or False once it is to end."""
+        if self._cluster is None:
+            return True
+        return self._cluster.await_executors(
+            self._loop.due_to_end, self._stop.wait, self._wait_for_executors
+        )
+
+    def _wait_for_executors(self, why: str) -> None:
+        self._report.status("waiting", why)
+        self._queue.settle("failed", why)
+
+    def _shortage(self) -> str:
+        """Return why Real-time Mode cannot run on this cluster; empty if it can."""
+        return self._cluster.shortage() if self._cluster else ""
+
+    def _due_to_end(self, short: str) -> bool:
+        """Return whether a query is due to end, also as the slots are there that were short."""
+        return self._loop.due_to_end() or (bool(short) and not self._shortage())
+
+    # ---- runs -----------------------------------------------------------------------------------
 
     def _step_over(self, planned: Planned) -> None:
         """Have the query go on behind what was set aside, if that lies before it."""
@@ -166,8 +201,15 @@ class Driver:
                 return
 
     def _run_query(
-        self, planned: Planned, trigger: Trigger, status: Status, *, one_by_one: bool = False
+        self,
+        planned: Planned,
+        trigger: Trigger,
+        status: Status,
+        *,
+        one_by_one: bool = False,
+        short: str = "",
     ) -> None:
+        """Run one query until it is due to end. short: why it is not in Real-time Mode."""
         plan, epoch, lost = planned
         if trigger != "leg":
             drop_uncommitted(epoch.path)
@@ -181,13 +223,21 @@ class Driver:
             loss_known=bool(lost),
             one_by_one=one_by_one,
         )
-        words = [*lost, *self._workload.overlay_problems(), *self._planner.unbounded]
+        words = [
+            *([short] if short else []),
+            *lost,
+            *self._workload.overlay_problems(),
+            *self._planner.unbounded,
+        ]
         message = "; ".join([*words, *quarantine.in_words(self._report.asides)])
         self._report.runs(status, trigger, message, epoch.path)
         self._queue.settle("done")
         try:
-            fold_query.watch(query, self._loop.due_to_end, partial(self._on_batch, epoch))
+            due = partial(self._due_to_end, short)
+            fold_query.watch(query, due, partial(self._on_batch, epoch))
             self._rebuilds.look(epoch)
+            if short:  # it ends to begin again in Real-time Mode, and not for a record's sake
+                self._planner.starts.forget()
         finally:
             self._loop.end(query)
             if self._stop.is_set() or self._loop.interrupted:
@@ -210,7 +260,7 @@ class Driver:
                 f"{match[1]}: its log holds a rule in Python: "
                 "it goes over to the Python engine at the next start"
             )
-        return judge(text)
+        return judge(text, one_machine=self._settings.one_machine)
 
     def close(self) -> None:
         """Stop the ticks, and close the queue of requests and the report."""

@@ -29,6 +29,7 @@ from streaming.job.leadership import Leadership
 from streaming.spark.jvm import JvmLost, end_spark, jvm_process
 from streaming.spark.session import scratch_of, start_session
 from streaming.state.storage import LocalPath
+from wire.keys import KeyFile, KeysProblem
 from wire.topics import Topics
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ class Job:
             raise LockHeld("another one runs in the same data directory")
         shares = shared_out(self._settings.engine, own_book(self._settings).rules, self._home)
         self._room = slots(shares, self._settings.effective_trigger)
+        if not self._settings.one_machine:
+            with suppress(KeysProblem):  # the driver says so, and waits
+                KeyFile(self._settings.command_keys_file).made()  # executors look for it at once
         return start_session(self._settings, self._room, role=self._scratch)
 
     @property

@@ -20,18 +20,17 @@ class Verdict(NamedTuple):
     advice: str
 
 
+# Spark's word for Real-time Mode without room.
+TOO_FEW_SLOTS = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
+
 _STAYS = (
     (
         r"UnknownFoldVersion",
         "the log was written for a newer release: run that one, or a newer one still",
     ),
     (
-        r"CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT",
-        (
-            "the query needs more slots than there are: raise N of "
-            "TALLYBOARD_SPARK_MASTER=local[N], "
-            "or add executors"
-        ),
+        TOO_FEW_SLOTS,
+        "the query needs more slots than there are: raise N of TALLYBOARD_SPARK_MASTER=local[N]",
     ),
     (
         r"but expected \d+: a topic's partition count is fixed|expected \d+: a topic's partition",
@@ -118,8 +117,13 @@ _PASSES = re.compile(
 )
 
 
-def judge(text: str) -> Verdict:
-    """Return whether an error passes by itself, judged by its text. Unknown errors do."""
+def judge(text: str, *, one_machine: bool = True) -> Verdict:
+    """Return whether an error passes by itself, judged by its text. Unknown errors do.
+
+    one_machine: a cluster gets its executors back, and does with fewer slots meanwhile.
+    """
+    if not one_machine and TOO_FEW_SLOTS in text:
+        return Verdict(True, "")
     for pattern, advice in _STAYS[:-1]:
         if re.search(pattern, text):
             return Verdict(False, advice)

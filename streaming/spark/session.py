@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from config.archives import ArchivesProblem, verify
 from config.java import JavaProblem, set_java_home
 from streaming.kernel import build, own_archives
+from streaming.spark.conf_file import SparkConfProblem, with_file
 from streaming.spark.gateway import attach, class_archive, launch, use
-from streaming.spark.jvm import JVM_OPTIONS
+from streaming.spark.jvm import JVM_OPTIONS, LOGGING
+from streaming.spark.submission import submit
 from streaming.state.buckets import STATE_PARTITIONS
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
+
+# What an executor logs until it knows the driver's settings.
+EXECUTOR_OPTIONS = "-Dorg.apache.logging.log4j.level=WARN"
 
 # Longest that a row waits for others in Real-time Mode, on a cluster; see docs/experiments.md.
 FLUSH_MS = 15
@@ -66,7 +71,7 @@ def _check_jar(folder: Path, artifact: str, version: str) -> None:
 def prepare_environment(settings: Settings) -> None:
     """Set what PySpark reads from the environment when it starts its JVM and its workers.
 
-    Raises VersionProblem without a supported Java.
+    Raises VersionProblem without a supported Java, or without the interpreter that is set.
     """
     try:
         set_java_home()
@@ -74,11 +79,24 @@ def prepare_environment(settings: Settings) -> None:
         raise VersionProblem(str(problem)) from None
     if settings.one_machine:
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = _interpreter(settings)
     os.environ["PYSPARK_UDS_MODE"] = "true"
     known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if str(ROOT) not in known:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *known])
+
+
+def _interpreter(settings: Settings) -> str:
+    """Return the Python that runs tasks in Python, here and on executors. Raises VersionProblem."""
+    if settings.spark_python is None:
+        return sys.executable
+    if not os.access(settings.spark_python, os.X_OK):
+        raise VersionProblem(
+            f"TALLYBOARD_SPARK_PYTHON is {settings.spark_python}, which is no program on this "
+            "machine: expected the path of a Python that this machine and all workers have"
+        )
+    return str(settings.spark_python)
 
 
 def scratch_of(settings: Settings, role: str = "") -> Path:
@@ -105,6 +123,7 @@ def spark_conf(
         "spark.driver.memory": settings.spark_memory,
         "spark.driver.extraJavaOptions": " ".join([*JVM_OPTIONS, *java_options]),
         **_access(settings),
+        **_executors(settings),
         **_compression(settings),
         **_files(settings),
         **_shuffle(settings),
@@ -159,6 +178,21 @@ def _access(settings: Settings) -> dict[str, str]:
     }
 
 
+def _executors(settings: Settings) -> dict[str, str]:
+    """Return the options of executors, which look at what they share before their first task: see
+    kernel/SharedStorage.java."""
+    if settings.one_machine:
+        return {}
+    keys = settings.command_keys_file
+    return {
+        "spark.plugins": "tallyboard.kernel.Executors",
+        "spark.tallyboard.checkpoint": str(settings.data_dir / "checkpoint"),
+        "spark.tallyboard.keys": str(keys) if keys.exists() else "",
+        "spark.tallyboard.logging": str(LOGGING),
+        "spark.executor.extraJavaOptions": EXECUTOR_OPTIONS,
+    }
+
+
 def _compression(settings: Settings) -> dict[str, str]:
     """Return options that pack nothing where nothing travels: that would be work for no gain."""
     if not settings.one_machine:
@@ -198,18 +232,16 @@ def start_session(
     shutil.rmtree(scratch / "local", ignore_errors=True)
     for folder in ("local", "warehouse"):
         (scratch / folder).mkdir(parents=True, exist_ok=True)
-    conf = spark_conf(settings, slots, java_options, role)
+    conf = _whole_conf(settings, spark_conf(settings, slots, java_options, role))
     if not _is_local(conf["spark.master"]):
-        return _submitted(conf)
+        return submit(conf, scratch)
     options = [*JVM_OPTIONS, *java_options]
     return attach(launch(settings.jars_dir, settings.spark_memory, options, conf))
 
 
-def _submitted(conf: Mapping[str, str]) -> SparkSession:
-    """Return a session on a cluster, to which Spark's own launcher knows the way."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder
-    for name, value in conf.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+def _whole_conf(settings: Settings, ours: dict[str, str]) -> dict[str, str]:
+    """Return the configuration with the settings of an admin's file. Raises VersionProblem."""
+    try:
+        return with_file(settings.spark_conf, ours)
+    except SparkConfProblem as problem:
+        raise VersionProblem(str(problem)) from None

@@ -6,13 +6,14 @@ import signal
 import subprocess
 from pathlib import Path
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from bus.base import ConsumerRecord
 from bus.kafka import KafkaBus
 from config.java import find_java
 from ops.broker import JVM, LOGGING
-from support.run.stack import EmbeddedBroker, free_port, wait_until
+from support.run.stack import EmbeddedBroker, free_port, free_ports, wait_until
 
 PROPERTIES = """\
 process.roles=broker
@@ -24,6 +25,30 @@ listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=BROKER
 controller.listener.names=CONTROLLER
 log.dirs={log}
+replica.fetch.wait.max.ms=100
+"""
+
+# Java's properties: the last line of a name counts.
+ONE_OF_THREE = """\
+process.roles=broker,controller
+node.id={node}
+controller.quorum.voters={voters}
+listeners=BROKER://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=BROKER://127.0.0.1:{port}
+listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=BROKER
+controller.listener.names=CONTROLLER
+log.dirs={log}
+auto.create.topics.enable=false
+min.insync.replicas=2
+num.network.threads=2
+num.io.threads=2
+log.cleaner.dedupe.buffer.size=16777216
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=3
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=3
+group.initial.rebalance.delay.ms=0
 replica.fetch.wait.max.ms=100
 """
 
@@ -94,6 +119,86 @@ class SecondBroker:
         if self._process:
             self._process.kill()
             self._process.wait()
+
+
+class ThreeBrokers:
+    """Three brokers, each a controller too, as plain processes; topics may have three replicas."""
+
+    CLUSTER = "dGhyZWUtYnJva2Vycy0xMg"
+
+    def __init__(self, folder: Path, jars_dir: Path) -> None:
+        self.folder, self.jars_dir = folder, jars_dir
+        numbers = free_ports(6)
+        self.ports, self._controllers = numbers[:3], numbers[3:]
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def port(self) -> int:
+        """The port of the first."""
+        return self.ports[0]
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all three."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def options(self) -> dict[str, str]:
+        """Return the options of a client."""
+        return {"bootstrap.servers": self.bootstrap}
+
+    def start(self) -> None:
+        """Start them, and wait until each sees all three."""
+        for number in range(3):
+            self._format(number)
+            self.start_one(number)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        wait_until(lambda: _count(admin) == 3, 90, f"see {self.folder}/broker-*.log")
+
+    def start_one(self, number: int) -> None:
+        """Start one of them, 0 to 2."""
+        command = [*self._java(), "kafka.Kafka", str(self._properties(number))]
+        with (self.folder / f"broker-{number}.log").open("ab") as log:
+            self._processes[number] = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def kill_one(self, number: int) -> None:
+        """Kill one of them as `kill -9` does."""
+        self._processes[number].kill()
+        self._processes[number].wait()
+
+    def kill(self) -> None:
+        """Kill all three as `kill -9` does."""
+        for number in self._processes:
+            self.kill_one(number)
+
+    def _java(self) -> list[str]:
+        logging = self.folder / "broker-log4j2.properties"
+        logging.write_text(LOGGING)
+        java = [str(find_java()), *JVM, f"-Dlog4j2.configurationFile={logging}"]
+        return [*java, "-cp", f"{self.jars_dir}/broker/*"]
+
+    def _properties(self, number: int) -> Path:
+        return self.folder / f"broker-{number}.properties"
+
+    def _format(self, number: int) -> None:
+        voters = [f"{at + 1}@127.0.0.1:{port}" for at, port in enumerate(self._controllers)]
+        text = ONE_OF_THREE.format(
+            node=number + 1, voters=",".join(voters), port=self.ports[number],
+            controller=self._controllers[number], log=self.folder / f"broker-{number}",
+        )  # fmt: skip
+        self._properties(number).write_text(text)
+        form = ["kafka.tools.StorageTool", "format", f"--cluster-id={self.CLUSTER}"]
+        command = [*self._java(), *form, "-c", str(self._properties(number))]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+def _count(admin: AdminClient) -> int:
+    """Return how many brokers answer; 0 while none does."""
+    try:
+        return len(admin.list_topics(timeout=5).brokers)
+    except KafkaException:
+        return 0
 
 
 def _settings(file: Path) -> dict[str, str]:

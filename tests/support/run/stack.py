@@ -47,6 +47,10 @@ class EmbeddedBroker:
         """The broker's address, `host:port`."""
         return f"127.0.0.1:{self.port}"
 
+    def options(self) -> dict[str, str]:
+        """Return the options of a client."""
+        return {"bootstrap.servers": self.bootstrap}
+
     @property
     def log(self) -> Path:
         """Return what the broker printed."""

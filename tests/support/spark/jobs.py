@@ -19,6 +19,7 @@ from domain.records import Command, Report
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from ops.leftovers import descendants
+from support.kafka.brokers import ThreeBrokers
 from support.run.stack import ROOT, EmbeddedBroker, wait_until
 from wire.partitioner import partition_of
 from wire.source import encode_command, encode_report
@@ -65,10 +66,11 @@ class Job:
 
     engine, trigger, master, batch_s, batch_reports, warm_up_s, memory, standby, job_scenarios:
     settings of the job, None for their defaults.
-    source_config: settings of the source topics, above the product's own.
+    source_config: settings of the source topics, above the product's own; replication: of all
+    topics; variables: more of the job's environment, by their whole names.
     """
 
-    broker: EmbeddedBroker
+    broker: EmbeddedBroker | ThreeBrokers
     data_dir: Path
     prefix: str
     engine: str | None = None
@@ -81,6 +83,8 @@ class Job:
     standby: int | None = None
     job_scenarios: str | None = None
     source_config: Mapping[str, str] = field(default_factory=dict)
+    replication: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -89,7 +93,7 @@ class Job:
 
     @property
     def bus(self) -> KafkaBus:
-        return KafkaBus({"bootstrap.servers": self.broker.bootstrap})
+        return KafkaBus(self.broker.options())
 
     @property
     def scenarios_file(self) -> Path:
@@ -107,7 +111,8 @@ class Job:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self.scenarios_file.write_text(text)
         specs = self.topics.specs(self.scenarios().values())
-        self.bus.ensure_topics(self._spec(*spec) for spec in specs)
+        replication = self.replication or 1
+        self.bus.ensure_topics((self._spec(*spec) for spec in specs), replication=replication)
         wait_until(
             lambda: self._settled([spec.name for spec in specs]), 10, "topics without leader"
         )
@@ -141,10 +146,11 @@ class Job:
             "SPARK_MEMORY": self.memory,
             "STANDBY": self.standby,
             "JOB_SCENARIOS": self.job_scenarios,
+            "REPLICATION": self.replication,
         }
         given = {name: str(value) for name, value in settings.items() if value is not None}
         own = {f"TALLYBOARD_{name}": value for name, value in given.items()}
-        return own | {"JDK_JAVA_OPTIONS": QUICK_START}
+        return {**own, "JDK_JAVA_OPTIONS": QUICK_START, **self.variables}
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start the job in a process group of its own."""

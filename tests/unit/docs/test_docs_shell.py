@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from config.settings import PREFIX, Settings
+from config.settings import PREFIX, SECRETS, Settings
 from support.run.snippets import (
     MARK,
     SHELL,
@@ -83,6 +83,7 @@ def test_what_is_not_run_is_looked_at(block: Snippet) -> None:
     read = subprocess.run(["bash", "-n", "-c", block.text], capture_output=True, check=False)
     assert read.returncode == 0, read.stderr
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known |= {f"{PREFIX}{name.upper()}_FILE" for name in SECRETS}
     assert set(re.findall(rf"\b{PREFIX}\w+", block.text)) <= known
     asked = {
         words for line in re.findall(r"\bmake ([a-z -]+)", block.text) for words in line.split()

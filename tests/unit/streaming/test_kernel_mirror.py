@@ -37,6 +37,7 @@ from domain import (
 )
 from streaming.fold import processor
 from streaming.kernel import sources, state_codec
+from streaming.spark import executors
 from wire import signature, sink, source
 
 JAVA = {path.stem: path.read_text() for path in sources()}
@@ -44,6 +45,10 @@ CONSTANT = re.compile(r"static final ([\w<>\[\], ]+?) ([A-Z_]+ =.*?);", re.DOTAL
 TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 SHARED: Mapping[str, Any] = {
+    "SharedStorage.ABSENT": executors.ABSENT,
+    "SharedStorage.FOREIGN": executors.FOREIGN,
+    "SharedStorage.NO_KEYS": executors.NO_KEYS,
+    "SharedStorage.UNWRITABLE": executors.UNWRITABLE,
     "Asset.OVERRIDE_END": asset.OVERRIDE_END,
     "Asset.VOTE_EXPIRY": asset.VOTE_EXPIRY,
     "Asset.DOUBT_END": asset.DOUBT_END,
@@ -138,8 +143,11 @@ KERNEL_ALONE = {
     "Json.MAX_DIGITS", "Kernel.HEADER",
     "Lateness.AGE", "Lateness.AHEAD",
     "Kernel.KEPT", "Kernel.SINK", "LocalCheckpoint.BUFFER", "LocalCheckpoint.SETTING",
-    "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
+    "Executors.FINDINGS", "Executors.KNOWN", "Keys.NEVER", "Keys.READ", "Rule.NONE", "Run.HOST",
     "RowChannel.MOST_BYTES", "RowChannel.PATIENCE_MS", "Run.META_LATENESS",
+    "SharedStorage.CHECKPOINT", "SharedStorage.FOLDER", "SharedStorage.GIVE_UP_MS",
+    "SharedStorage.KEYS", "SharedStorage.LOGGING", "SharedStorage.OWN_LOGGING",
+    "SharedStorage.PAUSE_MS", "SharedStorage.TOKEN",
     "Source.TICK", "Source.VERSION", "SuppressedOutput.MAX_FRESH", "Tally.NONE",
 }  # fmt: skip
 """How it keeps and reads what the fold has as objects: its stand-in for None, caches, codecs."""

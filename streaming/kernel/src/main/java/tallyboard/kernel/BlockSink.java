@@ -69,6 +69,11 @@ public final class BlockSink implements TableProvider {
   private record Builder(CaseInsensitiveStringMap options)
       implements SupportsStreamingUpdateAsAppend {
     @Override
+    public String toString() {
+      return "kafka blocks";
+    }
+
+    @Override
     public Write build() {
       Map<String, Object> producer = producerOptions(options);
       return new Write() {
@@ -88,6 +93,12 @@ public final class BlockSink implements TableProvider {
   }
 
   private record Stream(Map<String, Object> producer) implements StreamingWrite {
+    /** Returns a name without the options: Spark logs it, and they may hold a password. */
+    @Override
+    public String toString() {
+      return "kafka blocks";
+    }
+
     @Override
     public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
       return new Writers(producer);
@@ -106,6 +117,11 @@ public final class BlockSink implements TableProvider {
   }
 
   private record Writers(Map<String, Object> producer) implements StreamingDataWriterFactory {
+    @Override
+    public String toString() {
+      return "kafka blocks";
+    }
+
     @Override
     public DataWriter<InternalRow> createWriter(int partition, long task, long epoch) {
       return new BlockWriter(producer);
