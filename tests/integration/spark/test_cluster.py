@@ -101,7 +101,8 @@ def test_rules_and_pipelines_in_python_run_on_workers_with_an_empty_environment(
     job.started[-1].terminate()  # it has all of the cluster's cores
     assert job.started[-1].wait(30) == 0
     running.start()
-    wait_until(lambda: running.output("recent-reports"), 150, f"nothing came, see {running.log}")
+    rates = ["bare.pipelines.recent-reports"]
+    wait_until(lambda: running.read(rates), 150, f"nothing came, see {running.log}")
     running.clean_up()
     assert_equal_to_fold(job)
 
