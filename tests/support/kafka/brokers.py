@@ -121,38 +121,29 @@ class SecondBroker:
             self._process.wait()
 
 
-class ThreeBrokers:
+class ThreeBrokers(EmbeddedBroker):
     """Three brokers, each a controller too, as plain processes; topics may have three replicas."""
 
     CLUSTER = "dGhyZWUtYnJva2Vycy0xMg"
 
     def __init__(self, folder: Path, jars_dir: Path) -> None:
-        self.folder, self.jars_dir = folder, jars_dir
         numbers = free_ports(6)
-        self.ports, self._controllers = numbers[:3], numbers[3:]
+        super().__init__(folder, jars_dir, numbers[0])
+        self.folder, self.ports, self._controllers = folder, numbers[:3], numbers[3:]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-
-    @property
-    def port(self) -> int:
-        """The port of the first."""
-        return self.ports[0]
 
     @property
     def bootstrap(self) -> str:
         """The addresses of all three."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
-    def options(self) -> dict[str, str]:
-        """Return the options of a client."""
-        return {"bootstrap.servers": self.bootstrap}
-
-    def start(self) -> None:
+    def start(self, timeout_s: float = 90) -> None:
         """Start them, and wait until each sees all three."""
         for number in range(3):
             self._format(number)
             self.start_one(number)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        wait_until(lambda: _count(admin) == 3, 90, f"see {self.folder}/broker-*.log")
+        wait_until(lambda: _count(admin) == 3, timeout_s, f"see {self.folder}/broker-*.log")
 
     def start_one(self, number: int) -> None:
         """Start one of them, 0 to 2."""

@@ -19,7 +19,6 @@ from domain.records import Command, Report
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from ops.leftovers import descendants
-from support.kafka.brokers import ThreeBrokers
 from support.run.stack import ROOT, EmbeddedBroker, wait_until
 from wire.partitioner import partition_of
 from wire.source import encode_command, encode_report
@@ -70,7 +69,7 @@ class Job:
     topics; variables: more of the job's environment, by their whole names.
     """
 
-    broker: EmbeddedBroker | ThreeBrokers
+    broker: EmbeddedBroker
     data_dir: Path
     prefix: str
     engine: str | None = None

@@ -138,7 +138,7 @@ class Topology:
     """A cluster, and the broker beside it; jobs are made by `job`."""
 
     folder: Path
-    broker: EmbeddedBroker | ThreeBrokers
+    broker: EmbeddedBroker
     master: Daemon
     workers: list[Worker] = field(default_factory=list)
     url: str = ""
@@ -231,7 +231,7 @@ def topology(
 
 
 @contextmanager
-def _brokers(folder: Path, jars_dir: Path, number: int) -> Iterator[EmbeddedBroker | ThreeBrokers]:
+def _brokers(folder: Path, jars_dir: Path, number: int) -> Iterator[EmbeddedBroker]:
     made = ThreeBrokers(folder, jars_dir) if number == 3 else None
     broker = made or EmbeddedBroker(folder / "broker", jars_dir)
     if made is None:
