@@ -63,6 +63,7 @@ class Driver:
         self._settings, self._spark, self._stop = settings, spark, stop
         self._workload = workload = Workload(settings, sharing, bus, engine, book)
         self._cluster = None if settings.one_machine else self._cluster_of(sharing)
+        self._blind = ""
         topics, home = workload.topics, workload.home
         self._report = ProgressReporter(bus, topics.progress, workload.query, now_ms)
         guard = RequestAuthenticator(bus, topics, workload.keys, workload.demands_signatures)
@@ -152,6 +153,7 @@ class Driver:
         """Return once a query may start, or False once it is to end."""
         if self._cluster is None:
             return True
+        self._planner.ensure_topics()  # one of them says what is waited for
         return self._cluster.await_executors(
             self._loop.due_to_end, self._stop.wait, self._wait_for_executors
         )
@@ -223,18 +225,15 @@ class Driver:
             loss_known=bool(lost),
             one_by_one=one_by_one,
         )
-        words = [
-            *([short] if short else []),
-            *lost,
-            *self._workload.overlay_problems(),
-            *self._planner.unbounded,
-        ]
-        message = "; ".join([*words, *quarantine.in_words(self._report.asides)])
+        words = [short, *lost, *self._workload.overlay_problems(), *self._planner.unbounded]
+        words += quarantine.in_words(self._report.asides)
+        message = "; ".join(filter(None, words))
+        self._blind = ""
         self._report.runs(status, trigger, message, epoch.path)
         self._queue.settle("done")
         try:
             due = partial(self._due_to_end, short)
-            fold_query.watch(query, due, partial(self._on_batch, epoch))
+            fold_query.watch(query, due, partial(self._on_batch, epoch, status, message))
             self._rebuilds.look(epoch)
             if short:  # it ends to begin again in Real-time Mode, and not for a record's sake
                 self._planner.starts.forget()
@@ -243,9 +242,15 @@ class Driver:
             if self._stop.is_set() or self._loop.interrupted:
                 self._planner.starts.forget()
 
-    def _on_batch(self, epoch: Epoch, figures: Mapping[str, Any]) -> None:
+    def _on_batch(
+        self, epoch: Epoch, status: Status, message: str, figures: Mapping[str, Any]
+    ) -> None:
         self._report.batch(figures)
         self._rebuilds.look(epoch)
+        blind = "; ".join(self._cluster.problems()) if self._cluster else ""
+        if blind != self._blind:  # of executors that came later: the query goes on without them
+            self._blind = blind
+            self._report.status(status, "; ".join(filter(None, [blind, message])))
 
     def judge(self, error: Exception, text: str) -> Verdict:  # noqa: ARG002 - as pipelines need it
         """Return whether an error passes by itself.

@@ -51,7 +51,7 @@ class Planner:
         Raises BusError, also where a source topic's settings are wrong, LogProblem, and
         ScenarioClaimed where another job carries one of the scenarios.
         """
-        self._ensure_topics()
+        self.ensure_topics()
         moved = self._take_over()
         rules = self._workload.append_rules(self._report)
         places = {self._workload.source(bucket) for bucket in rules}
@@ -67,7 +67,9 @@ class Planner:
         edges = self._bus.offsets({topic for topic, _ in reached})
         return Planned(plan, epoch, gaps(reached, edges, places))
 
-    def _ensure_topics(self) -> None:
+    def ensure_topics(self) -> None:
+        """Make the missing topics. Raises BusError, also where a source topic's settings are
+        wrong."""
         settings, specs = self._workload.settings, self._workload.topic_specs()
         self._bus.wait(10)
         self._bus.ensure_topics(specs, replication=settings.replication)

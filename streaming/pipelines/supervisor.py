@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bus.base import Bus, BusError
@@ -21,6 +22,7 @@ from streaming.pipelines.emitter import Counts
 from streaming.pipelines.graph import graph_of
 from streaming.pipelines.report import PipelineFigures, PipelineReporter
 from streaming.requests.queue import RequestAuthenticator, RequestQueue
+from streaming.spark.executors import Cluster
 from streaming.spark.restart_policy import Verdict, judge
 from streaming.spark.run_loop import RunLoop
 from streaming.state.checkpoint import (
@@ -97,6 +99,9 @@ class PipelineSupervisor:
             longest_pause_s=LONGEST_PAUSE_S,
         )
         self._batch = -1
+        master = settings.pipelines_master
+        alone = settings.model_copy(update={"spark_master": master}).one_machine
+        self._cluster = None if alone else Cluster(spark, master or "", lambda: 1)
 
     def run(self) -> None:
         """Run until `stop` is set. Raises JvmLost, and nothing else."""
@@ -107,6 +112,10 @@ class PipelineSupervisor:
 
     def run_once(self) -> None:
         """Run the query until it is due to end. Raises what ended it."""
+        if self._cluster and not self._cluster.await_executors(
+            self._loop.due_to_end, self._stop.wait, partial(self._report.status, "waiting")
+        ):
+            return
         self._bus.ensure_topics(
             queries.sink_specs(self._pipeline, self._settings.topic_prefix),
             replication=self._settings.replication,

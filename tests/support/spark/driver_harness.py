@@ -64,6 +64,7 @@ class Stage:
         self.folder, self.bus = LocalPath(folder), bus
         self.file = folder / "scenarios.toml"
         self.queries: list[Query] = []
+        self.triggers: list[str] = []
         self.stop = threading.Event()
         self.lost: list[JvmLost] = []
         monkeypatch.setattr(run_loop, "jvm_process", lambda _spark: None)
@@ -72,17 +73,17 @@ class Stage:
         monkeypatch.setattr(run_loop, "LOOK_S", 0.02)
         monkeypatch.setattr(fold_query, "start", self._started)
 
-    def _started(self, *_args: Any, **_more: Any) -> Query:
+    def _started(self, *_args: Any, **more: Any) -> Query:
+        self.triggers.append(more["trigger"])
         assert not any(query.isActive for query in self.queries)
         self.queries.append(Query())
         return self.queries[-1]
 
-    def begin(self, room: int | None = None) -> None:
-        """Run a driver as a new process would."""
+    def begin(self, room: int | None = None, **fields: Any) -> None:
+        """Run a driver as a new process would. fields: more settings."""
         self.stop.clear()
-        settings = Settings(
-            data_dir=self.folder, scenarios=self.file, demo=False, tick_ms=60_000, _env_file=None
-        )  # type: ignore[call-arg]
+        fields = {"demo": False, "tick_ms": 60_000, **fields}
+        settings = Settings(data_dir=self.folder, scenarios=self.file, _env_file=None, **fields)  # type: ignore[call-arg]
         shares: Any = {"kernel": dict(read_book(settings).rules)}
         home = self.folder / "checkpoint"
         sharing = EngineAssignment("kernel", "real-time", home, shares, room)

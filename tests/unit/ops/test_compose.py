@@ -97,6 +97,7 @@ FILES = {
         "beat",
         "prepare",
     },
+    "SPARK_CONF": {"job", "pipelines"},
     "VIEWS": {"web"},
     "PROBES": {"probe-a", "probe-b", "probe-c"},
     "KAFKA_CA_FILE": PRODUCT - {"notifier", "beat", "target"},
