@@ -186,7 +186,7 @@ def _executors(settings: Settings) -> dict[str, str]:
     keys = settings.command_keys_file
     return {
         "spark.plugins": "tallyboard.kernel.Executors",
-        "spark.tallyboard.checkpoint": str(settings.data_dir / "checkpoint"),
+        "spark.tallyboard.checkpoint": str(settings.checkpoint_dir),
         "spark.tallyboard.keys": str(keys) if keys.exists() else "",
         "spark.tallyboard.logging": str(LOGGING),
         "spark.executor.extraJavaOptions": EXECUTOR_OPTIONS,
