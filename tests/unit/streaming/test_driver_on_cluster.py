@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from streaming.spark.executors import Executor
 from support.run.stack import wait_until
 from support.spark.driver_harness import SCENARIOS, Stage
 
-FIELDS = {"spark_master": "spark://m:7077", "trigger": "real-time"}
+FIELDS: dict[str, Any] = {"spark_master": "spark://m:7077", "trigger": "real-time"}
 
 
 class PlayedCluster(Stage):
