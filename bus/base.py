@@ -321,6 +321,9 @@ class Bus(Producers, Protocol):
     def wait(self, timeout_s: float) -> None:
         """Wait until a broker answers. Raises Unavailable."""
 
+    def cluster_id(self, timeout_s: float = 10) -> str:
+        """Return Kafka's id of the cluster: another one has another. Raises BusError."""
+
     def members(self, group: str, timeout_s: float = 5) -> list[GroupMember]:
         """Return the members of a group, none if it does not exist. Raises BusError."""
 

@@ -213,6 +213,12 @@ class KafkaBus(KafkaClient):
         """Wait until a broker answers. Raises Unavailable."""
         _until(timeout_s, lambda left: self._counts(left) is not None)
 
+    @watched
+    def cluster_id(self, timeout_s: float = 10) -> str:
+        """Return Kafka's id of the cluster: another one has another. Raises BusError."""
+        future = self._client().describe_cluster(request_timeout=timeout_s)
+        return str(self._result(future, timeout_s).cluster_id)
+
     def member(
         self,
         group: str,

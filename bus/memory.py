@@ -95,6 +95,7 @@ class MemoryBus:
         self._ids: dict[str, str] = {}
         self._groups: dict[str, list[MemoryMember]] = {}
         self._unkeyed = 0
+        self.cluster = "in-memory"
         self._up = True
 
     def stop(self) -> None:
@@ -296,6 +297,12 @@ class MemoryBus:
         with self._changed:
             self._changed.wait_for(lambda: self._up, timeout_s)
             self._check()
+
+    def cluster_id(self, timeout_s: float = 10) -> str:  # noqa: ARG002
+        """Return the id of the cluster."""
+        with self._changed:
+            self._check()
+            return self.cluster
 
     def _check(self) -> None:
         if not self._up:

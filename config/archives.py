@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +75,37 @@ def verify(group: str, jars_dir: Path, data_dir: Path | None = None, lock: Path 
         with suppress(OSError):  # otherwise the files are hashed again at the next start
             stamp.parent.mkdir(exist_ok=True)
             stamp.write_text(stamped)
+
+
+def listed(path: Path) -> list[Path]:
+    """Return the archives that a list names, as `sha256sum` writes it, once each was hashed.
+
+    A relative path starts from the list's folder. Raises ArchivesProblem for a line that cannot be
+    read, and for an archive that is missing or not the one in the list.
+    """
+    try:
+        lines = [line for line in path.read_text().splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ArchivesProblem(f"{path} cannot be read: {problem}") from None
+    return [_listed(path, line) for line in lines if not line.startswith("#")]
+
+
+def _listed(path: Path, line: str) -> Path:
+    match = re.fullmatch(r"([0-9a-f]{64}) [ *](\S.*\.jar)", line.rstrip())
+    if match is None:
+        raise ArchivesProblem(
+            f"{path}: expected lines as of sha256sum *.jar, a SHA-256, two spaces and an archive, "
+            f"got {line[:100]!r}"
+        )
+    archive = path.parent / match[2]
+    if not archive.is_file():
+        raise ArchivesProblem(f"{archive}: {path} lists it, and there is no such file")
+    if (present := sha256(archive)) != match[1]:
+        raise ArchivesProblem(
+            f"{archive}: expected SHA-256 {match[1]} by {path}, found {present}: fetch it again "
+            "or correct the list, if the archive was replaced on purpose"
+        )
+    return archive
 
 
 def compare(folder: Path, expected: Digests) -> None:

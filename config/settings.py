@@ -40,6 +40,13 @@ STORED = ("orders", "attack", "connectivity")
 """Scenarios kept by the stores, as far as they exist, if no setting names any."""
 
 
+WITH_PASSWORD = re.compile(r"://[^/]*:[^/]*@")
+CHECKPOINTS = (
+    r"(?!\S*://[^/]*:[^/]*@)(/|file:///|(?!file:)[a-z][a-z0-9+.-]*://[^\s/?#]+/)[^\s?#]*[^\s?#/]/?"
+)
+"""A path, or a URL with a folder and without a password."""
+
+
 def _absolute(path: Path) -> Path:
     return path.expanduser().absolute()
 
@@ -118,7 +125,9 @@ class Settings(BaseSettings):
     stores_port: Port | None = None
     stores_secret: SecretStr | None = None
 
+    checkpoint: str | None = None
     spark_master: str | None = None
+    spark_jars: AbsolutePath | None = None
     spark_secret: SecretStr | None = None
     spark_conf: AbsolutePath | None = None
     spark_python: AbsolutePath | None = None
@@ -250,6 +259,20 @@ class Settings(BaseSettings):
         if value and not re.fullmatch(r"/.+|[a-z][a-z0-9+.-]*://[^\s?#@]+", value):
             raise ValueError("expected a path that begins with /, or scheme://place/folder")
         return value
+
+    @field_validator("checkpoint")
+    @classmethod
+    def _checkpoint(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if not re.fullmatch(CHECKPOINTS, value):
+            raise ValueError(
+                "expected a URL with a folder, such as hdfs://host:8020/tallyboard or "
+                "s3a://bucket/tallyboard, or a path that begins with /; keys and passwords belong "
+                "into Hadoop's own configuration"
+            )
+        url = value.rstrip("/")
+        return f"file://{url}" if url.startswith("/") else url
 
     @field_validator("redis_url")
     @classmethod
@@ -395,6 +418,13 @@ class Settings(BaseSettings):
         """Where the job keeps its checkpoints; a named one has a folder of its own."""
         folder = self.data_dir / "checkpoint"
         return folder / "jobs" / self._job if self._job else folder
+
+    @property
+    def checkpoint_place(self) -> str:
+        """Where the job keeps its checkpoints, as a path or a URL."""
+        if self.checkpoint is None:
+            return str(self.checkpoint_dir)
+        return f"{self.checkpoint}/jobs/{self._job}" if self._job else self.checkpoint
 
     def ui_port_of(self, job: str) -> int:
         """Return the port of Spark's page of a job, 0 for none: each named job has the next one."""
@@ -592,7 +622,8 @@ SECRETS = (
 def _explain_one(item: dict[str, object]) -> str:
     location = item["loc"]
     name = str(location[0]) if isinstance(location, tuple) and location else "?"
-    value = "(hidden)" if name in SECRETS else repr(item["input"])
+    secret = name in SECRETS or WITH_PASSWORD.search(str(item["input"]))
+    value = "(hidden)" if secret else repr(item["input"])
     expected = str(item["msg"]).removeprefix("Value error, ")
     setting = name if name.startswith(PREFIX) else f"{PREFIX}{name.upper()}"
     return f"Setting {setting} is {value}: {expected[:1].lower()}{expected[1:]}"

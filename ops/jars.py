@@ -53,7 +53,8 @@ class JarsProblem(Exception):
 
 @dataclass(frozen=True)
 class JarGroup:
-    """One directory of archives: modules as `organisation:name:version`, and exclusions."""
+    """One directory of archives: modules as `organisation:name:version`, and what is left out of
+    what they bring: organisations, or `organisation:name`."""
 
     name: str
     modules: tuple[str, ...]
@@ -109,8 +110,10 @@ def _dependencies(group: JarGroup) -> Iterator[str]:
 
 
 def _exclusions(group: JarGroup) -> Iterator[str]:
-    for organisation in group.exclude:
-        yield f"<exclude org={quoteattr(organisation)} conf={quoteattr(group.name)}/>"
+    for excluded in group.exclude:
+        organisation, _, name = excluded.partition(":")
+        module = f" module={quoteattr(name)}" if name else ""
+        yield f"<exclude org={quoteattr(organisation)}{module} conf={quoteattr(group.name)}/>"
 
 
 def up_to_date(pins: JarPins, target: Path) -> bool:

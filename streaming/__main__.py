@@ -2,7 +2,8 @@
 
 With TALLYBOARD_STANDBY another one may run beside it, which takes over when it ends; one that is
 started with `--standby` lets the other one begin. `--job NAME` runs a job of its own, with the
-scenarios that TALLYBOARD_JOB_SCENARIOS gives it.
+scenarios that TALLYBOARD_JOB_SCENARIOS gives it. With TALLYBOARD_CHECKPOINT a job may run on each
+of several machines: the first one leads.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def main() -> None:
     except (ScenarioError, VersionProblem, KernelProblem, JvmLost, LockHeld) as problem:
         sys.exit(None if stop.is_set() else f"{role}: {problem}")
     try:
-        if settings.standby:
+        if settings.standby or settings.checkpoint:
             job.run_as_candidate(spark, rehearsed=beside)
         else:
             job.run_alone(spark)

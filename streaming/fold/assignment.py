@@ -124,6 +124,14 @@ def slots(shares: Shares, trigger: Trigger) -> int:
     return max(tasks, MICRO_BATCH_SLOTS)
 
 
+def most_slots(preferred: Engine, scenarios: Mapping[str, Scenario], trigger: Trigger) -> int:
+    """Return how many tasks run at once at most, whichever scenarios go over to Python."""
+    in_python = slots({}, trigger)
+    if preferred == "python":
+        return in_python
+    return slots({preferred: dict(scenarios)}, trigger) + in_python
+
+
 def hand_over(home: StoragePath, scenario: str) -> None:
     """Have the Python engine carry `scenario` from the job's next start: its log calls for it."""
     names = sorted({scenario} | _handed_over(home))

@@ -181,13 +181,14 @@ def rise(
     clock: Callable[[], int],
     *,
     moved: bool = False,
-) -> None:
+) -> str:
     """Begin an epoch above all that the log shows of these scenarios, unless the current one is it.
 
-    home: the query's folder; moved: whether another job has carried one of them so far. A folder
-    that has never been compared with the log, and has no batch, is a first one, or its checkpoint
-    is lost: the states in the log, if there are any, are not its own, and neither are those of a
-    job that carried them before. Raises BusError, OSError and LogProblem.
+    Returns how the query begins, in words, "" where it goes on. home: the query's folder; moved:
+    whether another job has carried one of them so far. A folder that has never been compared with
+    the log, and has no batch, is a first one, or its checkpoint is lost: the states in the log, if
+    there are any, are not its own, and neither are those of a job that carried them before. Raises
+    BusError, OSError and LogProblem.
     """
     epoch, floor = current_epoch(home), read_floor(home)
     lost = moved or (floor is None and not positions(epoch.path))
@@ -195,17 +196,27 @@ def rise(
     highest = highest_of(shown := look(bus, topics, scenarios))
     if not moved and (highest < epoch.number or (highest == epoch.number and not lost)):
         raise_floor(home, epoch.number)
-        return
+        return _first(epoch, highest) if lost else ""
     shown = shown if lost else shown_by_log(bus, topics, scenarios)
     raise_floor(home, highest_of(shown))
     quiet = {name: each.offset for name, each in shown.items()}
     risen = begin(home, lambda _number, _into: EpochStart(at=clock(), quiet=quiet))
-    log.warning(
-        "the log shows epoch %d, and the checkpoint was of epoch %d: epoch %d begins",
-        highest_of(shown),
-        epoch.number,
-        risen.number,
-    )
+    what = "is lost" if lost else f"is an old copy, of epoch {epoch.number}"
+    what = "was another job's for some scenario" if moved else what
+    again = f"it is read again in epoch {risen.number}"
+    words = f"the checkpoint {what}, and the log shows epoch {highest}: {again}"
+    log.warning("%s", words)
+    return words
+
+
+def _first(epoch: Epoch, highest: int) -> str:
+    """Return in words how a query begins that has no batch, in an epoch above the log's."""
+    words = f"first start: epoch {epoch.number} begins with the log"
+    if highest:
+        known = f"nothing of this query was here, and the log shows epoch {highest}"
+        words = f"{known}: it is read in epoch {epoch.number}"
+    log.info("%s", words)
+    return words
 
 
 def highest_of(shown: Mapping[str, LoggedEpoch]) -> int:

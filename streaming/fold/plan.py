@@ -10,6 +10,9 @@ from domain.python_rules import rule_functions
 from streaming.fold.epochs import EpochStart
 from streaming.state.buckets import BucketId
 
+# How a seed begins that Spark hands out to Python's workers, before its name.
+HANDED_OUT = "handed-out:"
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pandas as pd
+from pyspark import SparkFiles
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
@@ -20,7 +21,7 @@ from domain.fold import Bucket
 from domain.lateness import Lateness as Late
 from domain.records import DeadLetter, Emission, Mute, StateRecord, Tick
 from domain.scenario import Scenario
-from streaming.fold.plan import Plan
+from streaming.fold.plan import HANDED_OUT, Plan
 from streaming.fold.rules import dump_rule, load_rule
 from streaming.state.buckets import BucketId
 from streaming.state.restore import SuppressedOutput, restore_state
@@ -164,6 +165,8 @@ class TallyProcessor(StatefulProcessor):
         path = self._plan.start.seeds.get(str(bucket_id))
         if path is None:
             return meta
+        if path.startswith(HANDED_OUT):
+            path = SparkFiles.get(path.removeprefix(HANDED_OUT))
         rule = scenario_of(meta.scenario)
         head, slot, waiting = restore_state(path, self._assets, self._timers, self._last, rule)
         if head.mutes:

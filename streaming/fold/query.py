@@ -7,14 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
+import msgspec
 from pyspark.sql import functions as sql
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from streaming.fold.epochs import EARLIEST
-from streaming.fold.plan import Plan
+from streaming.fold.plan import HANDED_OUT, Plan
 from streaming.state.buckets import STATE_PARTITIONS, Engine, Trigger, bucket_keys
+from streaming.state.checkpoint import positions
+from streaming.state.hadoop import storage_at
 from streaming.state.storage import StoragePath
 from wire.topics import Topics
 
@@ -208,6 +214,8 @@ def start(
         sink = BLOCK_SINK
     else:
         stream = _source(spark, settings, "kafka", options)
+        if engine == "python" and not positions(checkpoint):
+            plan = handed_out(spark, plan)
         records = _through(rows(stream, keys), plan, engine, trigger)
         sink = "kafka"
     if only_to:
@@ -236,6 +244,23 @@ def _through(stream: DataFrame, plan: Plan, engine: Engine, trigger: Trigger) ->
 
         return through_python(stream, TallyProcessor(plan))
     return through_kernel(stream, plan.json(real_time=trigger == "real-time"))
+
+
+def handed_out(spark: SparkSession, plan: Plan) -> Plan:
+    """Return a plan whose seeds Python's workers can read: Spark hands out those at a URL.
+
+    Raises OSError.
+    """
+    seeds, scratch = dict(plan.start.seeds), Path(str(spark.conf.get("spark.local.dir")))
+    for bucket, seed in seeds.items():
+        if "://" in seed:
+            copy = storage_at(seed, spark, scratch).lent(scratch)
+            # Spark takes no second file of a name.
+            handed = copy.rename(copy.with_name(f"{uuid4()}-{copy.name}"))
+            spark.sparkContext.addFile(str(handed))
+            seeds[bucket] = f"{HANDED_OUT}{handed.name}"
+    start = msgspec.structs.replace(plan.start, seeds=seeds)
+    return replace(plan, start=start)
 
 
 def _places(plan: Plan) -> dict[tuple[str, int], str]:

@@ -225,7 +225,8 @@ class Driver:
             loss_known=bool(lost),
             one_by_one=one_by_one,
         )
-        words = [short, *lost, *self._workload.overlay_problems(), *self._planner.unbounded]
+        words = [short, self._planner.beginning, *lost]
+        words += [*self._workload.overlay_problems(), *self._planner.unbounded]
         words += quarantine.in_words(self._report.asides)
         message = "; ".join(filter(None, words))
         self._blind = ""

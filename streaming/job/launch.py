@@ -15,20 +15,31 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from bus.base import AccessRefused, TopicSpec, Unavailable
+from bus.base import AccessRefused, BusError, TopicSpec, Unavailable
 from bus.kafka import KafkaBus
 from config import leadership as records
 from config.jobs import process_of
 from config.leadership import Leader, boot_id
 from config.settings import Settings
-from streaming.fold.assignment import EngineAssignment, assign_engines, shared_out, slots
-from streaming.fold.rules import own_book
+from streaming.fold.assignment import (
+    EngineAssignment,
+    Shares,
+    assign_engines,
+    most_slots,
+    shared_out,
+    slots,
+)
+from streaming.fold.progress import ProgressReporter
+from streaming.fold.rules import Book, own_book
 from streaming.fold.workload import now_ms
 from streaming.job.leader_lock import JVM, LeaderLock, LockHeld
 from streaming.job.leadership import Leadership
 from streaming.spark.jvm import JvmLost, end_spark, jvm_process
+from streaming.spark.restart_policy import first_line, judge
 from streaming.spark.session import scratch_of, start_session
-from streaming.state.storage import LocalPath
+from streaming.state.hadoop import checkpoints_of
+from streaming.state.identity import ForeignCheckpoint, check, read_identity
+from streaming.state.storage import LocalPath, StoragePath
 from wire.keys import KeyFile, KeysProblem
 from wire.topics import Topics
 
@@ -42,6 +53,10 @@ log = logging.getLogger("streaming.job.launch")
 LOOK_S = 0.02
 # How long Kafka is not asked again where it has refused.
 REFUSED_S = 2.0
+# How long Kafka may take to say which cluster it is, while nothing waits for that.
+ANSWER_S = 2.0
+# How often a storage that does not answer is tried again.
+STORAGE_S = 5.0
 # How long a process waits for the one before it, of the same role, to end.
 PATIENCE_S = 10.0
 # How a process ends that leads no longer.
@@ -61,7 +76,7 @@ class Job:
     ) -> None:
         self._settings, self._lock, self._stop = settings, lock, stop
         self._role, self._beat = role, beat
-        self._home = LocalPath(settings.checkpoint_dir)
+        self._home: StoragePath = LocalPath(settings.checkpoint_dir)
         self._place = LeaderLock(scratch_of(settings, self._scratch))
         self._bus = KafkaBus(settings.kafka_options())
         self._topics = Topics(settings.topic_prefix)
@@ -75,12 +90,19 @@ class Job:
         """
         if not self._await(self._place):
             raise LockHeld("another one runs in the same data directory")
-        shares = shared_out(self._settings.engine, own_book(self._settings).rules, self._home)
-        self._room = slots(shares, self._settings.effective_trigger)
+        self._room = self._slots()
         if not self._settings.one_machine:
             with suppress(KeysProblem):  # the driver says so, and waits
                 KeyFile(self._settings.command_keys_file).made()  # executors look for it at once
         return start_session(self._settings, self._room, role=self._scratch)
+
+    def _slots(self) -> int:
+        """Return how many tasks are to run at once. What is kept at a URL says so only later."""
+        settings, rules = self._settings, own_book(self._settings).rules
+        if settings.checkpoint is not None:
+            return most_slots(settings.engine, rules, settings.effective_trigger)
+        shares = shared_out(settings.engine, rules, self._home)
+        return slots(shares, settings.effective_trigger)
 
     @property
     def _scratch(self) -> str:
@@ -125,7 +147,7 @@ class Job:
 
         settings = self._settings
         book = own_book(settings)
-        shares = assign_engines(settings.engine, book.rules, self._home)
+        shares = self._shares(book)
         needed = slots(shares, settings.effective_trigger)
         if needed > self._room and not settings.spark_master:
             raise JvmLost(f"{needed} tasks are to run at once, and {self._room} can")
@@ -137,6 +159,23 @@ class Job:
             Driver(settings, sharing, self._bus, spark, self._stop, engine, book)
             for engine in shares
         ]
+
+    def _shares(self, book: Book) -> Shares:
+        """Return the scenarios of each engine; nothing is begun in checkpoints of another log."""
+        given = self._settings.engine, book.rules, self._home
+        return shared_out(*given) if self._foreign() else assign_engines(*given)
+
+    def _foreign(self) -> bool:
+        """Return whether the checkpoints are known to be another log's. Raises OSError."""
+        prefix = self._settings.topic_prefix
+        try:
+            if (identity := read_identity(self._home)) is not None:
+                check(self._home, identity, self._bus.cluster_id(ANSWER_S), prefix)
+        except ForeignCheckpoint:
+            return True
+        except BusError:  # the planner asks again
+            return identity is not None and identity.prefix != prefix
+        return False
 
     # ---- one of two -----------------------------------------------------------------------------
 
@@ -158,6 +197,7 @@ class Job:
             if self._await_lead(leadership):
                 self._lead(spark, leadership)
         finally:
+            leadership.end_lease()
             end_spark(spark)
             over.set()
             if turns.is_alive():
@@ -185,6 +225,8 @@ class Job:
 
         shares = shared_out(self._settings.engine, own_book(self._settings).rules, self._home)
         scratch = scratch_of(self._settings, self._scratch) / "rehearsal"
+        with suppress(OSError):  # then it rehearses without rules, and says so
+            self._home = checkpoints_of(self._settings, spark)
 
         def enough() -> bool:
             self._beat()
@@ -203,6 +245,7 @@ class Job:
             partial(end_at_once, spark),
             time.monotonic,
             now_ms,
+            leased=self._settings.checkpoint is not None,
         )
 
     @staticmethod
@@ -229,6 +272,9 @@ class Job:
 
         self._lock.bind(spark)
         leadership.record(jvm=self._lock.holder(JVM))
+        leadership.lease_to(spark)
+        if not self._await_storage(spark):
+            return
         drivers = self._drivers(spark)
 
         def beat() -> None:
@@ -239,6 +285,31 @@ class Job:
                 driver.stands_by(leadership.standby)
 
         run_all(drivers, self._stop, beat)
+
+    def _await_storage(self, spark: SparkSession) -> bool:
+        """Return once the checkpoints' storage answers, or False once this process is to stop."""
+        reported = ""
+        while not self._stop.is_set():
+            self._beat()
+            try:
+                self._home = checkpoints_of(self._settings, spark)
+                self._home.names()
+            except OSError as error:
+                if (why := first_line(str(error))) != reported:
+                    self._report_waiting(str(error))
+                    reported = why
+                self._stop.wait(STORAGE_S)
+            else:
+                return True
+        return False
+
+    def _report_waiting(self, why: str) -> None:
+        """Report that the checkpoints cannot be reached, on the job's page too."""
+        topic, engine = self._topics.progress, self._settings.engine
+        report = ProgressReporter(self._bus, topic, engine, now_ms)
+        advice = judge(why).advice or "the storage of the checkpoints does not answer"
+        report.status("waiting", f"{advice} ({first_line(why)})")
+        report.close()
 
 
 def end_at_once(spark: SparkSession, why: str) -> NoReturn:

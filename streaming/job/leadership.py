@@ -5,20 +5,29 @@ lead at once: whose that partition is, leads. The group finds out who is silent.
 silent leader from writing, and the lock does: a leader holds it for as long as its processes live,
 and whom the group chose instead kills them before it takes it. A leader that died has freed it at
 that moment; so a candidate on its machine tells the group, which need not wait for its session.
+
+A lock reaches no other machine. Where checkpoints are at a URL, each leader has a lease too: its
+JVM ends by itself (kernel/Lease.java) before the group's session does, unless the group has
+confirmed meanwhile that it leads.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bus.base import BusError, ConsumerMember, GroupBus, TopicPartition
 from config import leadership as records
 from config.leadership import Leader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger("streaming.job.leadership")
 
@@ -28,6 +37,8 @@ SESSION_S = 6.0
 HEARTBEAT_S = 0.1
 # How often a leader asks who else is there.
 CHECK_S = 0.5
+# How often a leader with a lease has the group confirm it.
+CONFIRM_S = 0.5
 ROUND_S = 0.05
 ANSWER_S = 2.0
 
@@ -63,9 +74,12 @@ class Leadership:
         lost: Callable[[str], None],
         clock: Callable[[], float],
         now_ms: Callable[[], int],
+        *,
+        leased: bool = False,
     ) -> None:
         """topics: the group, and the topic of one partition; own: this process, and the file that
-        says who leads; clock: in s; now_ms: the wall clock, Unix ms."""
+        says who leads; clock: in s; now_ms: the wall clock, Unix ms; leased: whether the JVM is to
+        end by itself where the group confirms no more that this process leads."""
         self._bus, (self._group, self._topic) = bus, topics
         self._lock, (self._own, self._file) = lock, own
         self._lost, self._clock, self._now_ms = lost, clock, now_ms
@@ -73,6 +87,10 @@ class Leadership:
         self._assigned, self._leaving = False, False
         self._next_care = 0.0
         self._buried = ""
+        self._leased, self._next_confirmation = leased, 0.0
+        self._lease: Any = None
+        self._confirmed = threading.Condition()
+        self._confirmed_at = -math.inf
         self._writing = threading.Lock()
         self.leads = threading.Event()
         """Set once this candidate leads."""
@@ -90,7 +108,35 @@ class Leadership:
             self._let_go("the group has put this process out")
 
     def confirmed(self, asked_at: float) -> None:
-        """Do nothing: the client's own heartbeats show when the membership is lost."""
+        """Prolong the lease. Without one the client's own heartbeats show when a place is lost."""
+        with self._confirmed:
+            self._confirmed_at = asked_at
+            self._confirmed.notify_all()
+            if self._lease is not None:
+                with suppress(Exception):  # a JVM that is gone needs none
+                    self._lease.renew(self._left_ms())
+
+    def _left_ms(self) -> int:
+        left_s = self._confirmed_at + SESSION_S - self._clock()
+        return int(max(0.0, left_s) * 1000)
+
+    def lease_to(self, spark: SparkSession) -> None:
+        """Have Spark's JVM end where the group does not confirm in time that this process leads.
+
+        Nothing that a driver writes to a shared storage goes past its JVM, so from then on it
+        writes nothing: the group chooses no other leader before. Without a lease this does nothing.
+        """
+        if not self._leased:
+            return
+        with self._confirmed:
+            self._confirmed.wait_for(lambda: self._left_ms() > 0)
+            jvm: Any = spark._jvm  # noqa: SLF001
+            self._lease = jvm.tallyboard.kernel.Lease.begin(self._left_ms())
+
+    def end_lease(self) -> None:
+        """Prolong the lease no more: the JVM is about to end."""
+        with self._confirmed:
+            self._lease = None
 
     # ---- turns ----------------------------------------------------------------------------------
 
@@ -106,6 +152,8 @@ class Leadership:
     def turn(self, timeout_s: float) -> None:
         """Keep the place in the group, and do what follows from it. Raises BusError."""
         self._poll(timeout_s)
+        if self._leased and self._assigned:
+            self._confirm()
         if self.leads.is_set():
             self._look()
         elif self._assigned:
@@ -135,6 +183,13 @@ class Leadership:
                 heartbeat_s=HEARTBEAT_S,
             )
         self._member.poll(timeout_s)
+
+    def _confirm(self) -> None:
+        """Have the group say at intervals whether this process is still the one it has chosen."""
+        now = self._clock()
+        if self._member is not None and now >= self._next_confirmation:
+            self._next_confirmation = now + CONFIRM_S
+            self._member.confirm({(self._topic, 0): 0})
 
     def _look(self) -> None:
         """Record at intervals since when another process is ready."""
@@ -170,7 +225,10 @@ class Leadership:
         if not self._lock.free():
             self._buried = ""
             return
-        dead = records.read(self._file).name
+        leader = records.read(self._file)
+        if self._leased and leader.boot != self._own.boot:
+            return  # on another machine: no lock says whether it is dead
+        dead = leader.name
         if dead and dead not in (self._own.name, self._buried):
             found = self._bus.dismiss(self._group, dead, ANSWER_S)
             self._buried = dead

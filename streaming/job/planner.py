@@ -18,6 +18,7 @@ from streaming.requests.rebuild import StateRebuild
 from streaming.state import quarantine
 from streaming.state.buckets import BucketId, in_log, known, merged, remember
 from streaming.state.checkpoint import Epoch, current_epoch, folders_beside, gaps, positions
+from streaming.state.identity import claim
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ class Planner:
         self._report, self._rebuilds = report, rebuilds
         self.starts = quarantine.Starts(workload.home)
         self.unbounded: list[str] = []
+        self.beginning = ""
         self._ticker: Ticker | None = None
         self._compared = False
         job = workload.settings.job
@@ -52,6 +54,7 @@ class Planner:
         ScenarioClaimed where another job carries one of the scenarios.
         """
         self.ensure_topics()
+        self._claim()
         moved = self._take_over()
         rules = self._workload.append_rules(self._report)
         places = {self._workload.source(bucket) for bucket in rules}
@@ -76,6 +79,16 @@ class Planner:
         check(self._bus, self._workload.source_topics(), settings.bootstrap)
         names = [spec.name for spec in specs]
         self.unbounded = bound_topics(self._bus, names, settings.bootstrap)
+
+    def _claim(self) -> None:
+        """Compare the checkpoints with the log, once for each process.
+
+        Raises BusError, OSError and ForeignCheckpoint.
+        """
+        if not self._compared:
+            workload = self._workload
+            folder, prefix = workload.home.parent, workload.settings.topic_prefix
+            claim(folder, self._bus.cluster_id(), prefix, now_ms())
 
     def _take_over(self) -> bool:
         """Return whether a scenario was another job's until now; know then what that job knew.
@@ -104,7 +117,9 @@ class Planner:
         if moved or not self._compared:
             workload = self._workload
             names = workload.scenarios.keys()
-            rise(self._bus, workload.topics, workload.home, names, now_ms, moved=moved)
+            self.beginning = rise(
+                self._bus, workload.topics, workload.home, names, now_ms, moved=moved
+            )
             self._compared = True
 
     def _plan(self, epoch: Epoch, start: EpochStart, rules: Mapping[BucketId, str]) -> Plan:

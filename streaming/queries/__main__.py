@@ -90,7 +90,8 @@ def _carry_out(settings: Settings, request: Request, output: OutputWriter) -> st
     publisher = Publisher(bus, Topics(settings.topic_prefix), request.id)
     try:
         if isinstance(request, ReadRequest):
-            return read_state(spark, request, publisher, output.step)
+            scratch = scratch_of(settings)
+            return read_state(spark, scratch, request, publisher, output.step)
         return what_if(spark, settings, bus, request, publisher, output.step)
     finally:
         publisher.close()

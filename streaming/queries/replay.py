@@ -36,6 +36,7 @@ from streaming.queries.replay_window import EPOCH, ReplayWindow, begin_with, cho
 from streaming.state import quarantine
 from streaming.state.buckets import STATE_PARTITIONS, BucketId, Engine, bucket_keys, known
 from streaming.state.checkpoint import positions
+from streaming.state.hadoop import checkpoints_of
 from streaming.state.quarantine import jump, next_bounded_batch, plan_batch
 from streaming.state.restore import write_initial_state
 from streaming.state.storage import LocalPath
@@ -175,7 +176,7 @@ class ReplayRun:
 
     def _asides(self, window: ReplayWindow) -> dict[TopicPartition, list[QuarantinedRange]]:
         """Return what was set aside in the window."""
-        held, quarantined = quarantine.known(LocalPath(self._settings.checkpoint_dir)), {}
+        held, quarantined = quarantine.known(checkpoints_of(self._settings, self._spark)), {}
         for place, (_, end) in window.edges.items():
             spans = held.get(str(BucketId(self.scenario.name, place[1])), [])
             quarantined[place] = [span for span in spans if span[0] < end]
@@ -227,7 +228,7 @@ class ReplayRun:
         buckets = {BucketId(name, at): rule for _, at in window.begin}
         partitions, folder = (
             {name: self.scenario.partitions},
-            LocalPath(self._settings.checkpoint_dir),
+            checkpoints_of(self._settings, self._spark),
         )
         start = EpochStart(seeds=self._seeds, bounds=known(folder))
         keys = str(self._settings.command_keys_file)

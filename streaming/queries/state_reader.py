@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -19,7 +20,7 @@ from streaming.fold.rules import load_rule
 from streaming.queries.protocol import OnStep, Publisher, QueryRefused, ReadRequest
 from streaming.state.buckets import BucketId
 from streaming.state.checkpoint import measure
-from streaming.state.storage import LocalPath
+from streaming.state.hadoop import storage_at
 from wire.asset import CODEC, load_asset
 from wire.batch_query import (
     MOST_ROWS,
@@ -51,13 +52,17 @@ class _Meta(NamedTuple):
 
 
 def read_state(
-    spark: SparkSession, request: ReadRequest, publisher: Publisher, on_step: OnStep
+    spark: SparkSession,
+    scratch: Path,
+    request: ReadRequest,
+    publisher: Publisher,
+    on_step: OnStep,
 ) -> str:
     """Read the newest committed batch, and publish it; what was read, in words.
 
-    Raises QueryRefused or BusError.
+    scratch: a folder for local copies. Raises QueryRefused or BusError.
     """
-    committed = measure(LocalPath(request.checkpoint))
+    committed = measure(storage_at(request.checkpoint, spark, scratch))
     if committed is None:
         raise QueryRefused("nothing has been committed yet: the first batch is under way")
     store = _Store(spark, request, committed.batch)

@@ -66,14 +66,21 @@ def class_path(jars_dir: Path) -> list[Path]:
 
 
 def launch(
-    jars_dir: Path, memory: str, options: Sequence[str], conf: Mapping[str, str]
+    jars_dir: Path,
+    memory: str,
+    options: Sequence[str],
+    conf: Mapping[str, str],
+    more: Sequence[Path] = (),
 ) -> Launched:
     """Start a JVM in which Spark starts with this configuration.
 
-    memory: most of the JVM's heap, as Java takes it. Raises KernelProblem, JavaProblem and OSError.
+    memory: most of the JVM's heap, as Java takes it; more: archives besides our own, behind all
+    others, as a class archive fits as long as its class path comes first. Raises KernelProblem,
+    JavaProblem and OSError.
     """
+    paths = [*class_path(jars_dir), *more, *_hadoop_configuration()]
     command = [
-        *(str(find_java()), "-cp", os.pathsep.join(map(str, class_path(jars_dir)))),
+        *(str(find_java()), "-cp", os.pathsep.join(map(str, paths))),
         *(f"-Xmx{memory}", *module_options(jars_dir), *options),
         *(f"-D{name}={value}" for name, value in conf.items()),
         MAIN_CLASS,
@@ -95,6 +102,12 @@ def launch(
     return Launched(process, answer, conf)
 
 
+def _hadoop_configuration() -> list[Path]:
+    """Return the folder of Hadoop's configuration, where one is named, as Spark's launcher does."""
+    folder = os.environ.get("HADOOP_CONF_DIR")
+    return [Path(folder)] if folder else []
+
+
 def _leave_interrupts() -> None:
     """Have Ctrl-C end Python alone, which then stops Spark in order."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -105,7 +118,7 @@ def attach(launched: Launched) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    gateway = _connected(launched)
+    gateway = connected(launched)
     jvm, conf = gateway.jvm, launched.conf
     session = jvm.tallyboard.kernel.Gateway.session()
     # PySpark asks the JVM for each setting that this has, one by one; Spark has its own.
@@ -119,7 +132,7 @@ def attach(launched: Launched) -> SparkSession:
     return SparkSession(context, session)
 
 
-def _connected(launched: Launched) -> JavaGateway:
+def connected(launched: Launched) -> JavaGateway:
     """Return PySpark's gateway to a JVM, as to one that has started Python: by two variables."""
     from pyspark.java_gateway import launch_gateway
 

@@ -29,6 +29,15 @@ _STAYS = (
         "the log was written for a newer release: run that one, or a newer one still",
     ),
     (
+        r"ForeignCheckpoint",
+        (
+            "the checkpoint is another log's: give this job a place "
+            "of its own (TALLYBOARD_CHECKPOINT, TALLYBOARD_DATA_DIR), or the cluster and "
+            "TALLYBOARD_TOPIC_PREFIX of the checkpoint; only where the log itself was moved here, "
+            "record by record, delete identity.json there"
+        ),
+    ),
+    (
         TOO_FEW_SLOTS,
         "the query needs more slots than there are: raise N of TALLYBOARD_SPARK_MASTER=local[N]",
     ),
@@ -37,6 +46,20 @@ _STAYS = (
         (
             "a topic's partition count was changed, which moves its keys: restore the topic, "
             "or name another TALLYBOARD_TOPIC_PREFIX"
+        ),
+    ),
+    (
+        r"AccessControlException|AccessDeniedException|NoAuthWithAWSException|Status Code: 403",
+        (
+            "the storage of the checkpoints refuses the job: check its rights there, and the "
+            "credentials in Hadoop's configuration (HADOOP_CONF_DIR) or the environment"
+        ),
+    ),
+    (
+        r"UnsupportedFileSystem|No FileSystem for|Class org\.apache\.hadoop\.fs\.\S+ not found",
+        (
+            "Spark has no client for the storage of the checkpoints: name its archives "
+            "(TALLYBOARD_SPARK_JARS)"
         ),
     ),
     (
@@ -103,7 +126,7 @@ _STAYS = (
     ),
     (
         r"No space left on device|Permission denied|Read-only file system",
-        "the data directory cannot be written",
+        "the data directory, or the place of the checkpoints, cannot be written",
     ),
     (
         r"PythonException|PYTHON_EXCEPTION|Traceback \(most recent call last\)",

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from config.archives import ArchivesProblem, verify
+from config.archives import ArchivesProblem, listed, verify
 from config.java import JavaProblem, set_java_home
 from streaming.kernel import build, own_archives
 from streaming.spark.conf_file import SparkConfProblem, with_file
@@ -49,11 +49,16 @@ def check_versions(jars_dir: Path, pins: Path = ROOT / "ops" / "jars.toml") -> N
         _check_jar(jars_dir / "spark", artifact, version)
 
 
-def check_archives(settings: Settings) -> None:
-    """Raise VersionProblem unless every archive that the JVM loads is the one in the lock."""
+def check_archives(settings: Settings) -> list[Path]:
+    """Return the archives of TALLYBOARD_SPARK_JARS.
+
+    Raises VersionProblem unless every archive that the JVM loads is the one in the lock, or in that
+    list.
+    """
     try:
         for group in ("spark", "pyspark"):
             verify(group, settings.jars_dir, settings.data_dir)
+        return listed(settings.spark_jars) if settings.spark_jars else []
     except ArchivesProblem as problem:
         raise VersionProblem(str(problem)) from None
 
@@ -106,9 +111,14 @@ def scratch_of(settings: Settings, role: str = "") -> Path:
 
 
 def spark_conf(
-    settings: Settings, slots: int, java_options: Sequence[str], role: str = ""
+    settings: Settings,
+    slots: int,
+    java_options: Sequence[str],
+    role: str = "",
+    more: Sequence[Path] = (),
 ) -> dict[str, str]:
-    """Return Spark's configuration for these settings. slots: tasks that are to run at once."""
+    """Return Spark's configuration for these settings. slots: tasks that are to run at once; more:
+    archives besides our own."""
     master = settings.spark_master or f"local[{slots}]"
     scratch = scratch_of(settings, role)
     store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -117,7 +127,7 @@ def spark_conf(
         "spark.app.name": " ".join(
             filter(None, ("tallyboard", settings.topic_prefix, settings.job))
         ),
-        **_jars(settings.jars_dir, master),
+        **_jars([*own_archives(settings.jars_dir), *more], master),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.driver.memory": settings.spark_memory,
@@ -148,12 +158,16 @@ def spark_conf(
 
 def _files(settings: Settings) -> dict[str, str]:
     """Return the options of who writes files: on one machine the kernel's own classes, which start
-    no processes."""
+    no processes, and on a cluster Spark's, but in an object store."""
+    manager = "spark.sql.streaming.checkpointFileManagerClass"
+    objects = (settings.checkpoint or "").startswith("s3a://")
+    # Copied through the client that writes all else: Amazon's other one expects another Netty.
+    copies = {"spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false"} if objects else {}
     if not settings.one_machine:
-        return {}
-    return {
+        return copies | ({manager: "tallyboard.kernel.ObjectCheckpoint"} if objects else {})
+    return copies | {
         "spark.hadoop.fs.file.impl": "tallyboard.kernel.LocalFiles",
-        "spark.sql.streaming.checkpointFileManagerClass": "tallyboard.kernel.LocalCheckpoint",
+        manager: "tallyboard.kernel.LocalCheckpoint",
     }
 
 
@@ -186,7 +200,7 @@ def _executors(settings: Settings) -> dict[str, str]:
     keys = settings.command_keys_file
     return {
         "spark.plugins": "tallyboard.kernel.Executors",
-        "spark.tallyboard.checkpoint": str(settings.checkpoint_dir),
+        "spark.tallyboard.checkpoint": settings.checkpoint_place,
         "spark.tallyboard.keys": str(keys) if keys.exists() else "",
         "spark.tallyboard.logging": str(LOGGING),
         "spark.executor.extraJavaOptions": EXECUTOR_OPTIONS,
@@ -200,12 +214,12 @@ def _compression(settings: Settings) -> dict[str, str]:
     return {"spark.shuffle.compress": "false", "spark.shuffle.spill.compress": "false"}
 
 
-def _jars(jars_dir: Path, master: str) -> dict[str, str]:
-    """Return the options of connector and kernel for executors; on one machine they are on the
-    class path, which a class archive needs."""
+def _jars(archives: Sequence[Path], master: str) -> dict[str, str]:
+    """Return the options of archives for executors; on one machine they are on the class path,
+    which a class archive needs."""
     if _is_local(master):
         return {}
-    return {"spark.jars": ",".join(map(str, own_archives(jars_dir)))}
+    return {"spark.jars": ",".join(map(str, archives))}
 
 
 def _is_local(master: str) -> bool:
@@ -222,7 +236,7 @@ def start_session(
     JVM is started, and JvmLost where it does not start.
     """
     check_versions(settings.jars_dir)
-    check_archives(settings)
+    more = check_archives(settings)
     prepare_environment(settings)
     build(settings.jars_dir)
     if java_options is None:
@@ -232,11 +246,11 @@ def start_session(
     shutil.rmtree(scratch / "local", ignore_errors=True)
     for folder in ("local", "warehouse"):
         (scratch / folder).mkdir(parents=True, exist_ok=True)
-    conf = _whole_conf(settings, spark_conf(settings, slots, java_options, role))
+    conf = _whole_conf(settings, spark_conf(settings, slots, java_options, role, more))
     if not _is_local(conf["spark.master"]):
         return submit(conf, scratch)
     options = [*JVM_OPTIONS, *java_options]
-    return attach(launch(settings.jars_dir, settings.spark_memory, options, conf))
+    return attach(launch(settings.jars_dir, settings.spark_memory, options, conf, more))
 
 
 def _whole_conf(settings: Settings, ours: dict[str, str]) -> dict[str, str]:

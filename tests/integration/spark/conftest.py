@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,32 @@ import pytest
 from support.browser.shared_product import exclusive
 from support.spark.kernel_replay import Replay, compile_replay
 from support.spark.spark_session import spark
+from support.spark.storages.hdfs import MiniHdfs
+from support.spark.storages.s3 import MiniS3
 
-__all__ = ["replay", "spark"]
+__all__ = ["hdfs", "replay", "s3", "spark"]
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[MiniHdfs]:
+    """A small HDFS for the session; tests that share it keep apart by folder."""
+    small = MiniHdfs(tmp_path_factory.mktemp("hdfs"), jars_dir)
+    try:
+        small.start()
+        yield small
+    finally:
+        small.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[MiniS3]:
+    """A server of S3 for the session; tests that share it keep apart by folder."""
+    small = MiniS3(tmp_path_factory.mktemp("s3"), jars_dir)
+    try:
+        small.start()
+        yield small
+    finally:
+        small.stop()
 
 
 @pytest.fixture(scope="session")

@@ -63,8 +63,8 @@ better and into verifying Spark's classes."""
 class Job:
     """`python -m streaming` on a test's broker, topics and data directory.
 
-    engine, trigger, master, batch_s, batch_reports, warm_up_s, memory, standby, job_scenarios:
-    settings of the job, None for their defaults.
+    engine, trigger, master, batch_s, batch_reports, warm_up_s, memory, standby, job_scenarios,
+    checkpoint, spark_jars: settings of the job, None for their defaults.
     source_config: settings of the source topics, above the product's own; replication: of all
     topics; variables: more of the job's environment, by their whole names.
     """
@@ -81,6 +81,8 @@ class Job:
     memory: str | None = None
     standby: int | None = None
     job_scenarios: str | None = None
+    checkpoint: str | None = None
+    spark_jars: Path | None = None
     source_config: Mapping[str, str] = field(default_factory=dict)
     replication: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -145,6 +147,8 @@ class Job:
             "SPARK_MEMORY": self.memory,
             "STANDBY": self.standby,
             "JOB_SCENARIOS": self.job_scenarios,
+            "CHECKPOINT": self.checkpoint,
+            "SPARK_JARS": self.spark_jars,
             "REPLICATION": self.replication,
         }
         given = {name: str(value) for name, value in settings.items() if value is not None}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from config import archives
-from config.archives import ArchivesProblem, read_lock, verify
+from config.archives import ArchivesProblem, listed, read_lock, verify
 from config.settings import Settings
 from ops import jars
 from ops.broker import BrokerProblem, prepare
@@ -171,3 +171,48 @@ def test_a_renewed_lock_says_what_changed() -> None:
         "spark g:b:1: two -> gone",
         "spark g:c:1: new -> three",
     ]
+
+
+# ---- archives that an admin lets in -------------------------------------------------------------
+
+
+@pytest.fixture
+def more(tmp_path: Path) -> Path:
+    """A list of two archives, one beside it and one elsewhere."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "hadoop-aws-3.5.0.jar").write_bytes(b"one")
+    (tmp_path / "s3 client.jar").write_bytes(b"two")
+    path = tmp_path / "more" / "jars.sha256"
+    path.write_text(
+        f"# as of sha256sum\n{sha256(b'one')}  hadoop-aws-3.5.0.jar\n\n"
+        f"{sha256(b'two')} *{tmp_path}/s3 client.jar\n"
+    )
+    return path
+
+
+def test_listed_archives_are_let_in_by_their_hash(more: Path) -> None:
+    assert [path.read_bytes() for path in listed(more)] == [b"one", b"two"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (
+            lambda path: (path.parent / "hadoop-aws-3.5.0.jar").write_bytes(b"x"),
+            f"hadoop-aws-3.5.0.jar: expected SHA-256 {sha256(b'one')} by .*, found {sha256(b'x')}",
+        ),
+        (
+            lambda path: (path.parent / "hadoop-aws-3.5.0.jar").unlink(),
+            r"hadoop-aws-3.5.0.jar: .*jars.sha256 lists it, and there is no such file",
+        ),
+        (
+            lambda path: path.write_text("hadoop-aws-3.5.0.jar\n"),
+            r"jars.sha256: expected lines as of sha256sum \*.jar, .*got 'hadoop-aws-3.5.0.jar'",
+        ),
+        (lambda path: path.unlink(), "jars.sha256 cannot be read"),
+    ],
+)
+def test_other_archives_are_refused(more: Path, spoil: Callable[[Path], object], told: str) -> None:
+    spoil(more)
+    with pytest.raises(ArchivesProblem, match=told):
+        listed(more)

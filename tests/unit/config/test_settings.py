@@ -303,3 +303,38 @@ def test_a_push_key_that_is_none_is_refused(bare: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("TALLYBOARD_PUSH_KEY", KEY)
     with pytest.raises(SystemExit, match="PUSH_KEY is \\(hidden\\): expected a private key as PEM"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("hdfs://names:8020/tallyboard/", "hdfs://names:8020/tallyboard"),
+        ("s3a://bucket/soc/board", "s3a://bucket/soc/board"),
+        ("abfss://box@account.example/a", "abfss://box@account.example/a"),
+        ("file:///srv/shared", "file:///srv/shared"),
+        ("/srv/shared/", "file:///srv/shared"),
+    ],
+)
+def test_checkpoints_are_at_a_url(bare: Path, given: str, url: str) -> None:
+    assert Settings(checkpoint=given).checkpoint == url
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["srv/x", "hdfs://names:8020", "s3a://bucket/", "file://srv/x", "/", "hdfs:///x y"],
+)
+def test_what_is_no_place_of_checkpoints_is_refused(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("TALLYBOARD_CHECKPOINT", given)
+    with pytest.raises(SystemExit, match=f"CHECKPOINT is '{given}': expected a URL with a folder"):
+        load_settings()
+
+
+def test_a_place_of_checkpoints_holds_no_password(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TALLYBOARD_CHECKPOINT", "s3a://key:hunter2@bucket/board")
+    with pytest.raises(SystemExit, match="Hadoop's own configuration") as ended:
+        load_settings()
+    assert "hunter2" not in str(ended.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streaming.state.storage import LocalPath
-from support.spark.storage_contract import StorageContract
+from support.spark.storages.storage_contract import StorageContract
 
 
 class TestLocalStorage(StorageContract):

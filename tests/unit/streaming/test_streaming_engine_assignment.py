@@ -10,8 +10,9 @@ import pytest
 
 from domain.scenario import PythonRule, Scenario
 from domain.scenario_parser import load_scenarios
-from streaming.fold.assignment import assign_engines, hand_over, slots
+from streaming.fold.assignment import assign_engines, hand_over, most_slots, slots
 from streaming.fold.rules import dump_rule
+from streaming.state.buckets import Engine, Trigger
 from streaming.state.checkpoint import current_epoch
 from streaming.state.storage import LocalPath
 
@@ -98,3 +99,15 @@ def test_real_time_mode_needs_a_slot_for_every_partition(
     assert slots(shares, "micro-batch") == 4
     shares = assign_engines("kernel", in_python(scenarios, "orders"), tmp_path)
     assert slots(shares, "real-time") == 4 + 4 + 2 + 2 + 2 + 4
+
+
+@pytest.mark.parametrize("preferred", ["kernel", "python"])
+@pytest.mark.parametrize("trigger", ["real-time", "micro-batch"])
+def test_there_is_room_for_every_assignment_before_it_is_known(
+    scenarios: dict[str, Scenario], tmp_path: LocalPath, preferred: Engine, trigger: Trigger
+) -> None:
+    room = most_slots(preferred, scenarios, trigger)
+    for name in ("", *scenarios):
+        if name:
+            hand_over(tmp_path, name)
+        assert slots(assign_engines(preferred, scenarios, tmp_path), trigger) <= room

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -68,15 +72,16 @@ class Scene:
         self.bus.ensure_topics([TopicSpec(TOPIC, 1, {})])
         self.lost: list[tuple[str, str]] = []
 
-    def candidate(self, name: str) -> Leadership:
+    def candidate(self, name: str, *, leased: bool = False, boot: str = "") -> Leadership:
         return Leadership(
             self.bus,
             (GROUP, TOPIC),
             PlayedLock(self.machine, name),
-            (Leader(name=name, role=name), self.file),
+            (Leader(name=name, role=name, boot=boot), self.file),
             lambda why: self.lost.append((name, why)),
             lambda: self.now,
             lambda: int(self.now * 1000),
+            leased=leased,
         )
 
     def wait(self, seconds: float, *turning: Leadership) -> None:
@@ -205,3 +210,95 @@ def test_a_record_that_cannot_be_read_names_nobody(tmp_path: Path) -> None:
     for text in ("{", "[]", '{"other": 1}'):
         path.write_text(text)
         assert records.read(path) == Leader()
+
+
+# ---- leases -------------------------------------------------------------------------------------
+
+
+class PlayedLease:
+    """The JVM's lease, played: when it ends, by the scene's clock."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene, self.end = scene, -math.inf
+
+    def begin(self, length_ms: int) -> PlayedLease:
+        self.renew(length_ms)
+        return self
+
+    def renew(self, length_ms: int) -> None:
+        self.end = self._scene.now + length_ms / 1000
+
+
+def session_with(lease: PlayedLease) -> Any:
+    kernel = SimpleNamespace(Lease=lease)
+    return SimpleNamespace(_jvm=SimpleNamespace(tallyboard=SimpleNamespace(kernel=kernel)))
+
+
+def leased(scene: Scene) -> tuple[Leadership, PlayedLease]:
+    """A leader on one of several machines, and the lease of its JVM."""
+    one, lease = scene.candidate("one", leased=True), PlayedLease(scene)
+    scene.wait(2, one)
+    one.lease_to(session_with(lease))
+    return one, lease
+
+
+def test_a_lease_begins_once_the_group_has_confirmed_the_leader(scene: Scene) -> None:
+    one, lease = scene.candidate("one", leased=True), PlayedLease(scene)
+    waiting = threading.Thread(target=one.lease_to, args=(session_with(lease),), daemon=True)
+    waiting.start()
+    waiting.join(0.1)
+    assert waiting.is_alive()
+    scene.wait(2, one)
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert scene.now < lease.end <= scene.now + SESSION_S
+
+
+def test_a_lease_lasts_as_long_as_the_group_confirms_it(scene: Scene) -> None:
+    one, lease = leased(scene)
+    scene.wait(10 * SESSION_S, one)
+    assert lease.end > scene.now + SESSION_S - 2 * CHECK_S
+
+
+def test_a_lease_ends_before_another_machine_leads(scene: Scene) -> None:
+    """No lock is common to the two, and the first process hangs while its JVM goes on."""
+    _one, lease = leased(scene)
+    scene.machine, scene.file = Machine(), scene.file.with_name("other.json")
+    two = scene.candidate("two", leased=True)
+    while not two.leads.is_set():
+        scene.wait(CHECK_S / 2, two)
+    assert lease.end <= scene.now
+
+
+def test_a_leader_on_another_machine_is_not_taken_for_dead(scene: Scene) -> None:
+    """Its file may be seen from here, as on a shared mount; its lock cannot."""
+    one, _lease = leased(scene)
+    scene.machine = Machine()
+    two = scene.candidate("two", leased=True, boot="another")
+    scene.wait(SESSION_S / 2, one, two)
+    assert scene.leading(one, two) == [True, False]
+
+
+def test_a_jvm_that_is_gone_needs_no_lease(scene: Scene) -> None:
+    one, lease = leased(scene)
+
+    def gone(_length_ms: int) -> None:
+        raise ConnectionRefusedError("no JVM")
+
+    lease.renew = gone  # type: ignore[method-assign,assignment]
+    scene.wait(SESSION_S, one)
+    assert scene.leading(one) == [True]
+
+
+def test_a_lease_that_has_ended_is_not_prolonged(scene: Scene) -> None:
+    one, lease = leased(scene)
+    end = lease.end
+    one.end_lease()
+    scene.wait(SESSION_S, one)
+    assert lease.end == end
+
+
+def test_on_one_machine_there_is_no_lease(scene: Scene) -> None:
+    one = scene.candidate("one")
+    scene.wait(2, one)
+    one.lease_to(None)  # type: ignore[arg-type]

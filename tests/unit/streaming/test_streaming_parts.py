@@ -63,6 +63,10 @@ def test_a_key_names_its_bucket(bucket: BucketId) -> None:
      ("org.apache.kafka.common.errors.SaslAuthenticationException: no", "password"),
      ("NotPermitted: Kafka refuses the topic a (TOPIC_AUTHORIZATION_FAILED): ...", "rights"),
      ("LoginRefused: Kafka refuses the login (SASL authentication error): ...", "KAFKA_USERNAME"),
+     ("OSError: hdfs://n/x: o.a.h.security.AccessControlException: Permission denied: user=a",
+      "its rights there"),
+     ("OSError: s3a://b/x: AccessDeniedException: b: (Status Code: 403)", "credentials"),
+     ("OSError: s3a://b/x: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", "SPARK_JARS"),
      ("PythonException: Traceback (most recent call last): ValueError", "corrected")],
 )  # fmt: skip
 def test_errors_that_stay_say_what_is_needed(text: str, wanted: str) -> None:
@@ -76,6 +80,7 @@ def test_errors_that_stay_say_what_is_needed(text: str, wanted: str) -> None:
     ["Unavailable: no broker", "ExecutorLostFailure (executor 1 exited)",
      "org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired",
      "Python worker exited unexpectedly (crashed) Traceback (most recent call last): EOFError",
+     "OSError: hdfs://n/x: java.net.ConnectException: Call From a to n failed: Connection refused",
      "something never seen before"],
 )  # fmt: skip
 def test_errors_that_pass(text: str) -> None:

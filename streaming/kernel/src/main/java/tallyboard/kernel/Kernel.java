@@ -15,6 +15,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.StatefulProcessor;
@@ -24,6 +25,7 @@ import org.apache.spark.sql.streaming.TimerValues;
 import org.apache.spark.sql.streaming.ValueState;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.SerializableConfiguration;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -44,6 +46,8 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
 
   private final String json;
   private final Form form;
+  /** How Hadoop reaches what buckets begin with; null where that is on local paths. */
+  private final SerializableConfiguration files;
   private transient Plan plan;
   private transient Map<String, Run> open;
   private transient ValueState<byte[]> meta;
@@ -55,9 +59,10 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
   /** How records come and go: one in a row, in the order of the log or in any; or in blocks. */
   private enum Form { ORDERED, ANY_ORDER, BLOCKS }
 
-  private Kernel(String plan, Form form) {
+  private Kernel(String plan, Form form, SerializableConfiguration files) {
     json = plan;
     this.form = form;
+    this.files = files;
   }
 
   /**
@@ -66,7 +71,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
    */
   public static Dataset<Row> apply(Dataset<Row> rows, String plan) {
     Form form = Plan.parse(plan).realTime() ? Form.ORDERED : Form.ANY_ORDER;
-    return behind(rows, new Kernel(plan, form), SINK);
+    return behind(rows, new Kernel(plan, form, files(rows, plan)), SINK);
   }
 
   /**
@@ -74,7 +79,14 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
    * of BlockSink. plan: see Plan.
    */
   public static Dataset<Row> applyToBlocks(Dataset<Row> blocks, String plan) {
-    return behind(blocks, new Kernel(plan, Form.BLOCKS), BlockSink.SCHEMA);
+    return behind(blocks, new Kernel(plan, Form.BLOCKS, files(blocks, plan)), BlockSink.SCHEMA);
+  }
+
+  /** What the driver knows of file systems, for executors, where any bucket's seed has a URL. */
+  private static SerializableConfiguration files(Dataset<Row> rows, String plan) {
+    if (!Plan.parse(plan).hasRemoteSeeds()) return null;
+    SparkSession session = (SparkSession) rows.sparkSession();
+    return new SerializableConfiguration(session.sessionState().newHadoopConf());
   }
 
   private static Dataset<Row> behind(Dataset<Row> rows, Kernel kernel, StructType result) {
@@ -176,7 +188,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
     String seed = plan.seedOf(name);
     if (seed == null) return null;
     rule.update(plan.ruleOf(name));
-    return InitialState.load(seed, assets, last);
+    return InitialState.load(seed, files == null ? null : files.value(), assets, last);
   }
 
   private void keep(Run run) {

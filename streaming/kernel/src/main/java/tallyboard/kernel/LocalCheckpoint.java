@@ -29,7 +29,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
  *
  * <p>Files get no checksums beside them. Those that Hadoop's own manager wrote go with their files,
  * so that either manager reads what the other has written. On any other file system, files are
- * made by the manager that Spark would choose.
+ * made by the manager that Spark would choose, in an object store by ObjectCheckpoint.
  */
 public final class LocalCheckpoint extends FileSystemBasedCheckpointFileManager {
   private static final int BUFFER = 1 << 16;
@@ -45,6 +45,9 @@ public final class LocalCheckpoint extends FileSystemBasedCheckpointFileManager 
   }
 
   private static CheckpointFileManager sparks(Path path, Configuration configuration) {
+    if (ObjectCheckpoint.SCHEME.equals(path.toUri().getScheme())) {
+      return new ObjectCheckpoint(path, configuration);
+    }
     Configuration plain = new Configuration(configuration);
     plain.unset(SETTING);
     return CheckpointFileManager.create(path, plain);

@@ -47,6 +47,11 @@ record Plan(String prefix, long epoch, boolean realTime, Map<String, Object> par
     return (String) seeds.get(bucket);
   }
 
+  /** Whether any bucket begins with a file that Hadoop is to open. */
+  boolean hasRemoteSeeds() {
+    return seeds.values().stream().anyMatch(path -> ((String) path).contains("://"));
+  }
+
   /** The bounds on append times of a bucket: pairs of a time and the offset before which it holds. */
   @SuppressWarnings("unchecked")
   List<List<Object>> boundsOf(String bucket) {
