@@ -124,7 +124,7 @@ def test_a_worker_without_the_checkpoint_is_named_and_nothing_is_committed(
     job = cluster.job("blind.", batch_s=5)
     job.start()
     with Feed(job):
-        wait_until(lambda: last(job), 60, f"nothing is reported, see {job.log}")
+        wait_until(lambda: last(job), 150, f"nothing is reported, see {job.log}")
         begun = reports(job)[0].at
         wait_until(lambda: is_in(job, "waiting"), 60, f"it does not wait, see {job.log}")
         report = last(job)
@@ -150,7 +150,7 @@ def test_real_time_mode_waits_for_its_slots_in_micro_batches(open_topology: Any)
     job = cluster.job("slots.", trigger="real-time", batch_s=5)
     job.start()
     with Feed(job):
-        wait_until(lambda: is_in(job, "running"), 90, f"it does not run, see {job.log}")
+        wait_until(lambda: is_in(job, "running"), 150, f"it does not run, see {job.log}")
         report = last(job)
         assert report is not None
         assert report.trigger == "micro-batch"
@@ -228,7 +228,7 @@ def test_a_killed_executor_costs_at_most_ten_seconds(open_topology: Any) -> None
     job = cluster.job("killed.", trigger="real-time", batch_s=5)
     job.start()
     with Feed(job):
-        wait_until(lambda: is_in(job, "running", "real-time"), 120, f"see {job.log}")
+        wait_until(lambda: is_in(job, "running", "real-time"), 150, f"see {job.log}")
         before = states(job)
         wait_until(lambda: states(job) > before + 1_000, 60, f"no states, see {job.log}")
         at = int(time.time() * 1000)
