@@ -31,7 +31,7 @@ def test_a_file_is_found_below_a_folder(tmp_path: Path) -> None:
 class Pages(BaseHTTPRequestHandler):
     """A page that links to another, on which the word stands."""
 
-    def do_GET(self) -> None:  # noqa: N802, its base's name
+    def do_GET(self) -> None:
         first = '<a href="/second?a=1&amp;b=2">on</a><a href="http://192.0.2.1/">elsewhere</a>'
         body = (first if self.path == "/" else WORD).encode()
         self.send_response(200)
