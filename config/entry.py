@@ -45,6 +45,7 @@ FOLDERS = frozenset(
         "overlay",
         "pipelines",
         "pulse",
+        "reconcile",
         "snapshots",
         "spark",
         "spool",

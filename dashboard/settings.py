@@ -220,6 +220,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 55.0},
     },
     "snapshot": {"task": "dashboard.core.rules.tasks.snapshot_daily", "schedule": 3600.0},
+    "judge-buckets": {"task": "dashboard.core.rules.tasks.judge_daily", "schedule": 3600.0},
     "retention": {
         "task": "dashboard.operate.administration.tasks.apply_retention",
         "schedule": 3600.0,

@@ -6,7 +6,7 @@ wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -52,9 +52,69 @@ def dump_bucket(bucket: Bucket) -> bytes:
     )
 
 
+def bucket_frame(bucket: Bucket) -> tuple[bytes, bytes]:
+    """Return what `dump_bucket` has before and after the array of the assets."""
+    before = (
+        bucket.scenario.to_plain(),
+        bucket.partition,
+        bucket.clock,
+        bucket.offset,
+        bucket.live,
+    )
+    mutes = [_mute_fields(bucket.mutes[agent]) for agent in sorted(bucket.mutes)]
+    fields = len(before) + 2
+    head = b"".join(map(msgspec.msgpack.encode, before))
+    return bytes([CODEC, 0x90 | fields]) + head, msgspec.msgpack.encode(mutes)
+
+
 def load_bucket(data: bytes, epoch: int) -> Bucket:
     """Return the bucket written by `dump_bucket`, continuing in `epoch`. Raises UnreadableAsset."""
     return _read(lambda fields: _bucket(fields, epoch), data)
+
+
+class PackedAssets(MutableMapping[str, Asset]):
+    """Assets of a bucket as bytes: each is unpacked when it is asked for, and not kept."""
+
+    def __init__(self, entries: Iterable[msgspec.Raw]) -> None:
+        """entries: a name and fields each, as `dump_bucket` has them."""
+        name_of = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw]).decode
+        self._packed = dict(name_of(entry) for entry in entries)
+
+    def __getitem__(self, name: str) -> Asset:
+        return _asset(msgspec.msgpack.decode(self._packed[name]))
+
+    def __setitem__(self, name: str, asset: Asset) -> None:
+        self._packed[name] = msgspec.Raw(msgspec.msgpack.encode(_fields(asset)))
+
+    def __delitem__(self, name: str) -> None:
+        del self._packed[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
+_PACKED = msgspec.msgpack.Decoder(
+    tuple[dict[str, Any], int, int, int, int, list[msgspec.Raw], list[Any]]
+)
+
+
+def open_bucket(data: bytes, epoch: int) -> Bucket:
+    """Return the bucket written by `dump_bucket`, its assets packed and without its timers.
+
+    It is there to be copied, not to go on. Raises UnreadableAsset.
+    """
+
+    def opened(fields: Any) -> Bucket:
+        plain, partition, clock, offset, live, entries, mutes = fields
+        own = {"clock": clock, "offset": offset, "live": live}
+        held = [Mute(*mute) for mute in mutes]
+        scenario, assets = scenario_from_plain(plain), PackedAssets(entries)
+        return Bucket(scenario, partition, epoch, assets, mutes=held, **own)
+
+    return _read(opened, data, _PACKED.decode)
 
 
 def _bucket(fields: list[Any], epoch: int) -> Bucket:
@@ -83,11 +143,15 @@ def _dump(data: Any) -> bytes:
     return bytes([CODEC]) + msgspec.msgpack.encode(data)
 
 
-def _read(make: Callable[[Any], T], data: bytes) -> T:
+def _read(
+    make: Callable[[Any], T],
+    data: bytes,
+    decode: Callable[[memoryview], Any] = msgspec.msgpack.decode,
+) -> T:
     if not data or data[0] != CODEC:
         raise UnreadableAsset(f"state: expected codec version {CODEC}, got {data[:1]!r}")
     try:
-        return make(msgspec.msgpack.decode(memoryview(data)[1:]))
+        return make(decode(memoryview(data)[1:]))
     except (msgspec.DecodeError, IndexError, TypeError, ValueError) as error:
         raise UnreadableAsset(f"state: {error}") from None
 

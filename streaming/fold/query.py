@@ -78,6 +78,16 @@ def through_kernel_in_blocks(source: DataFrame, plan: str) -> DataFrame:
     return type(source)(kernel.applyToBlocks(source._jdf, plan), spark)  # noqa: SLF001
 
 
+def through_kernel_from_blocks(source: DataFrame, plan: str) -> DataFrame:
+    """Pass blocks of records through the kernel. Returns a Kafka sink's columns.
+
+    plan: as Plan.json writes it.
+    """
+    spark = source.sparkSession
+    kernel = spark._jvm.tallyboard.kernel.Kernel  # type: ignore[union-attr]  # noqa: SLF001
+    return type(source)(kernel.applyFromBlocks(source._jdf, plan), spark)  # noqa: SLF001
+
+
 def through_kernel(source: DataFrame, plan: str) -> DataFrame:
     """Pass rows through the kernel. Returns a Kafka sink's columns.
 

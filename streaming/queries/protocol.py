@@ -129,13 +129,13 @@ def scratch_of(settings: Settings) -> Path:
     return settings.data_dir / "batch-query"
 
 
-def start_batch_session(settings: Settings) -> SparkSession:
+def start_batch_session(settings: Settings, folder: Path | None = None) -> SparkSession:
     """Start Spark for one batch query, in a folder that is emptied first.
 
-    Raises VersionProblem or KernelProblem.
+    folder: another than that of the job's batch queries. Raises VersionProblem or KernelProblem.
     """
     os.nice(NICE)
-    scratch = scratch_of(settings)
+    scratch = folder or scratch_of(settings)
     shutil.rmtree(scratch, ignore_errors=True)
     own = {
         "data_dir": scratch,

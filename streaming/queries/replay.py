@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.sql import functions as sql
@@ -28,16 +28,15 @@ from domain.scenario_parser import scenario_from_plain
 from streaming.fold.epochs import EpochStart
 from streaming.fold.plan import Plan
 from streaming.fold.processor import TallyProcessor
-from streaming.fold.query import SOURCE, batch_metadata, rows, through_kernel, through_python
+from streaming.fold.query import SOURCE, rows, through_kernel, through_python
 from streaming.fold.rules import dump_rule
 from streaming.queries.comparison import History, HistoryTally, compare
+from streaming.queries.drain import Drain
 from streaming.queries.protocol import OnStep, Publisher, ReplayRequest, scratch_of
 from streaming.queries.replay_window import EPOCH, ReplayWindow, begin_with, choose, window_of
 from streaming.state import quarantine
 from streaming.state.buckets import STATE_PARTITIONS, BucketId, Engine, bucket_keys, known
-from streaming.state.checkpoint import positions
 from streaming.state.hadoop import checkpoints_of
-from streaming.state.quarantine import jump, next_bounded_batch, plan_batch
 from streaming.state.restore import write_initial_state
 from streaming.state.storage import LocalPath
 from wire.batch_query import Totals, WhatIfResult, portions
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 
 # Most records of a batch: a batch query has little memory.
 PER_BATCH: Mapping[Engine, int] = {"kernel": 100_000, "python": 50_000}
-LOOK_S = 0.5
 STATE = "state string, since bigint"
 
 
@@ -164,15 +162,15 @@ class ReplayRun:
 
     def replay(self, window: ReplayWindow, on_records: Callable[[int], None]) -> None:
         """Run through the window. on_records: called with how many records are through."""
-        done: dict[int, int] = {}
-        checkpoint, begun = LocalPath(self._home / "checkpoint"), dict(window.begin)
-        held = self._asides(window)
-        while batch := next_bounded_batch(begun, held):
-            plan_batch(checkpoint, batch.ends, batch_metadata(self._spark))
-            self._go(window, {"once": True}, done, on_records, one_by_one=batch.close)
-            jump(checkpoint, batch.ends | batch.jumps)
-            begun = positions(checkpoint)
-        self._go(window, {"availableNow": True}, done, on_records)
+
+        def stream(one_by_one: bool) -> DataFrame:
+            return self._through(self._source(window, one_by_one=one_by_one), window)
+
+        def report(done: int) -> None:
+            on_records(min(done, window.records))
+
+        drain = Drain(self._spark, LocalPath(self._home / "checkpoint"), stream, self._keep)
+        drain.run(window.begin, self._asides(window), report)
 
     def _asides(self, window: ReplayWindow) -> dict[TopicPartition, list[QuarantinedRange]]:
         """Return what was set aside in the window."""
@@ -181,28 +179,6 @@ class ReplayRun:
             spans = held.get(str(BucketId(self.scenario.name, place[1])), [])
             quarantined[place] = [span for span in spans if span[0] < end]
         return quarantined
-
-    def _go(
-        self,
-        window: ReplayWindow,
-        trigger: Mapping[str, Any],
-        done: dict[int, int],
-        on_records: Callable[[int], None],
-        *,
-        one_by_one: bool = False,
-    ) -> None:
-        """Run a query to its end. done: records that are through, by batch."""
-        stream = self._through(self._source(window, one_by_one=one_by_one), window)
-        query = stream.writeStream.foreachBatch(self._keep)
-        query = query.outputMode("update").trigger(**trigger)
-        running = query.option("checkpointLocation", str(self._home / "checkpoint")).start()
-        while True:
-            ended = running.awaitTermination(LOOK_S)  # type: ignore[arg-type]
-            for progress in running.recentProgress:
-                done[progress["batchId"]] = progress["numInputRows"]
-            on_records(min(sum(done.values()), window.records))
-            if ended:
-                return
 
     def _source(self, window: ReplayWindow, *, one_by_one: bool) -> DataFrame:
         """Return a stream of the window's records without the rules."""

@@ -39,7 +39,7 @@ from streaming.state.checkpoint import (
 from streaming.state.restore import check_place, read_snapshot, write_initial_state
 from streaming.state.storage import StoragePath
 from wire.job import AHEAD_MS, AskStep, Control
-from wire.snapshot import DamagedSnapshot, Emitted, FileName, load_snapshot
+from wire.snapshot import DamagedSnapshot, Emitted, FileName, open_snapshot
 from wire.source import MAX_TIME
 from wire.topics import Topics
 
@@ -289,7 +289,7 @@ class StateRebuild:
     ) -> tuple[Bucket, Mapping[str, Emitted]]:
         try:
             data = read_snapshot(self._snapshots / place.snapshot, place.digest)
-            bucket, last = load_snapshot(data, number)
+            bucket, last = open_snapshot(data, number)
             check_place(bucket, name, place.offset)
             return bucket, last
         except DamagedSnapshot as error:

@@ -180,6 +180,16 @@ SNAPSHOT_TIME = Metric(
     "When the newest snapshot of a bucket's fold was taken, Unix s",
     _BUCKET,
 )
+JUDGED_TIME = Metric(
+    "tallyboard_judged_time_seconds",
+    "When the plain fold last judged a bucket, Unix s",
+    _BUCKET,
+)
+JUDGED_DIFFERENCES = Metric(
+    "tallyboard_judged_differences",
+    "Rows and changes of a bucket that the plain fold found wrong when it last judged the bucket",
+    _BUCKET,
+)
 DIVERGED = Metric(
     "tallyboard_divergences_found", "Divergences in the database: anything above 0 is a fault"
 )

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from django.db import connection
+from django.db.models.functions import Collate
 
 # ---- sql -----------------------------------------------------------------------------------------
 # Plain SQL: statements for many rows, and a lock between transactions.
@@ -51,6 +52,14 @@ def insert_many(table: str, columns: Sequence[str], rows: Rows, clause: str) -> 
         _insert_portions(_insert(table, tuple(columns), clause, size), rest[:whole], size)
         rest = rest[whole:]
     execute_many(_insert(table, tuple(columns), clause, 1), rest)
+
+
+def by_code_points(field: str) -> tuple[Any, ...]:
+    """Return what rows are ordered by to come in the order of a name's code points.
+
+    PostgreSQL has an order of its own for each language.
+    """
+    return (Collate(field, "C"),) if connection.vendor == "postgresql" else (field,)
 
 
 def on_conflict(

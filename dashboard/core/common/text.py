@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -108,6 +109,17 @@ class Bar:
         self, _type: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None
     ) -> None:
         self._progress.stop()
+
+    def next(self, title: str) -> Callable[[int, int], None]:
+        """Return what shows how far the work after this has come, in its own line."""
+
+        def show(done: int, total: int) -> None:
+            if self._title != title:
+                self._title, self._begun = title, time.monotonic()
+                self._task = self._progress.add_task(title, total=None)
+            self(done, total)
+
+        return show
 
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` is done."""

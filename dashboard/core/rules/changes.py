@@ -6,27 +6,26 @@ deleted them. A change that reached the log while the database was being read ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from dashboard.core.common.sql import STATEMENT, chunks
+from dashboard.core.common.sql import STATEMENT, by_code_points, chunks
+from dashboard.core.common.times import SECOND_MS
 from dashboard.core.states.models import CHANGE, Transition, history_edge
 from dashboard.core.states.rows import (
     CHANGE_COLUMNS,
     VERSION_PARTS,
+    ReadableRecord,
     Shown,
     change_row,
     kind_of,
-    place_of,
-    seen_of,
 )
-from domain.records import StateRecord, Tombstone
-from domain.version import Version
-from wire.partitioner import partition_of
+from wire.bucket_fold import FoldedRecord
+from wire.sink import StateValue
 
-Emitted = StateRecord | Tombstone
 FIRST_EPOCH = "1".zfill(VERSION_PARTS[0])
 
 
@@ -68,79 +67,43 @@ class ChangeDifference:
     fields: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
-@dataclass
-class FoldedHistory:
-    """The changes made by one partition's fold since it began at offset `begin`.
+def changes_of(
+    scenario: str, records: Iterable[tuple[FoldedRecord, ReadableRecord]]
+) -> list[RecordedChange]:
+    """Return the changes that an asset's records make.
 
-    by_asset: in order; seen_to: by asset, how many of them the database must have.
+    records: in order, from its first one, as the fold wrote them and as the materialiser reads
+    them. One that a snapshot held makes none: those before it are not known.
     """
-
-    begin: int
-    by_asset: dict[str, list[RecordedChange]] = field(default_factory=dict)
-    seen_to: dict[str, int] | None = None
-
-    def watch(self) -> None:
-        """Stop requiring changes: the database need not have those made from now on."""
-        self.seen_to = {asset: len(own) for asset, own in self.by_asset.items()}
-
-    def take(self, scenario: str, before: Emitted | None, emitted: Emitted) -> None:
-        """Add the change that a record makes, if any. before: the asset's previous record."""
-        shown = shown_by(before)
-        kind = kind_of(shown, shown_by(emitted), emitted.cause.type)
-        if kind is not None:
-            row = change_row(scenario, seen_of(emitted), kind, shown)
-            self.by_asset.setdefault(emitted.asset, []).append(RecordedChange(*row[1:]))
-
-    def is_due(self, asset: str, number: int) -> bool:
-        """Return whether the database must have this change of an asset."""
-        return self.seen_to is None or number < self.seen_to.get(asset, 0)
-
-    @property
-    def first_place(self) -> str:
-        """The first place in the log from which every change is compared. A change due to time
-        alone since the previous record has an earlier place."""
-        return place_of(_sortable_version(self.begin))
+    shown, made = Shown(), []
+    for folded, record in records:
+        shape = record.shape
+        after = Shown(record.state, isinstance(shape, StateValue) and shape.unconfirmed)
+        kind = kind_of(shown, after, shape.cause.type)
+        if kind is not None and not folded.restored:
+            made.append(RecordedChange(*change_row(scenario, record, kind, shown)[1:]))
+        shown = after
+    return made
 
 
-def _sortable_version(offset: int) -> str:
+@lru_cache(maxsize=1_000)
+def place_at(offset: int) -> str:
+    """Return the first place of an offset, as a change has it."""
     return ".".join(
-        str(part).zfill(digits)
-        for part, digits in zip(Version(1, offset, 0), VERSION_PARTS, strict=True)
+        str(part).zfill(digits) for part, digits in zip((offset, 0), VERSION_PARTS[1:], strict=True)
     )
 
 
-def shown_by(record: Emitted | None) -> Shown:
-    """Return what an asset shows after a record."""
-    if isinstance(record, StateRecord):
-        return Shown(record.state, record.unconfirmed)
-    return Shown()
-
-
 class ChangeComparison:
-    """Compares the changes of one scenario. histories: by partition, for those replayed."""
+    """Compares the changes of one scenario, asset by asset."""
 
-    def __init__(
-        self,
-        scenario: str,
-        partitions: int,
-        histories: Mapping[int, FoldedHistory],
-        clock: Callable[[], int],
-    ) -> None:
-        self._scenario, self._partitions = scenario, partitions
-        self._histories, self._clock = histories, clock
-        self.compared = 0
+    def __init__(self, scenario: str, clock: Callable[[], int]) -> None:
+        self._scenario, self._clock = scenario, clock
+        self._edge, self._edge_until = 0, 0
 
-    def all(self) -> list[ChangeDifference]:
-        """Return the differences of all assets, and count the changes compared."""
-        self.compared = 0
-        unseen = {asset for history in self._histories.values() for asset in history.by_asset}
-        found: list[ChangeDifference] = []
-        for asset, own in self._rows(Transition.objects.all()):
-            unseen.discard(asset)
-            found += self._of_asset(asset, own)
-        for asset in sorted(unseen):
-            found += self._of_asset(asset, [])
-        return found
+    def rows(self) -> Iterator[tuple[str, list[RecordedChange]]]:
+        """Yield each asset with its stored changes, both in order; read bit by bit."""
+        yield from self._rows(Transition.objects.all())
 
     def rows_of(self, assets: Collection[str]) -> dict[str, list[RecordedChange]]:
         """Return the stored changes of some assets, by asset."""
@@ -149,17 +112,9 @@ class ChangeComparison:
             known |= self._rows(Transition.objects.filter(asset__in=portion))
         return known
 
-    def of(
-        self, assets: Collection[str], rows: Mapping[str, list[RecordedChange]]
-    ) -> list[ChangeDifference]:
-        """Return the differences of some assets, given their stored changes."""
-        return [
-            each for asset in sorted(assets) for each in self._of_asset(asset, rows.get(asset, []))
-        ]
-
     def _rows(self, rows: Any) -> Iterator[tuple[str, list[RecordedChange]]]:
-        """Yield each asset with its stored changes in order."""
-        rows = rows.filter(scenario=self._scenario, at__gte=self._edge).order_by("asset", "place")
+        rows = rows.filter(scenario=self._scenario, at__gte=self.edge)
+        rows = rows.order_by(*by_code_points("asset"), "place")
         changes = map(
             RecordedChange._make, rows.values_list(*RecordedChange._fields).iterator(2_000)
         )
@@ -167,32 +122,43 @@ class ChangeComparison:
             yield asset, list(own)
 
     @property
-    def _edge(self) -> int:
-        return history_edge(self._scenario, self._clock())
+    def edge(self) -> int:
+        """The time since which retention has deleted no change, Unix ms; a second old at most."""
+        now = self._clock()
+        if now >= self._edge_until:
+            self._edge, self._edge_until = history_edge(self._scenario, now), now + SECOND_MS
+        return self._edge
 
-    def _of_asset(self, asset: str, rows: list[RecordedChange]) -> Iterator[ChangeDifference]:
-        history = self._histories.get(partition_of(asset.encode(), self._partitions))
-        if history is None:
-            return
-        edge, folded = self._edge, history.by_asset.get(asset, [])
+    def of_asset(
+        self,
+        folded: Sequence[RecordedChange],
+        rows: Sequence[RecordedChange],
+        *,
+        due: int,
+        begin: int,
+    ) -> tuple[list[ChangeDifference], int]:
+        """Return the differences of an asset, and how many stored changes were compared.
+
+        folded: what the fold made since offset `begin`; due: how many of these the database must
+        have.
+        """
+        edge, compared = self.edge, 0
         found = {row.place: row for row in rows}
+        differences = []
         for number, change in enumerate(folded):
             row = found.pop(change.place, None)
             if row is not None:
-                self.compared += 1
+                compared += 1
                 if fields := _differing(change, row):
-                    yield self._difference("differs", change, fields)
-            elif (
-                change.at >= edge
-                and history.is_due(asset, number)
-                and not _is_reported_later(change, rows)
-            ):
-                yield self._difference("missing", change)
+                    differences.append(self._difference("differs", change, fields))
+            elif change.at >= edge and number < due and not _is_reported_later(change, rows):
+                differences.append(self._difference("missing", change))
         for row in found.values():
-            if row.place >= history.first_place:
-                self.compared += 1
+            if row.place >= place_at(begin):
+                compared += 1
                 if not _is_repeated(row, folded):
-                    yield self._difference("extra", row)
+                    differences.append(self._difference("extra", row))
+        return differences, compared
 
     def _difference(
         self, kind: str, change: RecordedChange, fields: dict[str, tuple[Any, Any]] | None = None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import structlog
 
+from dashboard.core.common.metrics import JUDGED_DIFFERENCES, JUDGED_TIME, MetricFamily
 from dashboard.core.common.retention import delete_surplus
 from dashboard.core.job.requests import settle
 from dashboard.core.rules.log_replay import ingest_bounds
-from dashboard.core.rules.models import CarriedScenario, RuleChange, RuleRecord
+from dashboard.core.rules.models import BucketJudgement, CarriedScenario, RuleChange, RuleRecord
 from dashboard.core.states.ingestion import BatchChanges
 from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import scenario_from_plain
@@ -96,3 +97,12 @@ def _keep(scenario: str, partition: int, offset: int, text: str, at: int) -> Non
         )
     stored.exclude(rule=text).update(rule=text, at=at)
     delete_surplus(kept.order_by("-offset"), RECORDS_KEPT)
+
+
+def metrics() -> Iterator[MetricFamily]:
+    """Yield when the plain fold last judged each bucket, and how many differences it found."""
+    rows = BucketJudgement.objects.exclude(ended_at=None)
+    ended = rows.values_list("scenario", "partition", "ended_at", "differences")
+    judged = {(name, str(at)): ((when or 0) / 1000, found) for name, at, when, found in ended}
+    yield JUDGED_TIME.family((bucket, when) for bucket, (when, _) in judged.items())
+    yield JUDGED_DIFFERENCES.family((bucket, found) for bucket, (_, found) in judged.items())

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 import structlog
 from django.conf import settings
 
-from bus.base import Bus, BusError, ConsumerRecord, Reader, Unavailable
+from bus.base import Bus, BusError, ConsumerRecord, Reader, TopicPartition, Unavailable
 from dashboard.core.common import kafka
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import now_ms
-from dashboard.core.rules.changes import FoldedHistory
+from dashboard.core.job.models import BucketStatus
 from dashboard.core.states.models import FoldSnapshot, LogBound
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket, UnknownFoldVersion
@@ -32,7 +39,22 @@ from domain.records import (
     UnknownFold,
     Unsigned,
 )
-from domain.scenario import Scenario
+from domain.scenario import PythonRule, Scenario
+from wire.bucket_fold import (
+    ON,
+    SAVE,
+    FoldAnswer,
+    Folded,
+    FoldedRecord,
+    FoldFailed,
+    FoldOrder,
+    FoldProgress,
+    FoldStart,
+    Saved,
+    SavedSnapshot,
+    record_of,
+    write_emissions,
+)
 from wire.job import QueryReport, bucket_name
 from wire.snapshot import DamagedSnapshot, dump_snapshot, load_snapshot
 from wire.source import decode_placed
@@ -113,14 +135,17 @@ def load(text: str) -> tuple[tuple[int, int], ...]:
 Emitted = StateRecord | Tombstone
 
 
+# Called with an asset's record before, None for its first one, and the next one.
+OnEmission = Callable[[Emitted | None, Emitted], None]
+
+
 @dataclass
 class PartitionReplay:
-    """The fold of one bucket, with what it emitted.
+    """The fold of one bucket, with the last emission of each asset.
 
-    last: the last emission per asset; recent: all emissions since `watch` was called; restored:
-    assets whose `last` comes from a snapshot; terms: the terms of the fold; history: the changes it
-    makes, if they are to be compared. A partition's first scenario record also covers what precedes
-    it, so records are held back until that one has been read.
+    terms: the terms of the fold; on_emission: is called with each emission. A partition's first
+    scenario record also covers what precedes it, so records are held back until that one has been
+    read.
     """
 
     scenario: str
@@ -130,16 +155,8 @@ class PartitionReplay:
     bucket: Bucket | None = None
     next_offset: int = 0
     last: dict[str, Emitted] = field(default_factory=dict)
-    recent: dict[str, list[Emitted]] | None = None
-    restored: set[str] = field(default_factory=set)
-    history: FoldedHistory | None = None
+    on_emission: OnEmission | None = None
     _held: list[ConsumerRecord] = field(default_factory=list)
-
-    def watch(self) -> None:
-        """Keep every emission from now on."""
-        self.recent = {}
-        if self.history is not None:
-            self.history.watch()
 
     def feed(self, message: ConsumerRecord) -> None:
         """Apply the next record of the partition. Raises UnknownFoldVersion and KeysProblem."""
@@ -150,11 +167,6 @@ class PartitionReplay:
             self._hold(message)
         else:
             self._apply(self.bucket, message)
-
-    def emissions_of(self, asset: str) -> list[Emitted]:
-        """Return an asset's last emission before `watch` was called, and all emissions since."""
-        emissions = [self.last[asset]] if asset in self.last else []
-        return [*emissions, *(self.recent or {}).get(asset, [])]
 
     def _hold(self, message: ConsumerRecord) -> None:
         self._held.append(message)
@@ -180,14 +192,9 @@ class PartitionReplay:
         for emission in bucket.apply(self._read(message), message.offset, time):
             if isinstance(emission, DeadLetter):
                 continue
-            if self.history is not None:
-                before = self.emissions_of(emission.asset)[-1:]
-                self.history.take(self.scenario, before[0] if before else None, emission)
-            if self.recent is None:
-                self.restored.discard(emission.asset)
-                self.last[emission.asset] = emission
-            else:
-                self.recent.setdefault(emission.asset, []).append(emission)
+            if self.on_emission is not None:
+                self.on_emission(self.last.get(emission.asset), emission)
+            self.last[emission.asset] = emission
 
 
 # ---- log reader ----------------------------------------------------------------------------------
@@ -266,43 +273,54 @@ class Snapshots:
     """The snapshots in `folder`, with their rows in the database."""
 
     def __init__(self, folder: Path, clock: Callable[[], int]) -> None:
-        self._folder, self._clock = folder, clock
+        self.folder, self._clock = folder, clock
 
     def save(self, replay: PartitionReplay) -> FoldSnapshot | None:
         """Store the fold as it stands and return its row; None if its rule is not known yet."""
         if replay.bucket is None:
             return None
         data = dump_snapshot(replay.bucket, replay.last)
-        name = f"{replay.scenario}-{replay.partition}-{replay.next_offset}.fold"
-        _write(self._folder / name, data)
+        name = bucket_name(replay.scenario, replay.partition)
+        file = f"{replay.scenario}-{replay.partition}-{replay.next_offset}.fold"
+        _write(self.folder / file, data)
+        own = replay.next_offset, replay.bucket.clock, replay.bucket.live
+        saved = SavedSnapshot(name, file, hashlib.sha256(data).hexdigest(), *own)
+        return self.record(saved, replay.terms)
+
+    def record(self, saved: SavedSnapshot, terms: Terms) -> FoldSnapshot:
+        """Store the row of a snapshot whose file is there, and return it.
+
+        terms: of its fold. The bucket's oldest snapshot goes, where there are too many.
+        """
+        scenario, _, partition = saved.bucket.rpartition("/")
         row, _ = FoldSnapshot.objects.update_or_create(
-            scenario=replay.scenario,
-            partition=replay.partition,
-            next_offset=replay.next_offset,
+            scenario=scenario,
+            partition=int(partition),
+            next_offset=saved.next_offset,
             defaults={
-                "clock": replay.bucket.clock,
+                "clock": saved.clock,
                 "taken_at": self._clock(),
-                "file": name,
-                "assets": replay.bucket.live,
-                "digest": hashlib.sha256(data).hexdigest(),
-                "bounds": dump(replay.terms.bounds),
-                "asides": dump(replay.terms.asides),
+                "file": saved.file,
+                "assets": saved.assets,
+                "digest": saved.digest,
+                "bounds": dump(terms.bounds),
+                "asides": dump(terms.asides),
             },
         )
-        self._prune(replay)
+        self._prune(row)
         return row
 
-    def oldest(self, scenario: Scenario, partition: int, begin: int) -> PartitionReplay | None:
+    def oldest(self, scenario: Scenario, partition: int, begin: int) -> FoldSnapshot | None:
         """Return the oldest usable snapshot that is not before offset `begin`, the log's start."""
         return self._first(scenario, partition, begin, "next_offset")
 
-    def newest(self, scenario: Scenario, partition: int, begin: int) -> PartitionReplay | None:
+    def newest(self, scenario: Scenario, partition: int, begin: int) -> FoldSnapshot | None:
         """Return the newest usable snapshot that is not before offset `begin`, the log's start."""
         return self._first(scenario, partition, begin, "-next_offset")
 
     def _first(
         self, scenario: Scenario, partition: int, begin: int, order: str
-    ) -> PartitionReplay | None:
+    ) -> FoldSnapshot | None:
         rows = FoldSnapshot.objects.filter(
             scenario=scenario.name, partition=partition, next_offset__gte=begin
         )
@@ -311,27 +329,35 @@ class Snapshots:
             if not fits(row, terms):
                 continue  # it was folded on terms that no longer apply
             try:
-                return self._load(row, scenario, terms)
+                self._check(row)
             except DamagedSnapshot as error:
                 log.warning("snapshot cannot be used", file=row.file, error=str(error))
+            else:
+                return row
         return None
 
-    def _load(self, row: FoldSnapshot, scenario: Scenario, terms: Terms) -> PartitionReplay:
+    def _check(self, row: FoldSnapshot) -> None:
+        """Raise DamagedSnapshot unless its file holds what was written."""
         try:
-            data = (self._folder / row.file).read_bytes()
+            with (self.folder / row.file).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise DamagedSnapshot(error.strerror) from None
-        if hashlib.sha256(data).hexdigest() != row.digest:
+        if digest != row.digest:
             raise DamagedSnapshot("its digest is not the recorded one")
-        replay = PartitionReplay(row.scenario, row.partition, scenario.partitions, terms)
+
+    def load(self, row: FoldSnapshot, scenario: Scenario) -> PartitionReplay:
+        """Return the fold of a usable snapshot. Raises DamagedSnapshot."""
+        replay = begun(scenario, row.partition)
         replay.next_offset = row.next_offset
-        _restore(replay, data)
+        data = (self.folder / row.file).read_bytes()
+        replay.bucket, replay.last = load_snapshot(data, epoch=1)
         return replay
 
-    def _prune(self, replay: PartitionReplay) -> None:
-        rows = FoldSnapshot.objects.filter(scenario=replay.scenario, partition=replay.partition)
+    def _prune(self, newest: FoldSnapshot) -> None:
+        rows = FoldSnapshot.objects.filter(scenario=newest.scenario, partition=newest.partition)
         for row in rows.order_by("-next_offset")[KEPT:]:
-            (self._folder / row.file).unlink(missing_ok=True)
+            (self.folder / row.file).unlink(missing_ok=True)
             row.delete()
 
 
@@ -344,38 +370,42 @@ def begun(scenario: Scenario, partition: int) -> PartitionReplay:
 def take(
     bus: Bus,
     topics: Topics,
-    scenarios: dict[str, Scenario],
+    scenarios: Mapping[str, Scenario],
     snapshots: Snapshots,
     progress: OnProgress,
 ) -> list[FoldSnapshot]:
-    """Fold every bucket from its newest snapshot to the end of the log, and store the result.
+    """Fold each bucket from its newest snapshot to the end of the log, and store the result.
 
-    Return the rows of the snapshots.
+    One bucket after the other is in memory. Return the rows of the snapshots.
     """
-    places = bus.offsets([topics.reports(name) for name in scenarios])
-    replays = {}
-    for (topic, partition), (begin, _) in places.items():
-        scenario = scenarios[topics.scenario_of(topic) or ""]
-        base = snapshots.newest(scenario, partition, begin)
-        if base is None and begin == 0:
-            base = begun(scenario, partition)
-        if base is None:
-            log.error("no snapshot meets the log any more", topic=topic, partition=partition)
+    saved = []
+    for place, row in newest_starts(bus, topics, scenarios, snapshots).items():
+        scenario = scenarios[topics.scenario_of(place[0]) or ""]
+        end = bus.offsets([place[0]])[place][1]
+        replay = begun(scenario, place[1]) if row is None else snapshots.load(row, scenario)
+        try:
+            read_on(bus, {place: replay}, {place: end}, progress)
+        except UnknownFoldVersion as error:
+            log.warning("no snapshot is taken", error=str(error))
         else:
-            replays[topic, partition] = base
-    ends = {place: end for place, (_, end) in places.items() if place in replays}
-    try:
-        read_on(bus, replays, ends, progress)
-    except UnknownFoldVersion as error:
-        log.warning("no snapshot is taken", error=str(error))
-        return []
-    saved = [snapshots.save(replay) for replay in replays.values()]
+            saved.append(snapshots.save(replay))
     return [row for row in saved if row is not None]
 
 
-def _restore(replay: PartitionReplay, data: bytes) -> None:
-    replay.bucket, replay.last = load_snapshot(data, epoch=1)
-    replay.restored = set(replay.last)
+def newest_starts(
+    bus: Bus, topics: Topics, scenarios: Mapping[str, Scenario], snapshots: Snapshots
+) -> dict[TopicPartition, FoldSnapshot | None]:
+    """Return where the fold of each bucket begins whose log is whole, or meets a snapshot."""
+    starts = {}
+    places = bus.offsets([topics.reports(name) for name in scenarios])
+    for (topic, partition), (begin, _) in sorted(places.items()):
+        scenario = scenarios[topics.scenario_of(topic) or ""]
+        row = snapshots.newest(scenario, partition, begin)
+        if row is None and begin > 0:
+            log.error("no snapshot meets the log any more", topic=topic, partition=partition)
+        else:
+            starts[topic, partition] = row
+    return starts
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -389,11 +419,360 @@ def _write(path: Path, data: bytes) -> None:
     draft.replace(path)
 
 
-def snapshot_now() -> int:
-    """Take a snapshot of every bucket's fold, and return how many were taken."""
+# ---- folds ---------------------------------------------------------------------------------------
+# The log folded for reconcile, into files of emissions in order: see wire/bucket_fold.py.
+#
+# Two ways give the same files. The kernel folds in a Spark process of its own, all buckets at a
+# time, with their state on the disk. The plain fold goes bucket by bucket, so that one bucket's
+# assets are in memory.
+
+Starts = Mapping[TopicPartition, FoldSnapshot | None]
+"""By source partition, the snapshot at which its fold begins; None: at the log's beginning."""
+
+
+LONG_LOG = 300_000
+"""Records above which the kernel folds: the plain fold takes as long as Spark's start for these."""
+
+
+class FoldProblem(Exception):
+    """The log cannot be folded; the message says why, and what to do."""
+
+
+class FoldRound(NamedTuple):
+    """What came of one turn of a fold.
+
+    ends: the next offset of each source partition; records: how many were read; files: of what was
+    emitted since the last time.
+    """
+
+    ends: dict[TopicPartition, int]
+    records: int
+    files: list[str]
+
+
+class LogFold(Protocol):
+    """The fold of some source partitions, which goes on from call to call."""
+
+    def fold_on(self, progress: OnProgress) -> FoldRound:
+        """Fold to the log's present end. Raises FoldProblem and BusError."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+
+
+class PlainFold:
+    """The fold in Python, bucket by bucket."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        topics: Topics,
+        scenarios: Mapping[str, Scenario],
+        snapshots: Snapshots,
+        starts: Starts,
+        epoch: int,
+        folder: Path,
+    ) -> None:
+        """epoch: of the versions in the files; folder: where they go."""
+        self._bus, self._topics, self._scenarios = bus, topics, scenarios
+        self._snapshots, self._starts, self._epoch = snapshots, starts, epoch
+        self._folder, self._rounds = folder, 0
+        self._idle: dict[TopicPartition, PartitionReplay] = {}
+        self._next: dict[TopicPartition, int] = {
+            place: row.next_offset if row else 0 for place, row in starts.items()
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def fold_on(self, progress: OnProgress) -> FoldRound:
+        """Fold each bucket to its log's present end. Raises FoldProblem and BusError."""
+        places = self._bus.offsets({topic for topic, _ in self._starts})
+        ends = {place: places[place][1] for place in sorted(self._starts)}
+        total, read, files = sum(ends[place] - self._next[place] for place in ends), 0, []
+        for place, end in ends.items():
+
+            def report(done: int, _of: int, before: int = read) -> None:
+                progress(before + done, total)
+
+            read += end - self._next[place]
+            files.append(str(self._fold(place, end, report)))
+            self._next[place] = end
+        self._rounds += 1
+        return FoldRound(ends, read, files)
+
+    def close(self) -> None:
+        """Do nothing: its files go with their folder."""
+
+    def _fold(self, place: TopicPartition, end: int, progress: OnProgress) -> Path:
+        replay = self._opened(place)
+        emissions = BucketEmissions(replay, self._epoch, whole=self._rounds > 0)
+        replay.on_emission = emissions.take
+        try:
+            read_on(self._bus, {place: replay}, {place: end}, progress)
+        except UnknownFoldVersion as error:
+            raise FoldProblem(str(error)) from None
+        file = self._file(place, f"{self._rounds}.json.gz")
+        write_emissions(file, emissions.in_order())
+        self._put_away(place, replay)
+        return file
+
+    def _file(self, place: TopicPartition, suffix: str) -> Path:
+        return self._folder / f"{place[0]}-{place[1]}-{suffix}"
+
+    def _opened(self, place: TopicPartition) -> PartitionReplay:
+        """Return a bucket's fold, as it was left or as it begins. Raises FoldProblem."""
+        if place in self._idle:
+            return self._idle.pop(place)
+        row = self._starts[place]
+        scenario = self._scenarios[self._topics.scenario_of(place[0]) or ""]
+        try:
+            if self._rounds:
+                replay = begun(scenario, place[1])
+                data = self._file(place, "state").read_bytes()
+                replay.bucket, replay.last = load_snapshot(data, epoch=1)
+            else:
+                replay = (
+                    begun(scenario, place[1])
+                    if row is None
+                    else self._snapshots.load(row, scenario)
+                )
+        except DamagedSnapshot as error:
+            raise FoldProblem(f"{scenario.name}/{place[1]}: snapshot: {error}") from None
+        replay.next_offset = self._next[place]
+        return replay
+
+    def _put_away(self, place: TopicPartition, replay: PartitionReplay) -> None:
+        """Keep a bucket's fold on the disk, or one without a rule yet in memory."""
+        replay.on_emission = None
+        if replay.bucket is None:
+            self._idle[place] = replay
+        else:
+            _write(self._file(place, "state"), dump_snapshot(replay.bucket, replay.last))
+
+
+class BucketEmissions:
+    """What the fold of a bucket emits, for a file.
+
+    These are each asset's first and last record, and those that change what it shows; or all.
+    """
+
+    def __init__(self, replay: PartitionReplay, epoch: int, *, whole: bool) -> None:
+        self._replay, self._epoch, self._whole = replay, epoch, whole
+        self._kept: dict[str, list[FoldedRecord]] = {}
+
+    def take(self, before: Emitted | None, emission: Emitted) -> None:
+        """Take the next one. before: the asset's record before, None for its first."""
+        kept = self._kept.get(emission.asset)
+        if kept is None:
+            kept = self._kept[emission.asset] = []
+            if before is not None and not self._whole:
+                kept.append(self._record(before, restored=True))
+        if self._whole or before is None or _is_visible(before, emission):
+            kept.append(self._record(emission))
+
+    def in_order(self) -> Iterator[FoldedRecord]:
+        """Yield them in the order of a file."""
+        last = {} if self._whole else self._replay.last
+        for asset in sorted(self._kept.keys() | last.keys()):
+            kept = self._kept.get(asset, [])
+            yield from kept
+            if asset in last:
+                newest = self._record(last[asset], restored=not kept)
+                if not kept or kept[-1].place != newest.place:
+                    yield newest
+
+    def _record(self, emission: Emitted, *, restored: bool = False) -> FoldedRecord:
+        return record_of(self._replay.scenario, emission, self._epoch, restored=restored)
+
+
+def _is_visible(before: Emitted, emission: Emitted) -> bool:
+    """Return whether a record may have changed what an asset shows, as the history keeps it."""
+    if isinstance(before, Tombstone) or isinstance(emission, Tombstone):
+        return True
+    shown = (before.state, before.unconfirmed) == (emission.state, emission.unconfirmed)
+    return not shown or emission.cause.type != "report"
+
+
+class KernelFold:
+    """The fold by the kernel, in a Spark process that ends with this one."""
+
+    def __init__(self, order: FoldOrder, topics: Topics, log_file: Path) -> None:
+        """Start the process. log_file: of what it says besides its answers."""
+        self._topics, self._log_file = topics, log_file
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        with log_file.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "streaming.queries.bucket_fold"],
+                cwd=settings.BASE_DIR,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                start_new_session=True,  # so that it can be ended with all that it has started
+            )
+        self._order: FoldOrder | None = order
+
+    def fold_on(self, progress: OnProgress) -> FoldRound:
+        """Fold all buckets to the log's present end. Raises FoldProblem."""
+        answer = self._answer(ON, progress)
+        assert isinstance(answer, Folded)
+        return FoldRound(self._places(answer.ends), answer.records, answer.files)
+
+    def save(self) -> list[SavedSnapshot]:
+        """Write and return snapshots of the buckets, after the first turn. Raises FoldProblem."""
+        answer = self._answer(SAVE, lambda _done, _total: None)
+        assert isinstance(answer, Saved)
+        return answer.snapshots
+
+    def close(self) -> None:
+        """End the process."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(BrokenPipeError):
+            self._process.communicate()
+
+    def _answer(self, request: bytes, progress: OnProgress) -> Folded | Saved:
+        """Ask for something, and return the answer. Raises FoldProblem."""
+        self._ask(request)
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            answer: FoldAnswer = msgspec.json.decode(line, type=FoldAnswer)
+            if isinstance(answer, FoldFailed):
+                raise FoldProblem(f"{answer.why} (--plain folds without Spark)")
+            if not isinstance(answer, FoldProgress):
+                return answer
+            progress(answer.done, answer.of)
+        raise FoldProblem(f"its process ended: {self._last_words()} (--plain folds without Spark)")
+
+    def _ask(self, request: bytes) -> None:
+        """Ask for something, the first time with the order."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, and its answer says why
+            if self._order is not None:
+                self._process.stdin.write(msgspec.json.encode(self._order) + b"\n")
+            self._order = None
+            self._process.stdin.write(request)
+            self._process.stdin.flush()
+
+    def _places(self, ends: Mapping[str, int]) -> dict[TopicPartition, int]:
+        named = {name.rpartition("/")[::2]: end for name, end in ends.items()}
+        return {(self._topics.reports(name), int(at)): end for (name, at), end in named.items()}
+
+    def _last_words(self) -> str:
+        lines = self._log_file.read_text(errors="replace").strip().splitlines()
+        return lines[-1][:500] if lines else "it said nothing"
+
+
+def kernel_order(
+    topics: Topics,
+    scenarios: Mapping[str, Scenario],
+    snapshots: Snapshots,
+    starts: Starts,
+    epoch: int,
+    folder: Path,
+) -> FoldOrder:
+    """Return the order for a KernelFold of these source partitions."""
+    buckets = {}
+    for (topic, partition), row in starts.items():
+        name = topics.scenario_of(topic) or ""
+        terms = terms_of(name, partition)
+        begin = (row.next_offset, row.file, row.digest) if row else ()
+        own = FoldStart(*begin)
+        own = msgspec.structs.replace(own, bounds=list(terms.bounds), asides=list(terms.asides))
+        buckets[bucket_name(name, partition)] = own
+    partitions = {topics.scenario_of(topic) or "": 0 for topic, _ in starts}
+    partitions = {name: scenarios[name].partitions for name in partitions}
+    return FoldOrder(str(folder), str(snapshots.folder), epoch, partitions, buckets)
+
+
+def is_long(bus: Bus, starts: Starts) -> bool:
+    """Return whether the kernel is quicker than the plain fold, although Spark has to start."""
+    places = bus.offsets({topic for topic, _ in starts})
+    begins = {place: row.next_offset if row else 0 for place, row in starts.items()}
+    return sum(places[place][1] - begins[place] for place in begins) > LONG_LOG
+
+
+def in_kernel(scenario: Scenario) -> bool:
+    """Return whether the kernel can fold a scenario here: it knows no rules in Python."""
+    engines = BucketStatus.objects.filter(scenario=scenario.name).values_list("engine")
+    return not isinstance(scenario.rule, PythonRule) and ("python",) not in engines
+
+
+def take_in_kernel(
+    bus: Bus,
+    topics: Topics,
+    scenarios: Mapping[str, Scenario],
+    snapshots: Snapshots,
+    progress: OnProgress,
+    folder: Path,
+) -> list[FoldSnapshot]:
+    """Do as `take`, with the kernel in Spark. folder: for its files.
+
+    Return the rows of the snapshots. Raises FoldProblem.
+    """
+    starts = newest_starts(bus, topics, scenarios, snapshots)
+    order = kernel_order(topics, scenarios, snapshots, starts, 1, folder / "kernel")
+    fold = KernelFold(order, topics, folder / "kernel.log")
+    try:
+        fold.fold_on(progress)
+        saved = fold.save()
+    finally:
+        fold.close()
+    return [
+        snapshots.record(
+            each,
+            Terms(
+                tuple(order.buckets[each.bucket].bounds), tuple(order.buckets[each.bucket].asides)
+            ),
+        )
+        for each in saved
+    ]
+
+
+def snapshot_now(*, kernel: bool | None = None) -> int:
+    """Take a snapshot of every bucket's fold, and return how many were taken.
+
+    kernel: whether the kernel folds what it can; None: if the log since the newest snapshots is
+    long. Raises FoldProblem and BusError.
+    """
     from bus.kafka import KafkaBus  # so that only processes that read load Kafka's library
 
     tallyboard = settings.TALLYBOARD
     kept = Snapshots(tallyboard.data_dir / "snapshots", now_ms)
-    bus = KafkaBus(tallyboard.kafka_options())
-    return len(take(bus, topics(), scenarios(), kept, lambda _done, _total: None))
+    bus, own, known = KafkaBus(tallyboard.kafka_options()), topics(), scenarios()
+    ignored: OnProgress = lambda _done, _total: None  # noqa: E731
+    if kernel is None:
+        kernel = is_long(bus, newest_starts(bus, own, known, kept))
+    fitting = {name: each for name, each in known.items() if kernel and in_kernel(each)}
+    rest = {name: each for name, each in known.items() if name not in fitting}
+    taken = len(take(bus, own, rest, kept, ignored)) if rest else 0
+    if fitting:
+        with workspace(tallyboard.data_dir / "reconcile") as folder:
+            taken += len(take_in_kernel(bus, own, fitting, kept, ignored, folder))
+    return taken
+
+
+@contextmanager
+def workspace(home: Path) -> Iterator[Path]:
+    """Yield a folder for one run's files, which are deleted afterwards.
+
+    Those of runs that were killed are deleted first.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("ab") as door:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        for left in home.iterdir():
+            _delete_left(left)
+        folder = Path(tempfile.mkdtemp(dir=home))
+        lock = (folder / "lock").open("ab")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.close()
+
+
+def _delete_left(folder: Path) -> None:
+    """Delete the folder of a run, unless that still holds its lock."""
+    with suppress(OSError), (folder / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -71,6 +71,28 @@ class RuleChange(ScenarioRow, TrackedRequest):
         indexes = (Index(fields=["scenario", "-asked_at"], name="rule_changes_of_scenario"),)
 
 
+class BucketJudgement(ScenarioRow):
+    """The newest judgement of a bucket by the plain fold, which began at `begun_at`, Unix ms.
+
+    ended_at: None while it is under way; records: how many were replayed; compared: how many
+    assets; differences: how many rows and changes differ; problem: the first of them in words, or
+    why there was no comparison.
+    """
+
+    partition = models.IntegerField()
+    begun_at = models.BigIntegerField()
+    ended_at = models.BigIntegerField(null=True)
+    records = models.BigIntegerField(default=0)
+    compared = models.BigIntegerField(default=0)
+    differences = models.BigIntegerField(default=0)
+    problem = models.TextField(blank=True)
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(fields=["scenario", "partition"], name="one_judgement_per_bucket"),
+        )
+
+
 # ---- rules in force ------------------------------------------------------------------------------
 # The rule that the job used, which may differ from the one in the web process's own file.
 #

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from celery import shared_task
+from django.conf import settings
 
 from dashboard.core.common.times import HOUR_MS, now_ms
 from dashboard.core.rules.log_replay import snapshot_now
+from dashboard.core.rules.models import BucketJudgement
 from dashboard.core.states.models import FoldSnapshot
 
 SNAPSHOT_EVERY_MS = 23 * HOUR_MS
@@ -19,3 +24,17 @@ def snapshot_daily() -> int:
     if newest is not None and now_ms() - newest.taken_at < SNAPSHOT_EVERY_MS:
         return 0
     return snapshot_now()
+
+
+@shared_task(ignore_result=True)
+def judge_daily() -> bool:
+    """Start a process that judges a sample of buckets, once a day. Returns whether it was started.
+
+    It takes minutes, and the worker runs one task at a time.
+    """
+    newest = BucketJudgement.objects.order_by("-begun_at").first()
+    if newest is not None and now_ms() - newest.begun_at < SNAPSHOT_EVERY_MS:
+        return False
+    manage = str(settings.BASE_DIR / "manage.py")
+    subprocess.Popen([sys.executable, manage, "reconcile", "--sample"])
+    return True

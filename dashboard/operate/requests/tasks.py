@@ -46,14 +46,17 @@ def _compare(row: Replay) -> dict[str, Any]:
     """Return what reconcile finds in the query's scenarios. Raises Behind and BusError."""
     from bus.kafka import KafkaBus  # only a process that reads loads Kafka's library
     from dashboard.core.common.scenarios import scenarios, topics
-    from dashboard.core.rules.log_replay import Snapshots
+    from dashboard.core.rules.log_replay import Snapshots, workspace
     from dashboard.core.rules.reconciliation import Reconciler
     from dashboard.operate.requests.replays import carried
 
     tallyboard = settings.TALLYBOARD
     mine = {name: scenarios()[name] for name in carried(row.query)}
     kept = Snapshots(tallyboard.data_dir / "snapshots", now_ms)
-    result = Reconciler(KafkaBus(tallyboard.kafka_options()), topics(), mine, kept, now_ms).run()
+    bus = KafkaBus(tallyboard.kafka_options())
+    with workspace(tallyboard.data_dir / "reconcile") as folder:
+        reconciler = Reconciler(bus, topics(), mine, kept, now_ms, kernel=None, folder=folder)
+        result = reconciler.run()
     lines = [f"{each.scenario}/{each.asset}: {each.kind}" for each in result.differences[:NAMED]]
     lines += [
         f"{each.scenario} {each.state} {each.kind}: expected {each.expected}, found {each.found}"
@@ -64,7 +67,7 @@ def _compare(row: Replay) -> dict[str, Any]:
         "records": result.records,
         "compared": result.compared,
         "unjudged": result.unjudged,
-        "differences": len(result.differences) + len(result.miscounted),
+        "differences": len(result.differences) + len(result.miscounted) + result.unlisted,
         "problem": "\n".join(lines)[:MAX_PROBLEM],
     }
 

@@ -228,6 +228,7 @@ COLLECTORS = (
     "dashboard.operate.console.partitions.sink_metrics",
     "dashboard.serve.api.health.materialiser",
     "dashboard.watch.agents.reports.metrics",
+    "dashboard.core.rules.ingestion.metrics",
     "dashboard.serve.api.health.worker",
     "dashboard.serve.api.health.states",
     "dashboard.operate.dead_letters.queries.metrics",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from bus.base import ConsumerRecord, TopicSpec
-from bus.memory import MemoryBus
+from bus.base import Bus, ConsumerRecord, TopicSpec
 from dashboard.core.common import kafka
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
@@ -27,11 +26,22 @@ from wire.topics import Topics
 
 
 class PlayedJob:
-    """The job's part, played by the fold in memory: source topics in, sink topics out."""
+    """The job's part, played by the fold in memory: source topics in, sink topics out.
 
-    def __init__(self, bus: MemoryBus, scenarios: Iterable[Scenario], epoch: int = 1) -> None:
+    engine: the one that its heartbeats name.
+    """
+
+    engine = "python"
+
+    def __init__(
+        self,
+        bus: Bus,
+        scenarios: Iterable[Scenario],
+        epoch: int = 1,
+        topics: Topics | None = None,
+    ) -> None:
         self.bus, self.epoch = bus, epoch
-        self.topics = Topics()
+        self.topics = topics or Topics()
         self.bounds: dict[str, list[Bound]] = {}
         self.scenarios = {scenario.name: scenario for scenario in scenarios}
         bus.ensure_topics(TopicSpec(*spec) for spec in self.topics.specs(self.scenarios.values()))
@@ -79,9 +89,8 @@ class PlayedJob:
     def run(self) -> None:
         """Fold what has arrived, emit, and send every bucket's heartbeat."""
         for (scenario, partition), bucket in self.buckets.items():
-            place = (self.topics.reports(scenario), partition)
-            reader = self.bus.reader({place: bucket.offset + 1})
-            for m in reader.poll(0, 1_000_000):
+            topic = self.topics.reports(scenario)
+            for m in self.unread(topic, partition, bucket.offset + 1):
                 count = self.scenarios[scenario].partitions
                 held = self.bounds.get(bucket_name(scenario, partition), ())
                 time = applied_time(held, m.offset, m.timestamp, bucket.clock)
@@ -91,8 +100,13 @@ class PlayedJob:
                 emissions = bucket.apply(record, m.offset, time)
                 self.emit(scenario, emissions)
                 self._refuse(m, emissions)
-            reader.close()
             self._beat(scenario, bucket)
+
+    def unread(self, topic: str, partition: int, offset: int) -> Iterator[ConsumerRecord]:
+        """Yield what is in a partition from an offset on."""
+        reader = self.bus.reader({(topic, partition): offset})
+        yield from reader.poll(0, 1_000_000)
+        reader.close()
 
     def _refuse(self, m: ConsumerRecord, emissions: Iterable[Emission]) -> None:
         """Append a dead letter where the record was refused."""
@@ -131,7 +145,7 @@ class PlayedJob:
             records=0,
             dead_letters=0,
             stale=bucket.lateness.total("stale"),
-            engine="python",
+            engine=self.engine,
             at=bucket.clock,
             mutes=tuple(bucket.mutes.values()),
             late=bucket.lateness.total("late"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 import re
@@ -18,12 +19,15 @@ from django.db import connection, transaction
 
 from bus.base import BusError, TopicSpec, Unavailable
 from bus.memory import MemoryBus
+from dashboard.core.common.times import now_ms
 from dashboard.core.job.models import BucketStatus
-from dashboard.core.rules import changes
+from dashboard.core.rules import changes, log_replay, reconciliation
+from dashboard.core.rules import tasks as rule_tasks
 from dashboard.core.rules.changes import ChangeComparison
-from dashboard.core.rules.log_replay import PartitionReplay, Snapshots, read_on, take
+from dashboard.core.rules.log_replay import PartitionReplay, Snapshots, read_on, take, workspace
 from dashboard.core.rules.management.commands import reconcile as command_reconcile
-from dashboard.core.rules.reconciliation import Behind, Reconciler, Result
+from dashboard.core.rules.models import BucketJudgement
+from dashboard.core.rules.reconciliation import Behind, Comparison, Reconciler, Result, aligned
 from dashboard.core.states.aggregates import Miscounted, miscounted
 from dashboard.core.states.models import (
     AssetState,
@@ -89,7 +93,7 @@ class World:
     def snapshot(self) -> None:
         take(self.job.bus, self.job.topics, SCENARIOS, self.snapshots, lambda _d, _t: None)
 
-    def reconcile(self, patience_s: float = 1, *, from_snapshot: bool = False) -> Result:
+    def reconcile(self, patience_s: float = 1, **options: Any) -> Result:
         return Reconciler(
             self.job.bus,
             self.job.topics,
@@ -98,7 +102,7 @@ class World:
             lambda: START,
             patience_s=patience_s,
             grace_s=0,
-            from_snapshot=from_snapshot,
+            **options,
         ).run()
 
 
@@ -135,13 +139,13 @@ def test_mutes_are_folded_as_all_else_is(world, from_snapshot):
 
 def test_a_row_that_moved_on_meanwhile_is_no_difference(world, monkeypatch):
     world.live(50)
-    read = Reconciler._all_rows
+    read = Comparison._rows
 
-    def late(self):
+    def late(self, scenario):
         world.live(30)
-        return read(self)
+        return read(self, scenario)
 
-    monkeypatch.setattr(Reconciler, "_all_rows", late)
+    monkeypatch.setattr(Comparison, "_rows", late)
     assert world.reconcile().differences == []
 
 
@@ -267,7 +271,8 @@ def test_a_log_that_needs_a_later_release_is_said_and_makes_no_snapshot(world, f
     with pytest.raises(Behind, match=rf"the log of attack needs version {FOLD + 1} of the fold"):
         world.reconcile()
     world.snapshot()
-    assert FoldSnapshot.objects.count() == 0
+    rows = FoldSnapshot.objects.filter(scenario="attack")
+    assert {row.partition for row in rows} <= {0, 1, 3}
 
 
 def test_a_count_of_no_asset_is_no_difference(world):
@@ -634,3 +639,156 @@ def test_what_differs_in_changes_is_printed(world):
     assert f"attack/{gone.asset}: change to {gone.state} " in told
     assert "is missing" in told
     assert re.search(r"[\d,]+ changes compared, 1 differences", told)
+
+
+# ---- with bounded memory ------------------------------------------------------------------------
+
+
+def test_of_very_many_differences_the_first_are_listed(world, monkeypatch):
+    world.live(120)
+    AssetState.objects.update(since=5)
+    Transition.objects.all().delete()
+    monkeypatch.setattr(reconciliation, "MOST_LISTED", 2)
+    result = world.reconcile()
+    assert len(result.differences) == 2
+    assert len(result.changes) == 2
+    assert result.unlisted == AssetState.objects.count() - 2 > 2
+    assert result.compared == AssetState.objects.count()
+    out = StringIO()
+    command_reconcile.Command(stdout=out)._print(result, as_json=False)
+    assert f"{result.unlisted} more assets differ" in out.getvalue()
+    alone = Result(1, 1, 0, [], [], unlisted=1)
+    assert not alone.agrees
+
+
+def test_streams_are_read_side_by_side():
+    one, other = iter([(1, "a"), (3, "c")]), iter([(2, "B"), (3, "C"), (4, "D")])
+    rows = aligned(one, other)
+    assert next(rows) == (1, ["a", None])
+    assert next(rows) == (2, [None, "B"])
+    assert next(other) == (4, "D")  # nothing has been read ahead but the next of each
+    assert list(rows) == [(3, ["c", "C"])]
+
+
+def test_one_bucket_alone_is_judged(world):
+    world.live(120)
+    rows = AssetState.objects.filter(purged=False)
+    row, other = rows[0], rows.exclude(partition=rows[0].partition)[0]
+    AssetState.objects.filter(pk__in=[row.pk, other.pk]).update(since=5)
+    result = world.reconcile(buckets=[f"attack/{row.partition}"])
+    assert [each.asset for each in result.differences] == [row.asset]
+    assert result.compared == AssetState.objects.filter(partition=row.partition).count()
+    assert result.unjudged == 0
+
+
+def test_a_bucket_that_is_not_there_is_said():
+    with pytest.raises(CommandError, match=r"--bucket: expected one of .*attack/0.*, got nope/7"):
+        call_command("reconcile", bucket=["nope/7"])
+
+
+def test_the_plain_fold_has_one_bucket_in_memory(world, monkeypatch, tmp_path):
+    world.live(120)
+    kept = []
+    read = log_replay.read_on
+
+    def counted(bus, replays, *rest):
+        gc.collect()
+        alive = [each for each in gc.get_objects() if type(each) is PartitionReplay]
+        kept.append(sum(each.bucket is not None for each in alive))
+        return read(bus, replays, *rest)
+
+    monkeypatch.setattr(log_replay, "read_on", counted)
+    assert world.reconcile().agrees
+    assert len(kept) > 10
+    assert max(kept) <= 1
+
+
+@pytest.mark.parametrize(
+    ("records", "in_kernel"), [(10, True), (1_000_000, False)], ids=["long", "short"]
+)
+def test_a_long_log_goes_through_the_kernel(world, monkeypatch, records, in_kernel):
+    world.live(40)
+    BucketStatus.objects.filter(scenario="attack").update(engine="kernel")
+    monkeypatch.setattr(log_replay, "LONG_LOG", records)
+    orders = []
+
+    def refuse(order, *_):
+        orders.append(order)
+        raise log_replay.FoldProblem("no Spark here")
+
+    monkeypatch.setattr(reconciliation, "KernelFold", refuse)
+    if not in_kernel:
+        assert world.reconcile(kernel=None).agrees
+        return
+    with pytest.raises(Behind, match="no Spark here"):
+        world.reconcile(kernel=None)
+    # The other scenarios are carried by the Python engine, as the heartbeats say.
+    assert set(orders[0].buckets) == {f"attack/{n}" for n in range(4)}
+
+
+def test_what_a_killed_run_left_is_deleted(tmp_path):
+    left = tmp_path / "left"
+    left.mkdir()
+    (left / "lock").touch()
+    with workspace(tmp_path) as first:
+        assert not left.exists()
+        (first / "file").touch()
+        with workspace(tmp_path) as second:
+            assert (first / "file").exists()
+        assert not second.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+# ---- the daily sample ---------------------------------------------------------------------------
+
+
+def judged(world: World, now: int) -> dict[str, str]:
+    """The sample of this time is judged: what came of each bucket."""
+    rows = reconciliation.sample(SCENARIOS)
+
+    def of(name: str) -> Reconciler:
+        own = world.job.bus, world.job.topics, SCENARIOS, world.snapshots, lambda: START
+        return Reconciler(*own, patience_s=0, grace_s=0, buckets=[name], totals=False)
+
+    agree = reconciliation.judge(rows, of, lambda: now)
+    assert agree is not any(row.problem for row in rows)
+    return {f"{row.scenario}/{row.partition}": row.problem for row in rows}
+
+
+def test_each_bucket_has_its_turn_within_six_days(world):
+    world.live(120)
+    places = {f"{n}/{at}" for n, each in SCENARIOS.items() for at in range(each.partitions)}
+    days = [judged(world, START + day) for day in range(6)]
+    assert {name for day in days for name in day} == places
+    assert max(map(len, days)) < len(places) / 5
+    stored = BucketJudgement.objects.get(scenario="attack", partition=0)
+    assert stored.records > 10
+    assert stored.compared == AssetState.objects.filter(scenario="attack", partition=0).count()
+    assert (
+        stored.begun_at
+        == stored.ended_at
+        == START + max(number for number, day in enumerate(days) if "attack/0" in day)
+    )
+
+
+def test_the_outcome_of_a_bucket_that_differs_is_stored(world):
+    world.live(120)
+    row = AssetState.objects.filter(scenario="attack", partition=0, purged=False).first()
+    assert row
+    AssetState.objects.filter(pk=row.pk).update(since=5)
+    assert judged(world, START)["attack/0"] == f"{row.asset}: differs"
+    assert BucketJudgement.objects.get(scenario="attack", partition=0).differences == 1
+    BucketStatus.objects.update(offset=0)
+    BucketJudgement.objects.all().delete()
+    assert "has not reached the log's end" in judged(world, START)["attack/0"]
+
+
+@pytest.mark.parametrize(("age_h", "started"), [(22, False), (24, True)])
+def test_a_sample_is_judged_once_a_day_in_a_process(monkeypatch, age_h, started):
+    commands: list[list[str]] = []
+    monkeypatch.setattr(rule_tasks.subprocess, "Popen", commands.append)
+    assert rule_tasks.judge_daily()
+    begun = now_ms() - age_h * 3_600_000
+    BucketJudgement.objects.create(scenario="attack", partition=0, begun_at=begun)
+    assert rule_tasks.judge_daily() is started
+    assert [command[2:] for command in commands] == [["reconcile", "--sample"]] * (1 + started)

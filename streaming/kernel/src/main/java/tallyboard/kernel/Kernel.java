@@ -56,8 +56,11 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
   private transient MapState<String, byte[]> timers;
   private transient MapState<String, byte[]> last;
 
-  /** How records come and go: one in a row, in the order of the log or in any; or in blocks. */
-  private enum Form { ORDERED, ANY_ORDER, BLOCKS }
+  /**
+   * How records come and go: one in a row, in the order of the log or in any; in blocks; or they
+   * come in blocks and go one in a row.
+   */
+  private enum Form { ORDERED, ANY_ORDER, BLOCKS, FROM_BLOCKS }
 
   private Kernel(String plan, Form form, SerializableConfiguration files) {
     json = plan;
@@ -87,6 +90,11 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
     if (!Plan.parse(plan).hasRemoteSeeds()) return null;
     SparkSession session = (SparkSession) rows.sparkSession();
     return new SerializableConfiguration(session.sessionState().newHadoopConf());
+  }
+
+  /** Puts the kernel behind rows as applyToBlocks has them; returns rows as apply does. */
+  public static Dataset<Row> applyFromBlocks(Dataset<Row> blocks, String plan) {
+    return behind(blocks, new Kernel(plan, Form.FROM_BLOCKS), SINK);
   }
 
   private static Dataset<Row> behind(Dataset<Row> rows, Kernel kernel, StructType result) {
@@ -122,7 +130,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
     return switch (form) {
       case ORDERED -> mapped(rows, SourceRow::of);
       case ANY_ORDER -> sorted(mapped(rows, SourceRow::of), SourceRow::offset);
-      case BLOCKS -> unpacked(sorted(rows, row -> row.getLong(1)));
+      case BLOCKS, FROM_BLOCKS -> unpacked(sorted(rows, row -> row.getLong(1)));
     };
   }
 
