@@ -8,6 +8,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from support.run.stack import wait_until
 from support.spark.disclosure import in_arguments, in_files, pages
 
 WORD = "of-nobody-4be1a7"
@@ -16,7 +17,7 @@ WORD = "of-nobody-4be1a7"
 def test_an_argument_is_found_while_its_process_lives() -> None:
     command = [sys.executable, "-c", "input()", WORD]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
-        assert len(in_arguments([WORD])) == 1
+        wait_until(lambda: len(in_arguments([WORD])) == 1, 10, "its arguments are not to be seen")
         process.kill()
     assert in_arguments([WORD]) == []
 
