@@ -66,6 +66,7 @@ def _run(settings: Settings, pipelines: dict[str, Pipeline], stop: threading.Eve
         "spark_master": settings.pipelines_master,
         "spark_memory": settings.pipelines_memory,
         "spark_ui_port": 0,
+        "checkpoint": None,  # the job's; those of pipelines are below the data directory
     }
     spark = start_session(settings.model_copy(update=own), room)
     bus, topics = KafkaBus(settings.kafka_options()), Topics(settings.topic_prefix)
