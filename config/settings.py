@@ -45,6 +45,8 @@ CHECKPOINTS = (
     r"(?!\S*://[^/]*:[^/]*@)(/|file:///|(?!file:)[a-z][a-z0-9+.-]*://[^\s/?#]+/)[^\s?#]*[^\s?#/]/?"
 )
 """A path, or a URL with a folder and without a password."""
+STATE_PARTITIONS = {"one machine": 2, "cluster": 8}
+"""State partitions of a new checkpoint, by where Spark runs."""
 
 
 def _absolute(path: Path) -> Path:
@@ -149,6 +151,7 @@ class Settings(BaseSettings):
     batch_s: int = Field(default=300, ge=5)
     batch_reports: int = Field(default=500_000, ge=1)
     warm_up_s: int = Field(default=15, ge=0)
+    state_partitions: int | None = Field(default=None, ge=1, le=256)
     tick_ms: int = Field(default=250, ge=10)
     trigger_ms: int = Field(default=200, ge=0)
     standby: bool = False
@@ -451,6 +454,12 @@ class Settings(BaseSettings):
     def effective_trigger(self) -> Literal["real-time", "micro-batch"]:
         """How queries run: as configured, else in Real-time Mode if no port is open."""
         return self.trigger or ("real-time" if self.one_machine else "micro-batch")
+
+    @property
+    def first_state_partitions(self) -> int:
+        """State partitions of a checkpoint that begins now."""
+        place = "one machine" if self.one_machine else "cluster"
+        return self.state_partitions or STATE_PARTITIONS[place]
 
     def kafka_options(self) -> dict[str, str]:
         """Return the connection options under librdkafka's names."""

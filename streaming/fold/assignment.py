@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from domain.scenario import PythonRule, Scenario
-from streaming.state.buckets import STATE_PARTITIONS, Engine, Trigger
+from streaming.state.buckets import UNNAMED_STATE_PARTITIONS, Engine, Trigger
 from streaming.state.checkpoint import begin_epochs, raise_epoch
 from streaming.state.storage import StoragePath
 
@@ -58,13 +58,17 @@ class ProcessNeeded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EngineAssignment:
-    """How the work of a running job is shared out. room: tasks that may run at once, None: any."""
+    """How the work of a running job is shared out.
+
+    room: tasks that may run at once, None: any; state_partitions: the most of any query's state.
+    """
 
     preferred: Engine
     trigger: Trigger
     home: StoragePath
     shares: Shares
     room: int | None
+    state_partitions: int = UNNAMED_STATE_PARTITIONS
 
     def anew(self, engine: Engine, scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
         """Return the share of one engine out of scenarios that were read again.
@@ -93,7 +97,7 @@ class EngineAssignment:
                     f"{name}: partitions: expected {before.partitions} as before, "
                     f"got {mine[name].partitions}: a topic's partition count is fixed"
                 )
-        needed = slots({**self.shares, engine: mine}, self.trigger)
+        needed = slots({**self.shares, engine: mine}, self.trigger, self.state_partitions)
         if self.room is not None and needed > self.room:
             raise ProcessNeeded(f"{needed} tasks are to run at once, and {self.room} can")
 
@@ -113,23 +117,30 @@ def trigger_of(engine: Engine, wanted: Trigger) -> Trigger:
     return wanted if engine == "kernel" else "micro-batch"
 
 
-def slots(shares: Shares, trigger: Trigger) -> int:
+def slots(
+    shares: Shares, trigger: Trigger, state_partitions: int = UNNAMED_STATE_PARTITIONS
+) -> int:
     """Return how many tasks run at once: in Real-time Mode one per source or state partition."""
     tasks = 0
     for engine, carries in shares.items():
         if trigger_of(engine, trigger) == "real-time":
-            tasks += sum(scenario.partitions for scenario in carries.values()) + STATE_PARTITIONS
+            tasks += sum(scenario.partitions for scenario in carries.values()) + state_partitions
         else:
             tasks += MICRO_BATCH_SLOTS
     return max(tasks, MICRO_BATCH_SLOTS)
 
 
-def most_slots(preferred: Engine, scenarios: Mapping[str, Scenario], trigger: Trigger) -> int:
+def most_slots(
+    preferred: Engine,
+    scenarios: Mapping[str, Scenario],
+    trigger: Trigger,
+    state_partitions: int = UNNAMED_STATE_PARTITIONS,
+) -> int:
     """Return how many tasks run at once at most, whichever scenarios go over to Python."""
     in_python = slots({}, trigger)
     if preferred == "python":
         return in_python
-    return slots({preferred: dict(scenarios)}, trigger) + in_python
+    return slots({preferred: dict(scenarios)}, trigger, state_partitions) + in_python
 
 
 def hand_over(home: StoragePath, scenario: str) -> None:

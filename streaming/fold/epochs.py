@@ -13,7 +13,7 @@ import msgspec
 from bus.base import Bus, ConsumerRecord, TopicPartition, Unavailable
 from domain.bounds import Bound
 from domain.version import MAX_EPOCH, Version
-from streaming.state.buckets import BucketId
+from streaming.state.buckets import UNNAMED_STATE_PARTITIONS, BucketId
 from streaming.state.checkpoint import (
     Epoch,
     LogProblem,
@@ -49,7 +49,9 @@ class EpochStart(msgspec.Struct):
     has caught up; seeds: files with the state to begin with; rules: in force there, as JSON, where
     that is not the log's first; quiet: the last offset whose outcome readers have seen in an
     earlier epoch: up to there only the last record of each asset is emitted; bounds: on append
-    times, see domain/bounds.py.
+    times, see domain/bounds.py; state_partitions: of its checkpoint, fixed once a batch is
+    committed; versions: the epoch that its versions name, 0 for its own: it goes on with the state
+    of that one, as a restart would (streaming/job/state_partitions.py).
     """
 
     ask: str = ""
@@ -61,6 +63,12 @@ class EpochStart(msgspec.Struct):
     quiet: dict[str, int] = {}
     ends: dict[str, int] = {}
     bounds: dict[str, list[Bound]] = {}
+    state_partitions: int = UNNAMED_STATE_PARTITIONS
+    versions: int = 0
+
+    def version_epoch(self, epoch: Epoch) -> int:
+        """Return the number that versions name which rest on this epoch."""
+        return self.versions or epoch.number
 
 
 class UnreadableStart(Exception):
@@ -94,8 +102,23 @@ def bound(epoch: Epoch, bounds: Mapping[str, Sequence[Bound]]) -> EpochStart:
     """
     start = _read(epoch)
     start.bounds = {name: list(held) for name, held in bounds.items()}
-    (start_folder(epoch) / START).write_whole(msgspec.json.encode(start), synced=True)
+    _rewrite(epoch, start)
     return start_of(epoch)
+
+
+def divide(epoch: Epoch, state_partitions: int) -> None:
+    """Have an epoch without a committed batch begin with so many state partitions.
+
+    Raises UnreadableStart and OSError.
+    """
+    start = _read(epoch)
+    if start.state_partitions != state_partitions:
+        start.state_partitions = state_partitions
+        _rewrite(epoch, start)
+
+
+def _rewrite(epoch: Epoch, start: EpochStart) -> None:
+    (start_folder(epoch) / START).write_whole(msgspec.json.encode(start), synced=True)
 
 
 def begin(home: StoragePath, make: Callable[[int, StoragePath], EpochStart]) -> Epoch:

@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from streaming.fold.epochs import EARLIEST
 from streaming.fold.plan import HANDED_OUT, Plan
-from streaming.state.buckets import STATE_PARTITIONS, Engine, Trigger, bucket_keys
+from streaming.state.buckets import Engine, Trigger, bucket_keys
 from streaming.state.checkpoint import positions
 from streaming.state.hadoop import storage_at
 from streaming.state.storage import StoragePath
@@ -136,9 +136,6 @@ def _grouping_key(keys: Mapping[tuple[str, int], str]) -> Column:
 # Most records of one micro-batch: a long backlog comes in many, each of some seconds.
 MAX_PER_BATCH: Mapping[Engine, int] = {"kernel": 1_000_000, "python": 100_000}
 
-# Tasks that read the source partitions: one for each would cost more than the reading.
-READERS = 2
-
 # The kernel takes a backlog in blocks, many records to a row: see kernel/BlockSource.java.
 BLOCK_SOURCE, BLOCK_SINK = "tallyboard.kernel.BlockSource", "tallyboard.kernel.BlockSink"
 
@@ -148,6 +145,12 @@ COUNTED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 # Whether a commit writes what has changed in the state, or the store's new files. Where much has
 # changed the files cost no more, and who starts after a crash has nothing to replay.
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+# The number of state partitions of a checkpoint that begins; afterwards that is its own.
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+# Each engine has a driver of its own, and both start their queries in one session.
+_STARTING = threading.Lock()
 
 # How often one looks whether the query is due to end, and how often for a batch's figures.
 LOOK_S, PROGRESS_S = 0.2, 2.0
@@ -166,7 +169,6 @@ SOURCE = {
 }
 # What a backlog is read with: many records at once.
 BULK = {
-    "readers": str(READERS),
     "kafka.max.poll.records": "10000",
     "kafka.max.partition.fetch.bytes": str(4 << 20),
 }
@@ -201,11 +203,8 @@ def start(
     one_by_one: unpack no record before it is wanted;
     only_to: the topic that all goes to which the query writes; empty: to where it belongs.
     """
-    spark.conf.set(COUNTED, "false")
-    spark.conf.set(CHANGELOG, str(trigger != "catch-up").lower())
-    if trigger == "real-time":
-        _limit_batches(spark, settings)
     keys = _places(plan)
+    readers = str(_readers(spark, settings, plan))
     topics = sorted({topic for topic, _ in keys})
     options = {"failOnDataLoss": str(not loss_known).lower(), "subscribe": ",".join(topics)}
     if plan.start.offsets:
@@ -219,19 +218,46 @@ def start(
         and trigger in ("micro-batch", "catch-up")
         and not (one_by_one or only_to)
     ):
-        stream = _source(spark, settings, BLOCK_SOURCE, {**BULK, **options})
+        stream = _source(spark, settings, BLOCK_SOURCE, {**BULK, "readers": readers, **options})
         records = through_kernel_in_blocks(blocks(stream, keys), plan.json(real_time=False))
         sink = BLOCK_SINK
     else:
         stream = _source(spark, settings, "kafka", options)
         if engine == "python" and not positions(checkpoint):
             plan = handed_out(spark, plan)
+        if trigger != "real-time":
+            stream = stream.coalesce(int(readers))
         records = _through(rows(stream, keys), plan, engine, trigger)
         sink = "kafka"
     if only_to:
         records = records.withColumn("topic", sql.lit(only_to))
     writer = _writer(records, settings, sink, engine, checkpoint)
-    return writer.trigger(**_trigger(trigger, settings)).start()
+    writer = writer.trigger(**_trigger(trigger, settings))
+    with _STARTING:
+        _configure(spark, settings, trigger, plan.start.state_partitions)
+        return writer.start()
+
+
+def _configure(
+    spark: SparkSession, settings: Settings, trigger: Trigger, state_partitions: int
+) -> None:
+    """Set what the session's next query takes over from it."""
+    spark.conf.set(COUNTED, "false")
+    spark.conf.set(CHANGELOG, str(trigger != "catch-up").lower())
+    spark.conf.set(PARTITIONS, str(state_partitions))
+    if trigger == "real-time":
+        _limit_batches(spark, settings)
+
+
+def _readers(spark: SparkSession, settings: Settings, plan: Plan) -> int:
+    """Return how many tasks read the source partitions of a micro-batch.
+
+    One for each partition would cost more than the reading; on a cluster no slot is to idle.
+    """
+    number = plan.start.state_partitions
+    if settings.one_machine:
+        return number
+    return min(len(plan.rules), max(number, spark.sparkContext.defaultParallelism))
 
 
 def _writer(
@@ -246,8 +272,6 @@ def _writer(
 
 def _through(stream: DataFrame, plan: Plan, engine: Engine, trigger: Trigger) -> DataFrame:
     """Return the records for the sink topics that an engine makes of rows of a record each."""
-    if trigger != "real-time":
-        stream = stream.coalesce(READERS)
     if engine == "python":
         # Here, as its pandas is a third of a second of each start, of the kernel's too.
         from streaming.fold.processor import TallyProcessor
@@ -276,7 +300,7 @@ def handed_out(spark: SparkSession, plan: Plan) -> Plan:
 def _places(plan: Plan) -> dict[tuple[str, int], str]:
     """Return the grouping key of every (topic, partition) that is read."""
     topics = Topics(plan.prefix)
-    keys = bucket_keys(plan.rules, STATE_PARTITIONS)
+    keys = bucket_keys(plan.rules, plan.start.state_partitions)
     return {(topics.reports(b.scenario), b.partition): key for b, key in keys.items()}
 
 
@@ -320,7 +344,7 @@ def _trigger(trigger: Trigger, settings: Settings) -> dict[str, Any]:
             return {"once": True}
 
 
-def batch_metadata(spark: SparkSession) -> str:
+def batch_metadata(spark: SparkSession, state_partitions: int) -> str:
     """Return what Spark writes into its write-ahead log with the offsets of a first batch."""
     jvm: Any = spark._jvm  # noqa: SLF001
     spark_metadata = (
@@ -332,7 +356,7 @@ def batch_metadata(spark: SparkSession) -> str:
     )
     metadata = json.loads(str(spark_metadata.json()))
     # Spark fills this one in once a query runs, and takes no batch that was planned without it.
-    metadata["conf"]["spark.sql.shuffle.partitions"] = str(STATE_PARTITIONS)
+    metadata["conf"][PARTITIONS] = str(state_partitions)
     return json.dumps(metadata)
 
 

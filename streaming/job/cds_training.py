@@ -54,8 +54,9 @@ def train(settings: Settings, scenarios: Mapping[str, Scenario], bus: Bus, targe
     draft.unlink(missing_ok=True)
     home = LocalPath(settings.checkpoint_dir)
     shares: Shares = {"kernel": dict(scenarios)}
-    room = slots(shares, settings.effective_trigger)
-    sharing = EngineAssignment("kernel", settings.effective_trigger, home, shares, room)
+    divided = settings.first_state_partitions
+    room = slots(shares, settings.effective_trigger, divided)
+    sharing = EngineAssignment("kernel", settings.effective_trigger, home, shares, room, divided)
     spark = start_session(settings, room, write(draft))
     job = Driver(settings, sharing, bus, spark, stop, "kernel")
     running = threading.Thread(target=run_all, args=([job], stop, lambda: None))

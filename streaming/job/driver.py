@@ -26,7 +26,7 @@ from streaming.spark.restart_policy import Verdict, judge
 from streaming.spark.run_loop import RunLoop
 from streaming.state import quarantine
 from streaming.state.buckets import Engine, Trigger
-from streaming.state.checkpoint import Epoch, LogProblem, drop_uncommitted
+from streaming.state.checkpoint import Epoch, LogProblem, drop_uncommitted, positions
 from streaming.state.quarantine import ends_at, jump, next_bounded_batch, plan_batch
 from wire.job import Status, Stopped
 
@@ -73,7 +73,7 @@ class Driver:
         self._report.rebuild = lambda: self._queue.rebuilding
         snapshots = settings.data_dir / "snapshots"
         self._rebuilds = StateRebuild(self._queue, bus, topics, home, snapshots, engine, now_ms)
-        self._planner = Planner(workload, bus, self._report, self._rebuilds)
+        self._planner = Planner(workload, bus, self._report, self._rebuilds, spark)
         self._requests = RequestHandler(
             workload, self._queue, self._report, self._rebuilds, self._planner.stop_ticks
         )
@@ -90,7 +90,8 @@ class Driver:
 
     def _cluster_of(self, sharing: EngineAssignment) -> Cluster:
         def needed() -> int:
-            return slots(sharing.shares, self._settings.effective_trigger)
+            trigger = self._settings.effective_trigger
+            return slots(sharing.shares, trigger, sharing.state_partitions)
 
         return Cluster(self._spark, self._settings.spark_master or "", needed)
 
@@ -179,7 +180,8 @@ class Driver:
         names = {place: self._workload.bucket(place) for place in begun}
         held = {place: self._report.asides.get(name, ()) for place, name in names.items()}
         while not self._loop.due_to_end() and (batch := next_bounded_batch(begun, held)):
-            plan_batch(epoch.path, batch.ends, fold_query.batch_metadata(self._spark))
+            number = plan.start.state_partitions
+            plan_batch(epoch.path, batch.ends, fold_query.batch_metadata(self._spark, number))
             complete = planned._replace(lost=[])
             self._run_query(complete, "leg", "catching-up", one_by_one=batch.close)
             if ends_at(epoch.path, batch.ends):
@@ -190,15 +192,17 @@ class Driver:
         """Drain a long backlog, or a log that is read again, in micro-batches, which are faster.
 
         They also get past lost records: a log that begins past the checkpoint ends Real-time Mode,
-        whatever the query is set to.
+        whatever the query is set to. States to begin with are committed as a snapshot there.
         """
+        seeded = bool(planned.plan.start.seeds) and not positions(planned.epoch.path)
         while (
-            planned.lost
+            seeded
+            or planned.lost
             or self._rebuilds.under_way(planned.epoch)
             or self._planner.backlog(planned.plan, planned.epoch) > LONG_BACKLOG
         ):
             self._run_query(planned, "catch-up", "catching-up")
-            planned = planned._replace(lost=[])
+            planned, seeded = planned._replace(lost=[]), False
             if self._loop.due_to_end():
                 return
 
@@ -226,7 +230,7 @@ class Driver:
             one_by_one=one_by_one,
         )
         words = [short, self._planner.beginning, *lost]
-        words += [*self._workload.overlay_problems(), *self._planner.unbounded]
+        words += [*self._workload.overlay_problems(), *self._planner.notes]
         words += quarantine.in_words(self._report.asides)
         message = "; ".join(filter(None, words))
         self._blind = ""

@@ -20,7 +20,7 @@ from bus.kafka import KafkaBus
 from config import leadership as records
 from config.jobs import process_of
 from config.leadership import Leader, boot_id
-from config.settings import Settings
+from config.settings import STATE_PARTITIONS, Settings
 from streaming.fold.assignment import (
     EngineAssignment,
     Shares,
@@ -34,6 +34,7 @@ from streaming.fold.rules import Book, own_book
 from streaming.fold.workload import now_ms
 from streaming.job.leader_lock import JVM, LeaderLock, LockHeld
 from streaming.job.leadership import Leadership
+from streaming.job.state_partitions import most
 from streaming.spark.jvm import JvmLost, end_spark, jvm_process
 from streaming.spark.restart_policy import first_line, judge
 from streaming.spark.session import scratch_of, start_session
@@ -80,7 +81,7 @@ class Job:
         self._place = LeaderLock(scratch_of(settings, self._scratch))
         self._bus = KafkaBus(settings.kafka_options())
         self._topics = Topics(settings.topic_prefix)
-        self._room = 0
+        self._room = self._divided = 0
 
     def start_spark(self) -> SparkSession:
         """Start Spark with room for what the settings lead to.
@@ -100,9 +101,14 @@ class Job:
         """Return how many tasks are to run at once. What is kept at a URL says so only later."""
         settings, rules = self._settings, own_book(self._settings).rules
         if settings.checkpoint is not None:
-            return most_slots(settings.engine, rules, settings.effective_trigger)
-        shares = shared_out(settings.engine, rules, self._home)
-        return slots(shares, settings.effective_trigger)
+            divided = settings.state_partitions or max(STATE_PARTITIONS.values())
+            return most_slots(settings.engine, rules, settings.effective_trigger, divided)
+        return self._needed(shared_out(settings.engine, rules, self._home))
+
+    def _needed(self, shares: Shares) -> int:
+        """Return how many tasks run at once, with what the checkpoints say of themselves."""
+        self._divided = most(self._settings, self._home, shares)
+        return slots(shares, self._settings.effective_trigger, self._divided)
 
     @property
     def _scratch(self) -> str:
@@ -148,12 +154,12 @@ class Job:
         settings = self._settings
         book = own_book(settings)
         shares = self._shares(book)
-        needed = slots(shares, settings.effective_trigger)
+        needed = self._needed(shares)
         if needed > self._room and not settings.spark_master:
             raise JvmLost(f"{needed} tasks are to run at once, and {self._room} can")
         own = None if settings.spark_master else self._room  # another master may have more room
         sharing = EngineAssignment(
-            settings.engine, settings.effective_trigger, self._home, shares, own
+            settings.engine, settings.effective_trigger, self._home, shares, own, self._divided
         )
         return [
             Driver(settings, sharing, self._bus, spark, self._stop, engine, book)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bus.base import Bus, TopicPartition
 from streaming.fold.epochs import EpochStart, bound, rise, start_of
@@ -13,12 +13,16 @@ from streaming.fold.workload import Workload, now_ms
 from streaming.job.claims import Claims
 from streaming.job.sources import bound as bound_topics
 from streaming.job.sources import check
+from streaming.job.state_partitions import StatePartitions
 from streaming.job.ticks import BrokerClocks, Ticker, TimerWatch
 from streaming.requests.rebuild import StateRebuild
 from streaming.state import quarantine
 from streaming.state.buckets import BucketId, in_log, known, merged, remember
-from streaming.state.checkpoint import Epoch, current_epoch, folders_beside, gaps, positions
+from streaming.state.checkpoint import Epoch, folders_beside, gaps, positions
 from streaming.state.identity import claim
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
@@ -35,9 +39,15 @@ class Planner:
     """Prepares what the query of a workload needs, and plans its start."""
 
     def __init__(
-        self, workload: Workload, bus: Bus, report: ProgressReporter, rebuilds: StateRebuild
+        self,
+        workload: Workload,
+        bus: Bus,
+        report: ProgressReporter,
+        rebuilds: StateRebuild,
+        spark: SparkSession,
     ) -> None:
         self._workload, self._bus = workload, bus
+        self._divided = StatePartitions(workload, report, spark)
         self._report, self._rebuilds = report, rebuilds
         self.starts = quarantine.Starts(workload.home)
         self.unbounded: list[str] = []
@@ -61,14 +71,19 @@ class Planner:
         self._start_ticks(places)
         self._rise(moved=moved)
         self._rebuilds.carry_out(self._workload.scenarios)
-        epoch = current_epoch(self._workload.home)
-        self._report.epoch = epoch.number
+        epoch = self._divided.settle()
         start = self._start(epoch)
+        self._report.epoch = start.version_epoch(epoch)
         plan = self._plan(epoch, start, rules)
         self._set_aside(epoch, start)
         reached = self._reached(epoch, start)
         edges = self._bus.offsets({topic for topic, _ in reached})
         return Planned(plan, epoch, gaps(reached, edges, places))
+
+    @property
+    def notes(self) -> list[str]:
+        """What an admin is to know of the topics and the checkpoint, in words."""
+        return [*self.unbounded, *filter(None, [self._divided.refusal])]
 
     def ensure_topics(self) -> None:
         """Make the missing topics. Raises BusError, also where a source topic's settings are
@@ -127,8 +142,8 @@ class Planner:
         partitions = {name: s.partitions for name, s in workload.scenarios.items()}
         first = {bucket: start.rules.get(str(bucket), rule) for bucket, rule in rules.items()}
         prefix, keys = workload.settings.topic_prefix, str(workload.keys.path)
-        job = workload.settings.job
-        return Plan(prefix, epoch.number, partitions, first, start, keys, job)
+        job, number = workload.settings.job, start.version_epoch(epoch)
+        return Plan(prefix, number, partitions, first, start, keys, job)
 
     # ---- ticks ----------------------------------------------------------------------------------
 

@@ -125,12 +125,14 @@ class WarmUp:
             link(epoch.path, checkpoint)
             start = start_of(epoch)
         else:
-            start = EpochStart(offsets=self._ends(scenarios))
+            number = self._settings.first_state_partitions
+            start = EpochStart(offsets=self._ends(scenarios), state_partitions=number)
         rules = first_rules(home / "rules.json", self._topics)
         partitions = {name: one.partitions for name, one in scenarios.items()}
         keys = str(self._settings.command_keys_file)
         prefix = self._settings.topic_prefix
-        return Plan(prefix, epoch.number, partitions, rules, start, keys), checkpoint
+        number = start.version_epoch(epoch)
+        return Plan(prefix, number, partitions, rules, start, keys), checkpoint
 
     def _ends(self, scenarios: dict[str, Scenario]) -> dict[str, int]:
         edges = self._bus.offsets([self._topics.reports(name) for name in scenarios])

@@ -44,7 +44,8 @@ from streaming.queries.protocol import start_batch_session
 from streaming.spark.jvm import JvmLost
 from streaming.spark.restart_policy import first_line
 from streaming.spark.session import VersionProblem
-from streaming.state.buckets import STATE_PARTITIONS, BucketId, bucket_keys
+from streaming.spark.session import SHUFFLE_PARTITIONS
+from streaming.state.buckets import BucketId, bucket_keys
 from streaming.state.checkpoint import positions
 from streaming.state.quarantine import committed
 from streaming.state.restore import check_place, read_snapshot, write_initial_state
@@ -206,7 +207,7 @@ class BucketFold:
 
     def _stream(self, one_by_one: bool) -> DataFrame:
         """Return the kernel's records for the states topics."""
-        keys = bucket_keys(self._plan.rules, STATE_PARTITIONS)
+        keys = bucket_keys(self._plan.rules, SHUFFLE_PARTITIONS)
         places = {self._place(bucket): key for bucket, key in keys.items()}
         stream = blocks(self._source(one_by_one=one_by_one), places)
         records = through_kernel_from_blocks(stream, self._plan.json(real_time=False))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bus.base import TopicPartition
 from domain.quarantine import QuarantinedRange
 from streaming.fold.query import batch_metadata
+from streaming.spark.session import SHUFFLE_PARTITIONS
 from streaming.state.checkpoint import positions
 from streaming.state.quarantine import jump, next_bounded_batch, plan_batch
 from streaming.state.storage import StoragePath
@@ -47,7 +48,7 @@ class Drain:
         done: dict[int, int] = {}
         reached = positions(self._checkpoint) or dict(begun)
         while batch := next_bounded_batch(reached, held):
-            plan_batch(self._checkpoint, batch.ends, batch_metadata(self._spark))
+            plan_batch(self._checkpoint, batch.ends, batch_metadata(self._spark, SHUFFLE_PARTITIONS))
             self._go({"once": True}, done, on_records, one_by_one=batch.close)
             jump(self._checkpoint, batch.ends | batch.jumps)
             reached = positions(self._checkpoint)

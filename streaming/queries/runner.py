@@ -21,6 +21,7 @@ import msgspec
 
 from domain.overlay import overlaid
 from domain.scenario import Scenario, ScenarioError
+from streaming.fold.epochs import UnreadableStart, start_of
 from streaming.queries.protocol import Ended, OutputRecord, ReadRequest, ReplayRequest, Request
 from streaming.state.buckets import Engine
 from streaming.state.checkpoint import Epoch, measure
@@ -72,7 +73,7 @@ class BatchQueries:
         """Start the requested batch query, or answer why not."""
         try:
             request = request_of(ask, engine, scenarios, epoch)
-        except (UnreadableJobRecord, ScenarioError, LookupError) as error:
+        except (UnreadableJobRecord, UnreadableStart, ScenarioError, LookupError) as error:
             self._answers.answer(ask, "refused", str(error.args[0]))
             return
         if not self._take():
@@ -203,7 +204,8 @@ def request_of(
 ) -> Request:
     """Return the request that the batch query's process gets.
 
-    Raises UnreadableJobRecord, ScenarioError, or LookupError where there is nothing to be read.
+    Raises UnreadableJobRecord, UnreadableStart, ScenarioError, or LookupError where there is
+    nothing to be read.
     """
     wanted = parameters_of(ask)
     assert isinstance(wanted, ReadState | WhatIf)
@@ -215,4 +217,5 @@ def request_of(
         return ReplayRequest(ask.id, wanted.since, *rules, wanted.buckets)
     if measure(epoch.path) is None:
         raise LookupError("nothing has been committed yet: the first batch is under way")
-    return ReadRequest(ask.id, wanted, scenario.partitions, str(epoch.path), engine, epoch.number)
+    versions = start_of(epoch).version_epoch(epoch)
+    return ReadRequest(ask.id, wanted, scenario.partitions, str(epoch.path), engine, versions)

@@ -21,6 +21,7 @@ from streaming.queries.protocol import OnStep, Publisher, QueryRefused, ReadRequ
 from streaming.state.buckets import BucketId
 from streaming.state.checkpoint import measure
 from streaming.state.hadoop import storage_at
+from streaming.state.transfer import committed
 from wire.asset import CODEC, load_asset
 from wire.batch_query import (
     MOST_ROWS,
@@ -62,10 +63,10 @@ def read_state(
 
     scratch: a folder for local copies. Raises QueryRefused or BusError.
     """
-    committed = measure(storage_at(request.checkpoint, spark, scratch))
-    if committed is None:
+    newest = measure(storage_at(request.checkpoint, spark, scratch))
+    if newest is None:
         raise QueryRefused("nothing has been committed yet: the first batch is under way")
-    store = _Store(spark, request, committed.batch)
+    store = _Store(spark, request, newest.batch)
     on_step(0, 0, "reading the checkpoint")
     metas = store.metas()
     rules = {bucket: load_rule(meta.rule) for bucket, meta in metas.items()}
@@ -83,14 +84,14 @@ def read_state(
             last=True,
             engine=request.engine,
             epoch=request.epoch,
-            batch=committed.batch,
-            committed_at=committed.at,
+            batch=newest.batch,
+            committed_at=newest.at,
             cut=cut,
             buckets=[_bucket(bucket, meta) for bucket, meta in sorted(metas.items())],
         )
     )
     publisher.confirm()
-    return f"{sent} assets of batch {committed.batch}" + (", and there are more" if cut else "")
+    return f"{sent} assets of batch {newest.batch}" + (", and there are more" if cut else "")
 
 
 def _first(rows: Iterator[Any], most: int) -> tuple[list[Any], bool]:
@@ -154,9 +155,7 @@ class _Store:
         return rows.withColumn("data", sql.expr("asset_json(data)"))
 
     def _read(self, variable: str) -> DataFrame:
-        reader = self._spark.read.format("statestore").option("stateVarName", variable)
-        reader = reader.option("path", self._request.checkpoint).option("batchId", self._batch)
-        return reader.load()
+        return committed(self._spark, self._request.checkpoint, self._batch, variable)
 
     def _is_requested(self, bucket: BucketId) -> bool:
         wanted, partition = self._request.wanted, _partition(self._request)

@@ -267,7 +267,8 @@ class StateRebuild:
         except (OSError, ValueError, LookupError) as error:  # a checkpoint that is damaged
             log.warning("%s: what it has reached cannot be read: %s", epoch.path, error)
             reached = {}
-        sources = (reached, _known(epoch).quiet, self._beaten(epoch.number))
+        start = _known(epoch)
+        sources = (reached, start.quiet, self._beaten(start.version_epoch(epoch)))
         names = {name for source in sources for name in source}
         return {name: max(source.get(name, -1) for source in sources) for name in names}
 

@@ -18,7 +18,6 @@ from streaming.spark.conf_file import SparkConfProblem, with_file
 from streaming.spark.gateway import attach, class_archive, launch, use
 from streaming.spark.jvm import JVM_OPTIONS, LOGGING
 from streaming.spark.submission import submit
-from streaming.state.buckets import STATE_PARTITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +32,9 @@ EXECUTOR_OPTIONS = "-Dorg.apache.logging.log4j.level=WARN"
 
 # Longest that a row waits for others in Real-time Mode, on a cluster; see docs/experiments.md.
 FLUSH_MS = 15
+
+# Tasks behind a shuffle. A query of the fold has as many as its checkpoint has state partitions.
+SHUFFLE_PARTITIONS = 2
 
 
 class VersionProblem(Exception):
@@ -140,7 +142,7 @@ def spark_conf(
         "spark.ui.enabled": "true" if settings.spark_ui_port else "false",
         "spark.ui.port": str(settings.ui_port_of(settings.job) or 4040),
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(STATE_PARTITIONS),
+        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.streaming.stateStore.providerClass": store,

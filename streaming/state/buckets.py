@@ -21,8 +21,8 @@ Engine = Literal["kernel", "python"]
 # leg: the batch alone that its checkpoint has planned.
 Trigger = Literal["real-time", "micro-batch", "catch-up", "leg"]
 
-# State partitions of a checkpoint. Fixed for the life of a checkpoint.
-STATE_PARTITIONS = 2
+# State partitions of a checkpoint whose epoch names no number: see streaming/fold/epochs.py.
+UNNAMED_STATE_PARTITIONS = 2
 
 
 # ---- buckets -------------------------------------------------------------------------------------

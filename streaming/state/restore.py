@@ -69,13 +69,13 @@ def write_initial_state(
 ) -> None:
     """Write the state of a bucket for an engine, and what was last emitted as `epoch` tells it."""
     with path.open("wb") as file:
-        file.write(_framed(_head(bucket, engine)))
+        file.write(framed(_head(bucket, engine)))
         for name in bucket.assets:
-            file.write(_framed(name.encode()) + _framed(_entry(bucket, name, engine)))
-        file.write(_framed(None))
+            file.write(framed(name.encode()) + framed(_entry(bucket, name, engine)))
+        file.write(framed(None))
         for name, record in last.items():
-            file.write(_framed(name.encode()) + _framed(_last(record, epoch)))
-        file.write(_framed(None))
+            file.write(framed(name.encode()) + framed(_last(record, epoch)))
+        file.write(framed(None))
 
 
 def _head(bucket: Bucket, engine: Engine) -> bytes:
@@ -122,7 +122,7 @@ def _pairs(frames: Iterator[bytes | None]) -> Pairs:
 def pack(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> bytes:
     """Return a record's value and headers as frames."""
     parts = [value, *(part for name, data in headers for part in (name.encode(), data))]
-    return b"".join(_framed(part) for part in parts)
+    return b"".join(framed(part) for part in parts)
 
 
 def unpack(data: bytes) -> tuple[bytes | None, list[tuple[str, bytes]]]:
@@ -132,7 +132,8 @@ def unpack(data: bytes) -> tuple[bytes | None, list[tuple[str, bytes]]]:
     return value, [((n or b"").decode(), v or b"") for n, v in zip(names, values, strict=True)]
 
 
-def _framed(part: bytes | None) -> bytes:
+def framed(part: bytes | None) -> bytes:
+    """Return a part after its length."""
     if part is None:
         return (-1).to_bytes(_LENGTH, "big", signed=True)
     return len(part).to_bytes(_LENGTH, "big") + part

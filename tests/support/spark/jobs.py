@@ -64,7 +64,7 @@ class Job:
     """`python -m streaming` on a test's broker, topics and data directory.
 
     engine, trigger, master, batch_s, batch_reports, warm_up_s, memory, standby, job_scenarios,
-    checkpoint, spark_jars: settings of the job, None for their defaults.
+    checkpoint, spark_jars, state_partitions: settings of the job, None for their defaults.
     source_config: settings of the source topics, above the product's own; replication: of all
     topics; variables: more of the job's environment, by their whole names.
     """
@@ -83,6 +83,7 @@ class Job:
     job_scenarios: str | None = None
     checkpoint: str | None = None
     spark_jars: Path | None = None
+    state_partitions: int | None = None
     source_config: Mapping[str, str] = field(default_factory=dict)
     replication: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -149,6 +150,7 @@ class Job:
             "JOB_SCENARIOS": self.job_scenarios,
             "CHECKPOINT": self.checkpoint,
             "SPARK_JARS": self.spark_jars,
+            "STATE_PARTITIONS": self.state_partitions,
             "REPLICATION": self.replication,
         }
         given = {name: str(value) for name, value in settings.items() if value is not None}

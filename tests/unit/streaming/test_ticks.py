@@ -246,7 +246,8 @@ def test_without_ticks_nothing_is_said_of_clocks(tmp_path: Path) -> None:
         topics=Topics(),
         settings=Settings(_env_file=None),  # type: ignore[call-arg]
     )
-    planner = Planner(workload, bus, report, rebuilds=None)  # type: ignore[arg-type]
+    spark: Any = None
+    planner = Planner(workload, bus, report, None, spark)  # type: ignore[arg-type]
     report.clocks_behind = {"sites/0": ClockBehind(BACK, NOW)}
     planner._ticker = Ticker(bus, [], 1_000)
     planner._ticker.start()

@@ -1,0 +1,107 @@
+"""A running job's state goes from one number of partitions to another, and nothing else changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ops.leftovers import descendants
+from streaming.fold.epochs import start_of
+from streaming.state.checkpoint import current_epoch, positions
+from support.histories.judge import assert_equal_to_fold
+from support.run.stack import EmbeddedBroker, wait_until
+from support.spark.jobs import SCENARIOS, Job, Load, alive
+from wire.job import decode_heartbeat, decode_progress
+
+pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+
+WIDE = SCENARIOS.replace("partitions = 2", "partitions = 8", 1)
+
+
+@pytest.fixture
+def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Job]:
+    """A job of eight and two source partitions, not yet started."""
+    engine = request.node.callspec.params.get("engine", "kernel")
+    made = Job(broker, tmp_path / "job", f"divided-{engine}.", engine, batch_s=5)
+    made.configure(WIDE)
+    yield made
+    made.clean_up()
+
+
+def run(job: Job, state_partitions: int | None) -> subprocess.Popen[bytes]:
+    """Start the job with this setting, and wait until its query has committed something."""
+    job.state_partitions = state_partitions
+    before = len(statuses(job))
+    process = job.start()
+    running = lambda: "running" in statuses(job)[before:]  # noqa: E731
+    wait_until(running, 120, f"the query does not run, see {job.log}")
+    epoch = current_epoch(job.data_dir / "checkpoint" / str(job.engine))
+    wait_until(lambda: positions(epoch.path), 60, f"nothing is committed, see {job.log}")
+    return process
+
+
+def statuses(job: Job) -> list[str]:
+    return [decode_progress(m.value).status for m in job.read([job.topics.progress])]
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    assert process.wait(20) == 0
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End the whole job wherever it is."""
+    below = descendants(process.pid)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not alive(below), 40, "processes outlive the driver")
+
+
+def stores(job: Job) -> set[int]:
+    """The state partitions of the newest checkpoint, as Spark has made them."""
+    folder = current_epoch(job.data_dir / "checkpoint" / str(job.engine)).path / "state" / "0"
+    return {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
+
+
+def number(job: Job) -> int:
+    """How many state partitions the newest epoch says it has."""
+    return start_of(current_epoch(job.data_dir / "checkpoint" / str(job.engine))).state_partitions
+
+
+@pytest.mark.parametrize("engine", ["kernel", "python"])
+def test_the_number_changes_under_load(job: Job, engine: str) -> None:
+    """Every record, before and after, is the fold's, byte for byte, in order of its versions."""
+    load = Load(job, 34)
+    load.send(300)
+    process = run(job, 4)
+    load.send(300)
+    assert stores(job) == set(range(4))
+    stop(process)
+
+    load.send(300)
+    process = run(job, 8)
+    load.send(300)
+    assert (number(job), stores(job)) == (8, set(range(8)))
+    kill(process)
+
+    load.send(300)
+    process = run(job, 2)
+    load.send(300)
+    load.finish()
+    assert (number(job), stores(job)) == (2, {0, 1})
+    kill(process)
+
+    judged = assert_equal_to_fold(job)
+    assert {key.version.epoch for key in judged.emissions} == {1}
+    beats = [decode_heartbeat(m.value) for m in job.read([job.topics.buckets])]
+    sites, orders = (f"sites/{at}" for at in range(8)), ("orders/0", "orders/1")
+    assert {(beat.epoch, beat.bucket) for beat in beats} == {
+        (1, name) for name in [*sites, *orders]
+    }
+    epochs = (job.data_dir / "checkpoint" / engine).glob("epoch-*")
+    assert sorted(path.name for path in epochs) == ["epoch-2", "epoch-3"]
