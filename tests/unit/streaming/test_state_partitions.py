@@ -237,7 +237,7 @@ class MetaRow(NamedTuple):
 
 def test_a_seed_holds_what_its_bucket_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     muted = [{"agent": "w1", "until": None, "user": "olga", "reason": "", "id": "4"}]
-    state = {
+    state: dict[str, list[Any]] = {
         "meta": [MetaRow("sites/0#3", "rule a", 11, 39, 2), MetaRow("sites/1", "rule b", 0, -1, 0)],
         "mutes": [("sites/0#3", json.dumps(muted))],
         # out of order, which costs a file opened once more
