@@ -105,4 +105,3 @@ def _append(files: dict[str, Path], entries: Iterable[tuple[str, str, bytes]]) -
     for path in files.values():
         with path.open("ab") as file:
             file.write(framed(None))
-

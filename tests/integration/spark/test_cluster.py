@@ -147,7 +147,7 @@ def test_a_worker_without_the_checkpoint_is_named_and_nothing_is_committed(
 )
 def test_real_time_mode_waits_for_its_slots_in_micro_batches(open_topology: Any) -> None:
     cluster: Topology = open_topology(workers=(4,))
-    job = cluster.job("slots.", trigger="real-time", batch_s=5)
+    job = cluster.job("slots.", trigger="real-time", batch_s=5, state_partitions=2)
     job.start()
     with Feed(job):
         wait_until(lambda: is_in(job, "running"), 150, f"it does not run, see {job.log}")

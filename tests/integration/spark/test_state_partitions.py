@@ -13,6 +13,7 @@ import pytest
 from ops.leftovers import descendants
 from streaming.fold.epochs import start_of
 from streaming.state.checkpoint import current_epoch, positions
+from streaming.state.storage import LocalPath
 from support.histories.judge import assert_equal_to_fold
 from support.run.stack import EmbeddedBroker, wait_until
 from support.spark.jobs import SCENARIOS, Job, Load, alive
@@ -33,6 +34,11 @@ def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) 
     made.clean_up()
 
 
+def home(job: Job) -> LocalPath:
+    """Return the query's folder."""
+    return LocalPath(job.data_dir) / "checkpoint" / str(job.engine)
+
+
 def run(job: Job, state_partitions: int | None) -> subprocess.Popen[bytes]:
     """Start the job with this setting, and wait until its query has committed something."""
     job.state_partitions = state_partitions
@@ -40,7 +46,7 @@ def run(job: Job, state_partitions: int | None) -> subprocess.Popen[bytes]:
     process = job.start()
     running = lambda: "running" in statuses(job)[before:]  # noqa: E731
     wait_until(running, 120, f"the query does not run, see {job.log}")
-    epoch = current_epoch(job.data_dir / "checkpoint" / str(job.engine))
+    epoch = current_epoch(home(job))
     wait_until(lambda: positions(epoch.path), 60, f"nothing is committed, see {job.log}")
     return process
 
@@ -64,13 +70,13 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 def stores(job: Job) -> set[int]:
     """The state partitions of the newest checkpoint, as Spark has made them."""
-    folder = current_epoch(job.data_dir / "checkpoint" / str(job.engine)).path / "state" / "0"
-    return {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
+    folder = current_epoch(home(job)).path / "state" / "0"
+    return {int(name) for name in folder.names() if name.isdigit()}
 
 
 def number(job: Job) -> int:
     """How many state partitions the newest epoch says it has."""
-    return start_of(current_epoch(job.data_dir / "checkpoint" / str(job.engine))).state_partitions
+    return start_of(current_epoch(home(job))).state_partitions
 
 
 @pytest.mark.parametrize("engine", ["kernel", "python"])
@@ -103,5 +109,5 @@ def test_the_number_changes_under_load(job: Job, engine: str) -> None:
     assert {(beat.epoch, beat.bucket) for beat in beats} == {
         (1, name) for name in [*sites, *orders]
     }
-    epochs = (job.data_dir / "checkpoint" / engine).glob("epoch-*")
-    assert sorted(path.name for path in epochs) == ["epoch-2", "epoch-3"]
+    epochs = [name for name in home(job).names() if name.startswith("epoch-")]
+    assert sorted(epochs) == ["epoch-2", "epoch-3"]

@@ -20,6 +20,7 @@ from streaming.job.state_partitions import StatePartitions, ahead, most
 from streaming.state import transfer
 from streaming.state.checkpoint import Epoch, begin_epochs, current_epoch, start_folder
 from streaming.state.restore import read_initial_state
+from streaming.state.storage import LocalPath, StoragePath
 from streaming.state.transfer import Seed, write_seeds
 from wire.topics import Topics
 
@@ -34,25 +35,25 @@ def settings(**given: Any) -> Settings:
 def commit(epoch: Epoch) -> None:
     """Commit a batch, as Spark does."""
     for part in ("offsets", "commits"):
-        (epoch.path / part).mkdir(parents=True, exist_ok=True)
-    (epoch.path / "offsets" / "3").write_text("v1\n{}\n" + json.dumps(OFFSETS))
-    (epoch.path / "commits" / "3").write_text("v1\n{}")
+        (epoch.path / part).make()
+    (epoch.path / "offsets" / "3").write_whole(b"v1\n{}\n" + json.dumps(OFFSETS).encode())
+    (epoch.path / "commits" / "3").write_whole(b"v1\n{}")
 
 
 class Trial:
     """A query's folder, and what decides on its state partitions."""
 
-    def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, home: LocalPath, monkeypatch: pytest.MonkeyPatch) -> None:
         self.home, self.statuses = home, list[str]()
         begin_epochs([home])
         self.seeds = {"sites/0": Seed("sites-0.seed", "the rule of then")}
         self.error: Exception | None = None
         monkeypatch.setattr(state_partitions, "write_seeds", self._write)
 
-    def _write(self, _spark: Any, _engine: Any, _path: Any, batch: int, into: Path) -> Any:
+    def _write(self, _spark: Any, _engine: Any, _path: Any, batch: int, into: StoragePath) -> Any:
         assert batch == 3
         for seed in self.seeds.values():
-            (into / seed.file).write_text("a seed")
+            (into / seed.file).write_whole(b"a seed")
         if self.error:
             raise self.error
         return self.seeds
@@ -72,7 +73,7 @@ class Trial:
 
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
-    return Trial(tmp_path / "checkpoint" / "kernel", monkeypatch)
+    return Trial(LocalPath(tmp_path) / "checkpoint" / "kernel", monkeypatch)
 
 
 def test_a_new_checkpoint_has_two_on_one_machine_and_eight_on_a_cluster() -> None:
@@ -92,7 +93,7 @@ def test_slots_count_the_state_partitions() -> None:
     shares: Any = {"kernel": load_scenarios(ROOT / "scenarios.toml")}
     assert slots(shares, "real-time", 8) == slots(shares, "real-time", 2) + 6
     room = slots(shares, "real-time", 8) - 1
-    sharing = EngineAssignment("kernel", "real-time", Path("/nowhere"), shares, room, 8)
+    sharing = EngineAssignment("kernel", "real-time", LocalPath("/nowhere"), shares, room, 8)
     with pytest.raises(ProcessNeeded):
         sharing.anew("kernel", shares["kernel"])
 
@@ -111,15 +112,14 @@ def test_a_checkpoint_without_a_number_has_two(trial: Trial) -> None:
 
 def test_a_start_that_cannot_be_read_is_the_query_s_to_say(trial: Trial) -> None:
     folder = start_folder(current_epoch(trial.home))
-    folder.mkdir()
-    (folder / START).write_text("{")
+    (folder / START).write_whole(b"{")
     assert most(settings(), trial.home.parent, ["kernel"]) == 1
     with pytest.raises(UnreadableStart):
         trial.divided().settle()
 
 
 def test_an_epoch_without_a_batch_is_given_its_number(trial: Trial) -> None:
-    def with_quiet(_number: int, _into: Path) -> EpochStart:
+    def with_quiet(_number: int, _into: StoragePath) -> EpochStart:
         return EpochStart(quiet={"sites/0": 5})
 
     begun = begin(trial.home, with_quiet)
@@ -139,8 +139,8 @@ def test_a_number_of_one_s_own_is_left_alone(trial: Trial) -> None:
 
 
 def test_committed_state_is_carried_into_an_epoch_of_the_same_versions(trial: Trial) -> None:
-    def rebuilt(_number: int, into: Path) -> EpochStart:
-        (into / "later.seed").write_text("not begun yet")
+    def rebuilt(_number: int, into: StoragePath) -> EpochStart:
+        (into / "later.seed").write_whole(b"not begun yet")
         return EpochStart(
             ask="7",
             at=9,
@@ -175,7 +175,7 @@ def test_committed_state_is_carried_into_an_epoch_of_the_same_versions(trial: Tr
         state_partitions=8,
         versions=epoch.number,
     )
-    assert (folder / "later.seed").read_text() == "not begun yet"
+    assert (folder / "later.seed").read_bytes() == b"not begun yet"
     assert trial.statuses == ["starting its state goes from 2 partitions to 8"]
 
     commit(risen)
@@ -250,7 +250,7 @@ def test_a_seed_holds_what_its_bucket_had(tmp_path: Path, monkeypatch: pytest.Mo
     }
     monkeypatch.setattr(transfer, "committed", lambda _s, _p, _b, name: Rows(state[name]))
     spark: Any = None
-    seeds = write_seeds(spark, "python", tmp_path, 3, tmp_path)
+    seeds = write_seeds(spark, "python", LocalPath("/nowhere"), 3, LocalPath(tmp_path))
     assert seeds == {
         "sites/0": Seed("sites-0.seed", "rule a"),
         "sites/1": Seed("sites-1.seed", "rule b"),
