@@ -26,6 +26,9 @@ from wire.job import QueryReport, decode_heartbeat, decode_progress
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
 
+@pytest.mark.extensive(
+    guard="tests/unit/streaming/test_storage.py::test_what_is_broken_off_leaves_the_old_content"
+)
 class TestHdfs(StorageContract):
     @pytest.fixture(scope="class")
     def root(
