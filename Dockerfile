@@ -1,4 +1,5 @@
-# One image for every process of the product; docker-compose.yml says which one a container runs.
+# One image for every process of the product, and for Spark's executors on Kubernetes:
+# docker-compose.yml and deploy/kubernetes say which one a container runs.
 # docs/operations.md says how the digest of PYTHON_IMAGE is filled in.
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
 FROM ${PYTHON_IMAGE}
@@ -32,3 +33,4 @@ ENV PYTHONDONTWRITEBYTECODE=1
 USER tallyboard
 VOLUME /data
 EXPOSE 8000
+ENTRYPOINT ["/app/ops/entrypoint.sh"]
