@@ -131,6 +131,7 @@ class Settings(BaseSettings):
     spark_master: str | None = None
     spark_jars: AbsolutePath | None = None
     spark_secret: SecretStr | None = None
+    spark_secret_file: AbsolutePath | None = None
     spark_conf: AbsolutePath | None = None
     spark_python: AbsolutePath | None = None
     spark_memory: str = "3g"

@@ -187,11 +187,20 @@ def _access(settings: Settings) -> dict[str, str]:
         return {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return {
         "spark.authenticate": "true",
-        "spark.authenticate.secret": settings.cluster_secret(),
+        **_secret(settings),
         "spark.network.crypto.enabled": "true",
         "spark.network.crypto.saslFallback": "false",
         "spark.io.encryption.enabled": "true",
     }
+
+
+def _secret(settings: Settings) -> dict[str, str]:
+    """Return the secret, or on Kubernetes the file that has it in the pods of executors too: Spark
+    would put the secret itself into their description."""
+    file = settings.spark_secret_file
+    if file is not None and (settings.spark_master or "").startswith("k8s:"):
+        return {"spark.authenticate.secret.file": str(file)}
+    return {"spark.authenticate.secret": settings.cluster_secret()}
 
 
 def _executors(settings: Settings) -> dict[str, str]:

@@ -131,6 +131,7 @@ MAKE_WHAT_OTHERS_SHARE = {"ops/jars.py", "ops/class_archive.py", "ops/jars_lock.
 KEEP_NOTHING = {
     "ops/vulnerability_audit.py",
     "ops/child.py",
+    "ops/executor.py",
     "ops/health.py",
     "ops/pictures.py",
     "ops/sbom.py",

@@ -117,6 +117,7 @@ def test_every_setting_can_be_given(service: str) -> None:
         assert SERVICES[service]["ports"] == ["127.0.0.1:${TALLYBOARD_HTTP_PORT:-8000}:8000"]
         assert told[f"{PREFIX}HTTP_PORT"] == "8000"
         names -= {"HTTP_PORT"}
+    names -= {name.removeprefix(PREFIX) for name in OF_SECRETS}  # given to whom they are for
     for name in names - FIXED - EMBEDDED - set(FILES):
         assert told[f"{PREFIX}{name}"].startswith(f"${{{PREFIX}{name}:-"), name
 

@@ -15,6 +15,8 @@ from config.secret_files import SUFFIX
 from config.settings import PREFIX, SECRETS, Settings
 from ops.health import ASKED
 from ops.processes import processes
+from streaming.spark.conf_file import with_file
+from streaming.spark.session import spark_conf
 from support.run import manifests
 from support.run.manifests import FOLDER, environment, every_container, rendered, workloads
 from support.run.stack import ROOT
@@ -274,6 +276,41 @@ def test_executors_have_the_drivers_checkpoints_and_keys() -> None:
     assert told[f"{PREFIX}DATA_DIR"].startswith(f"{mounted['data']}/")
     assert told[f"{PREFIX}COMMAND_KEYS"].startswith(f"{mounted['command-keys']}/")
     assert CONF["spark.kubernetes.executor.podTemplateFile"] == f"{mounted['spark']}/executor.yaml"
+
+
+def cluster(folder: Path, **more: object) -> Settings:
+    given = {"data_dir": folder, "spark_master": SETTINGS[f"{PREFIX}SPARK_MASTER"], **more}
+    return Settings(_env_file=None, **given)  # type: ignore[call-arg]
+
+
+def test_the_product_takes_sparks_settings_of_the_base(tmp_path: Path) -> None:
+    ours = spark_conf(cluster(tmp_path), 1, [])
+    conf = with_file(FOLDER / "spark.conf", ours)
+    assert conf.items() >= CONF.items()
+    assert conf["spark.master"].startswith("k8s://https://kubernetes.default.svc")
+
+
+def test_executors_read_sparks_secret_where_it_is_mounted(tmp_path: Path) -> None:
+    mounted = environment(container("job"))[f"{PREFIX}SPARK_SECRET{SUFFIX}"]
+    conf = spark_conf(cluster(tmp_path, spark_secret_file=mounted, spark_secret="s" * 40), 1, [])
+    assert conf["spark.authenticate.secret.file"] == mounted
+    assert "spark.authenticate.secret" not in conf, "it would be in each pod's description"
+    (template,) = manifests.documents("executor.yaml")
+    (secret,) = [each for each in template["spec"]["volumes"] if "secret" in each]
+    (path,) = [
+        f"{mount['mountPath']}/{item['path']}"
+        for mount in template["spec"]["containers"][0]["volumeMounts"]
+        if mount["name"] == secret["name"]
+        for item in secret["secret"]["items"]
+    ]
+    assert path == mounted
+
+
+def test_without_a_file_of_the_secret_executors_are_given_one_that_is_made(tmp_path: Path) -> None:
+    conf = spark_conf(cluster(tmp_path), 1, [])
+    assert len(conf["spark.authenticate.secret"]) > 40
+    standalone = cluster(tmp_path, spark_master="spark://m:7077", spark_secret_file="/none")
+    assert "spark.authenticate.secret.file" not in spark_conf(standalone, 1, [])
 
 
 def test_the_image_begins_with_the_entry_that_executors_need() -> None:
