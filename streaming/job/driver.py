@@ -229,8 +229,9 @@ class Driver:
             loss_known=bool(lost),
             one_by_one=one_by_one,
         )
-        words = [short, self._planner.beginning, *lost]
-        words += [*self._workload.overlay_problems(), *self._planner.notes]
+        planner = self._planner
+        words = [short, planner.beginning, *lost, *planner.shortened]
+        words += [*self._workload.overlay_problems(), *planner.notes]
         words += quarantine.in_words(self._report.asides)
         message = "; ".join(filter(None, words))
         self._blind = ""

@@ -52,6 +52,7 @@ class Planner:
         self.starts = quarantine.Starts(workload.home)
         self.unbounded: list[str] = []
         self.beginning = ""
+        self.shortened: list[str] = []
         self._ticker: Ticker | None = None
         self._compared = False
         job = workload.settings.job
@@ -116,7 +117,21 @@ class Planner:
             for folder in folders_beside(own, named=bool(self._workload.settings.job)):
                 remember(own, _of(known(folder), moved))
                 quarantine.remember(own, _of(quarantine.known(folder), moved))
+            self.shortened = self._shortened()
         return bool(moved)
+
+    def _shortened(self) -> list[str]:
+        """Return, in words, which logs no longer hold all that their states rest on. Raises
+        BusError."""
+        edges = self._bus.offsets(self._workload.source_topics())
+        names = sorted(self._workload.bucket(at) for at, (begin, _) in edges.items() if begin)
+        if not names:
+            return []
+        words = (
+            f"scenarios have moved to this job, and the log of {', '.join(names)} no longer begins "
+            "at its start: have it read again from a snapshot (Replay)"
+        )
+        return [words]
 
     @property
     def gives_way(self) -> bool:

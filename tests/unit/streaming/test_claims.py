@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 import pytest
 
 from bus.base import TopicSpec
 from bus.memory import MemoryBus
+from streaming.job import planner, sources
 from streaming.job.claims import LAPSES_MS, Claims, ScenarioClaimed
+from streaming.state.buckets import known, remember
+from streaming.state.storage import LocalPath
+from support.run.stack import wait_until
+from support.spark.driver_harness import SCENARIOS, Stage, values
 from wire.job import Heartbeat, encode
+from wire.source import encode_tick
 from wire.topics import Topics
 
 TOPICS = Topics()
@@ -90,3 +100,96 @@ def test_who_has_waited_for_the_end_of_another_runs_on(log: Log):
     log.now += LAPSES_MS
     assert main.former(["attack"]) == {"attack/0"}
     assert not main.gives_way(2)
+
+
+# ---- in a driver --------------------------------------------------------------------------------
+
+
+class Rivals(Log):
+    """The log of a driver, beside whom another job carries the same scenario."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = int(time.time() * 1000)
+        self.bus.ensure_topics(TopicSpec(*spec) for spec in TOPICS.specs(()))
+
+
+@pytest.fixture
+def rivals() -> Rivals:
+    return Rivals()
+
+
+@pytest.fixture
+def stage(rivals: Rivals, tmp_path: LocalPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    (tmp_path / "scenarios.toml").write_text(SCENARIOS)
+    made = Stage(tmp_path, rivals.bus, monkeypatch)
+    yield made
+    made.end()
+
+
+def test_a_driver_waits_for_the_job_that_carries_its_scenario(stage: Stage, rivals: Rivals):
+    rivals.beat("edge", "sites/0")
+    stage.begin()
+    stage.wait_for("waiting")
+    message = stage.told()[-1].message
+    assert "sites is carried by the job edge, heard 0 s ago" in message
+    assert "give both the same TALLYBOARD_JOB_SCENARIOS" in message
+    assert stage.queries == []
+
+
+def test_a_driver_takes_over_what_the_former_job_knew(
+    stage: Stage, rivals: Rivals, monkeypatch: pytest.MonkeyPatch
+):
+    former = stage.folder / "checkpoint" / "jobs" / "edge"
+    bounds = {"sites/0": [(7, 9)], "orders/0": [(1, 2)]}
+    former.mkdir(parents=True)
+    remember(former, bounds)
+    rivals.beat("edge", "sites/0", epoch=6)
+    rivals.now += LAPSES_MS + 5_000
+    monkeypatch.setattr(planner, "now_ms", lambda: rivals.now)
+    stage.begin()
+    stage.wait_for("running")
+    assert stage.told()[-1].epoch == 7, "above the former job's"
+    assert known(stage.folder / "checkpoint") == {"sites/0": [(7, 9)]}
+
+
+def test_a_driver_says_that_a_log_which_moved_is_not_whole(
+    stage: Stage, rivals: Rivals, monkeypatch: pytest.MonkeyPatch
+):
+    rivals.beat("edge", "sites/0")
+    topic = TOPICS.reports("sites")
+    rivals.bus.ensure_topics([TopicSpec(topic, 2, sources.EXPECTED)])
+    for partition in (0, 1):
+        rivals.bus.producer().send_and_wait(topic, None, encode_tick(), partition=partition)
+    rivals.now += LAPSES_MS + 5_000
+    monkeypatch.setattr(planner, "now_ms", lambda: rivals.now)
+    whole = rivals.bus.offsets
+
+    def shortened(topics: Iterable[str], *more: Any, **named: Any) -> Any:
+        edges = whole(topics, *more, **named)
+        return {at: (min(end, 1), end) for at, (_, end) in edges.items()}
+
+    monkeypatch.setattr(rivals.bus, "offsets", shortened)
+    stage.begin()
+    stage.wait_for("running")
+    assert "the log of sites/0, sites/1 no longer begins at its start" in stage.told()[-1].message
+
+
+def test_a_running_driver_gives_way_to_a_higher_epoch(stage: Stage, rivals: Rivals):
+    stage.begin(tick_ms=20)
+    stage.wait_for("running")
+    rivals.beat("edge", "sites/0", epoch=99)
+    stage.wait_for("waiting")
+    assert "sites is carried by the job edge" in stage.told()[-1].message
+    assert not stage.queries[-1].isActive
+
+
+def test_a_running_driver_leaves_a_lower_epoch_to_give_way(stage: Stage, rivals: Rivals):
+    stage.begin(tick_ms=20)
+    stage.wait_for("running")
+    rivals.beat("edge", "sites/0", epoch=0)
+    before = len(values(rivals.bus, TOPICS.reports("sites")))
+    wait_until(
+        lambda: len(values(rivals.bus, TOPICS.reports("sites"))) > before + 10, 20, "no ticks"
+    )
+    assert stage.status() == "running"
