@@ -29,6 +29,8 @@ ARGUMENTS = {
 MEMORY = "SPARK_EXECUTOR_MEMORY"
 # Directories and archives that come before Spark's own, as far as they are given.
 FIRST = ("SPARK_CONF_DIR", "SPARK_EXTRA_CLASSPATH", "SPARK_CLASSPATH")
+# Spark takes its secret from a file only where it knows that it is on Kubernetes.
+ON_KUBERNETES = "-Dspark.master=k8s://driver"
 _OPTION = re.compile(r"SPARK_JAVA_OPT_(\d+)")
 
 
@@ -53,7 +55,7 @@ def command(environ: Mapping[str, str], java: Path) -> list[str]:
     path = [environ[name] for name in FIRST if environ.get(name)]
     arguments = [part for name, source in ARGUMENTS.items() for part in (name, environ[source])]
     return [
-        *(str(java), *java_options(environ)),
+        *(str(java), *java_options(environ), ON_KUBERNETES),
         *(f"-Xms{environ[MEMORY]}", f"-Xmx{environ[MEMORY]}"),
         *("-cp", os.pathsep.join([*path, f"{spark_jars()}/*"]), MAIN, *arguments),
     ]

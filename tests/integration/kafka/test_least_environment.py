@@ -93,7 +93,8 @@ class Told:
 def write_secrets(folder: Path) -> Path:
     """Write the files that are below `/run/secrets` in every deployment; returns their folder."""
     folder.mkdir()
-    for name in ("secret-key", "data-keys", "database-password", "redis-password"):
+    names = ("secret-key", "data-keys", "database-password", "redis-password", "spark-secret")
+    for name in names:
         (folder / name).write_text(SECRET)
     key = ec.generate_private_key(ec.SECP256R1())
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

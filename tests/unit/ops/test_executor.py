@@ -31,9 +31,10 @@ POD = {
 def test_the_command_says_what_the_environment_says() -> None:
     java, *rest = command(POD, Path("/usr/bin/java"))
     assert java == "/usr/bin/java"
-    assert rest[:5] == ["-Dfirst=1", "-Dsecond=a b", "-Dlast=1", "-Xms2g", "-Xmx2g"]
-    assert rest[5:7] == ["-cp", f"/opt/spark/conf:{spark_jars()}/*"]
-    assert rest[7:] == [
+    assert rest[:4] == ["-Dfirst=1", "-Dsecond=a b", "-Dlast=1", "-Dspark.master=k8s://driver"]
+    assert rest[4:6] == ["-Xms2g", "-Xmx2g"]
+    assert rest[6:8] == ["-cp", f"/opt/spark/conf:{spark_jars()}/*"]
+    assert rest[8:] == [
         "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
         *("--driver-url", "spark://CoarseGrainedScheduler@job-0.job:7078"),
         *("--executor-id", "3", "--cores", "2", "--app-id", "spark-7f"),
