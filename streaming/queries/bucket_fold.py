@@ -43,8 +43,7 @@ from streaming.queries.drain import Drain
 from streaming.queries.protocol import start_batch_session
 from streaming.spark.jvm import JvmLost
 from streaming.spark.restart_policy import first_line
-from streaming.spark.session import VersionProblem
-from streaming.spark.session import SHUFFLE_PARTITIONS
+from streaming.spark.session import SHUFFLE_PARTITIONS, VersionProblem
 from streaming.state.buckets import BucketId, bucket_keys
 from streaming.state.checkpoint import positions
 from streaming.state.quarantine import committed

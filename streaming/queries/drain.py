@@ -48,7 +48,9 @@ class Drain:
         done: dict[int, int] = {}
         reached = positions(self._checkpoint) or dict(begun)
         while batch := next_bounded_batch(reached, held):
-            plan_batch(self._checkpoint, batch.ends, batch_metadata(self._spark, SHUFFLE_PARTITIONS))
+            plan_batch(
+                self._checkpoint, batch.ends, batch_metadata(self._spark, SHUFFLE_PARTITIONS)
+            )
             self._go({"once": True}, done, on_records, one_by_one=batch.close)
             jump(self._checkpoint, batch.ends | batch.jumps)
             reached = positions(self._checkpoint)
