@@ -94,7 +94,7 @@ public final class Kernel extends StatefulProcessor<String, Row, Row> {
 
   /** Puts the kernel behind rows as applyToBlocks has them; returns rows as apply does. */
   public static Dataset<Row> applyFromBlocks(Dataset<Row> blocks, String plan) {
-    return behind(blocks, new Kernel(plan, Form.FROM_BLOCKS), SINK);
+    return behind(blocks, new Kernel(plan, Form.FROM_BLOCKS, files(blocks, plan)), SINK);
   }
 
   private static Dataset<Row> behind(Dataset<Row> rows, Kernel kernel, StructType result) {
