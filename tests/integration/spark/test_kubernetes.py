@@ -115,15 +115,12 @@ def test_the_job_runs_on_executors_in_pods(job: Job, kubernetes: KubernetesApi) 
     process, load = job.start(), Load(job, 1)
     load.send(300)
     load.finish()
-    (pod,) = kubernetes.pods()
-    check_pod(pod)
-    first = pod["metadata"]["name"]
-    kubernetes.fail(first)
-    wait_until(
-        lambda: [each for each in kubernetes.pods() if each["metadata"]["name"] != first],
-        60,
-        f"Spark made no other pod, see {job.log}",
-    )
+    begun = kubernetes.pods()
+    assert begun
+    for pod in begun:
+        check_pod(pod)
+        kubernetes.fail(pod["metadata"]["name"])
+    wait_until(kubernetes.pods, 60, f"Spark made no other pod, see {job.log}")
     load.send(100)
     load.finish()
     process.terminate()
@@ -131,6 +128,6 @@ def test_the_job_runs_on_executors_in_pods(job: Job, kubernetes: KubernetesApi) 
 
     assert_equal_to_fold(job)
     beats = [decode_heartbeat(each.value) for each in job.read([job.topics.buckets])]
-    assert len({beat.executor for beat in beats}) == 2, "an executor, and the one in its place"
+    assert len({beat.executor for beat in beats}) >= 2, "an executor, and the one in its place"
     assert kubernetes.pods() == [], "Spark has deleted its pods"
     assert kubernetes.asked <= allowed(), kubernetes.asked - allowed()

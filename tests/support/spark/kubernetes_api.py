@@ -60,9 +60,10 @@ class KubernetesApi:
         self._server.shutdown()
 
     def pods(self) -> list[Manifest]:
-        """The pods that were created, the driver's not among them."""
+        """The pods whose processes run, the driver's not among them."""
         with self._lock:
-            return [self.objects["pods", name] for name in self.processes]
+            running = [name for name, process in self.processes.items() if process.poll() is None]
+            return [self.objects["pods", name] for name in running]
 
     def log(self, name: str) -> Path:
         """Return what a pod printed."""
