@@ -11,7 +11,6 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.streaming.MapState;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
@@ -48,7 +47,7 @@ public final class Replay {
     Memory timers = new Memory();
     Memory last = new Memory();
     if (kept[0] == null && plan.seedOf(name) != null) {
-      kept[0] = InitialState.load(plan.seedOf(name), new Configuration(), entries, last);
+      kept[0] = InitialState.load(plan.seedOf(name), null, entries, last);
     }
     Run run = null;
     String[] rule = {plan.ruleOf(name)};
