@@ -176,6 +176,9 @@ def test_kernel_and_plain_fold_write_the_same_records(judge: Judge, from_snapsho
         kernel.close()
 
 
+@pytest.mark.extensive(
+    guard="tests/integration/spark/test_reconcile.py::test_kernel_and_plain_fold_write_the_same_records"
+)
 def test_the_kernels_snapshots_hold_what_the_plain_folds_do(judge: Judge) -> None:
     own = judge.job.bus, judge.job.topics, SCENARIOS
     ignored: OnProgress = lambda _done, _total: None  # noqa: E731

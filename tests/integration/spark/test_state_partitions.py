@@ -79,7 +79,7 @@ def number(job: Job) -> int:
     return start_of(current_epoch(home(job))).state_partitions
 
 
-@pytest.mark.parametrize("engine", ["kernel", "python"])
+@pytest.mark.parametrize("engine", ["kernel", pytest.param("python", marks=pytest.mark.extensive)])
 def test_the_number_changes_under_load(job: Job, engine: str) -> None:
     """Every record, before and after, is the fold's, byte for byte, in order of its versions."""
     load = Load(job, 34)
