@@ -72,8 +72,8 @@ THREE = ("-n", "3", "--dist", "worksteal")
 FOUR = ("-n", "4", "--dist", "worksteal")
 """Workers with separate processes: while one waits for a start or an end, others work."""
 
-GROUPS = ("-n", "3", "--dist", "loadgroup")
-"""Also three workers, each with its own files; they share what they look at."""
+ONE_BY_ONE = ("-n", "3", "--dist", "load", "--maxschedchunk", "1")
+"""Also three workers, each of which is given one test at a time: they share what they look at."""
 
 NO_BROWSER = ("-p", "no:playwright")
 """This plugin takes seconds to load in every worker, and empties a directory for its pictures."""
@@ -96,7 +96,9 @@ STAGES = (
         "integration/kafka", "a broker, and what lives with it", 130, 430, (*FOUR, *UNLOADED)
     ),
     TestStage("integration/spark", "job and kernel against the fold", 210, 900, (*TWO, *UNLOADED)),
-    TestStage("e2e/browser", "the product in Chromium", 130, 900, (*GROUPS, *PICTURES), BROWSING),
+    TestStage(
+        "e2e/browser", "the product in Chromium", 130, 900, (*ONE_BY_ONE, *PICTURES), BROWSING
+    ),
     TestStage("e2e/faults", "the product is killed and started", 45, 280, (*TWO, *UNLOADED)),
 )
 TRIALS = TestStage(

@@ -23,19 +23,6 @@ from wire.topics import Topics
 expect.set_options(timeout=45_000)  # broker, job and browser may share two cores
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file on one worker, but for those with a group of their own.
-
-    First of all: xdist reads the groups in the same hook.
-    """
-    for item in items:
-        if Path(__file__).parent in item.path.parents and not item.get_closest_marker(
-            "xdist_group"
-        ):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
-
-
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, object]) -> dict[str, object]:
     """Launch the system's Chromium; root may not use its sandbox."""

@@ -111,23 +111,27 @@ def in_terminal(script: str, environment: Mapping[str, str]) -> tuple[int, str]:
 
 FIRST = "README.md"
 """Whose blocks a plain run takes."""
-CASES = [
-    pytest.param(each, marks=() if each.file == FIRST else pytest.mark.extensive, id=str(each))
-    for each in RUN.values()
+FILES = [
+    pytest.param(file, marks=() if file == FIRST else pytest.mark.extensive)
+    for file in dict.fromkeys(each.file for each in RUN.values())
 ]
 
 
-@pytest.mark.parametrize("block", CASES)
-def test_a_block_does_what_it_says(
-    block: Snippet, product: Stack, environment: dict[str, str]
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("file", FILES)
+def test_the_blocks_of_a_page_do_what_they_say(
+    file: str, product: Stack, environment: dict[str, str], tidy: None
 ) -> None:
-    status, told = in_terminal(filled(block.text, product), environment)
-    assert status == 0, f"{block}:\n{told}"
-    assert re.search(expected(block), told), f"{block}:\n{told}"
+    """They run in the page's order, as one may undo what another has done."""
+    for block in RUN.values():
+        if block.file == file:
+            status, told = in_terminal(filled(block.text, product), environment)
+            assert status == 0, f"{block}:\n{told}"
+            assert re.search(expected(block), told), f"{block}:\n{told}"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _tidy(product: Stack, demo_target: None) -> Iterator[None]:
+@pytest.fixture
+def tidy(product: Stack, demo_target: None) -> Iterator[None]:
     """What the blocks leave is put back: the target runs. No pin is left of the drill."""
     yield
     subprocess.run(["make", "target-start"], cwd=ROOT, env=product.environment(), check=True)

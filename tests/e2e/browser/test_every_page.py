@@ -374,9 +374,7 @@ def wrong_with(page: Page, name: str) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "which", [pytest.param(each, marks=pytest.mark.xdist_group(each)) for each in PAGES]
-)
+@pytest.mark.parametrize("which", PAGES)
 def test_every_page_can_be_read_by_everybody(walk: Callable[[str], Walk], which: str) -> None:
     taken = walk(which.partition(",")[0])
     wrong: dict[str, list[str]] = {}
