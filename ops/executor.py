@@ -74,6 +74,8 @@ def main() -> None:
         wanted = command(os.environ, find_java())
     except (ExecutorProblem, JavaProblem) as problem:
         sys.exit(f"executor: {problem}")
+    if local := os.environ.get("SPARK_LOCAL_DIRS"):
+        os.chdir(local.partition(",")[0])  # Spark puts the archives that it fetches where it runs
     os.execv(wanted[0], wanted)
 
 

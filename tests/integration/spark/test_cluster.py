@@ -90,7 +90,7 @@ def test_rules_and_pipelines_in_python_run_on_workers_with_an_empty_environment(
         wait_until(lambda: states(job) > 200, 150, f"no states, see {job.log}")
         wait_until(lambda: states(job, "words") > 50, 150, f"no states in Python, see {job.log}")
         beats = [decode_heartbeat(one.value) for one in job.read([job.topics.buckets])]
-        assert len({beat.executor for beat in beats}) == 2, beats
+        assert {beat.executor for beat in beats if beat.engine == "kernel"} == {"0", "1"}, beats
     quiet(cluster)
     running = PipelineProcess(broker, tmp_path / "pipelines", "bare.", pipelines="recent-reports")
     running.trials = False
