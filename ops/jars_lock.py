@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from config.archives import LOCK, PYSPARK, ArchivesProblem, digests, pyspark_jars, read_lock
 from config.java import JavaProblem
-from ops.jars import JarsProblem, read_pins, retrieve
+from ops.jars import JarPins, JarsProblem, read_pins, retrieve
 
 Lock = Mapping[str, Mapping[str, str]]
 
@@ -21,14 +21,13 @@ HEAD = """\
 """
 
 
-def registry_digests() -> dict[str, dict[str, str]]:
-    """Fetch every archive required by ops/jars.toml; return SHA-256 by group and module.
+def registry_digests(pins: JarPins, say: Callable[[str], None]) -> dict[str, dict[str, str]]:
+    """Fetch every pinned archive; return SHA-256 by group and module.
 
     Raises JarsProblem or JavaProblem.
     """
-    pins = read_pins()
     with tempfile.TemporaryDirectory(prefix="tallyboard-jars-") as name:
-        retrieve(pins, Path(name), _say, name="[organisation]@[artifact]@[revision].[ext]")
+        retrieve(pins, Path(name), say, name="[organisation]@[artifact]@[revision].[ext]")
         return {
             group.name: {
                 file.removesuffix(".jar").replace("@", ":"): digest
@@ -38,9 +37,9 @@ def registry_digests() -> dict[str, dict[str, str]]:
         }
 
 
-def as_toml(lock: Lock) -> str:
-    """Return the text of the lock file."""
-    return "\n".join([HEAD.rstrip(), *_lines(lock), ""])
+def as_toml(lock: Lock, head: str = HEAD) -> str:
+    """Return the text of a lock file. head: its first line, a comment."""
+    return "\n".join([head.rstrip(), *_lines(lock), ""])
 
 
 def _lines(lock: Lock) -> Iterator[str]:
@@ -61,7 +60,7 @@ def changes(old: Lock, new: Lock) -> Iterator[str]:
 def main() -> None:
     """Write the lock, and print what has changed in it."""
     try:
-        new = registry_digests() | {PYSPARK: digests(pyspark_jars())}
+        new = registry_digests(read_pins(), _say) | {PYSPARK: digests(pyspark_jars())}
     except (JarsProblem, JavaProblem) as problem:
         sys.exit(f"jars: {problem}")
     for line in changes(_old(), new):

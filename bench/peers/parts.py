@@ -16,10 +16,10 @@ import venv
 from pathlib import Path
 
 from bench.stack import JARS, BenchProblem, say
-from config.archives import ArchivesProblem, compare, digests, file_name, read_lock
+from config.archives import ArchivesProblem, compare, file_name, read_lock
 from config.java import JavaProblem, find_java
 from ops.jars import JarGroup, JarPins, JarsProblem, retrieve
-from ops.jars_lock import as_toml
+from ops.jars_lock import as_toml, registry_digests
 
 HERE = Path(__file__).resolve().parent
 HOME = JARS / "peers"
@@ -29,7 +29,6 @@ REQUIREMENTS = HERE / "requirements.lock"
 SOURCES = {"streams": ("fold", "streams"), "flink": ("fold", "flink")}
 RELEASE = "17"
 HEAD = "# Made by python -m bench.peers.parts: the SHA-256 of every archive that the peers load.\n"
-LOCKED_NAME = "[organisation]@[artifact]@[revision].[ext]"
 
 
 def class_path(program: str) -> str:
@@ -115,19 +114,11 @@ def _compile(files: list[Path], target: Path, jars: list[Path]) -> None:
 
 def main() -> None:
     """Write `jars.lock` anew: `python -m bench.peers.parts`."""
-    pins = _pins()
-    with tempfile.TemporaryDirectory(prefix="tallyboard-peers-") as name:
-        try:
-            retrieve(pins, Path(name), say, name=LOCKED_NAME)
-        except (JarsProblem, JavaProblem) as problem:
-            sys.exit(f"peers: {problem}")
-        lock = {group.name: _digests(Path(name, "jars", group.name)) for group in pins.groups}
-    LOCK.write_text(HEAD + as_toml(lock).partition("\n")[2])
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    found = digests(folder)
-    return {name.removesuffix(".jar").replace("@", ":"): found[name] for name in found}
+    try:
+        lock = registry_digests(_pins(), say)
+    except (JarsProblem, JavaProblem) as problem:
+        sys.exit(f"peers: {problem}")
+    LOCK.write_text(as_toml(lock, HEAD))
 
 
 if __name__ == "__main__":

@@ -205,10 +205,7 @@ def start(
     """
     keys = _places(plan)
     readers = str(_readers(spark, settings, plan))
-    topics = sorted({topic for topic, _ in keys})
-    options = {"failOnDataLoss": str(not loss_known).lower(), "subscribe": ",".join(topics)}
-    if plan.start.offsets:
-        options["startingOffsets"] = _starting(plan)
+    options = {"failOnDataLoss": str(not loss_known).lower(), **_log_range(plan)}
     if one_by_one:
         options["kafka.max.poll.records"] = "1"
     if trigger not in ("real-time", "leg"):
@@ -232,7 +229,7 @@ def start(
     if only_to:
         records = records.withColumn("topic", sql.lit(only_to))
     writer = _writer(records, settings, sink, engine, checkpoint)
-    writer = writer.trigger(**_trigger(trigger, settings))
+    writer.trigger(**_trigger(trigger, settings))
     with _STARTING:
         _configure(spark, settings, trigger, plan.start.state_partitions)
         return writer.start()
@@ -302,6 +299,12 @@ def _places(plan: Plan) -> dict[tuple[str, int], str]:
     topics = Topics(plan.prefix)
     keys = bucket_keys(plan.rules, plan.start.state_partitions)
     return {(topics.reports(b.scenario), b.partition): key for b, key in keys.items()}
+
+
+def _log_range(plan: Plan) -> dict[str, str]:
+    """Return the options of the topics that are read, and of where a new checkpoint begins."""
+    options = {"subscribe": ",".join(sorted({topic for topic, _ in _places(plan)}))}
+    return options | ({"startingOffsets": _starting(plan)} if plan.start.offsets else {})
 
 
 def _starting(plan: Plan) -> str:

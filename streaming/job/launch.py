@@ -34,7 +34,7 @@ from streaming.fold.rules import Book, own_book
 from streaming.fold.workload import now_ms
 from streaming.job.leader_lock import JVM, LeaderLock, LockHeld
 from streaming.job.leadership import Leadership
-from streaming.job.state_partitions import most
+from streaming.job.state_partitions import most_state_partitions
 from streaming.spark.jvm import JvmLost, end_spark, jvm_process
 from streaming.spark.restart_policy import first_line, judge
 from streaming.spark.session import scratch_of, start_session
@@ -107,7 +107,7 @@ class Job:
 
     def _needed(self, shares: Shares) -> int:
         """Return how many tasks run at once, with what the checkpoints say of themselves."""
-        self._divided = most(self._settings, self._home, shares)
+        self._divided = most_state_partitions(self._settings, self._home, shares)
         return slots(shares, self._settings.effective_trigger, self._divided)
 
     @property

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("streaming.job.state_partitions")
 
 
-def ahead(settings: Settings, epoch: Epoch, start: EpochStart) -> int:
+def next_state_partitions(settings: Settings, epoch: Epoch, start: EpochStart) -> int:
     """Return the number with which an epoch's query is to go on.
 
     Without a setting a checkpoint keeps its own: nobody has asked for another.
@@ -40,7 +40,7 @@ def ahead(settings: Settings, epoch: Epoch, start: EpochStart) -> int:
     return settings.state_partitions or start.state_partitions
 
 
-def most(settings: Settings, home: StoragePath, engines: Iterable[Engine]) -> int:
+def most_state_partitions(settings: Settings, home: StoragePath, engines: Iterable[Engine]) -> int:
     """Return the most that a query may come to have, also if another number is refused.
 
     home: where the engines keep their checkpoints.
@@ -52,7 +52,7 @@ def most(settings: Settings, home: StoragePath, engines: Iterable[Engine]) -> in
             start = start_of(epoch)
         except UnreadableStart:  # the query will say so
             continue
-        numbers.append(ahead(settings, epoch, start))
+        numbers.append(next_state_partitions(settings, epoch, start))
         if positions(epoch.path):
             numbers.append(start.state_partitions)
     return max(numbers)
@@ -79,7 +79,7 @@ class StatePartitions:
         """
         epoch = current_epoch(self._workload.home)
         start = start_of(epoch)
-        number = ahead(self._workload.settings, epoch, start)
+        number = next_state_partitions(self._workload.settings, epoch, start)
         batch = committed(epoch.path)
         if batch is None:
             divide(epoch, number)

@@ -20,6 +20,7 @@ from domain.records import Mute
 from domain.scenario import Scenario
 from streaming.fold.rules import load_rule
 from streaming.state.buckets import BucketId
+from streaming.state.transfer import committed_state
 from wire.bucket_fold import FoldedRecord, SavedSnapshot
 from wire.partitioner import partition_of
 from wire.snapshot import SnapshotWriter
@@ -61,8 +62,7 @@ class CommittedState:
         return self._read(variable).select("key.*", "value.*").collect()
 
     def _read(self, variable: str) -> DataFrame:
-        reader = self._spark.read.format("statestore").option("stateVarName", variable)
-        return reader.option("path", str(self._checkpoint)).option("batchId", self._batch).load()
+        return committed_state(self._spark, str(self._checkpoint), self._batch, variable)
 
 
 def _bucket(rule: Scenario, partition: int, data: bytes) -> Bucket:

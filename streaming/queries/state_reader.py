@@ -21,7 +21,7 @@ from streaming.queries.protocol import OnStep, Publisher, QueryRefused, ReadRequ
 from streaming.state.buckets import BucketId
 from streaming.state.checkpoint import measure
 from streaming.state.hadoop import storage_at
-from streaming.state.transfer import committed
+from streaming.state.transfer import committed_state
 from wire.asset import CODEC, load_asset
 from wire.batch_query import (
     MOST_ROWS,
@@ -155,7 +155,7 @@ class _Store:
         return rows.withColumn("data", sql.expr("asset_json(data)"))
 
     def _read(self, variable: str) -> DataFrame:
-        return committed(self._spark, self._request.checkpoint, self._batch, variable)
+        return committed_state(self._spark, self._request.checkpoint, self._batch, variable)
 
     def _is_requested(self, bucket: BucketId) -> bool:
         wanted, partition = self._request.wanted, _partition(self._request)

@@ -40,7 +40,7 @@ class _Head(NamedTuple):
     rule: str
 
 
-def committed(spark: SparkSession, checkpoint: str, batch: int, variable: str) -> DataFrame:
+def committed_state(spark: SparkSession, checkpoint: str, batch: int, variable: str) -> DataFrame:
     """Return a variable of the state as a batch has committed it, with Spark's own columns."""
     reader = spark.read.format("statestore").option("stateVarName", variable)
     return reader.option("path", checkpoint).option("batchId", batch).load()
@@ -53,7 +53,7 @@ def write_seeds(
 
     Raises OSError, and what Spark raises where it cannot read the state.
     """
-    read = partial(committed, spark, str(checkpoint), batch)
+    read = partial(committed_state, spark, str(checkpoint), batch)
     heads = _kernel_heads(read) if engine == "kernel" else _python_heads(read)
     names = {key: _file_name(key) for key in heads}
     with ExitStack() as stack:

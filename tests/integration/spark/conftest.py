@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -15,27 +17,31 @@ from support.spark.storages.s3 import MiniS3
 
 __all__ = ["hdfs", "replay", "s3", "spark"]
 
+Server = TypeVar("Server", MiniHdfs, MiniS3)
+
+
+@contextmanager
+def started(server: Server) -> Iterator[Server]:
+    """Yield a server that runs, and stop it afterwards, also where it did not start."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
 
 @pytest.fixture(scope="session")
 def hdfs(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[MiniHdfs]:
     """A small HDFS for the session; tests that share it keep apart by folder."""
-    small = MiniHdfs(tmp_path_factory.mktemp("hdfs"), jars_dir)
-    try:
-        small.start()
+    with started(MiniHdfs(tmp_path_factory.mktemp("hdfs"), jars_dir)) as small:
         yield small
-    finally:
-        small.stop()
 
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[MiniS3]:
     """A server of S3 for the session; tests that share it keep apart by folder."""
-    small = MiniS3(tmp_path_factory.mktemp("s3"), jars_dir)
-    try:
-        small.start()
+    with started(MiniS3(tmp_path_factory.mktemp("s3"), jars_dir)) as small:
         yield small
-    finally:
-        small.stop()
 
 
 @pytest.fixture(scope="session")

@@ -123,7 +123,7 @@ def test_a_worker_without_the_checkpoint_is_named_and_nothing_is_committed(
     cluster: Topology = open_topology(workers=(4, 4), blind=1)
     job = cluster.job("blind.", batch_s=5)
     job.start()
-    with Feed(job):
+    with Feed(job) as feed:
         wait_until(lambda: last(job), 150, f"nothing is reported, see {job.log}")
         begun = reports(job)[0].at
         wait_until(lambda: is_in(job, "waiting"), 60, f"it does not wait, see {job.log}")
@@ -133,7 +133,8 @@ def test_a_worker_without_the_checkpoint_is_named_and_nothing_is_committed(
         checkpoint = job.data_dir / "checkpoint"
         assert f"on 127.0.0.1 does not see the checkpoint {checkpoint} (no such" in report.message
         assert "mount its storage there" in report.message
-        time.sleep(5)  # time in which a batch would be committed
+        enough = feed.sent + 1_000  # of which a batch would have been committed
+        wait_until(lambda: feed.sent >= enough, 60, "the feed has stopped")
         assert is_in(job, "waiting")
         assert (states(job), committed(job)) == (0, [])
         cluster.workers[1].kill()

@@ -13,6 +13,7 @@ from bus.base import ConsumerRecord
 from bus.kafka import KafkaBus
 from config.java import find_java
 from ops.broker import JVM, LOGGING
+from ops.broker import PROPERTIES as ALONE
 from support.run.stack import EmbeddedBroker, free_port, free_ports, wait_until
 
 PROPERTIES = """\
@@ -29,26 +30,17 @@ replica.fetch.wait.max.ms=100
 """
 
 # Java's properties: the last line of a name counts.
-ONE_OF_THREE = """\
-process.roles=broker,controller
-node.id={node}
-controller.quorum.voters={voters}
-listeners=BROKER://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=BROKER://127.0.0.1:{port}
-listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=BROKER
-controller.listener.names=CONTROLLER
-log.dirs={log}
-auto.create.topics.enable=false
+ONE_OF_THREE = f"""\
+{ALONE}
+node.id={{node}}
+controller.quorum.voters={{voters}}
 min.insync.replicas=2
-num.network.threads=2
 num.io.threads=2
-log.cleaner.dedupe.buffer.size=16777216
-offsets.topic.num.partitions=1
 offsets.topic.replication.factor=3
-transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=3
-group.initial.rebalance.delay.ms=0
+transaction.state.log.min.isr=2
+share.coordinator.state.topic.replication.factor=3
+share.coordinator.state.topic.min.isr=2
 replica.fetch.wait.max.ms=100
 """
 

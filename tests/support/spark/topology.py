@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
@@ -287,9 +287,3 @@ class Feed:
         if self._thread.is_alive():
             self._thread.join(10)
         assert self._producer.flush(30) == 0
-
-
-def longest_silence(job: Job, name: str = "sites") -> float:
-    """Return the longest time between two records of the topic of states, s."""
-    times = sorted(record.timestamp for record in job.read([job.topics.states(name)]))
-    return max((b - a for a, b in pairwise(times)), default=0) / 1000

@@ -16,7 +16,11 @@ from domain.scenario_parser import load_scenarios
 from streaming.fold.assignment import EngineAssignment, ProcessNeeded, slots
 from streaming.fold.epochs import START, EpochStart, UnreadableStart, begin, divide, start_of
 from streaming.job import state_partitions
-from streaming.job.state_partitions import StatePartitions, ahead, most
+from streaming.job.state_partitions import (
+    StatePartitions,
+    most_state_partitions,
+    next_state_partitions,
+)
 from streaming.state import transfer
 from streaming.state.checkpoint import Epoch, begin_epochs, current_epoch, start_folder
 from streaming.state.restore import read_initial_state
@@ -103,17 +107,21 @@ def test_a_checkpoint_without_a_number_has_two(trial: Trial) -> None:
     commit(epoch)
     assert start_of(epoch).state_partitions == 2
     cluster = settings(spark_master="spark://one:7077")
-    assert ahead(cluster, epoch, start_of(epoch)) == 2  # nobody has asked for another
-    assert most(cluster, trial.home.parent, ["kernel"]) == 2
-    assert most(settings(state_partitions=8), trial.home.parent, ["kernel"]) == 8
+    assert (
+        next_state_partitions(cluster, epoch, start_of(epoch)) == 2
+    )  # nobody has asked for another
+    assert most_state_partitions(cluster, trial.home.parent, ["kernel"]) == 2
+    assert most_state_partitions(settings(state_partitions=8), trial.home.parent, ["kernel"]) == 8
     divide(epoch, 16)
-    assert most(settings(state_partitions=8), trial.home.parent, ["kernel"]) == 16  # if refused
+    assert (
+        most_state_partitions(settings(state_partitions=8), trial.home.parent, ["kernel"]) == 16
+    )  # if refused
 
 
 def test_a_start_that_cannot_be_read_is_the_query_s_to_say(trial: Trial) -> None:
     folder = start_folder(current_epoch(trial.home))
     (folder / START).write_whole(b"{")
-    assert most(settings(), trial.home.parent, ["kernel"]) == 1
+    assert most_state_partitions(settings(), trial.home.parent, ["kernel"]) == 1
     with pytest.raises(UnreadableStart):
         trial.divided().settle()
 
@@ -248,7 +256,7 @@ def test_a_seed_holds_what_its_bucket_had(tmp_path: Path, monkeypatch: pytest.Mo
         ],
         "last": [("sites/1", "é", b"held back")],
     }
-    monkeypatch.setattr(transfer, "committed", lambda _s, _p, _b, name: Rows(state[name]))
+    monkeypatch.setattr(transfer, "committed_state", lambda _s, _p, _b, name: Rows(state[name]))
     spark: Any = None
     seeds = write_seeds(spark, "python", LocalPath("/nowhere"), 3, LocalPath(tmp_path))
     assert seeds == {

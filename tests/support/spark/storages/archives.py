@@ -8,15 +8,14 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from config.archives import compare, digests, file_name, read_lock
+from config.archives import compare, file_name, read_lock
 from config.java import JavaProblem
 from ops.jars import JarGroup, JarPins, JarsProblem, retrieve
-from ops.jars_lock import as_toml
+from ops.jars_lock import as_toml, registry_digests
 
 HERE = Path(__file__).resolve().parent
 PINS, LOCK = HERE / "jars.toml", HERE / "jars.lock"
 HEAD = "# Made by support.spark.storages.archives: the SHA-256 of every archive of these tests.\n"
-LOCKED_NAME = "[organisation]@[artifact]@[revision].[ext]"
 
 
 def _pins() -> JarPins:
@@ -44,19 +43,11 @@ def archives(group: str, jars_dir: Path) -> list[Path]:
 
 def main() -> None:
     """Write `jars.lock` anew."""
-    pins = _pins()
-    with tempfile.TemporaryDirectory(prefix="tallyboard-tests-") as name:
-        try:
-            retrieve(pins, Path(name), print, name=LOCKED_NAME)
-        except (JarsProblem, JavaProblem) as problem:
-            sys.exit(f"archives of tests: {problem}")
-        lock = {group.name: _locked(Path(name, "jars", group.name)) for group in pins.groups}
-    LOCK.write_text(HEAD + as_toml(lock).partition("\n")[2])
-
-
-def _locked(folder: Path) -> dict[str, str]:
-    held = digests(folder)
-    return {name.removesuffix(".jar").replace("@", ":"): held[name] for name in held}
+    try:
+        lock = registry_digests(_pins(), print)
+    except (JarsProblem, JavaProblem) as problem:
+        sys.exit(f"archives of tests: {problem}")
+    LOCK.write_text(as_toml(lock, HEAD))
 
 
 if __name__ == "__main__":
