@@ -136,6 +136,7 @@ class Settings(BaseSettings):
     spark_python: AbsolutePath | None = None
     spark_memory: str = "3g"
     batch_query_memory: str = "768m"
+    batch_query_cores: int = Field(default=2, ge=1, le=64)
     pipelines: str = "report-rates"
     pipelines_master: str | None = None
     pipelines_memory: str = "512m"

@@ -40,10 +40,10 @@ from streaming.fold.rules import dump_rule, scan
 from streaming.kernel import KernelProblem
 from streaming.queries.bucket_snapshot import CommittedState, write_snapshots
 from streaming.queries.drain import Drain
-from streaming.queries.protocol import start_batch_session
+from streaming.queries.protocol import start_batch_session, width
 from streaming.spark.jvm import JvmLost
 from streaming.spark.restart_policy import first_line
-from streaming.spark.session import SHUFFLE_PARTITIONS, VersionProblem
+from streaming.spark.session import VersionProblem
 from streaming.state.buckets import BucketId, bucket_keys
 from streaming.state.checkpoint import positions
 from streaming.state.quarantine import committed
@@ -75,8 +75,8 @@ log = logging.getLogger("streaming.queries")
 
 # Most records of a batch: a batch query has little memory.
 PER_BATCH = 200_000
-# Files that a log's emissions are sorted into: each is sorted by one task, in memory or on the
-# disk.
+# Fewest files that a log's emissions are sorted into: each is sorted by one task, in memory or on
+# the disk.
 FILES = 8
 # Records at the beginning of a log among which its rule is looked for first.
 FIRST_LOOK = 1_000
@@ -206,7 +206,7 @@ class BucketFold:
 
     def _stream(self, one_by_one: bool) -> DataFrame:
         """Return the kernel's records for the states topics."""
-        keys = bucket_keys(self._plan.rules, SHUFFLE_PARTITIONS)
+        keys = bucket_keys(self._plan.rules, width(self._spark))
         places = {self._place(bucket): key for bucket, key in keys.items()}
         stream = blocks(self._source(one_by_one=one_by_one), places)
         records = through_kernel_from_blocks(stream, self._plan.json(real_time=False))
@@ -266,7 +266,7 @@ class BucketFold:
             seeded = self._spark.read.schema(SCHEMA).json(str(self._seeded))
             emitted = emitted.unionByName(seeded)
         order = ("scenario", "asset", "offset", "step")
-        rows = emitted.repartition(FILES, "scenario", "asset")
+        rows = emitted.repartition(max(FILES, width(self._spark)), "scenario", "asset")
         if not self._rounds:
             rows = _visible(rows)
         rows = rows.sortWithinPartitions(*order)

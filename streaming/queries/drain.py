@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bus.base import TopicPartition
 from domain.quarantine import QuarantinedRange
 from streaming.fold.query import batch_metadata
-from streaming.spark.session import SHUFFLE_PARTITIONS
+from streaming.queries.protocol import width
 from streaming.state.checkpoint import positions
 from streaming.state.quarantine import jump, next_bounded_batch, plan_batch
 from streaming.state.storage import StoragePath
@@ -49,7 +49,7 @@ class Drain:
         reached = positions(self._checkpoint) or dict(begun)
         while batch := next_bounded_batch(reached, held):
             plan_batch(
-                self._checkpoint, batch.ends, batch_metadata(self._spark, SHUFFLE_PARTITIONS)
+                self._checkpoint, batch.ends, batch_metadata(self._spark, width(self._spark))
             )
             self._go({"once": True}, done, on_records, one_by_one=batch.close)
             jump(self._checkpoint, batch.ends | batch.jumps)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from bus.base import Bus, BusError, Delivered
+from streaming.fold.query import PARTITIONS
 from streaming.spark.session import start_session
 from wire.batch_query import ReadState, Result, Snapshot, encode_result
 from wire.job import AskStep, Outcome
@@ -117,9 +118,6 @@ class Publisher:
 # ---- session -------------------------------------------------------------------------------------
 # The Spark session of a batch query: small, and apart from that of the query.
 
-# Tasks of a batch query that run at once.
-SLOTS = 2
-
 # How far behind the query a batch query stands when both want the processor.
 NICE = 10
 
@@ -139,8 +137,15 @@ def start_batch_session(settings: Settings, folder: Path | None = None) -> Spark
     shutil.rmtree(scratch, ignore_errors=True)
     own = {
         "data_dir": scratch,
-        "spark_master": f"local[{SLOTS}]",
+        "spark_master": f"local[{settings.batch_query_cores}]",
         "spark_memory": settings.batch_query_memory,
         "spark_ui_port": 0,
     }
-    return start_session(settings.model_copy(update=own), SLOTS)
+    spark = start_session(settings.model_copy(update=own), settings.batch_query_cores)
+    spark.conf.set(PARTITIONS, str(settings.batch_query_cores))
+    return spark
+
+
+def width(spark: SparkSession) -> int:
+    """Return how many tasks of a session fold, and sort, at once."""
+    return int(str(spark.conf.get(PARTITIONS)))

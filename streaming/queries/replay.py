@@ -32,9 +32,8 @@ from streaming.fold.query import SOURCE, rows, through_kernel, through_python
 from streaming.fold.rules import dump_rule
 from streaming.queries.comparison import History, HistoryTally, compare
 from streaming.queries.drain import Drain
-from streaming.queries.protocol import OnStep, Publisher, ReplayRequest, scratch_of
+from streaming.queries.protocol import OnStep, Publisher, ReplayRequest, scratch_of, width
 from streaming.queries.replay_window import EPOCH, ReplayWindow, begin_with, choose, window_of
-from streaming.spark.session import SHUFFLE_PARTITIONS
 from streaming.state import quarantine
 from streaming.state.buckets import BucketId, Engine, bucket_keys, known
 from streaming.state.hadoop import checkpoints_of
@@ -210,7 +209,7 @@ class ReplayRun:
         start = EpochStart(seeds=self._seeds, bounds=known(folder))
         keys = str(self._settings.command_keys_file)
         plan = Plan(self._topics.prefix, EPOCH, partitions, buckets, start, keys)
-        groups = bucket_keys(buckets, SHUFFLE_PARTITIONS)
+        groups = bucket_keys(buckets, width(self._spark))
         places = {(self._topics.reports(name), b.partition): key for b, key in groups.items()}
         stream = rows(source, places)
         if self.engine == "kernel":

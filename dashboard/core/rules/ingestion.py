@@ -11,9 +11,9 @@ import structlog
 from dashboard.core.common.metrics import JUDGED_DIFFERENCES, JUDGED_TIME, MetricFamily
 from dashboard.core.common.retention import delete_surplus
 from dashboard.core.job.requests import settle
-from dashboard.core.rules.log_replay import ingest_bounds
 from dashboard.core.rules.models import BucketJudgement, CarriedScenario, RuleChange, RuleRecord
 from dashboard.core.states.ingestion import BatchChanges
+from dashboard.core.states.models import LogBound
 from domain.scenario import Scenario, ScenarioError
 from domain.scenario_parser import scenario_from_plain
 from wire.job import Carried, QueryReport
@@ -28,7 +28,7 @@ MAX_PARTITION = 2**31 - 1
 
 def ingest_changes(changes: BatchChanges) -> None:
     """Store the log bounds and rules that the job reports in a batch."""
-    ingest_bounds(changes.batch.progress)
+    LogBound.ingest(changes.batch.progress)
     ingest_rules(changes.batch.progress)
 
 

@@ -1,4 +1,4 @@
-"""The replay of a source partition's log through the plain fold: bounds, reading, snapshots."""
+"""The replay of source partitions' logs through the folds: reading, snapshots, kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +26,10 @@ from dashboard.core.common import kafka
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.models import BucketStatus
-from dashboard.core.states.models import FoldSnapshot, LogBound
-from domain.bounds import Bound, applied_time
+from dashboard.core.states.models import NO_TERMS, FoldSnapshot, LogBound, Terms, dump_pairs
+from domain.bounds import applied_time
 from domain.fold import Bucket, UnknownFoldVersion
-from domain.quarantine import QuarantinedRange, is_aside
+from domain.quarantine import is_aside
 from domain.records import (
     DeadLetter,
     Record,
@@ -55,79 +55,10 @@ from wire.bucket_fold import (
     record_of,
     write_emissions,
 )
-from wire.job import QueryReport, bucket_name
+from wire.job import bucket_name
 from wire.snapshot import DamagedSnapshot, dump_snapshot, load_snapshot
 from wire.source import decode_placed
 from wire.topics import Topics
-
-# ---- log bounds ----------------------------------------------------------------------------------
-# The terms on which the job folds its logs, as reported: bounds on append times, records set aside.
-#
-# Every fold of a log here uses the same terms: otherwise its states would differ from the job's.
-
-Bounds = tuple[Bound, ...]
-Asides = tuple[QuarantinedRange, ...]
-
-
-class Terms(NamedTuple):
-    """The terms on which a bucket's log is folded."""
-
-    bounds: Bounds = ()
-    asides: Asides = ()
-
-
-NONE = Terms()
-
-
-def ingest_bounds(records: Sequence[QueryReport]) -> None:
-    """Store the latest report on each bucket."""
-    newest: dict[str, LogBound] = {}
-    for record in records:
-        for bucket in sorted({*record.bounds, *record.asides}):
-            known = newest.get(bucket)
-            if known is None or record.epoch >= known.epoch:
-                pairs, asides = record.bounds.get(bucket, ()), record.asides.get(bucket, ())
-                newest[bucket] = LogBound(
-                    bucket=bucket, epoch=record.epoch, pairs=dump(pairs), asides=dump(asides)
-                )
-    kept = {row.bucket: row for row in LogBound.objects.filter(bucket__in=newest)}
-    for bucket, row in sorted(newest.items()):
-        before = kept.get(bucket)
-        if before is None or (row.epoch >= before.epoch and _terms(row) != _terms(before)):
-            row.save()
-
-
-def _terms(row: LogBound) -> Terms:
-    return Terms(load(row.pairs), load(row.asides))
-
-
-def terms_of(scenario: str, partition: int) -> Terms:
-    """Return the terms of a bucket; empty if the job has reported none."""
-    row = LogBound.objects.filter(pk=bucket_name(scenario, partition)).first()
-    return _terms(row) if row is not None else Terms()
-
-
-def fits(row: FoldSnapshot, terms: Terms) -> bool:
-    """Return whether a fold on these terms arrives at the state in a snapshot.
-
-    It does if the snapshot was folded with each bound, or its clock has not passed the bound; and
-    if it left out each range set aside, or ends before that range.
-    """
-    had, left_out = load(row.bounds), load(row.asides)
-    return all(bound in had or row.clock <= bound[0] for bound in terms.bounds) and all(
-        aside in left_out or row.next_offset <= aside[0] for aside in terms.asides
-    )
-
-
-def dump(pairs: Iterable[tuple[int, int]]) -> str:
-    """Return pairs of numbers as JSON, for the database."""
-    return msgspec.json.encode(list(pairs)).decode()
-
-
-def load(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of numbers from the text that `dump` returned."""
-    return msgspec.json.decode(text, type=tuple[tuple[int, int], ...])
-
 
 # ---- partition replay ----------------------------------------------------------------------------
 # The replay of a source partition's log through the plain-Python fold, with its last emissions.
@@ -151,7 +82,7 @@ class PartitionReplay:
     scenario: str
     partition: int
     partitions: int
-    terms: Terms = NONE
+    terms: Terms = NO_TERMS
     bucket: Bucket | None = None
     next_offset: int = 0
     last: dict[str, Emitted] = field(default_factory=dict)
@@ -303,8 +234,8 @@ class Snapshots:
                 "file": saved.file,
                 "assets": saved.assets,
                 "digest": saved.digest,
-                "bounds": dump(terms.bounds),
-                "asides": dump(terms.asides),
+                "bounds": dump_pairs(terms.bounds),
+                "asides": dump_pairs(terms.asides),
             },
         )
         self._prune(row)
@@ -324,9 +255,9 @@ class Snapshots:
         rows = FoldSnapshot.objects.filter(
             scenario=scenario.name, partition=partition, next_offset__gte=begin
         )
-        terms = terms_of(scenario.name, partition)
+        terms = LogBound.terms_of(scenario.name, partition)
         for row in rows.order_by(order):
-            if not fits(row, terms):
+            if not row.fits(terms):
                 continue  # it was folded on terms that no longer apply
             try:
                 self._check(row)
@@ -363,7 +294,7 @@ class Snapshots:
 
 def begun(scenario: Scenario, partition: int) -> PartitionReplay:
     """Return a fold at the beginning of a bucket's log."""
-    terms = terms_of(scenario.name, partition)
+    terms = LogBound.terms_of(scenario.name, partition)
     return PartitionReplay(scenario.name, partition, scenario.partitions, terms)
 
 
@@ -673,7 +604,7 @@ def kernel_order(
     buckets = {}
     for (topic, partition), row in starts.items():
         name = topics.scenario_of(topic) or ""
-        terms = terms_of(name, partition)
+        terms = LogBound.terms_of(name, partition)
         begin = (row.next_offset, row.file, row.digest) if row else ()
         own = FoldStart(*begin)
         own = msgspec.structs.replace(own, bounds=list(terms.bounds), asides=list(terms.asides))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+import msgspec
 from django.db import models
 from django.db.models import Index, Q, UniqueConstraint
 
@@ -13,6 +15,9 @@ from dashboard.core.common.models import AssetRow, ScenarioRow
 from dashboard.core.common.retention import Retention
 from dashboard.core.common.sql import execute_many
 from dashboard.core.common.times import DAY_MS
+from domain.bounds import Bound
+from domain.quarantine import QuarantinedRange
+from wire.job import QueryReport, bucket_name
 
 # ---- checkpoints ---------------------------------------------------------------------------------
 # The database's progress in the logs, the faults found, and snapshots of the fold. Times in ms.
@@ -54,6 +59,30 @@ class EventCount(models.Model):
         return f"{self.name} {self.topic}: {self.n}"
 
 
+class Terms(NamedTuple):
+    """The terms on which a bucket's log is folded: bounds on append times, records set aside.
+
+    Every fold of a log here uses those of the job: otherwise its states would differ from the
+    job's.
+    """
+
+    bounds: tuple[Bound, ...] = ()
+    asides: tuple[QuarantinedRange, ...] = ()
+
+
+NO_TERMS = Terms()
+
+
+def dump_pairs(pairs: Iterable[tuple[int, int]]) -> str:
+    """Return pairs of numbers as JSON, for the database."""
+    return msgspec.json.encode(list(pairs)).decode()
+
+
+def load_pairs(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of numbers from the text that `dump_pairs` returned."""
+    return msgspec.json.decode(text, type=tuple[tuple[int, int], ...])
+
+
 class LogBound(models.Model):
     """The bounds on append times with which the job folds a bucket's log: see domain/bounds.py.
 
@@ -69,9 +98,41 @@ class LogBound(models.Model):
     def __str__(self) -> str:
         return f"{self.bucket}: {self.pairs}"
 
+    @property
+    def terms(self) -> Terms:
+        """The terms that it stores."""
+        return Terms(load_pairs(self.pairs), load_pairs(self.asides))
+
+    @classmethod
+    def terms_of(cls, scenario: str, partition: int) -> Terms:
+        """Return the terms of a bucket; none if the job has reported none."""
+        row = cls.objects.filter(pk=bucket_name(scenario, partition)).first()
+        return row.terms if row is not None else NO_TERMS
+
+    @classmethod
+    def ingest(cls, reports: Sequence[QueryReport]) -> None:
+        """Store the latest of the job's reports on each bucket."""
+        newest: dict[str, LogBound] = {}
+        for report in reports:
+            for bucket in sorted({*report.bounds, *report.asides}):
+                known = newest.get(bucket)
+                if known is None or report.epoch >= known.epoch:
+                    newest[bucket] = cls._reported(bucket, report)
+        kept = {row.bucket: row for row in cls.objects.filter(bucket__in=newest)}
+        for bucket, row in sorted(newest.items()):
+            before = kept.get(bucket)
+            if before is None or (row.epoch >= before.epoch and row.terms != before.terms):
+                row.save()
+
+    @classmethod
+    def _reported(cls, bucket: str, report: QueryReport) -> LogBound:
+        pairs = dump_pairs(report.bounds.get(bucket, ()))
+        asides = dump_pairs(report.asides.get(bucket, ()))
+        return cls(bucket=bucket, epoch=report.epoch, pairs=pairs, asides=asides)
+
 
 class FoldSnapshot(ScenarioRow):
-    """The plain-Python fold of a bucket up to `next_offset`, including its rule, as a file.
+    """The fold of a bucket up to `next_offset`, including its rule, as a file.
 
     bounds: JSON, the bounds on append times used in the fold; asides: the records it left out.
     """
@@ -91,6 +152,17 @@ class FoldSnapshot(ScenarioRow):
             UniqueConstraint(
                 fields=["scenario", "partition", "next_offset"], name="one_snapshot_per_offset"
             ),
+        )
+
+    def fits(self, terms: Terms) -> bool:
+        """Return whether a fold on these terms arrives at this state.
+
+        It does if the snapshot was folded with each bound, or its clock has not passed the bound;
+        and if it left out each range set aside, or ends before that range.
+        """
+        bounds, asides = load_pairs(self.bounds), load_pairs(self.asides)
+        return all(each in bounds or self.clock <= each[0] for each in terms.bounds) and all(
+            each in asides or self.next_offset <= each[0] for each in terms.asides
         )
 
 

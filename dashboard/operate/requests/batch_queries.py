@@ -30,8 +30,7 @@ from dashboard.core.common.tables import Table
 from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.core.job.models import SETTLED, BucketStatus, JobRequest
 from dashboard.core.job.requests import RequestProgress, send
-from dashboard.core.rules.log_replay import fits, terms_of
-from dashboard.core.states.models import FoldSnapshot
+from dashboard.core.states.models import FoldSnapshot, LogBound
 from domain.scenario import Scenario
 from wire.batch_query import Snapshot
 from wire.job import Action, bucket_name
@@ -43,8 +42,8 @@ from wire.job import Action, bucket_name
 def snapshots_before(scenario: Scenario, moment: int) -> dict[str, Snapshot]:
     """Return, by bucket, the newest snapshot before `moment` that still matches the log."""
     kept = FoldSnapshot.objects.filter(scenario=scenario.name, partition__lt=scenario.partitions)
-    terms = {at: terms_of(scenario.name, at) for at in range(scenario.partitions)}
-    return newest_before((row for row in kept if fits(row, terms[row.partition])), moment)
+    terms = {at: LogBound.terms_of(scenario.name, at) for at in range(scenario.partitions)}
+    return newest_before((row for row in kept if row.fits(terms[row.partition])), moment)
 
 
 def newest_before(kept: Iterable[FoldSnapshot], moment: int) -> dict[str, Snapshot]:

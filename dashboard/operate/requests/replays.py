@@ -17,8 +17,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.job.models import BucketStatus, JobProgress, JobRequest
 from dashboard.core.job.requests import RequestProgress
 from dashboard.core.job.status import newest_beats
-from dashboard.core.rules.log_replay import fits, terms_of
-from dashboard.core.states.models import AssetState, FoldSnapshot
+from dashboard.core.states.models import AssetState, FoldSnapshot, LogBound
 from dashboard.operate.requests.models import Replay
 from wire.job import Action, bucket_name, engine_of
 from wire.topics import Topics
@@ -179,13 +178,13 @@ def plan(choice: ReplayChoice, edges: Edges) -> ReplayPlan:
         for at in range(scenarios()[name].partitions):
             begin, end = edges[name, at]
             bound = choice.bound if bucket_name(name, at) in beyond else None
-            held = terms_of(name, at)
+            held = LogBound.terms_of(name, at)
             if bound is not None:
                 held = held._replace(bounds=(*held.bounds, (bound, end)))
             snapshots = [
                 row
                 for row in kept.get((name, at), [])
-                if begin <= row.next_offset <= end and fits(row, held)
+                if begin <= row.next_offset <= end and row.fits(held)
             ]
             bucket = _bucket(choice, name, at, (begin, end), snapshots)
             buckets.append(replace(bucket, bound=bound))

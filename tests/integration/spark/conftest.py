@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from support.browser.shared_product import exclusive
+from support.run.stack import EmbeddedBroker
 from support.spark.kernel_replay import Replay, compile_replay
 from support.spark.spark_session import spark
 from support.spark.storages.hdfs import MiniHdfs
 from support.spark.storages.s3 import MiniS3
+from support.spark.topology import Topology, topology
 
 __all__ = ["hdfs", "replay", "s3", "spark"]
 
@@ -42,6 +44,19 @@ def s3(tmp_path_factory: pytest.TempPathFactory, jars_dir: Path) -> Iterator[Min
     """A server of S3 for the session; tests that share it keep apart by folder."""
     with started(MiniS3(tmp_path_factory.mktemp("s3"), jars_dir)) as small:
         yield small
+
+
+@pytest.fixture
+def open_topology(tmp_path: Path, jars_dir: Path, broker: EmbeddedBroker) -> Iterator[Any]:
+    """Opens a topology beside the session's broker, or brokers of its own; all of it ends with the
+    test."""
+    with ExitStack() as stack:
+
+        def open_(**how: Any) -> Topology:
+            how = {"broker": None if "brokers" in how else broker, **how}
+            return stack.enter_context(topology(tmp_path / "cluster", jars_dir, **how))
+
+        yield open_
 
 
 @pytest.fixture(scope="session")

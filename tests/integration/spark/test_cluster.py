@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from support.run.stack import EmbeddedBroker, free_ports, wait_until
 from support.spark.disclosure import in_arguments, in_files, pages
 from support.spark.jobs import Job
 from support.spark.pipeline_process import PipelineProcess
-from support.spark.topology import SECRET, Feed, Topology, can_hide, scenario, topology
+from support.spark.topology import SECRET, Feed, Topology, can_hide, scenario
 from wire.job import QueryReport, decode_heartbeat, decode_progress
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
@@ -32,18 +30,6 @@ vote_lifetime = "1d"
 states = [{ name = "attack" }, { name = "odd" }, { name = "clear" }]
 rule = { kind = "python", function = "loudest" }
 """
-
-
-@pytest.fixture
-def open_topology(tmp_path: Path, jars_dir: Path, broker: EmbeddedBroker) -> Iterator[Any]:
-    """Opens a topology beside the session's broker, or another; all ends with the test."""
-    with ExitStack() as stack:
-
-        def open_(**how: Any) -> Topology:
-            how = {"broker": broker, **how}
-            return stack.enter_context(topology(tmp_path / "cluster", jars_dir, **how))
-
-        yield open_
 
 
 def reports(job: Job, query: str = "kernel") -> list[QueryReport]:

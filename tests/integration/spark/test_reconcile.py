@@ -139,6 +139,7 @@ def judge(broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "JARS_DIR": broker.jars_dir,
         "TOPIC_PREFIX": prefix,
         "COMMAND_KEYS": settings.TALLYBOARD.command_keys_file,
+        "BATCH_QUERY_CORES": 3,
     }
     for name, value in given.items():
         monkeypatch.setenv(f"TALLYBOARD_{name}", str(value))

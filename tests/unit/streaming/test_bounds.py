@@ -17,10 +17,9 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from bus.base import ConsumerRecord
 from bus.memory import MemoryBus
 from dashboard.core.job.models import BucketStatus
-from dashboard.core.rules import log_replay
 from dashboard.core.rules.log_replay import PartitionReplay, Snapshots, take
 from dashboard.core.rules.reconciliation import Reconciler
-from dashboard.core.states.models import FoldSnapshot, LogBound
+from dashboard.core.states.models import FoldSnapshot, LogBound, Terms
 from dashboard.serve.materialiser.worker import Materialiser
 from domain.bounds import Bound, applied_time
 from domain.fold import Bucket
@@ -134,9 +133,7 @@ def test_the_python_engine_and_the_readers_agree(seed: int, batch: int) -> None:
         at = applied_time(bounds, one.offset, one.time, bucket.clock)
         wanted += len(bucket.apply(record, one.offset, at))
 
-    replay = PartitionReplay(
-        "watch", 0, 1, log_replay.Terms(tuple(bounds)), Bucket(history.scenario, 0, 4)
-    )
+    replay = PartitionReplay("watch", 0, 1, Terms(tuple(bounds)), Bucket(history.scenario, 0, 4))
     for one in entries:
         replay.feed(
             ConsumerRecord("watch.reports", 0, one.offset, one.time, one.key, one.value, ())
@@ -276,14 +273,12 @@ def progress(epoch: int, **bounds: list[Bound]) -> QueryReport:
 
 @pytest.mark.django_db
 def test_what_was_told_last_of_a_bucket_is_kept() -> None:
-    log_replay.ingest_bounds(
-        [progress(2, attack_0=[(5, 10)]), progress(3, attack_0=[(5, 10), (9, 20)])]
-    )
-    assert log_replay.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
-    log_replay.ingest_bounds([progress(2, attack_0=[(1, 1)], attack_1=[(4, 4)]), progress(4)])
-    assert log_replay.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
-    assert log_replay.terms_of("attack", 1).bounds == ((4, 4),)
-    assert log_replay.terms_of("attack", 2) == log_replay.Terms()
+    LogBound.ingest([progress(2, attack_0=[(5, 10)]), progress(3, attack_0=[(5, 10), (9, 20)])])
+    assert LogBound.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
+    LogBound.ingest([progress(2, attack_0=[(1, 1)], attack_1=[(4, 4)]), progress(4)])
+    assert LogBound.terms_of("attack", 0).bounds == ((5, 10), (9, 20))
+    assert LogBound.terms_of("attack", 1).bounds == ((4, 4),)
+    assert LogBound.terms_of("attack", 2) == Terms()
     assert LogBound.objects.get(pk="attack/0").epoch == 3
 
 
@@ -294,11 +289,8 @@ def test_what_was_told_last_of_a_bucket_is_kept() -> None:
 def test_a_snapshot_with_a_clock_that_no_longer_counts_does_not_fit(
     clock: int, had: str, fits: bool
 ) -> None:
-    assert (
-        log_replay.fits(FoldSnapshot(clock=clock, bounds=had), log_replay.Terms(((100, 10),)))
-        is fits
-    )
-    assert log_replay.fits(FoldSnapshot(clock=clock, bounds=had), log_replay.Terms())
+    assert FoldSnapshot(clock=clock, bounds=had).fits(Terms(((100, 10),))) is fits
+    assert FoldSnapshot(clock=clock, bounds=had).fits(Terms())
 
 
 class World:

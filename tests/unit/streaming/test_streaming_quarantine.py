@@ -11,9 +11,8 @@ import pytest
 
 from bus.base import ConsumerRecord
 from bus.memory import MemoryBus
-from dashboard.core.rules import log_replay
 from dashboard.core.rules.log_replay import PartitionReplay
-from dashboard.core.states.models import FoldSnapshot
+from dashboard.core.states.models import NO_TERMS, FoldSnapshot, LogBound, Terms
 from domain.quarantine import is_aside
 from domain.records import SET_ASIDE, Report
 from domain.scenario_parser import load_scenarios
@@ -178,7 +177,7 @@ def test_a_fold_leaves_it_out(tmp_path: LocalPath) -> None:
     file.write_text(SCENARIOS)
     scenario = load_scenarios(file)["sites"]
 
-    def fed(terms: log_replay.Terms) -> PartitionReplay:
+    def fed(terms: Terms) -> PartitionReplay:
         replay = PartitionReplay("sites", 0, 1, terms)
         lines: list[tuple[bytes | None, bytes]] = [(None, encode_scenario(scenario))]
         lines += [(b"k", encode_report(Report("k", "w", word))) for word in ("good", "bad")]
@@ -186,8 +185,8 @@ def test_a_fold_leaves_it_out(tmp_path: LocalPath) -> None:
             replay.feed(ConsumerRecord("sites.reports", 0, offset, 1000 + offset, key, value, ()))
         return replay
 
-    assert fed(log_replay.NONE).last["k"].cause.offset == 2
-    without = fed(log_replay.Terms(asides=((2, 4),)))
+    assert fed(NO_TERMS).last["k"].cause.offset == 2
+    without = fed(Terms(asides=((2, 4),)))
     assert without.last["k"].cause.offset == 1
     assert without.next_offset == 3
     assert is_aside([(2, 4)], 4)
@@ -196,18 +195,14 @@ def test_a_fold_leaves_it_out(tmp_path: LocalPath) -> None:
 
 @pytest.mark.django_db
 def test_who_folds_here_learns_of_it_and_leaves_snapshots_with_it_alone() -> None:
-    log_replay.ingest_bounds(
-        [QueryReport("kernel", 1, "running", 2, asides={"attack/0": ((5, 6),)})]
-    )
-    log_replay.ingest_bounds(
-        [QueryReport("kernel", 2, "running", 1, asides={"attack/0": ((1, 1),)})]
-    )
-    terms = log_replay.terms_of("attack", 0)
-    assert terms == log_replay.Terms((), ((5, 6),))
+    LogBound.ingest([QueryReport("kernel", 1, "running", 2, asides={"attack/0": ((5, 6),)})])
+    LogBound.ingest([QueryReport("kernel", 2, "running", 1, asides={"attack/0": ((1, 1),)})])
+    terms = LogBound.terms_of("attack", 0)
+    assert terms == Terms((), ((5, 6),))
     before = FoldSnapshot(clock=1, next_offset=5, bounds="[]", asides="[]")
     with_it = FoldSnapshot(clock=1, next_offset=6, bounds="[]", asides="[]")
     without = FoldSnapshot(clock=1, next_offset=9, bounds="[]", asides="[[5,6]]")
-    assert [log_replay.fits(row, terms) for row in (before, with_it, without)] == [
+    assert [row.fits(terms) for row in (before, with_it, without)] == [
         True,
         False,
         True,

@@ -16,8 +16,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.ingestion import ingest_progress
 from dashboard.core.job.models import BucketStatus, JobRequest
-from dashboard.core.rules.log_replay import dump
-from dashboard.core.states.models import FoldSnapshot, LogBound
+from dashboard.core.states.models import FoldSnapshot, LogBound, dump_pairs
 from dashboard.operate.requests import models, tasks
 from dashboard.operate.requests.models import Replay
 from support.histories.hostile import calm, text
@@ -444,11 +443,11 @@ def test_a_bound_that_is_none(client: Client, bound: str, ahead_too: bool, says:
 def test_a_bound_of_an_earlier_epoch_leaves_snapshots_out_too(client: Client) -> None:
     had, lacks = snapshot("attack", 1, 5, HOUR), snapshot("attack", 1, 7, HOUR)
     pairs = [(had.clock - 1, 4)]
-    FoldSnapshot.objects.filter(pk=had.pk).update(bounds=dump(pairs))
+    FoldSnapshot.objects.filter(pk=had.pk).update(bounds=dump_pairs(pairs))
     assert line(review(client, start="time", time=stamp(now_ms())), "attack/1")[2] == str(
         lacks.next_offset
     )
-    LogBound.objects.create(bucket="attack/1", epoch=3, pairs=dump(pairs))
+    LogBound.objects.create(bucket="attack/1", epoch=3, pairs=dump_pairs(pairs))
     assert line(review(client, start="time", time=stamp(now_ms())), "attack/1")[2] == str(
         had.next_offset
     )
