@@ -40,7 +40,7 @@ def stack(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         stack = Stack(folder / "data", only, stores=2, stores_port=free_pair(), redis_url=url)
         stack.start(wait=False)
         bus = KafkaBus(stack.settings.kafka_options())
-        wait_until(lambda: topic_there(bus), 90, "there are no topics")
+        wait_until(lambda: topic_there(bus), 180, "there are no topics")
         log = OrderLog(bus)
         for record in lives(60):
             log.append(record)
