@@ -132,10 +132,11 @@ def test_the_state_partitions_change_on_a_cluster_under_load(open_topology: Any)
     board = Board(job)
     with board.kept(), Feed(job):
         for number in (4, 8, 2):
-            job.state_partitions, before = number, states(job)
+            job.state_partitions = number
             process = job.start()
-            await_states(job, before + 1_000)
-            assert state_partitions(job) == (number, set(range(number)))
+            divided = number, set(range(number))
+            wait_until(lambda of=divided: state_partitions(job) == of, 150, f"see {job.log}")
+            await_states(job, states(job) + 1_000)
             if number == 8:
                 process.kill()
                 job.clean_up()
