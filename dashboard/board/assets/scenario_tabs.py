@@ -1,7 +1,7 @@
 """The tabs: every scenario, the number of its assets in the most severe state, and problems of its
-board.
+board. Beside them, how many incidents are open.
 
-A scenario without any report, whose pipeline is switched off, is set apart.
+The examples stand apart, and one whose pipeline is switched off is left out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 from dashboard.board.live.live_view import live_view
 from dashboard.board.live.snapshots import count
 from dashboard.core.common.access import role_required
+from dashboard.core.common.navigation import open_incidents
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.freshness import (
@@ -40,7 +41,8 @@ _shared: tuple[float, dict[str, Any]] = (0.0, {})
 class Tab(NamedTuple):
     """A scenario's tab. worst: its most severe state; alarms: how many assets are in it, of a life
     cycle none; trouble: what is wrong with its board; off: the setting that turns its pipeline on,
-    where that is why nobody has ever reported on it."""
+    where that is why nobody has ever reported on it; is_example: whether it shows how something
+    else than the watch works."""
 
     scenario: Scenario
     worst: StateSpec
@@ -48,28 +50,31 @@ class Tab(NamedTuple):
     trouble: str = ""
     off: str = ""
     current: bool = False
+    is_example: bool = False
 
 
 class Tabs(NamedTuple):
-    """A page's tabs. standstill: why no board is live, None where one is."""
+    """A page's tabs. standstill: why no board is live, None where one is; incidents: how many the
+    bar counts."""
 
     all: Sequence[Tab]
     standstill: BoardProblem | None = None
+    incidents: int = 0
 
     @property
     def shown(self) -> list[Tab]:
-        """Return the boards on which somebody reports, or is to."""
-        return [tab for tab in self.all if not tab.off]
+        """Return the boards of what is watched."""
+        return [tab for tab in self.all if not tab.is_example]
 
     @property
-    def off(self) -> list[Tab]:
-        """Return the boards set apart."""
-        return [tab for tab in self.all if tab.off]
+    def examples(self) -> list[Tab]:
+        """Return the examples that run, and the one that is shown."""
+        return [tab for tab in self.all if tab.is_example and (tab.current or not tab.off)]
 
     @property
-    def off_is_current(self) -> bool:
-        """Return whether one of those is the page's."""
-        return any(tab.current for tab in self.off)
+    def alarms(self) -> int:
+        """Return how many assets are in the most severe state of their board."""
+        return sum(tab.alarms for tab in self.all)
 
 
 NO_TABS = Tabs(())
@@ -85,9 +90,10 @@ def tabs(current: str = "", counts: Mapping[str, int] | None = None) -> Tabs:
     for name, scenario in scenarios().items():
         worst = scenario.states[0]
         alarms = 0 if scenario.life_cycle else known[name].get(worst.name, 0)
-        tab = Tab(scenario, worst, alarms, wrong.get(name, ""), off.get(name, ""), name == current)
-        made.append(tab)
-    return Tabs(made, _standstill(facts, now))
+        is_example = scenario.life_cycle or reporter_of(name) is not None
+        trouble, setting = wrong.get(name, ""), off.get(name, "")
+        made.append(Tab(scenario, worst, alarms, trouble, setting, name == current, is_example))
+    return Tabs(made, _standstill(facts, now), open_incidents())
 
 
 def _standstill(facts: Facts, now: int) -> BoardProblem | None:
@@ -132,8 +138,9 @@ def alarms(made: Tabs) -> int:
 @never_cache
 @role_required("read")
 def worst(_request: HttpRequest) -> JsonResponse:
-    """Return for an open page how many assets of each scenario are in its most severe state, what
-    is wrong with which board, and why nothing is live, if so."""
+    """Return for an open page how many assets of each scenario are in its most severe state, how
+    many incidents the bar counts, what is wrong with which board, and why nothing is live, if so.
+    """
     global _shared  # noqa: PLW0603 - one answer for all pages of this process
     if time.monotonic() - _shared[0] > SHARED_S:
         _shared = (time.monotonic(), _plain_tabs(tabs()))
@@ -144,6 +151,7 @@ def _plain_tabs(made: Tabs) -> dict[str, Any]:
     still = made.standstill
     return {
         "worst": {t.scenario.name: t.alarms for t in made.all if not t.scenario.life_cycle},
+        "incidents": made.incidents,
         "board_troubles": {tab.scenario.name: tab.trouble for tab in made.all if tab.trouble},
         "standstill": still and {"kind": still["kind"], "since": still["since"]},
     }

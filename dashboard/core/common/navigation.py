@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -10,6 +10,7 @@ from urllib.parse import quote
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from dashboard.core.common.access import (
@@ -20,6 +21,7 @@ from dashboard.core.common.access import (
     role_of,
     role_required,
 )
+from dashboard.core.common.extension_point import Provider
 
 # ---- navigation ----------------------------------------------------------------------------------
 # The console's pages, as the menu of every page lists them and the command palette finds them.
@@ -35,10 +37,26 @@ def _mail_is_caught() -> bool:
     return bool(settings.TALLYBOARD.catches_mail)
 
 
+def _stores_run() -> bool:
+    return bool(settings.TALLYBOARD.asks_stores)
+
+
+def _invoices_run() -> bool:
+    return bool(settings.TALLYBOARD.runs("invoices"))
+
+
+def _views_run() -> bool:
+    """Return whether somebody has declared views, or a pipeline fills one of the examples."""
+    given = settings.TALLYBOARD
+    return given.views is not None or given.runs("product-counts") or given.runs("loyalty")
+
+
 class MenuEntry(NamedTuple):
     """A page: its URL name, its title, what it answers, and who may open it.
 
-    offered: returns whether this copy of the product has it.
+    offered: returns whether this copy of the product has it. menu: the roles whose menu lists it.
+    tabs: the pages that share its place in the menu; place: what the menu calls all of them, its
+    title where empty.
     """
 
     view: str
@@ -46,79 +64,175 @@ class MenuEntry(NamedTuple):
     hint: str
     roles: frozenset[Role] = EVERYBODY
     offered: Callable[[], bool] = _always
+    menu: frozenset[Role] = EVERYBODY
+    place: str = ""
+    tabs: tuple[MenuEntry, ...] = ()
+
+    @property
+    def pages(self) -> tuple[MenuEntry, ...]:
+        """Return its own page and its tabs."""
+        return (self, *self.tabs)
+
+    @property
+    def menu_title(self) -> str:
+        """Return what the menu calls it."""
+        return self.place or self.title
+
+    @property
+    def views(self) -> set[str]:
+        """Return the URL names of its pages."""
+        return {page.view for page in self.pages}
+
+    def is_open_to(self, role: Role | None) -> bool:
+        """Return whether the role may open the page, and the page is there."""
+        return role in self.roles and self.offered()
 
 
 # By room, in the menu's order: a page is in the group named after its room.
 GROUPS: dict[str, tuple[MenuEntry, ...]] = {
     "Board": (
-        MenuEntry("board:events", "Events", "every change of a state"),
-        MenuEntry("board:as-of", "As of", "a past moment, and how it differs from now"),
-        MenuEntry("board:overrides", "Overrides", "who pinned what, until when"),
+        MenuEntry(
+            "board:events", "Events", "what changed, and what was when", menu=OPERATORS,
+            tabs=(MenuEntry("board:as-of", "As of", "a past moment, and how it differs from now"),),
+        ),
+        MenuEntry(
+            "board:overrides", "Overrides", "who pinned what, until when", menu=OPERATORS,
+            place="What is set",
+            tabs=(MenuEntry("schedules:schedules", "Schedules", "what is to come, and whose"),),
+        ),
         MenuEntry("handover:handover", "Handover", "what the next shift needs to know", OPERATORS),
-        MenuEntry("glossary", "Glossary", "what the words mean"),
     ),
     "Watch": (
         MenuEntry("incidents:incidents", "Incidents", "each time that an asset was in trouble"),
-        MenuEntry("agents:agents", "Agents", "who reports, and who is muted", OPERATORS),
-        MenuEntry("filters:kept", "Saved filters", "your own, and shared by others"),
-        MenuEntry("labels:labels", "Labels", "customer, tier, owner of assets"),
+        MenuEntry(
+            "agents:agents", "Agents", "who reports, who is silent or muted", OPERATORS,
+            tabs=(
+                MenuEntry("bulk:stale", "Not reporting", "assets without reports", OPERATORS),
+            ),
+        ),
         MenuEntry("maintenance:windows", "Maintenance", "what is worked on, and when"),
-        MenuEntry("schedules:schedules", "Schedules", "tasks that the job runs, and their owners"),
-        MenuEntry("bulk:bulk", "Bulk", "one command for many assets"),
-        MenuEntry("bulk:stale", "Not reporting", "assets that nobody reports on", OPERATORS),
+        MenuEntry("bulk:bulk", "Bulk", "one command for many assets", menu=OPERATORS),
+        MenuEntry("labels:labels", "Labels", "customer, tier, owner of assets", menu=OPERATORS),
     ),
     "Notify": (
-        MenuEntry("summaries:summary", "Summary", "how a week, a month or a year went"),
-        MenuEntry("summaries:settings", "Targets", "what summaries are measured by", ADMINS),
-        MenuEntry("notifications:messages", "Messages", "what was sent, held, and why", OPERATORS),
-        MenuEntry("notifications:rules", "Rules", "who is told of which incidents", OPERATORS),
-        MenuEntry("notifications:rotas", "Rotas", "who is on call", OPERATORS),
-        MenuEntry("notifications:channels", "Channels", "mail, webhooks, chats", ADMINS),
         MenuEntry(
-            "mail_catcher:mails",
-            "Caught mail",
-            "what would have been sent",
-            OPERATORS,
-            _mail_is_caught,
+            "summaries:summary", "Summary", "how a week, a month or a year went",
+            tabs=(
+                MenuEntry("summaries:settings", "Targets", "what it is measured by", ADMINS),
+            ),
+        ),
+        MenuEntry(
+            "notifications:messages", "Messages", "what was sent, held, and why", OPERATORS,
+            place="Notifications",
+            tabs=(
+                MenuEntry("notifications:rules", "Rules", "who is notified of what", OPERATORS),
+                MenuEntry("notifications:rotas", "On call", "whose turn it is", OPERATORS),
+                MenuEntry("notifications:channels", "Channels", "mail, webhooks, chats", ADMINS),
+                MenuEntry(
+                    "mail_catcher:mails", "Caught mail", "what would have been sent", OPERATORS,
+                    _mail_is_caught,
+                ),
+            ),
         ),
     ),
     "Retail": (
-        MenuEntry("orders:where", "Find an order", "each store asked for an order"),
-        MenuEntry("invoices:invoices", "Invoices", "what the stores have sold today"),
+        MenuEntry(
+            "orders:where", "Find an order", "each store asked for an order", EVERYBODY,
+            _stores_run, OPERATORS,
+        ),
+        MenuEntry(
+            "invoices:invoices", "Invoices", "what the stores have sold today", EVERYBODY,
+            _invoices_run, OPERATORS,
+        ),
+        MenuEntry(
+            "topic_views:views", "Topics", "topics as tables, by key", OPERATORS, _views_run,
+        ),
     ),
     "Operate": (
-        MenuEntry("console:job", "Job", "how Spark's queries fare", OPERATORS),
-        MenuEntry("rules:scenarios", "Scenarios", "which rule applies where", OPERATORS),
-        MenuEntry("console:partitions", "Partitions", "who owns what, how far behind", OPERATORS),
-        MenuEntry("topic_views:views", "Topics", "topics as tables, by key", OPERATORS),
-        MenuEntry("what_if:trials", "What if", "the last hours under another rule", OPERATORS),
-        MenuEntry("state_store:readings", "State store", "what Spark has committed", ADMINS),
-        MenuEntry("replays:replay", "Replay", "have the log read again", ADMINS),
-        MenuEntry("dead_letters:letters", "Dead letters", "records that were refused", ADMINS),
-        MenuEntry("users:users", "Users", "who may log in, and as what", ADMINS),
-        MenuEntry("accounts:all-tokens", "API tokens", "what programs may do", ADMINS),
+        MenuEntry(
+            "rules:scenarios", "Scenarios", "which rule applies where", OPERATORS,
+            tabs=(
+                MenuEntry("what_if:trials", "What if", "the past by another rule", OPERATORS),
+            ),
+        ),
+        MenuEntry(
+            "console:job", "Job", "how Spark's queries fare", OPERATORS, place="Engine",
+            tabs=(
+                MenuEntry("console:partitions", "Partitions", "how far each is", OPERATORS),
+                MenuEntry("state_store:readings", "State store", "what Spark committed", ADMINS),
+                MenuEntry("dead_letters:letters", "Dead letters", "refused records", ADMINS),
+                MenuEntry("replays:replay", "Replay", "have the log read again", ADMINS),
+            ),
+        ),
+        MenuEntry(
+            "users:users", "Users", "who may log in, and as what", ADMINS,
+            tabs=(
+                MenuEntry("users:roles", "Roles", "what each role may do", ADMINS),
+                MenuEntry("accounts:all-tokens", "API tokens", "what programs may do", ADMINS),
+            ),
+        ),
         MenuEntry("retention:retention", "Retention", "how long everything is kept", ADMINS),
         MenuEntry("audit:entries", "Audit", "who did what", ADMINS),
     ),
-}
+}  # fmt: skip
 HOME = "summaries:summary"
+open_incidents: Provider[[], int] = Provider(lambda: 0)
+"""Returns how many incidents the bar counts; provided by `incidents`."""
+BAR = ("incidents:incidents", "handover:handover", HOME)
+"""What stands in the bar itself, after the boards."""
+FIRST: dict[Role, str] = {Role.MANAGER: HOME}
+"""What stands before the boards, by role."""
 
 
-def places(role: Role | None) -> list[tuple[str, list[MenuEntry]]]:
-    """Return the pages that `role` may open, by group, without empty groups."""
-    mine = (
-        (title, [place for place in group if role in place.roles and place.offered()])
-        for title, group in GROUPS.items()
+def entries() -> list[MenuEntry]:
+    """Return every entry of the menu."""
+    return list(chain.from_iterable(GROUPS.values()))
+
+
+def every_page() -> list[MenuEntry]:
+    """Return every entry's page and tabs."""
+    return [page for entry in entries() for page in entry.pages]
+
+
+class MenuBar(NamedTuple):
+    """A role's bar: what stands before and after the boards, and what is behind *More*."""
+
+    before: list[MenuEntry]
+    after: list[MenuEntry]
+    more: list[tuple[str, list[MenuEntry]]]
+
+
+def bar_of(role: Role | None) -> MenuBar:
+    """Return the role's bar, without empty groups."""
+    first = FIRST.get(role, "") if role else ""
+    bar = [place for place in _listed(entries(), role) if place.view in BAR]
+    bar.sort(key=lambda place: BAR.index(place.view))
+    groups = ((title, _listed(group, role)) for title, group in GROUPS.items())
+    rest = ((title, [each for each in own if each.view not in BAR]) for title, own in groups)
+    return MenuBar(
+        [place for place in bar if place.view == first],
+        [place for place in bar if place.view != first],
+        [(title, own) for title, own in rest if own],
     )
-    return [(title, found) for title, found in mine if found]
+
+
+def _listed(group: Iterable[MenuEntry], role: Role | None) -> list[MenuEntry]:
+    return [entry for entry in group if role in entry.menu and entry.is_open_to(role)]
+
+
+def place_of(path: str) -> tuple[MenuEntry, MenuEntry] | None:
+    """Return the entry and the tab that a path belongs to: whose address begins it, the longest."""
+    begun = [
+        (len(address), entry, page)
+        for entry in entries()
+        for page in entry.pages
+        if path.startswith(address := reverse(page.view))
+    ]
+    return max(begun, key=lambda each: each[0])[1:] if begun else None
 
 
 # ---- short addresses -----------------------------------------------------------------------------
 # Short URLs that people type: each leads to the first page of a group that the role may open.
-
-
-def _every() -> list[MenuEntry]:
-    return list(chain.from_iterable(GROUPS.values()))
 
 
 def _places(name: str) -> list[MenuEntry]:
@@ -129,14 +243,15 @@ def _places(name: str) -> list[MenuEntry]:
         case "notifications":
             return _messages()
         case "retention":
-            return [place for place in _every() if place.view == "retention:retention"]
+            return [place for place in entries() if place.view == "retention:retention"]
         case _:
-            return sorted(_every(), key=lambda place: place.view != HOME)
+            return sorted(entries(), key=lambda place: place.view != HOME)
 
 
 def _messages() -> list[MenuEntry]:
     """Return the pages of messages and of what sends them."""
-    return [place for place in GROUPS["Notify"] if not place.view.startswith("summaries:")]
+    [entry] = (each for each in entries() if each.view == "notifications:messages")
+    return list(entry.pages)
 
 
 @require_safe
@@ -146,8 +261,8 @@ def first_page(request: HttpRequest, name: str) -> HttpResponse:
 
     If there is none, redirect to the first page, which says who may open it. name: the short URL's.
     """
-    places = [place for place in _places(name) if place.offered()]
-    mine = [place for place in places if role_of(request.user) in place.roles]
+    role, places = role_of(request.user), [each for each in _places(name) if each.offered()]
+    mine = [place for place in places if place.is_open_to(role)]
     return redirect((mine or places)[0].view)
 
 

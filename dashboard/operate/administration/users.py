@@ -32,7 +32,7 @@ from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import ADMINS, ALLOWED, Role, form_of, role_required, user_of
 from dashboard.core.common.forms import FormPage
 from dashboard.core.common.lists import ListPage, NoFilter
-from dashboard.core.common.navigation import GROUPS
+from dashboard.core.common.navigation import every_page
 from dashboard.core.common.tables import (
     Column,
     ListOrder,
@@ -184,11 +184,7 @@ def rights() -> dict[str, list[Right]]:
         Right(text, frozenset(role for role in Role if action in ALLOWED[role]))
         for action, text in SCOPES.items()
     ]
-    pages = [
-        Right(f"{place.title}: {place.hint}", place.roles)
-        for places in GROUPS.values()
-        for place in places
-    ]
+    pages = [Right(f"{page.title}: {page.hint}", page.roles) for page in every_page()]
     return {"Over the board and the API": able, "Pages of the console": pages}
 
 

@@ -9,10 +9,14 @@ class IncidentsConfig(AppConfig):
     name = "dashboard.watch.incidents"
 
     def ready(self) -> None:
-        """Record acknowledgements on their incidents, and mark the rows of assets in a window."""
+        """Record acknowledgements on their incidents, mark the rows of assets in a window, and
+        count for the bar."""
+        from dashboard.core.common.navigation import open_incidents
         from dashboard.watch.annotations.row_marks import marks_changed, work_on
         from dashboard.watch.incidents.ingestion import record_acknowledgements
         from dashboard.watch.incidents.maintenance import work_of
+        from dashboard.watch.incidents.models import Incident
 
         marks_changed.connect(record_acknowledgements, dispatch_uid="incidents")
         work_on.register(work_of)
+        open_incidents.register(Incident.objects.badge)

@@ -66,6 +66,10 @@ class IncidentQuerySet(models.QuerySet["Incident"]):
         """Return the incidents that have not ended."""
         return self.filter(ended_at=None)
 
+    def badge(self) -> int:
+        """Return how many incidents the bar of every page counts: those that are open."""
+        return self.open().filter(scenario__in=scenarios()).count()
+
     def within(
         self, start: int | None, end: int | None, of_time: str = ANY_PART
     ) -> IncidentQuerySet:

@@ -2,7 +2,8 @@
 // The command palette (Ctrl+K): pages by their titles, assets by a part of their name, and what can
 // be done: to the form that does it, filled in.
 //
-// Pages are the links of this page's own menus, so that nobody is offered what is not allowed.
+// Pages are those that the server names for this role, and the links of this page's own menus, so that
+// nobody is offered what is not allowed.
 // Assets are asked for at each key; an answer that comes late for another text is dropped.
 const SOON_MS = 40; // two keys in a row are one question
 
@@ -222,17 +223,30 @@ function verb({ verb: name, what }) {
 
 const isWords = (node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim() !== "";
 
-/** The links of the page's menus. */
+/** The boards, the pages of this role, and the links of the user's menu. */
 function pages() {
+  return [...links(".tabs a", "board"), ...named(), ...links("#user-menu a", "")];
+}
+
+/** The pages that the server names. */
+function named() {
+  /** @type {NodeListOf<HTMLTemplateElement>} */
+  const all = document.querySelectorAll("template[data-page]");
+  return [...all].map(({ dataset }) => place(dataset.page, dataset.hint, dataset.address));
+}
+
+/** The links of a menu; of a board the title without its count. */
+function links(selector, hint) {
   /** @type {NodeListOf<HTMLAnchorElement>} */
-  const links = document.querySelectorAll(".tabs a, nav.places a, #user-menu a");
-  return [...links].map((link) => {
-    const title = link.querySelector(".place-title") ?? link;
-    const words = [...title.childNodes].find(isWords);
-    const name = (words ?? title).textContent.trim();
-    const hint = link.querySelector("small")?.textContent ?? (link.closest(".tabs") ? "board" : "");
-    return { name, hint, href: link.href, search: `${name} ${hint}`.toLowerCase() };
+  const all = document.querySelectorAll(selector);
+  return [...all].map((link) => {
+    const words = [...link.childNodes].find(isWords) ?? link;
+    return place(words.textContent.trim(), hint, link.href);
   });
+}
+
+function place(name, hint, href) {
+  return { name, hint, href, search: `${name} ${hint}`.toLowerCase() };
 }
 
 function option({ name, hint, href }, n) {

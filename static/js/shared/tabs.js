@@ -1,9 +1,10 @@
 // @ts-check
-// The scenarios' tabs: of each how many are in its most severe state, and what is wrong with its
-// board, on every page.
+// The boards in the bar: of each how many are in its most severe state, and what is wrong with it, on
+// every page; and how many incidents are open.
 //
-// A board is told by its socket. Other pages ask `data-tabs` every few seconds; while the server
-// does not answer, the counts are marked as old.
+// A board is told of boards by its socket, and asks for the incidents alone. Other pages ask
+// `data-tabs` for all of it every few seconds; while the server does not answer, the counts are
+// marked as old.
 import { now, timeOfDay } from "./clock.js";
 import { number } from "./number.js";
 import { showStandstill } from "./status.js";
@@ -26,10 +27,22 @@ export function showWorst(worst) {
     const badge = tab.querySelector(".tab-count"); // a life cycle has none
     if (n === undefined || !badge || badge.dataset.count === String(n)) continue;
     badge.dataset.count = String(n);
-    badge.hidden = n === 0;
-    badge.querySelector(".n").textContent = number(n);
+    showCount(badge, n);
   }
+  showCount(document.getElementById("all-alarms"), sum(tabs));
   titleAlarms(alarms());
+}
+
+/**
+ * Show a number, and nothing where it is 0.
+ *
+ * @param {HTMLElement | null} badge
+ * @param {number} n
+ */
+function showCount(badge, n) {
+  if (!badge) return;
+  badge.hidden = n === 0;
+  badge.querySelector(".n").textContent = number(n);
 }
 
 /**
@@ -68,9 +81,13 @@ export function markStale(at) {
 /** Of the board that is shown, or of all together; a life cycle has no worst state. */
 function alarms() {
   const current = tabs.filter((tab) => tab.hasAttribute("aria-current"));
-  const counted = current.length ? current : tabs;
-  const n = counted.reduce((sum, tab) => sum + count(tab), 0);
+  const n = sum(current.length ? current : tabs);
   return n ? number(n) : "";
+}
+
+/** @param {HTMLElement[]} counted */
+function sum(counted) {
+  return counted.reduce((n, tab) => n + count(tab), 0);
 }
 
 /** @param {HTMLElement} tab */
@@ -78,15 +95,10 @@ function count(tab) {
   return Number(tab.querySelector(".tab-count")?.getAttribute("data-count") ?? 0);
 }
 
-/** Keep the tabs of a page without a socket live; show the boards that stand apart once they open. */
+/** Keep the bar live: of a board's page the number of incidents, of others the boards too. */
 export function followTabs() {
-  /** @type {HTMLDetailsElement | null} */
-  const apart = document.querySelector(".tabs-off");
-  apart?.addEventListener("toggle", () => {
-    if (apart.open) nav.scrollLeft = nav.scrollWidth; // on a phone they are past the edge
-  });
   if (!nav?.dataset.tabs) return;
-  const { hasBanner, standstill: kind, standstillSince: since } = nav.dataset;
+  const { live, hasBanner, standstill: kind, standstillSince: since } = nav.dataset;
   if (kind && hasBanner === undefined) showStandstill({ kind, since: Number(since) });
   let timer = 0;
   const ask = async () => {
@@ -96,15 +108,21 @@ export function followTabs() {
       const answer = await fetch(nav.dataset.tabs, { signal: AbortSignal.timeout(PATIENCE_MS) });
       if (!answer.ok || answer.redirected) throw new Error(`status ${answer.status}`);
       const told = await answer.json();
-      showWorst(told.worst);
-      showBoardTroubles(told.board_troubles);
-      if (hasBanner === undefined) showStandstill(told.standstill);
-      markStale(null);
+      showCount(document.getElementById("open-incidents"), told.incidents);
+      if (live === undefined) showBoards(told, hasBanner === undefined);
     } catch {
-      markStale(now());
+      if (live === undefined) markStale(now());
     }
     timer = setTimeout(ask, EVERY_MS);
   };
   document.addEventListener("visibilitychange", () => document.hidden || ask());
   timer = setTimeout(ask, EVERY_MS);
+}
+
+/** Show what the server says of all boards. */
+function showBoards(told, hasNoBanner) {
+  showWorst(told.worst);
+  showBoardTroubles(told.board_troubles);
+  if (hasNoBanner) showStandstill(told.standstill);
+  markStale(null);
 }

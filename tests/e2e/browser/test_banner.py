@@ -54,26 +54,23 @@ def banner(page: Page, kind: str, what: str) -> None:
 @pytest.mark.extensive(
     guard="tests/unit/core/test_freshness.py::test_a_silence_where_the_pipeline_was_switched_off_says_so"
 )
-def test_a_board_whose_pipeline_is_off_stands_apart_and_troubles_nobody(open_as: Open) -> None:
+def test_a_board_whose_pipeline_is_off_is_not_listed_and_troubles_nobody(open_as: Open) -> None:
     page = live(open_as("operator", "/s/attack/"))
     expect(page.locator("#banner")).not_to_contain_text("Customers")
-    behind = page.locator(".tabs-off")
-    expect(behind.get_by_role("link")).to_have_count(0)  # none that is seen
-    summary = behind.locator("summary")
-    expect(summary).to_have_text("examples, off")
-    summary.focus()
-    page.keyboard.press("Enter")
-    customers = behind.get_by_role("link", name="Customers")
-    expect(customers).to_be_visible()
-    expect(customers).to_have_attribute("title", re.compile("TALLYBOARD_PIPELINES=.*loyalty"))
-    assert serious_in_both(page) == []
-    customers.click()
+    examples = page.get_by_role("group", name="Examples").get_by_role("link")
+    expect(examples).to_have_text("Orders")  # those that run
+    page.goto(page.url.replace("/s/attack/", "/s/customers/"))
     expect(page.locator("#empty-board")).to_contain_text("TALLYBOARD_PIPELINES=")
-    expect(page.locator(".tabs-off [aria-current]")).to_be_visible()
+    customers = page.get_by_role("group", name="Examples").get_by_role("link", name="Customers")
+    expect(customers).to_have_attribute("aria-current", "page")
+    expect(customers).to_have_attribute("title", re.compile("TALLYBOARD_PIPELINES=.*loyalty"))
     expect(page.locator("#banner")).to_be_hidden()
+    assert serious_in_both(page) == []
     phone = live(open_as("operator", "/s/attack/", width=390))
-    phone.locator(".tabs-off summary").click()
-    expect(phone.locator(".tabs-off").get_by_role("link", name="Customers")).to_be_in_viewport()
+    expect(phone.locator("#tabs")).to_be_hidden()
+    phone.get_by_role("button", name="Boards").click()
+    expect(phone.locator("#tabs").get_by_role("link", name="Orders")).to_be_in_viewport()
+    assert serious_in_both(phone) == []
     assert too_wide_in(phone) == []
 
 

@@ -18,7 +18,7 @@ import pytest
 from django.urls import URLResolver, get_resolver
 from playwright.sync_api import Page
 
-from dashboard.core.common.navigation import GROUPS
+from dashboard.core.common.navigation import every_page
 from dashboard.core.common.times import HOUR_MS, field_text, now_ms
 from support.browser.browser_pages import (
     COLOURS,
@@ -386,7 +386,7 @@ def test_every_page_can_be_read_by_everybody(walk: Callable[[str], Walk], which:
 
 def test_no_page_is_left_out() -> None:
     visited = {name for pages in PAGES.values() for name in pages}
-    assert {place.view for group in GROUPS.values() for place in group} <= visited
+    assert {page.view for page in every_page()} <= visited
     for others in (NO_PAGES, LEAD_ON, NOT_OFFERED, *ELSEWHERE.values()):
         assert visited.isdisjoint(others)
         visited |= others

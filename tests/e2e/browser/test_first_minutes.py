@@ -75,7 +75,7 @@ def test_what_is_switched_off_troubles_no_board(open_as: Open, product: Stack) -
         page = live(open_as("operator", f"/s/{scenario}/"))
         for title in ("Clients", "Customers"):
             expect(page.locator("#banner")).not_to_contain_text(title)
-        expect(page.locator(".tabs-off summary")).to_have_text("examples, off")
+        expect(page.locator(".tabs-examples a")).to_have_text("Orders")
 
 
 def test_the_demos_boards_have_labels(open_as: Open) -> None:

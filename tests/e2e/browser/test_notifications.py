@@ -137,7 +137,7 @@ def test_a_rota_says_who_is_on_call(open_as: Open, prefix: str) -> None:
     page.get_by_role("button", name="Add").press("Enter")
     expect(page.locator(".lead")).to_contain_text("operator")
     sound(page)
-    page.get_by_role("link", name="← Rotas").press("Enter")
+    page.get_by_role("link", name="← On call").press("Enter")
     expect(page.locator("tbody tr", has_text=f"{prefix}rota")).to_contain_text("operator")
     sound(page)
 

@@ -33,7 +33,7 @@ PAGES = (
 )  # fmt: skip
 
 SHOWN = {"attack": 2, "connectivity": 1}
-OFF = ["clients", "customers"]
+LISTED = ["attack", "connectivity", "orders"]
 
 
 @pytest.fixture(autouse=True)
@@ -68,9 +68,8 @@ def counts(body: str) -> dict[str, int]:
 
 
 def apart(body: str) -> list[str]:
-    """The boards that stand behind the divider."""
-    _, divider, behind = body[: body.index("<main")].partition('<details class="tabs-off')
-    assert not divider or "examples, off" in behind
+    """The examples: the boards behind the divider."""
+    _, _, behind = body[: body.index("<main")].partition('<div class="tabs-examples')
     return list(links(behind))
 
 
@@ -116,8 +115,8 @@ def test_an_open_page_is_told_the_counts(admin: Client):
     assert told["worst"] == SHOWN
     assert set(told["board_troubles"]) == set(scenarios())  # the job has never been heard of
     assert told["standstill"] == {"kind": "job", "since": None}
-    assert 'data-tabs="/tabs/"' in admin.get("/job/").content.decode()
-    assert "data-tabs" not in admin.get("/").content.decode()  # its socket tells it
+    assert "data-live" not in admin.get("/job/").content.decode()
+    assert "data-live" in admin.get("/").content.decode()  # its socket tells it
 
 
 def test_counts_of_a_time_when_nobody_looked_are_shown_to_nobody(admin: Client, world: World):
@@ -176,22 +175,19 @@ def test_while_the_job_is_silent_other_pages_know_it_at_once(admin: Client):
 # ---- boards whose pipeline is off ---------------------------------------------------------------
 
 
-def test_a_board_that_nobody_reported_on_as_its_pipeline_is_off_stands_apart(admin: Client):
+def test_a_board_that_nobody_reported_on_as_its_pipeline_is_off_is_not_listed(admin: Client):
     heard(now_ms())
     body = admin.get("/").content.decode()
-    assert apart(body) == OFF
-    assert set(links(body)) == set(scenarios())
-    assert "TALLYBOARD_PIPELINES=report-rates,login-guard turns it on" in links(body)["clients"]
-    assert '<details class="tabs-off">' in body
+    assert apart(body) == ["orders"]
+    assert list(links(body[: body.index("<main")])) == LISTED
     board = admin.get("/?scenario=clients").content.decode()
-    assert '<details class="tabs-off" open>' in board
+    assert apart(board) == ["orders", "clients"]
+    assert "TALLYBOARD_PIPELINES=report-rates,login-guard turns it on" in links(board)["clients"]
     assert "<code>TALLYBOARD_PIPELINES=report-rates,login-guard</code>" in board
     assert re.search(r'id="banner"[^>]* hidden', board)
 
 
-def test_once_somebody_reported_a_board_stands_with_the_others_for_good(
-    admin: Client, world: World
-):
+def test_once_somebody_reported_a_board_is_listed_for_good(admin: Client, world: World):
     world.report("192.0.2.1", "normal", scenario="clients")
     world.write()
     Agent.objects.all().delete()  # as after a month without a vote
@@ -201,7 +197,7 @@ def test_once_somebody_reported_a_board_stands_with_the_others_for_good(
     heard(now)
     recall(live_view().signs)
     body = admin.get("/?scenario=clients").content.decode()
-    assert apart(body) == ["customers"]
+    assert apart(body) == ["orders", "clients"]
     heard(now + 400 * DAY_MS)
     told = problems(now + 400 * DAY_MS, "clients")
     assert [each["what"] for each in told] == ["Clients: no agent has reported"]
@@ -209,9 +205,7 @@ def test_once_somebody_reported_a_board_stands_with_the_others_for_good(
     assert "the pipeline login-guard is switched off" in told[0]["todo"]
 
 
-def test_a_board_whose_pipeline_is_on_stands_with_the_others(
-    admin: Client, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_board_whose_pipeline_is_on_is_listed(admin: Client, monkeypatch: pytest.MonkeyPatch):
     on = settings.TALLYBOARD.model_copy(update={"pipelines": "all"})
     monkeypatch.setattr(settings, "TALLYBOARD", on)
-    assert apart(admin.get("/").content.decode()) == []
+    assert set(apart(admin.get("/").content.decode())) == {"orders", "clients", "customers"}

@@ -23,9 +23,11 @@ def page(role: str, path: str) -> str:
 
 
 def places(body: str) -> list[tuple[str, bool]]:
-    """The links of the console's navigation, each with whether it is the page itself."""
-    (inside,) = re.findall(r'<nav class="menu-body places".*?>(.*?)</nav>', body, re.DOTALL)
-    found: list[Any] = re.findall(r'<a href="([^"]+)"( aria-current="page")?', inside)
+    """The links of the bar and of the page's tabs, each with whether it is the page itself."""
+    navs = re.findall(r'<nav class="(?:bar|page-tabs)".*?</nav>', body, re.DOTALL)
+    found: list[Any] = re.findall(
+        r'<a (?:class="place" )?href="([^"]+)"\s*(aria-current="page")?', "".join(navs)
+    )
     return [(path, bool(current)) for path, current in found]
 
 
@@ -34,12 +36,12 @@ def places(body: str) -> list[tuple[str, bool]]:
 def test_every_page_leads_to_the_console(world: World, role: str, path: str):
     listed = places(page(role, path))
     assert ("/incidents/", False) in listed
-    assert (("/partitions/", False) in listed) == (role != "manager")
+    assert (("/job/", False) in listed) == (role != "manager")
 
 
 def test_who_may_not_read_is_shown_no_way(world: World):
-    assert 'class="menu-body places"' not in page("none", "/account/password/change/")
-    assert 'class="menu-body places"' not in Client().get("/account/login/").content.decode()
+    assert 'class="bar"' not in page("none", "/account/password/change/")
+    assert 'class="bar"' not in Client().get("/account/login/").content.decode()
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from django import template
+from django.template.context import Context
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dashboard.core.common.access import Role
-from dashboard.core.common.navigation import MenuEntry, places
+from dashboard.core.common.navigation import MenuBar, MenuEntry, bar_of, every_page, place_of
 from dashboard.core.common.times import duration, span
 from dashboard.core.job.liveness import Sign, Trend
 from dashboard.core.states.templatetags.board import icon, mark
@@ -40,9 +42,52 @@ TRENDS: dict[Trend, tuple[str, str]] = {
 
 
 @register.simple_tag
-def console_places(role: Role | None) -> list[tuple[str, list[MenuEntry]]]:
-    """Return the console's pages that `role` may open, by group."""
-    return places(role)
+def bar(role: Role | None) -> MenuBar:
+    """Return what the bar of a page offers `role`."""
+    return bar_of(role)
+
+
+@register.simple_tag(takes_context=True)
+def menu_entry(context: Context) -> MenuEntry | None:
+    """Return the entry that the page is of, None where the menu has none."""
+    place = place_of(context["request"].path)
+    return place[0] if place else None
+
+
+class PageTab(NamedTuple):
+    """A page as a tab of the page that is shown. current: as in `aria-current`, else empty."""
+
+    page: MenuEntry
+    current: str
+
+
+class PageTabs(NamedTuple):
+    """The pages that share a place in the menu, as far as the reader may open them."""
+
+    title: str
+    tabs: list[PageTab]
+
+
+@register.simple_tag(takes_context=True)
+def page_tabs(context: Context) -> PageTabs | None:
+    """Return the tabs of the page that is shown, None where it stands alone."""
+    path, role = context["request"].path, context.get("role")
+    place = place_of(path)
+    if place is None:
+        return None
+    entry, own = place
+    open_to = [page for page in entry.pages if page.is_open_to(role)]
+    if own not in open_to or len(open_to) == 1:
+        return None
+    here = "page" if path == reverse(own.view) else "true"
+    tabs = [PageTab(page, here if page == own else "") for page in open_to]
+    return PageTabs(entry.menu_title, tabs)
+
+
+@register.simple_tag
+def palette_pages(role: Role | None) -> list[MenuEntry]:
+    """Return every page of the menu and its tabs that `role` may open."""
+    return [page for page in every_page() if page.is_open_to(role)]
 
 
 Unknown = Literal[""] | None
