@@ -117,21 +117,23 @@ LEAST = 2
 
 
 class Verb(NamedTuple):
-    """Something to be done. what: in words, for the list of all; of: what its name is one of."""
+    """Something to be done. what: in words, for the list of all; of: what its name is one of;
+    often: whether it is offered before anything is typed."""
 
     name: str
     what: str
     of: str = "asset"
+    often: bool = False
 
 
 VERBS = (
-    Verb("set", "pin a state of an asset"),
-    Verb("acknowledge", "acknowledge an asset"),
-    Verb("release", "end a pin"),
+    Verb("acknowledge", "say that you work on an asset", often=True),
+    Verb("set", "pin a state of an asset", often=True),
+    Verb("release", "end a pin", often=True),
     Verb("vote", "vote on an asset"),
     Verb("purge", "take an asset off the board"),
-    Verb("mute", "make an agent's votes not count for a time", "agent"),
-    Verb("unmute", "have them count again", "agent"),
+    Verb("mute", "stop counting an agent's votes for a time", "agent", often=True),
+    Verb("unmute", "count them again", "agent"),
     Verb("bulk", "one command for all assets that a filter finds", "filter"),
 )
 WITH_STATE = ("set", "vote")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from django.db.models import Case, Count, IntegerField, Max, Min, Q, QuerySet, Value, When
+from django.db.models import Case, Count, F, IntegerField, Max, Min, Q, QuerySet, Value, When
 
 from dashboard.board.assets.overrides import PinnedAsset, overrides
 from dashboard.core.common.tables import Column, Table
@@ -19,13 +19,14 @@ from dashboard.core.states.models import CHANGE, AssetState, Transition
 from dashboard.core.states.queries import listed
 from dashboard.operate.requests.replays import ReplayProgress, carried, newest
 from dashboard.operate.scenarios.proposal import RuleChangeRow
-from dashboard.watch.agents.models import MuteRequest
+from dashboard.watch.agents.models import AgentFinding, MuteRequest
 from dashboard.watch.agents.mutes import mutes
-from dashboard.watch.annotations.models import Acknowledgement, Handover, Note, Shift
+from dashboard.watch.annotations.models import SHIFT_MS, Acknowledgement, Handover, Note, Shift
 from dashboard.watch.annotations.row_marks import RowMark, calm_of, in_force, marks_of
 from dashboard.watch.annotations.row_marks import held as held_of
 from dashboard.watch.bulk.models import Run
-from dashboard.watch.commands.models import Command
+from dashboard.watch.commands.models import Command, ScheduledTask
+from dashboard.watch.incidents.models import Window
 from domain.records import Mute
 from domain.scenario import ALARMING, UNKNOWN, Scenario
 from wire.sink import state_value
@@ -295,6 +296,9 @@ class Situation:
     commands_total: int
     notes: list[About]
     mutes: list[tuple[Scenario, Mute]]
+    findings: list[tuple[Scenario, AgentFinding]]
+    windows: list[Window]
+    tasks: list[tuple[Scenario, ScheduledTask]]
     deeds: ShiftActions
     texts: list[Handover]
     on_shift: list[Shift]
@@ -326,7 +330,10 @@ class Situation:
             HandoverSection("doubted-title", "In doubt", len(self.doubted)),
             HandoverSection("pins-title", "Overrides", len(self.pins)),
             HandoverSection("acks-title", "Acknowledgements that end", len(self.acks)),
+            HandoverSection("findings-title", "Agents to look at", len(self.findings)),
             HandoverSection("mutes-title", "Muted agents", len(self.mutes)),
+            HandoverSection("windows-title", "Maintenance", len(self.windows)),
+            HandoverSection("tasks-title", "Tasks", len(self.tasks)),
             HandoverSection("runs-title", "Bulk runs", len(deeds.runs)),
             HandoverSection("mute-asks-title", "Mutes given", len(deeds.mutes)),
             HandoverSection("rules-title", "Rule changes", len(deeds.rules)),
@@ -365,6 +372,9 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
         commands_total=commands.count(),
         notes=_about(known, notes.order_by("-at")[:MOST]),
         mutes=_mutes(known, now),
+        findings=_findings(known),
+        windows=_windows(known, now),
+        tasks=_tasks(known, now),
         deeds=shift_actions(known, since, now),
         texts=list(Handover.objects.order_by("-at")[:TEXTS]),
         on_shift=list(Shift.objects.going_on(now).order_by("began_at")),
@@ -432,6 +442,26 @@ def _mutes(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, Mute
         for held in mutes(scenario, now).values()
     ]
     return muted[:MOST]
+
+
+def _findings(known: Mapping[str, Scenario]) -> list[tuple[Scenario, AgentFinding]]:
+    """Return what is wrong with agents, such as their silence, the longest first."""
+    rows = AgentFinding.objects.filter(scenario__in=list(known), ended_at=None)
+    return [(known[row.scenario], row) for row in rows.order_by("since", "pk")[:MOST]]
+
+
+def _windows(known: Mapping[str, Scenario], now: int) -> list[Window]:
+    """Return the maintenance that goes on or begins soon."""
+    rows = Window.objects.filter(scenario__in=["", *known], cancelled_at=None)
+    return list(rows.filter(end__gt=now, begin__lte=now + SHIFT_MS).order_by("begin", "pk")[:MOST])
+
+
+def _tasks(known: Mapping[str, Scenario], now: int) -> list[tuple[Scenario, ScheduledTask]]:
+    """Return the tasks that are set aside, then those that are due soon, the next first."""
+    rows = ScheduledTask.objects.open().filter(scenario__in=list(known))
+    due = rows.filter(~Q(aside="") | Q(next_at__lte=now + SHIFT_MS))
+    ordered = due.order_by(F("next_at").asc(nulls_first=True), "pk")
+    return [(known[row.scenario], row) for row in ordered[:MOST]]
 
 
 def _newest_notes(scenario: str, assets: list[str]) -> dict[str, Note]:

@@ -49,13 +49,14 @@ from dashboard.core.job.status import problems
 from dashboard.core.states.caveats import sentence
 from dashboard.operate.requests.replays import ReplayProgress
 from dashboard.operate.scenarios.proposal import RuleChangeRow
-from dashboard.watch.agents.models import MuteRequest
+from dashboard.watch.agents.models import AgentFinding, MuteRequest
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.acknowledgements import Since
 from dashboard.watch.annotations.forms import HandoverForm
 from dashboard.watch.annotations.models import SHIFT_MS, Acknowledgement, Handover, Note, Shift
 from dashboard.watch.bulk.models import Run
-from dashboard.watch.commands.models import Command
+from dashboard.watch.commands.models import Command, ScheduledTask
+from dashboard.watch.incidents.models import Window
 from domain.records import Mute
 from domain.scenario import Scenario
 
@@ -69,6 +70,9 @@ LIMIT = Limit("handovers", 30)
 
 class SinceForm(FilterForm):
     """The form for a time to look back to, and for a scenario."""
+
+    collapses = True
+    PLACES = ("at", "zone")
 
     scenario = forms.ChoiceField(required=False)
     hours = forms.ChoiceField(required=False, label="Changes of")
@@ -243,7 +247,10 @@ def _lines(situation: Situation) -> Iterator[str]:
     yield from _section("Overrides that end within an hour", [_pin(o) for o in situation.ending])
     yield from _section("Overrides without an end", [_pin(o) for o in situation.endless])
     yield from _section("Acknowledgements that end within an hour", _each(situation.acks))
+    yield from _section("Agents to look at", [_finding(*each) for each in situation.findings])
     yield from _section("Muted agents", [_mute(mute) for _, mute in situation.mutes])
+    yield from _section("Maintenance", [_window(each) for each in situation.windows])
+    yield from _section("Tasks", [_task(*each) for each in situation.tasks])
     yield from _section("Bulk runs", [_run(*each) for each in situation.deeds.runs])
     yield from _section(
         "Mutes given and taken back", [_ask(*each) for each in situation.deeds.mutes]
@@ -310,6 +317,24 @@ def _mute(mute: Mute) -> str:
     end = f"until {utc_minute(mute.until)}" if mute.until else "without end"
     why = f" ({plain(mute.reason)})" if mute.reason else ""
     return f"**{plain(mute.agent)}** {end}, by {plain(mute.user)}{why}"
+
+
+def _finding(scenario: Scenario, row: AgentFinding) -> str:
+    since = utc_minute(row.since)
+    return f"**{plain(row.agent)}** ({plain(scenario.title)}): {plain(row.words)}, since {since}"
+
+
+def _window(row: Window) -> str:
+    why = f" ({plain(row.why)})" if row.why else ""
+    times = f"{utc_minute(row.begin)} to {utc_minute(row.end)}"
+    return f"**{plain(row.name)}**, {plain(row.scenario_title)}: {times}, by {plain(row.username)}{why}"
+
+
+def _task(scenario: Scenario, row: ScheduledTask) -> str:
+    to = f" {plain(scenario.spec(row.state).label)}" if row.state else ""
+    when = f"set aside: {plain(row.aside)}" if row.aside else utc_minute(row.next_at or 0)
+    why = f" ({plain(row.reason)})" if row.reason else ""
+    return f"**{plain(row.asset)}**: {row.action}{to}, {when}, of {plain(row.owner)}{why}"
 
 
 def _run(scenario: Scenario, run: Run) -> str:

@@ -110,6 +110,20 @@ class FilterForm(forms.Form):
 
     PLACES: tuple[str, ...] = ()
     """Fields that say where in the list a page begins; they are not part of the filter."""
+    FEW = 2
+    """Fields of a filter that always shows; a longer one of a list collapses on a phone."""
+    collapses = False
+    """Whether it collapses on a phone if it has many fields; what is asked for does not."""
+
+    @property
+    def collapsed(self) -> bool:
+        """Return whether the fields collapse on a phone."""
+        return self.collapses and len(self.visible_fields()) > self.FEW
+
+    @property
+    def narrowing(self) -> int:
+        """Return how many of the fields narrow the list."""
+        return sum(bool(self._given(name)) for name in self.fields if name not in self.PLACES)
 
     def offer(self, name: str, choices: Sequence[tuple[str, Any]]) -> None:
         """Set a field's choices, which may be grouped."""
@@ -134,6 +148,8 @@ class FilterForm(forms.Form):
 
 class ListForm(FilterForm):
     """A list's filter, and the row after which a page begins."""
+
+    collapses = True
 
     before: forms.Field | None = forms.IntegerField(
         required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput

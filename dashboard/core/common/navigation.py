@@ -184,6 +184,20 @@ FIRST: dict[Role, str] = {Role.MANAGER: HOME}
 """What stands before the boards, by role."""
 
 
+OFTEN: dict[Role, tuple[str, ...]] = {
+    Role.OPERATOR: (
+        "incidents:incidents", "handover:handover", "board:events", "agents:agents",
+        "board:overrides", "maintenance:windows",
+    ),
+    Role.ADMIN: (
+        "incidents:incidents", "console:job", "rules:scenarios", "dead_letters:letters",
+        "users:users", "audit:entries",
+    ),
+    Role.MANAGER: (HOME, "incidents:incidents", "maintenance:windows", "board:events"),
+}  # fmt: skip
+"""What a role opens most, besides the boards: the palette offers it before anything is typed."""
+
+
 def entries() -> list[MenuEntry]:
     """Return every entry of the menu."""
     return list(chain.from_iterable(GROUPS.values()))

@@ -198,6 +198,9 @@ ANY = "any"
 class LetterFilterForm(PeriodForm):
     """The filter, order and page in a URL. Times in UTC."""
 
+    collapses = True
+    PLACES = ("sort", "after")
+
     reason = forms.ChoiceField(required=False)
     scenario = forms.ChoiceField(required=False, label="Source")
     status = forms.ChoiceField(required=False)

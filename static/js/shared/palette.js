@@ -6,6 +6,7 @@
 // nobody is offered what is not allowed.
 // Assets are asked for at each key; an answer that comes late for another text is dropped.
 const SOON_MS = 40; // two keys in a row are one question
+const BOARDS = 1; // their place among what is opened most
 
 /**
  * Let `dialog` open by Ctrl+K or ⌘K, and by the click of `button`.
@@ -34,6 +35,8 @@ class Palette {
     this.offers = dialog.querySelector("#palette-offers");
     this.verbs = dialog.querySelector("#palette-verbs");
     this.places = dialog.querySelector("#palette-places");
+    this.title = dialog.querySelector("#palette-pages");
+    this.titles = { pages: this.title.textContent, often: this.title.dataset.often };
     this.none = dialog.querySelector("#palette-none");
     this.links = [];
     this.at = 0;
@@ -119,17 +122,22 @@ class Palette {
     this.eager = null;
   }
 
+  /** Before anything is typed, what this role opens most; then what has each word. */
   listPages() {
-    const words = this.text().toLowerCase().split(/\s+/);
-    const matches = this.links.filter(({ search }) => words.every((word) => search.includes(word)));
+    const text = this.text().toLowerCase();
+    const words = text.split(/\s+/);
+    const matches = text
+      ? this.links.filter(({ search }) => words.every((word) => search.includes(word)))
+      : this.links.filter(({ often }) => often !== null).sort((a, b) => a.often - b.often);
     this.places.replaceChildren(...matches.map(option));
+    this.title.textContent = text ? this.titles.pages : this.titles.often;
   }
 
   /** What can be done, while its first word is being typed. */
   listVerbs() {
     const text = this.input.value.trimStart().toLowerCase();
     const all = [...this.dialog.querySelectorAll("template[data-verb]")];
-    const matches = all.filter(({ dataset }) => dataset.verb.startsWith(text));
+    const matches = all.filter(({ dataset }) => (text ? dataset.verb.startsWith(text) : "often" in dataset));
     this.verbs.replaceChildren(...matches.map(({ dataset }) => verb(dataset)));
   }
 
@@ -225,28 +233,35 @@ const isWords = (node) => node.nodeType === Node.TEXT_NODE && node.textContent.t
 
 /** The boards, the pages of this role, and the links of the user's menu. */
 function pages() {
-  return [...links(".tabs a", "board"), ...named(), ...links("#user-menu a", "")];
+  return [
+    ...links("#tabs > a", "board", BOARDS),
+    ...links(".tabs-examples a", "board", null),
+    ...named(),
+    ...links("#user-menu a", "", null),
+  ];
 }
 
 /** The pages that the server names. */
 function named() {
   /** @type {NodeListOf<HTMLTemplateElement>} */
   const all = document.querySelectorAll("template[data-page]");
-  return [...all].map(({ dataset }) => place(dataset.page, dataset.hint, dataset.address));
+  return [...all].map(({ dataset: { page, hint, address, often } }) =>
+    place(page, hint, address, often === undefined ? null : Number(often)),
+  );
 }
 
 /** The links of a menu; of a board the title without its count. */
-function links(selector, hint) {
+function links(selector, hint, often) {
   /** @type {NodeListOf<HTMLAnchorElement>} */
   const all = document.querySelectorAll(selector);
   return [...all].map((link) => {
     const words = [...link.childNodes].find(isWords) ?? link;
-    return place(words.textContent.trim(), hint, link.href);
+    return place(words.textContent.trim(), hint, link.href, often);
   });
 }
 
-function place(name, hint, href) {
-  return { name, hint, href, search: `${name} ${hint}`.toLowerCase() };
+function place(name, hint, href, often) {
+  return { name, hint, href, often, search: `${name} ${hint}`.toLowerCase() };
 }
 
 function option({ name, hint, href }, n) {

@@ -27,6 +27,10 @@ def test_the_palette_finds_pages_and_assets_by_keyboard(
     page.keyboard.press("Control+k")
     field = page.get_by_role("combobox", name="Page, or part of an asset's name")
     expect(field).to_be_focused()
+    often = page.locator("#palette .option-name")
+    expect(often).to_have_text(
+        ["Summary", "Attacks", "Connectivity", "Incidents", "Maintenance", "Events"]
+    )
     page.keyboard.type("over")
     chosen = page.locator("#palette [aria-selected=true]")
     expect(chosen).to_contain_text("Overrides")

@@ -19,10 +19,12 @@ from dashboard.core.rules.ingestion import text_of
 from dashboard.core.rules.models import RuleChange
 from dashboard.core.states.models import CHANGE, Transition
 from dashboard.operate.requests.models import Replay
-from dashboard.watch.agents.models import MuteRequest
+from dashboard.watch.agents.models import AgentFinding, MuteRequest
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import SHIFT_MS, TWICE_MS, Handover, Presence, Shift
 from dashboard.watch.bulk.models import Run
+from dashboard.watch.commands.models import ScheduledTask
+from dashboard.watch.incidents.models import Window
 from domain.records import Report
 from support.web.web_fixtures import error_of
 from support.web.world import World
@@ -221,6 +223,41 @@ def test_runs_mutes_rules_and_replays_of_the_shift_are_listed(
             assert f"{what} before" not in text
     other = page_of(client, "?hours=1&scenario=connectivity")
     assert not re.search("(run|mute|rule) in the shift", other)
+
+
+def test_maintenance_tasks_and_agents_to_look_at_are_listed(client: Client, world: World):
+    now = now_ms()
+    times = {"running": (-1, 1), "soon": (2, 3), "later": (9, 10), "over": (-3, -1)}
+    for name, (begin, end) in times.items():
+        Window.objects.create(
+            name=name, covers="all", begin=now + begin * HOUR_MS, end=now + end * HOUR_MS,
+            planned_end=now + end * HOUR_MS, created_at=now, username="ada", why="*swap*",
+        )  # fmt: skip
+    tasks = {"due": (1, ""), "far": (9, ""), "stuck": (None, "the state is gone")}
+    for name, (hours, aside) in tasks.items():
+        ScheduledTask.objects.create(
+            scenario="attack", asset=name, task=uuid4(), do="set", state="clear", owner="ada",
+            next_at=None if hours is None else now + hours * HOUR_MS, aside=aside,
+        )  # fmt: skip
+    for agent, ended in (("waf-1", None), ("waf-2", now)):
+        AgentFinding.objects.create(
+            scenario="attack", agent=agent, kind="silent", words="silent on all sites",
+            since=now - HOUR_MS, found_at=now, ended_at=ended,
+        )  # fmt: skip
+    page = page_of(client)
+    assert re.findall(r"<bdi>(\w+)</bdi></a> \(all", section(page, "windows")) == ["running", "soon"]
+    found = section(page, "tasks")
+    assert re.findall(r"<bdi>(\w+)</bdi></a> \(Attacks\)", found) == ["stuck", "due"]
+    assert "set aside: <bdi>the state is gone</bdi>" in found
+    found = section(page, "findings")
+    assert re.findall(r"<bdi>(waf-\d)</bdi></a> \(Attacks\)", found) == ["waf-1"]
+    assert "silent on all sites, since" in found
+    told = client.get("/handover/text/?hours=1").content.decode()
+    assert r"**running**, all scenarios: " in told
+    assert r"by ada (\*swap\*)" in told
+    assert "**due**: Set Clear, " in told
+    assert "**stuck**: Set Clear, set aside: the state is gone, of ada" in told
+    assert "**waf-1** (Attacks): silent on all sites, since" in told
 
 
 def test_every_part_is_led_to_from_the_top_and_long_lists_of_changes_are_folded(

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard.core.common.access import Role
-from dashboard.core.common.navigation import bar_of, entries, every_page
+from dashboard.core.common.navigation import OFTEN, bar_of, entries, every_page
 from dashboard.watch.incidents.models import Incident
 from support.web.web_fixtures import make_user
 from support.web.world import World
@@ -178,6 +178,22 @@ def test_the_bar_counts_the_incidents_that_are_open(client_of: Any) -> None:
     body = client.get("/").content.decode()
     assert re.search(r'id="open-incidents"\s+data-count="2"><', body)
     assert client.get("/tabs/").json()["incidents"] == 2
+
+
+@pytest.mark.parametrize("role", BARS)
+def test_the_palette_finds_every_page_and_begins_with_what_the_role_opens_most(
+    client_of: Any, role: Role
+) -> None:
+    body = client_of(role).get("/account/tokens/").content.decode()
+    found = re.findall(
+        r'<template data-page="([^"]+)"[^>]*data-address="([^"]+)"\s*(?:data-often="(\d+)")?', body
+    )
+    mine = [page for page in every_page() if page.is_open_to(role)]
+    assert [address for _, address, _ in found] == [reverse(page.view) for page in mine]
+    often = sorted((int(n), address) for _, address, n in found if n)
+    assert [address for _, address in often] == [reverse(view) for view in OFTEN[role]]
+    verbs = re.findall(r'<template data-verb="(\w+)" [^>]* data-often>', body)
+    assert verbs == ([] if role == "manager" else ["acknowledge", "set", "release", "mute"])
 
 
 def test_no_page_is_in_two_places() -> None:

@@ -11,7 +11,15 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dashboard.core.common.access import Role
-from dashboard.core.common.navigation import MenuBar, MenuEntry, bar_of, every_page, place_of
+from dashboard.core.common.navigation import (
+    FIRST,
+    OFTEN,
+    MenuBar,
+    MenuEntry,
+    bar_of,
+    every_page,
+    place_of,
+)
 from dashboard.core.common.times import duration, span
 from dashboard.core.job.liveness import Sign, Trend
 from dashboard.core.states.templatetags.board import icon, mark
@@ -84,10 +92,22 @@ def page_tabs(context: Context) -> PageTabs | None:
     return PageTabs(entry.menu_title, tabs)
 
 
+class PalettePage(NamedTuple):
+    """A page that the palette finds. often: its place among those that the role opens most, where
+    the boards are 1; None for others."""
+
+    page: MenuEntry
+    often: int | None
+
+
 @register.simple_tag
-def palette_pages(role: Role | None) -> list[MenuEntry]:
+def palette_pages(role: Role | None) -> list[PalettePage]:
     """Return every page of the menu and its tabs that `role` may open."""
-    return [page for page in every_page() if page.is_open_to(role)]
+    if role is None:
+        return []
+    often = {view: n for n, view in enumerate(OFTEN[role], 0 if role in FIRST else 2)}
+    pages = (page for page in every_page() if page.is_open_to(role))
+    return [PalettePage(page, often.get(page.view)) for page in pages]
 
 
 Unknown = Literal[""] | None
