@@ -436,8 +436,8 @@ class _Words:
         if self._follows():
             return ""
         return (
-            "By the rule that the job has told of these votes make something else: "
-            "it has another rule by now, or has yet to take this one up."
+            "Under the rule that the job last reported, these votes make something else: "
+            "it has a newer rule by now, or has not put this one in force yet."
         )
 
     def _follows(self) -> bool:

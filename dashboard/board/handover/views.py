@@ -236,7 +236,7 @@ def as_markdown(situation: Situation) -> str:
 
 def _lines(situation: Situation) -> Iterator[str]:
     yield f"# Handover, {utc_minute(situation.now)}"
-    yield from ("", f"Changes are told since {utc_minute(situation.since)}.")
+    yield from ("", f"Changes since {utc_minute(situation.since)}.")
     yield from _section("Open: incidents and disputes", [
         _incident(line, situation.now) for each in situation.incidents for line in each.listed
     ])  # fmt: skip
@@ -326,8 +326,8 @@ def _finding(scenario: Scenario, row: AgentFinding) -> str:
 
 def _window(row: Window) -> str:
     why = f" ({plain(row.why)})" if row.why else ""
-    times = f"{utc_minute(row.begin)} to {utc_minute(row.end)}"
-    return f"**{plain(row.name)}**, {plain(row.scenario_title)}: {times}, by {plain(row.username)}{why}"
+    times = f"{utc_minute(row.begin)} to {utc_minute(row.end)}, by {plain(row.username)}{why}"
+    return f"**{plain(row.name)}**, {plain(row.scenario_title)}: {times}"
 
 
 def _task(scenario: Scenario, row: ScheduledTask) -> str:
@@ -354,7 +354,7 @@ def _ask(scenario: Scenario, ask: MuteRequest) -> str:
     if ask.kind == "mute":
         end = f" until {utc_minute(ask.until)}" if ask.until else " without end"
     why = f" ({plain(ask.reason)})" if ask.reason else ""
-    what = "muted" if ask.kind == "mute" else "heard again"
+    what = "muted" if ask.kind == "mute" else "unmuted"
     who = f"by {plain(ask.username)}, {utc_minute(ask.created_at)}{why}"
     return f"**{plain(ask.agent)}** ({plain(scenario.title)}): {what}{end}, {who}"
 

@@ -144,7 +144,7 @@ class SealedFactors(DefaultMFAAdapter):
         except NoKey as error:
             log.exception("a second factor cannot be read", why=str(error))
             raise ValidationError(
-                "This second factor cannot be read any more: its key is missing. "
+                "This second factor can no longer be read: its key is missing. "
                 "An admin can remove the factor."
             ) from None
 

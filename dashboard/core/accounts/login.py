@@ -95,7 +95,7 @@ def changed(request: HttpRequest, user: User, **_: Any) -> None:
     if revoked := user.api_tokens.revoke_all(timezone.now()):
         by = "the change of the password"
         record(Actor.of(request), "token.revoked", target=user.username, tokens=revoked, by=by)
-        messages.info(request, f"API tokens that were revoked: {revoked}. Make new ones.")
+        messages.info(request, f"API tokens that were revoked: {revoked}. Create new ones.")
 
 
 def detour(request: HttpRequest) -> HttpResponse | None:

@@ -75,10 +75,10 @@ def lapsed(user_id: int | None, name: str, action: Action) -> str:
     """
     user = User.objects.filter(pk=user_id).first() if user_id is not None else None
     if user is None:
-        return f"{name} is no user any more"
+        return f"{name} is no longer a user"
     if not user.is_active:
         return f"{name} is deactivated"
-    return "" if may(user, action) else f"{name} has no role any more that may {action}"
+    return "" if may(user, action) else f"{name} no longer has a role that may {action}"
 
 
 def whom_to_ask() -> Iterable[str]:

@@ -156,7 +156,7 @@ GROUPS: dict[str, tuple[MenuEntry, ...]] = {
             ),
         ),
         MenuEntry(
-            "console:job", "Job", "how Spark's queries fare", OPERATORS, place="Engine",
+            "console:job", "Job", "how Spark's queries run", OPERATORS, place="Engine",
             tabs=(
                 MenuEntry("console:partitions", "Partitions", "how far each is", OPERATORS),
                 MenuEntry("state_store:readings", "State store", "what Spark committed", ADMINS),

@@ -132,4 +132,4 @@ def start_task(task: Any) -> None:
     try:
         task.apply_async(retry=False, expires=EXPIRES_S)
     except (KombuError, OSError) as error:
-        log.warning("the worker could not be told", task=task.name, error=str(error))
+        log.warning("the worker could not be reached", task=task.name, error=str(error))

@@ -296,7 +296,7 @@ def _refused(refusal: KafkaRefusal) -> BoardProblem:
         refusal.since,
         "States are as of then.",
         call=AN_ADMIN,
-        details=f"{refusal.why}. It goes on by itself once that is put right.",
+        details=f"{refusal.why}. It resumes by itself once that is fixed.",
     )
 
 

@@ -39,9 +39,9 @@ OFFERS = {
     "stop": ActionOffer(
         "stop",
         "Stop",
-        "Ends the query in order. States stand as they are, reports wait in the log, and it stays "
+        "Ends the query in order. States stay as they are, reports wait in the log, and it stays "
         "stopped, through restarts of the job too, until it is started.",
-        "Yes, let states stand still",
+        "Yes, freeze the states",
     ),
     "start": ActionOffer(
         "start",
@@ -52,8 +52,8 @@ OFFERS = {
     "reload": ActionOffer(
         "reload",
         "Reload scenarios",
-        "Reads scenarios.toml anew. Changed rules go into the log and hold from there on; what is "
-        "new is started. New labels and scenarios show here once web and materialiser have been "
+        "Reads scenarios.toml again. Changed rules go into the log and apply from there on; what "
+        "is new is started. New labels and scenarios show here once web and materialiser have been "
         "restarted.",
         "Yes, take the file as it is now",
     ),
@@ -65,7 +65,7 @@ class RequestForm(forms.Form):
 
     id = forms.UUIDField(widget=forms.HiddenInput)
     reason = forms.CharField(max_length=MAX_REASON, label="Reason")
-    confirm = forms.BooleanField(error_messages={"required": "Tick this to go on."})
+    confirm = forms.BooleanField(error_messages={"required": "Tick this to continue."})
 
     def __init__(
         self,

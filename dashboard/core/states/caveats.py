@@ -133,7 +133,7 @@ def of_agent(scenario: Scenario, doubt: AnyDoubt) -> Because:
     if doubt.reason == CONTRADICTION:
         return Because(f"contradicts itself: said {said}", doubt.time)
     if doubt.reason == RENAMED:
-        return Because(f"said {said}, which this board does not know any more")
+        return Because(f"said {said}, which this board no longer knows")
     if doubt.reason == STALE:
         return Because(f"its last word is old: said {said} in an old report")
     if doubt.reason in _REFUSED:

@@ -37,7 +37,7 @@ from domain.notifications.rule import Stage
 
 NOBODY, SWITCHED_OFF, NO_ADDRESS = "nobody is on call", "switched off", "no address"
 UNREACHED_REASONS = {
-    NOBODY: "nobody is on call in the rota, or who is is not active any more",
+    NOBODY: "nobody is on call in the rota who is active",
     SWITCHED_OFF: "the channel or the rota is switched off, retired, or of a kind that is unknown",
     NO_ADDRESS: "who is on call has no address of the kinds that the rota uses",
 }
@@ -152,7 +152,7 @@ def store_hold(rule: Rule, group: Group, hold: Hold, now: int) -> None:
     """Store that a message about a group is held back, and why."""
     scenario = only_one(member.scenario for member in hold.members)
     subject = texts.subject_of(hold.kind, hold.members) or rule.name
-    reason = f"{REASONS[hold.reason]}, until {utc(hold.until)}; what it tells goes out then"
+    reason = f"{REASONS[hold.reason]}, until {utc(hold.until)}; its messages go out then"
     store_none(rule, group, MessageDraft(hold.kind, subject, "", scenario), "", reason, now)
 
 

@@ -180,7 +180,7 @@ def _announce_taken_over(request: HttpRequest, user: User, former: User, browser
     record(Actor.of(request), "push.taken-over", **facts)
     text = (
         f"{browser} showed your notifications. Since {user.username} subscribed it, it shows "
-        "theirs, and yours no more. If that is not a browser that you share, tell an admin."
+        "theirs, and no longer yours. If that is not a browser that you share, tell an admin."
     )
     subject = f"A browser of yours is {user.username}'s now"
     draft = MessageDraft("browser", subject, text, why="a browser that another user subscribed")

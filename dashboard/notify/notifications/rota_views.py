@@ -63,7 +63,9 @@ class ShiftForm(forms.Form):
     who = forms.ModelChoiceField(User.objects.none(), label="Who")
     begins = UtcTimeField(label="From (UTC)")
     ends = UtcTimeField(label="Until (UTC)")
-    override = forms.BooleanField(required=False, label="Override: stands before other shifts")
+    override = forms.BooleanField(
+        required=False, label="Override: takes precedence over other shifts"
+    )
 
     def __init__(self, data: Any = None) -> None:
         super().__init__(data)
@@ -107,7 +109,7 @@ class RotaList(FormPage):
             user=user, username=user.get_username(), changed_at=self.now, **form.cleaned_data
         )
         record(Actor.of(self.request), "notify.rota.created", target=row.name, kinds=row.kinds)
-        words = f"The rota {row.name} is made: add its shifts."
+        words = f"Created the rota {row.name}: add its shifts."
         return self.done(words, "notifications:rota", row.pk)
 
 

@@ -262,10 +262,10 @@ class _Names:
 PREVIEWED_MS = 7 * DAY_MS
 """How much of the history a preview covers."""
 RULES = Table(
-    "notification-rules", "Rule", "Status", "Tells", Column.time("Last message"),
+    "notification-rules", "Rule", "Status", "Notifies", Column.time("Last message"),
     Column.number("Messages in 7 days"),
 )  # fmt: skip
-PREVIEW = Table("", "When", "Message", Column("Tells of", numeric=True), "Whom", Column("Outcome"))
+PREVIEW = Table("", "When", "Message", Column("Covers", numeric=True), "Whom", Column("Outcome"))
 MOST_PREVIEWED = 500
 """Most messages in a preview, the newest."""
 

@@ -187,7 +187,7 @@ PORTION = 500
 SENT, NO_RULE = "told", "no rule"
 OUTCOMES = {
     SENT: "a rule has sent a message",
-    NO_RULE: "no rule tells of the scheduled tasks of this asset",
+    NO_RULE: "no rule covers the scheduled tasks of this asset",
 }
 """Outcomes of a run; the reasons for not reporting it are the same as for incidents."""
 

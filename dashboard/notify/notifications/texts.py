@@ -258,7 +258,7 @@ def _described(rule: Rule) -> Iterator[tuple[str, str]]:
     yield "Waits for more", _span(rule.window_ms)
     yield "Reminder", f"every {exact_span(rule.repeat_ms)}" if rule.repeat_ms else "none"
     yield "When it is over", "says so" if rule.resolved else "says nothing"
-    yield "Scheduled tasks", "told of when they notify" if rule.tasks else "not told of"
+    yield "Scheduled tasks", "reported when they notify" if rule.tasks else "not reported"
     yield "At most", f"{rule.most} messages in {exact_span(rule.per_ms)}"
     if rule.hours:
         yield "Only", hours(rule.hours)

@@ -404,7 +404,7 @@ SUMS_KEPT = (
     Retention("spans of time on the board", Presence, "end", HISTORY_KEPT_MS),
     Retention("pending states that came true or not", Alarm, "end", HISTORY_KEPT_MS),
     Retention("sums by the hour", HourRow, "end", SUMS_KEPT_MS, by_scenario=True),
-    Retention("times in which nothing was heard of the job", Gap, "end", SUMS_KEPT_MS),
+    Retention("times without heartbeats of the job", Gap, "end", SUMS_KEPT_MS),
     Thinning("sums by asset and day", delete_old_days, SUMS_KEPT_MS),
     Retention("kept answers of summaries", KeptSum, "computed_at", KEPT_SUMS_MS),
 )

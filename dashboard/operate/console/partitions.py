@@ -97,7 +97,7 @@ PARTITIONS = Table(
     "Status",
     Column.number("Lag", "records in the log that the bucket has not applied", "lag in records"),
     Column.time("Behind by", "how far the bucket's clock is behind now", "lag in seconds"),
-    Column.number("Catches up in", "if it goes on as it does", "time to catch up"),
+    Column.number("Catches up in", "at the present rate", "time to catch up"),
     Column.number("Reports/s", "reports and commands that the job applied, over the last 10 s"),
     Column.number(
         "Share", "of the scenario's load of the last minute, as a multiple of the even share"
@@ -114,7 +114,7 @@ PARTITIONS = Table(
     Column.number("Reached", "last offset that the bucket has applied"),
     Column.time("Log time", "the bucket's clock: the newest time of a record that it has applied"),
     Column.text("Engine", "what carries the rule out: the kernel, in Java, or Python"),
-    Column.number("Epoch", "how many times the query has begun anew from its log"),
+    Column.number("Epoch", "how many times the query has started again from its log"),
     "Executor",
     "Host",
 )
@@ -146,7 +146,7 @@ class Partition:
 
     @property
     def never(self) -> bool:
-        """Whether it does not catch up if it goes on as it does."""
+        """Whether it does not catch up at the present rate."""
         return self.speed.catch_up_ms is None and self.speed.trend in ("rising", "steady")
 
 

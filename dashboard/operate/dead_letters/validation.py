@@ -252,7 +252,7 @@ def _refused_command(
     except InvalidCommand as error:
         return "refused-command", RecordFault(f"{error.field}: {error}", field=error.field)
     if why := _lapsed(command.user):
-        text = f"user: {why}; whoever sends it again words it anew, in the own name"
+        text = f"user: {why}; whoever sends it again rewrites it in their own name"
         return "bad-user", RecordFault(text, field="user")
     return "", None
 

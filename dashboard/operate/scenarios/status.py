@@ -35,7 +35,7 @@ PLACES = Table(
     Column.number("Rule at", "offset of the newest scenario record", "rule's offset"),
     Column.number("Reached", "the last offset that the bucket applied"),
     "Engine",
-    Column.number("Epoch", "how many times the query has begun anew from its log"),
+    Column.number("Epoch", "how many times the query has started again from its log"),
     narrow=True,
 )
 
@@ -176,7 +176,7 @@ def _status(
 
 def problems(status: ScenarioStatus, file_error: str) -> list[str]:
     """Return what the reader should know before trusting the figures, in words."""
-    messages = [f"{file_error}. What the job has taken up before goes on."] if file_error else []
+    messages = [f"{file_error}. What the job has in force stays."] if file_error else []
     if status.carried is None:
         return [*messages, "The job has not reported its rule: check that it runs."]
     if status.file is None and not file_error:

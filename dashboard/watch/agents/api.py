@@ -36,7 +36,7 @@ Key = Header(
 
 
 class UnmuteIn(StrictSchema):
-    """Why an agent is heard again."""
+    """Why an agent is unmuted."""
 
     reason: str = Field("", max_length=MAX_REASON, pattern=NO_NUL)
 

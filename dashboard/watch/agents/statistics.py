@@ -218,7 +218,7 @@ AGENTS = Table(
         "state records a minute from its reports, in the last hour; a report without a change "
         "makes one every 30 s at most",
     ),
-    Column.number("Votes on", "assets with a live vote of its, as counted last"),
+    Column.number("Votes on", "assets with a live vote of its own, at the last count"),
     Column.number("Differs", "share of its live votes that differ from what all votes make"),
     Column.number(
         "Changes", "changes of a state that its reports brought about in the last 24 hours"

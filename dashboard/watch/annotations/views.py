@@ -119,7 +119,7 @@ def take_back_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
         form.add_error(None, str(error))
         return _refused(request, known, assets, form, 429)
     _audited(request, "asset.unacknowledged", scenario, ended)
-    words = f"Taken back: {len(ended)}." if ended else "Nothing was acknowledged any more."
+    words = f"Taken back: {len(ended)}." if ended else "Nothing was left to acknowledge."
     return _outcome_response(request, known, assets, words, AckOutcome(ended, []))
 
 
@@ -186,7 +186,7 @@ def edit_note(request: HttpRequest, number: int) -> HttpResponseBase:
     known = scenario_or_404(note.scenario)
     if request.method == "GET":
         if not note.may_be_edited_by(user, now):
-            return _after(request, known, note.asset, "It cannot be edited any more.")
+            return _after(request, known, note.asset, "It can no longer be edited.")
         return _forms(request, known, note.asset, note=NoteForm(text=note.text), edited=note)
     form = NoteForm(request.POST)
     if not form.is_valid():

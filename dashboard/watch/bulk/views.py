@@ -278,7 +278,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
 @form_of("bulk:bulk")
 @role_required("command")
 def review(request: HttpRequest) -> HttpResponse:
-    """Keep a review of what would become of each asset, and redirect to it.
+    """Keep a review of what would happen to each asset, and redirect to it.
 
     A choice made on another page comes without a command, or with `begin`: then the redirect leads
     to the form, filled with it.

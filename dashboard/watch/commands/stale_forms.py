@@ -169,7 +169,7 @@ def _is_now(
     if record is None:
         gone = last is not None and not last.state
         since = format_html(" since {}{}", moment(last.at, now), _by(last)) if gone and last else ""
-        return format_html("is not on the board any more{}", since)
+        return format_html("is no longer on the board{}", since)
     cause = record.cause
     by = f", {cause_text(cause)}" if cause.time == record.since else ""
     if last is not None and last.state == record.state and last.at == record.since:

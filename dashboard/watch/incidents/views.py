@@ -242,7 +242,7 @@ class WindowFormPage(FormPage):
         """Return the response, or redirect if the window is no longer planned. Raises Http404."""
         self.row = _window(kwargs.pop("number")) if kwargs else None
         if self.row and self.row.status != PLANNED:
-            messages.error(request, "It is not planned any more, so it cannot be changed.")
+            messages.error(request, "It is no longer planned, so it cannot be changed.")
             return redirect("maintenance:window", self.row.pk)
         return super().dispatch(request, *args, **kwargs)
 

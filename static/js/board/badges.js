@@ -157,7 +157,7 @@ function vote(agent, name, muted, why, since) {
   const kinds = `vote${muted ? " silenced" : ""}${why ? " is-doubted" : ""}${since ? " is-silent" : ""}`;
   const mark = element("span", `${kinds} c-${colour}`, icon(shape));
   if (since) mark.dataset.silent = since;
-  mark.title = `${isolated(agent)}: ${isolated(label)}${muted ? ", muted: counts nothing" : ""}`;
+  mark.title = `${isolated(agent)}: ${isolated(label)}${muted ? ", muted: does not count" : ""}`;
   if (why) mark.title += `, in doubt: ${why}`;
   if (!since) return mark;
   mark.title += `, silent since ${both(since)}`;

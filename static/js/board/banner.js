@@ -11,7 +11,7 @@ import { markStale } from "../shared/tabs.js";
 import { titleCut } from "../shared/title.js";
 
 const CUT_OFF = {
-  late: ["The server has not spoken", "Retrying."],
+  late: ["The server is silent", "Retrying."],
   reconnecting: [
     "Cut off from the server",
     "States are as of then; retrying.",

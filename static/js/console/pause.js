@@ -15,7 +15,7 @@ if (button) {
     if (paused) region.dataset.paused = "";
     else delete region.dataset.paused;
     button.setAttribute("aria-pressed", String(pressed));
-    button.firstChild.textContent = pressed ? "Go on " : "Pause ";
+    button.firstChild.textContent = pressed ? "Resume " : "Pause ";
   }
 
   function turn() {

@@ -153,7 +153,7 @@ class Palette {
     const groups = [this.acts, this.offers, this.places, this.verbs];
     for (const group of groups) group.previousElementSibling.hidden = !group.children.length;
     const nothing = !this.options().length && !this.waits;
-    this.none.textContent = fault || (nothing ? this.waitsForMore() || "No page and no asset has this in its name." : "");
+    this.none.textContent = fault || (nothing ? this.waitsForMore() || "No page or asset has this in its name." : "");
     this.none.hidden = !this.none.textContent;
     this.choose(at);
   }
@@ -164,7 +164,7 @@ class Palette {
     const verb = this.dialog.querySelector(`template[data-verb="${CSS.escape(first)}"]`);
     if (!verb || first === "bulk") return "";
     const whom = /mute$/.test(first) ? "an agent’s name" : "an asset’s name";
-    return `Type on: a part of ${whom}${first === "set" || first === "vote" ? ", and a state" : ""}.`;
+    return `Go on typing: a part of ${whom}${first === "set" || first === "vote" ? ", and a state" : ""}.`;
   }
 
   options() {

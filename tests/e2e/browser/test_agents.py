@@ -41,7 +41,7 @@ def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
     name = "3 votes: 1 Under attack, 2 Clear; 1 of them muted"
     votes = row(board, asset).get_by_role("img", name=name)
     expect(votes.locator(".silenced")).to_have_attribute(
-        "title", re.compile("muted: counts nothing$")
+        "title", re.compile("muted: does not count$")
     )
     plain = open_as("operator", f"/s/attack/?q={asset}", java_script_enabled=False)
     assert plain.locator(".col-votes").last.inner_html() == votes.locator("..").inner_html()
@@ -49,7 +49,7 @@ def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
 
     row(board, asset).locator(".asset").click()
     panel = board.locator("#panel")
-    expect(panel).to_contain_text("its vote counts nothing")
+    expect(panel).to_contain_text("its vote does not count")
     expect(panel.locator("tr", has_text=agent).locator(".badge.muted")).to_be_visible()
 
     assert serious_in_both(page) == []
@@ -57,7 +57,7 @@ def test_a_muted_agent_counts_nothing_until_it_is_heard_again(
     ask(page, "Unmute…", "mended", "Unmute")
     expect(page.locator("#told")).to_contain_text("Unmuted by operator")
     expect(page.locator("#told")).to_contain_text("in force in all")
-    expect(panel).not_to_contain_text("its vote counts nothing")
+    expect(panel).not_to_contain_text("its vote does not count")
 
     listed = open_as("operator", "/agents/?scenario=attack")
     expect(listed.locator(f'#agents tr[data-key="{agent}"]')).to_be_visible()

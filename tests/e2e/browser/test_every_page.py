@@ -202,7 +202,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "board:record": linked("board:record"),
         "incidents:groups": (
             "/s/attack/a/{mine}site/",
-            sent("Give it", key="customer", value="{mine}"),
+            sent("Add it", key="customer", value="{mine}"),
             "/incidents/groups/?scenario=attack&key=customer",
         ),
         "incidents:group": linked("incidents:group"),
@@ -245,7 +245,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "bulk:bulk": "/bulk/?scenario=orders",
         "bulk:run": sent("Review…", kind="release", by="filter", q="{mine}", reason="a drill"),
         "notifications:rotas": "/notifications/rotas/",
-        "notifications:rota": sent("Make it", name="{mine}rota"),
+        "notifications:rota": sent("Create it", name="{mine}rota"),
         "console:job": "/job/",
         "console:partitions": "/partitions/?scenario=orders&asset=42",
         "rules:scenarios": "/scenarios/",

@@ -84,14 +84,14 @@ def test_a_plain_form_is_sent_once_and_says_that_it_is_under_way(open_as: Open) 
       });
     }""")
     page.locator("#handover_text").fill("all quiet")
-    button = page.get_by_role("button", name="Keep the text")
+    button = page.get_by_role("button", name="Save the text")
     button.click()
     button.click()
     expect(page.locator(".under-way")).to_be_visible()
     assert page.evaluate("() => window.sent") == 1
     page.goto(page.url)  # what is typed outlives another page
     expect(page.locator("#handover_text")).to_have_value("all quiet")
-    page.get_by_role("button", name="Keep the text").click()
+    page.get_by_role("button", name="Save the text").click()
     expect(page.locator(".message.success")).to_contain_text("is saved")
     expect(page.locator("#handover_text")).to_have_value("")
 

@@ -127,7 +127,7 @@ def test_a_messages_link_leads_to_a_form(
 def test_a_rota_says_who_is_on_call(open_as: Open, prefix: str) -> None:
     page = open_as("operator", "/notifications/rotas/")
     page.locator("#id_name").fill(f"{prefix}rota")
-    page.get_by_role("button", name="Make it").press("Enter")
+    page.get_by_role("button", name="Create it").press("Enter")
     expect(page.locator(".lead")).to_contain_text("nobody")
     sound(page)
     now = int(time.time() * 1000)

@@ -43,7 +43,7 @@ def test_the_palette_finds_pages_and_assets_by_keyboard(
     expect(page).to_have_title(f"{prefix}far-away · Tallyboard")
     page.keyboard.press("Control+k")
     page.keyboard.type("no page and no asset")
-    expect(page.locator("#palette-none")).to_have_text("No page and no asset has this in its name.")
+    expect(page.locator("#palette-none")).to_have_text("No page or asset has this in its name.")
     page.keyboard.press("Escape")
     expect(page.locator("#palette")).to_be_hidden()
 

@@ -31,7 +31,7 @@ def make(admin: Page, product: Stack, name: str) -> str:
     """Have the admin make an operator; the password of the first login."""
     admin.get_by_label("Name", exact=True).fill(name)
     admin.get_by_label("Role").select_option("operator")
-    admin.get_by_role("button", name="Make the user").click()
+    admin.get_by_role("button", name="Create the user").click()
     confirm(admin, product)
     password = admin.locator(".once code").inner_text()
     assert serious_in_both(admin) == []
@@ -91,7 +91,7 @@ def test_a_user_comes_and_goes_and_the_audit_tells_of_it(
     audit = open_as("admin", f"/audit/?q={name}")
     rows = audit.locator(ENTRIES)
     expect(rows.first).to_contain_text("gave a wrong name")
-    for did in ("made a user", "changed the own password", "ended sessions", "deactivated a user"):
+    for did in ("made a user", "changed their password", "ended sessions", "deactivated a user"):
         expect(rows.filter(has_text=did)).to_have_count(1)
     opened = rows.filter(has_text="made a user")
     others = [each for each in rows.all() if "made a user" not in each.inner_text()]
@@ -122,7 +122,7 @@ def test_the_audit_waits_while_it_is_paused(open_as: Open, prefix: str) -> None:
     expect(rows).to_have_count(1)
     pause.click()
     expect(pause).to_have_attribute("aria-pressed", "true")
-    expect(pause).to_contain_text("Go on")
+    expect(pause).to_contain_text("Resume")
     enter(nobody, f"{prefix}two", "wrong")
     beside = open_as("admin", f"/audit/?q={prefix}")
     expect(beside.locator(ENTRIES)).to_have_count(2)

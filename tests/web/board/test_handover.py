@@ -245,7 +245,8 @@ def test_maintenance_tasks_and_agents_to_look_at_are_listed(client: Client, worl
             since=now - HOUR_MS, found_at=now, ended_at=ended,
         )  # fmt: skip
     page = page_of(client)
-    assert re.findall(r"<bdi>(\w+)</bdi></a> \(all", section(page, "windows")) == ["running", "soon"]
+    found = section(page, "windows")
+    assert re.findall(r"<bdi>(\w+)</bdi></a> \(all", found) == ["running", "soon"]
     found = section(page, "tasks")
     assert re.findall(r"<bdi>(\w+)</bdi></a> \(Attacks\)", found) == ["stuck", "due"]
     assert "set aside: <bdi>the state is gone</bdi>" in found

@@ -416,7 +416,7 @@ def test_the_newest_are_on_top_with_their_facts(admin):
     assert shown(admin) == ["kernel", "b", "a"]
     page = admin.get("/audit/").content.decode()
     assert "&lt;b&gt;no&lt;/b&gt;" in page
-    assert "Chain whole over the newest 3 entries" in page
+    assert "Chain unbroken over the newest 3 entries" in page
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_without_a_rule_it_says_so(world: World):
     decide()
     [message] = Message.objects.all()
     assert (message.status, message.rule) == (NOT_SENT, None)
-    assert message.reason == "no rule tells of the scheduled tasks of this asset"
+    assert message.reason == "no rule covers the scheduled tasks of this asset"
     assert (outcomes(), count_of(NO_RULE)) == ([NO_RULE], 1)
 
 

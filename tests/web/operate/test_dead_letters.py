@@ -442,7 +442,7 @@ def test_a_command_is_not_sent_again_in_the_name_of_who_may_not_command(world, a
     verdict = judge(topic, b"shop", purge, now_ms())
     assert (verdict.reason, verdict.taken) == ("bad-user", False)
     assert verdict.fault
-    why = "has no role any more that may command" if active else "is deactivated"
+    why = "no longer has a role that may command" if active else "is deactivated"
     assert f"manager {why}" in verdict.fault.text
     anew = purge.replace(b"manager", b"admin")
     assert judge(topic, b"shop", anew, now_ms(), "admin").taken

@@ -320,7 +320,7 @@ def test_the_same_form_twice_is_one_ask(gateway: Gateway):
     [
         ({"reason": ""}, "This field is required."),
         ({"reason": "x" * 501}, "at most 500 characters"),
-        ({"confirm": None}, "Tick this to go on."),
+        ({"confirm": None}, "Tick this to continue."),
         ({"id": "7"}, "Enter a valid UUID."),
     ],
 )

@@ -213,7 +213,7 @@ def test_a_mute_goes_to_every_partition_and_is_told_until_the_job_has_it(
     board = client.get("/s/attack/").content.decode()
     words = 'aria-label="3 votes: 1 Under attack, 2 Clear; 1 of them muted"'
     assert f'{words}><span class="vote silenced c-red" title="waf-1: ' in board
-    assert board.count("Under attack, muted: counts nothing") == 1
+    assert board.count("Under attack, muted: does not count") == 1
     assert board.count('class="vote silenced') == 2, "and in the legend"
     asset = client.get("/s/attack/a/shop/").content.decode()
     assert "<strong>muted</strong> by <bdi>operator</bdi>" in asset

@@ -132,8 +132,8 @@ def test_who_goes_on_with_a_paused_run_has_the_rest_sent_in_the_own_name(
     start(ada, run)
     assert one_portion(run) == 1
     asked(ada, run, "pause")
-    assert "Go on" in page(ada, run)
-    assert "Take over and go on as grace" in page(grace, run)
+    assert "Resume" in page(ada, run)
+    assert "Take over and resume as grace" in page(grace, run)
     asked(grace, run, "resume")
     execution.work()
     assert names(world) == {"a": "ada", "b": "grace", "c": "grace"}
@@ -157,8 +157,8 @@ def deactivate(user: User) -> None:
             lambda user: User.objects.filter(pk=user.pk).update(is_active=False),
             "ada is deactivated",
         ),
-        (lambda user: user.groups.clear(), "ada has no role any more that may command"),
-        (lambda user: user.delete(), "ada is no user any more"),
+        (lambda user: user.groups.clear(), "ada no longer has a role that may command"),
+        (lambda user: user.delete(), "ada is no longer a user"),
     ],
 )
 def test_a_run_stops_when_its_sender_may_not_command_any_more(
@@ -180,7 +180,7 @@ def test_a_run_stops_when_its_sender_may_not_command_any_more(
     ]
     told = page(grace, run)
     assert f"Stopped: {why}." in told
-    assert "Take over and go on as grace" in told
+    assert "Take over and resume as grace" in told
     asked(grace, run, "resume")
     execution.work()
     assert names(world) == {"a": "ada", "b": "grace", "c": "grace"}
@@ -243,7 +243,7 @@ def test_a_review_names_the_pins_of_colleagues_and_leaves_them(pinned: World, ad
     assert "b: Clear by grace, no end: “&lt;i&gt;a visit&lt;/i&gt;”" in told
     assert "Replace the 1 pin of colleagues too" in told
     listed = page(ada, run, "?show=pinned")
-    assert "pinned Clear by grace, no end" in listed.split("What would become")[1]
+    assert "pinned Clear by grace, no end" in listed.split("What would happen")[1]
     assert start(ada, run) == 302
     execution.work()
     assert set(names(pinned)) == {"a", "c"}

@@ -397,7 +397,7 @@ def test_a_table_stops_when_who_had_it_applied_may_not_any_more(
     taker = Client()
     taker.force_login(make_user("admin"))
     assert "operator is deactivated" in text(taker, "/labels/")
-    assert "Take over and go on as admin" in text(taker, f"/labels/upload/{kept.pk}/")
+    assert "Take over and resume as admin" in text(taker, f"/labels/upload/{kept.pk}/")
     taker.post(f"/labels/upload/{kept.pk}/apply/")
     label_files.work()
     kept.refresh_from_db()

@@ -209,7 +209,7 @@ def test_an_asset_that_went_meanwhile_is_told(client: Client, world: World):
     world.command("purge", ASSET)
     world.write()
     found = text(client.post(url("vote"), form, headers=HX))
-    assert re.search(r"is not on the board any more since [\d:]+ UTC , purged by olga", found)
+    assert re.search(r"is no longer on the board since [\d:]+ UTC , purged by olga", found)
     assert [c.kind for c in commands_sent(world.gateway, "attack")] == ["purge"]
 
 

@@ -149,7 +149,7 @@ def _vote(
         format_html(' data-silent="{}"', silent) if silent else "",
         isolated(agent),
         isolated(spec.label),
-        ", muted: counts nothing" if muted else "",
+        ", muted: does not count" if muted else "",
         f", in doubt: {why}" if why else "",
         f", silent since {utc(silent)}" if silent else "",
         icon(spec.icon),
