@@ -95,7 +95,7 @@ def test_only_an_admin_is_shown_the_way_there(world):
     for role, there in (("operator", False), ("admin", True)):
         client = Client()
         client.force_login(make_user(role))
-        assert (f'href="{LIST}"' in client.get("/").content.decode()) == there
+        assert (f'data-address="{LIST}"' in client.get("/").content.decode()) == there
 
 
 @pytest.mark.parametrize(

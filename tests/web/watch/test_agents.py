@@ -217,7 +217,7 @@ def test_a_mute_goes_to_every_partition_and_is_told_until_the_job_has_it(
     assert board.count('class="vote silenced') == 2, "and in the legend"
     asset = client.get("/s/attack/a/shop/").content.decode()
     assert "<strong>muted</strong> by <bdi>operator</bdi>" in asset
-    assert "counts nothing" in asset
+    assert "does not count" in asset
 
 
 def test_what_is_taken_back_counts_again(world: World, client: Client) -> None:
