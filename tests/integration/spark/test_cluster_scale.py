@@ -9,6 +9,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -66,6 +67,11 @@ def state_partitions(job: Job) -> tuple[int, set[int]]:
     folder = epoch.path / "state" / "0"
     made = {int(name) for name in folder.names() if name.isdigit()}
     return start_of(epoch).state_partitions, made
+
+
+def is_divided(job: Job, number: int) -> bool:
+    """Whether the newest epoch has so many state partitions, and Spark has made all of them."""
+    return state_partitions(job) == (number, set(range(number)))
 
 
 @pytest.mark.long
@@ -134,8 +140,7 @@ def test_the_state_partitions_change_on_a_cluster_under_load(open_topology: Any)
         for number in (4, 8, 2):
             job.state_partitions = number
             process = job.start()
-            divided = number, set(range(number))
-            wait_until(lambda of=divided: state_partitions(job) == of, 150, f"see {job.log}")
+            wait_until(partial(is_divided, job, number), 150, f"see {job.log}")
             await_states(job, states(job) + 1_000)
             if number == 8:
                 process.kill()
