@@ -159,6 +159,10 @@ class Settings(BaseSettings):
     standby: bool = False
     job_scenarios: str = ""
 
+    incident_window_s: int = Field(default=300, ge=0, le=86_400)
+    incident_label: str = ""
+    ticket_url: str = ""
+
     log_level: LogLevel = "info"
     app_logs: bool = True
 
@@ -249,6 +253,13 @@ class Settings(BaseSettings):
     def _public_url(cls, value: str | None) -> str | None:
         if value and not re.fullmatch(r"https?://[^\s/?#@]+", value):
             raise ValueError("expected https://host[:port], without a path")
+        return value
+
+    @field_validator("ticket_url")
+    @classmethod
+    def _ticket_url(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://[^\s/@]+/\S*\{ticket\}\S*", value):
+            raise ValueError("expected https://host/path with {ticket} in the path")
         return value
 
     @field_validator("database_url")

@@ -241,7 +241,7 @@ MOST_BOARD = 4_000
 @never_cache
 @role_required("read")
 def palette(request: HttpRequest) -> HttpResponse:
-    """Render the assets whose names contain `q`, and the actions that it describes, by role.
+    """Render the incident and assets that `q` names, and the actions that it describes, by role.
 
     board: the address of the board that is shown, if one is.
     """
@@ -250,5 +250,5 @@ def palette(request: HttpRequest) -> HttpResponse:
         return render(request, "board/_palette_results.html", {})
     board = request.GET.get("board", "")[:MOST_BOARD]
     able = may(request.user, "command")
-    context = {"offers": offers(text), "acts": acts(text, board) if able else []}
+    context = {"text": text, "offers": offers(text), "acts": acts(text, board) if able else []}
     return render(request, "board/_palette_results.html", context)

@@ -19,6 +19,7 @@ ACTIONS: dict[str, str] = {
     "note.removed": "deleted a note",
     "asset.acknowledged": "acknowledged an asset",
     "asset.unacknowledged": "took an acknowledgement back",
+    "incident.acknowledged": "acknowledged all assets of an incident",
     "shift.began": "took a shift over",
     "shift.ended": "ended their shift",
     "handover.written": "wrote to the next shift",

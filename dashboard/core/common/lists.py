@@ -119,6 +119,8 @@ class ListPage(View):
         before = self.form.cleaned_data["before"] if valid else None
         found = self.paginate(self.form.rows(), before) if valid else None
         following = found.following if found else None
+        if found:
+            self.complete(found.rows)
         titles = ("The newest", "Older")
         pager = Pager.by_key(query, "before", before, following, titles)
         return {"found": found, "first": not before, "narrowed": bool(query), "pager": pager}
@@ -127,6 +129,9 @@ class ListPage(View):
         """Return the first rows as entries, or those after the row with the number `before`."""
         listing = Listing(self.entry, self.order, self.page_size, self.looked_at)
         return listing.page(rows, before or 0)
+
+    def complete(self, rows: list[Any]) -> None:
+        """Give rows that are shown, or leave, what they have besides their own columns."""
 
     def entry(self, row: Any) -> Any:
         """Return a row for the template."""
@@ -159,5 +164,6 @@ class ListPage(View):
         """
         ordered = self.order.of(rows) if before is None else self.order.after_number(rows, before)
         listed = list(ordered[: limit + 1])
+        self.complete(listed)
         following = listed[limit - 1].pk if len(listed) > limit else None
         return {"items": [self.plain(row) for row in listed[:limit]], "next": following}

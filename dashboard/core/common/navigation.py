@@ -103,7 +103,7 @@ GROUPS: dict[str, tuple[MenuEntry, ...]] = {
         MenuEntry("handover:handover", "Handover", "what the next shift needs to know", OPERATORS),
     ),
     "Watch": (
-        MenuEntry("incidents:incidents", "Incidents", "each time that an asset was in trouble"),
+        MenuEntry("incidents:incidents", "Incidents", "what is worked on, by whom"),
         MenuEntry(
             "agents:agents", "Agents", "who reports, who is silent or muted", OPERATORS,
             tabs=(
@@ -337,8 +337,9 @@ TERM_GROUPS: dict[str, tuple[Word, ...]] = {
              "half a percent of the good and bad time."),
         Word("not-observed", "Not observed", "A time before a scenario's first record, one in "
              "which nothing was heard of the job, or one to come. It counts in no figure."),
-        Word("incident", "Incident", "The unbroken time that an asset spends outside "
-             "its good states."),
+        Word("incident", "Incident", "What people work on under one number: assets of a scenario "
+             "that leave their good states together. A summary counts each asset's unbroken time "
+             "outside its good states as one."),
         Word("flapping", "Flapping", "An incident that begins less than 15 minutes after the one "
              "before of the same asset has ended."),
         Word("false-alarm", "False alarm", "A time in which an asset was about to enter a worse "

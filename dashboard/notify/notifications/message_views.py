@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -112,10 +113,14 @@ def page_of_messages(
     return replace(page, following=last and f"{last[0]}.{last[1]}")
 
 
-def messages_of(incident: Incident) -> list[Notified]:
-    """Return the messages about an incident, newest first, for its page."""
+def messages_of(incidents: Collection[Incident]) -> list[Notified]:
+    """Return the messages about incidents of one scenario, newest first, for their page."""
+    if not incidents:
+        return []
     groups = GroupIncident.objects.filter(
-        scenario=incident.scenario, asset=incident.asset, place=incident.place
+        scenario=next(iter(incidents)).scenario,
+        asset__in=listed({each.asset for each in incidents}),
+        place__in=listed({each.place for each in incidents}),
     ).values("group_id")
     rows = Message.objects.filter(group_id__in=groups).order_by("-created_at", "-pk")
     return [

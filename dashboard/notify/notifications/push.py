@@ -263,7 +263,7 @@ def page_of(message: Message) -> str:
             scenario=member.scenario, asset=member.asset, place=member.place
         ).first()
         if incident:
-            return reverse("incidents:incident", args=[incident.pk])
+            return incident.get_absolute_url()
     return reverse("notifications:acknowledge", args=[group.token])
 
 

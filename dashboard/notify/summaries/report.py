@@ -92,7 +92,7 @@ class Links:
 
     def _incidents(self, scenario: str, **more: str) -> str:
         parts = [*self._scenarios(scenario), *self._time, *more.items()]
-        return f"{reverse('incidents:incidents')}?{urlencode(parts)}"
+        return f"{reverse('incidents:by-asset')}?{urlencode(parts)}"
 
     def _scenarios(self, scenario: str) -> Parts:
         return [("scenario", scenario)] if scenario else scenario_parts(self.question)

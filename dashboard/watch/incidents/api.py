@@ -26,17 +26,18 @@ from dashboard.watch.incidents.models import (
     LONGEST_MS,
     MAX_WHY,
     MOST_ASSETS,
+    Case,
     Incident,
     Window,
     WindowRefused,
 )
-from dashboard.watch.incidents.queries import IncidentList
+from dashboard.watch.incidents.queries import MOST_MEMBERS, CaseList, IncidentList
 from dashboard.watch.incidents.windows import WindowForm, WindowList
 from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
 
 # ---- incidents -----------------------------------------------------------------------------------
-# Operations on incidents: their list, and one with its timeline.
+# Operations on incidents: their list, one with its assets and timeline, and each time of an asset.
 
 # Each operation takes the request and declares its parameters in its signature.
 
@@ -47,10 +48,36 @@ router = OperationRouter()
 
 
 class IncidentOut(Schema):
-    """An asset's unbroken time outside its good states. worst: the most severe state of it; state:
-    the newest; ended_at, duration_ms: null while it goes on. Times in Unix ms."""
+    """What people work on. number: as they say it, `INC-1042`; status: open, acknowledged or
+    resolved; owner, ticket: empty without one; subject: its asset, or how many; going_on: how many
+    of its assets' troubles have not ended; ended_at: null until all have; resolved_by: empty if all
+    assets were good again. Times in Unix ms."""
 
     id: int
+    number: str
+    scenario: str
+    status: str
+    owner: str
+    ticket: str
+    subject: str
+    assets: int
+    going_on: int
+    worst: str
+    began_at: int
+    ended_at: int | None
+    acknowledged_at: int | None
+    acknowledged_by: str
+    resolved_at: int | None
+    resolved_by: str
+
+
+class AssetTimeOut(Schema):
+    """An asset's unbroken time outside its good states. case_id: the incident that it is of; worst:
+    the most severe state of it; state: the newest; ended_at, duration_ms: null while it goes on.
+    Times in Unix ms."""
+
+    id: int
+    case_id: int | None
     scenario: str
     asset: str
     worst: str
@@ -65,12 +92,13 @@ class IncidentOut(Schema):
 
 @fields_of(report.Moment)
 class MomentOut(Schema):
-    """A change of its state, an acknowledgement or a note. at: Unix ms; who: of the last two."""
+    """A change of an asset's state, or what somebody did. at: Unix ms; asset: empty for all."""
 
 
-class TimelineOut(IncidentOut):
-    """An incident with what happened during it."""
+class OneIncidentOut(IncidentOut):
+    """An incident with its assets, those that began first, and what happened."""
 
+    members: list[AssetTimeOut]
     timeline: list[MomentOut]
 
 
@@ -81,11 +109,36 @@ class IncidentsOut(Schema):
     next: int | None
 
 
+class AssetTimesOut(Schema):
+    """Times of assets, the newest first; next: `before` of the next page, or null."""
+
+    items: list[AssetTimeOut]
+    next: int | None
+
+
 Moment = Query(None, ge=0, le=MAX_TIME)
 
 
 @router.operation("GET incidents", IncidentsOut, "read", *READ)
 def list_incidents(
+    request: ApiRequest,
+    scenario: str = Query("", max_length=40, pattern=NO_NUL),
+    status: Literal["", "unresolved", "open", "acknowledged", "resolved"] = "",
+    owner: str = Query("", max_length=150, pattern=NO_NUL, description="- for nobody."),
+    q: str = Query("", max_length=MAX_NAME, pattern=NO_NUL, description="Number, ticket or asset."),
+    before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older ones."),
+    limit: int = Query(100, ge=1, le=500),
+) -> Any:
+    """Incidents as people work on them, the newest first."""
+    if scenario:
+        known_scenario(scenario)
+    chosen = (scenario,) if scenario else ()
+    rows = Case.objects.find(scenario=chosen, status=status, owner=owner, q=q)
+    return CaseList().answer(rows, limit, before)
+
+
+@router.operation("GET incidents/assets", AssetTimesOut, "read", *READ)
+def list_incidents_by_asset(
     request: ApiRequest,
     scenario: str = Query("", max_length=40, pattern=NO_NUL),
     status: Literal["", "open", "unacknowledged", "acknowledged", "ended"] = "",
@@ -96,7 +149,7 @@ def list_incidents(
     before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older ones."),
     limit: int = Query(100, ge=1, le=500),
 ) -> Any:
-    """Incidents that were going on at some time between `start` and `end`, the newest first."""
+    """Each time that an asset was in trouble between `start` and `end`, the newest first."""
     if scenario:
         known_scenario(scenario)
     chosen = (scenario,) if scenario else ()
@@ -106,13 +159,26 @@ def list_incidents(
     return IncidentList().answer(rows, limit, before)
 
 
-@router.operation("GET incidents/{number}", TimelineOut, "read", *READ)
+@router.operation("GET incidents/{number}", OneIncidentOut, "read", *READ)
 def get_incident(request: ApiRequest, number: int) -> Any:
-    """One incident, with its timeline."""
-    row = Incident.objects.shown().filter(pk=number).first() if _fits(number) else None
+    """One incident, with its assets and its timeline."""
+    return _plain(_known_case(number))
+
+
+def _plain(case: Case) -> dict[str, Any]:
+    members = list(case.members[:MOST_MEMBERS])
+    return CaseList().plain(case) | {
+        "members": [IncidentList().plain(each) for each in members],
+        "timeline": report.timeline(members, case),
+    }
+
+
+def _known_case(number: int) -> Case:
+    """Return an incident. Raises Problem 404."""
+    row = Case.objects.shown().filter(pk=number).first() if _fits(number) else None
     if row is None:
         raise Problem(404, "unknown-incident", f"There is no incident {number}.")
-    return IncidentList().plain(row) | {"timeline": report.timeline(row)}
+    return row
 
 
 def _fits(number: int) -> bool:

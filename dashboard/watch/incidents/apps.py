@@ -13,7 +13,7 @@ class IncidentsConfig(AppConfig):
         count for the bar."""
         from dashboard.core.common.navigation import open_incidents
         from dashboard.watch.annotations.row_marks import marks_changed, work_on
-        from dashboard.watch.incidents.ingestion import record_acknowledgements
+        from dashboard.watch.incidents.cases import record_acknowledgements
         from dashboard.watch.incidents.maintenance import work_of
         from dashboard.watch.incidents.models import Incident
 

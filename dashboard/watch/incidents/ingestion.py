@@ -1,7 +1,7 @@
 """Incidents begin, change and end with state changes, in the transaction that writes these.
 
 A change has a place in the log. A rebuild brings the same changes again, so an incident that begins
-at the place of a known one is that incident.
+at the place of a known one is that incident, and is of the same case.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.dispatch import Signal
 
 from dashboard.core.common.sql import LONG, chunks, insert_many, on_conflict
 from dashboard.core.states.ingestion import BatchChanges, StateChange, by_asset
 from dashboard.core.states.queries import fetched
-from dashboard.watch.annotations.row_marks import RowMark
+from dashboard.watch.incidents import cases
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.events import BEGUN, CHANGED, ENDED, WITHDRAWN
 from domain.scenario import Scenario
@@ -76,6 +76,7 @@ incidents_changed = Signal()
 def ingest_changes(changes: BatchChanges) -> None:
     """Begin, change and end incidents by the changes of a batch, and send the signal."""
     made = record(changes.moves, changes.scenarios)
+    join_cases(made)
     incidents_changed.send(Incident, changes=made, now=changes.now)
 
 
@@ -92,12 +93,14 @@ def record(moves: Iterable[StateChange], scenarios: dict[str, Scenario]) -> list
     ]
 
 
-def record_acknowledgements(scenario: str, marks: Iterable[RowMark], **_: Any) -> None:
-    """Record on open incidents who acknowledged them first."""
-    for mark in marks:
-        if mark.ack is not None:
-            of_asset = Incident.objects.filter(scenario=scenario, asset=mark.asset)
-            of_asset.acknowledge(mark.ack.by, mark.ack.since)
+def join_cases(changes: Iterable[IncidentChange]) -> None:
+    """Give the incidents that began their cases, and settle those of the ones that ended."""
+    touched: dict[str, list[tuple[str, str]]] = {}
+    for change in changes:
+        if change.kind != CHANGED:
+            touched.setdefault(change.scenario, []).append((change.asset, change.incident))
+    for scenario, incidents in sorted(touched.items()):
+        cases.join(scenario, incidents)
 
 
 def _record(scenario: Scenario, of_assets: dict[str, list[StateChange]]) -> list[IncidentChange]:

@@ -1,21 +1,50 @@
-"""Incidents and maintenance windows in the database. Times in Unix ms."""
+"""Incidents and maintenance windows in the database. Times in Unix ms.
+
+What people call an incident is a `Case`: it has a number, an owner and a status, and groups the
+times in which assets were in trouble. Such a time is an `Incident`: it is derived from the log, and
+made again by a rebuild, while a case is what people did and stays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models, transaction
-from django.db.models import Exists, F, Index, OuterRef, Q, QuerySet, UniqueConstraint, Value
+from django.db.models import Case as Choice
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    Index,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    UniqueConstraint,
+    Value,
+    When,
+)
 from django.db.models.functions import Coalesce, Greatest
 from django.dispatch import Signal
 from django.urls import reverse
+from django.utils.functional import cached_property
 
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import Limit
 from dashboard.core.common.extension_point import Provider
-from dashboard.core.common.models import AssetRow, AuthoredRow, length_class, length_index
+from dashboard.core.common.models import (
+    AssetRow,
+    AuthoredRow,
+    ScenarioRow,
+    length_class,
+    length_index,
+)
 from dashboard.core.common.retention import Retention, delete_in_portions, delete_rows
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT, chunks
@@ -25,7 +54,7 @@ from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, parse
 from dashboard.core.states.filter_terms import WORD, Filter
 from dashboard.core.states.models import PLACE, AssetState
 from dashboard.core.states.queries import listed
-from dashboard.watch.annotations.models import MAX_WORK, Label
+from dashboard.watch.annotations.models import MAX_VALUE, MAX_WORK, Label
 from domain.history.runs import merged
 from domain.names import MAX_STATE
 from domain.scenario import Scenario
@@ -156,9 +185,10 @@ class Incident(AssetRow):
     place: of the change that began it, so that a rebuild finds its own incidents again; state: its
     newest state that is not good; worst: the most severe of them; changes: how many state changes
     it has, including its beginning; ended_at: None until it ends; acknowledged_*: of its first
-    acknowledgement.
+    acknowledgement; case: what it is worked on as, the numbered incident that people see.
     """
 
+    case = models.ForeignKey("Case", models.SET_NULL, null=True, related_name="incidents")
     place = models.CharField(max_length=PLACE)
     began_at = models.BigIntegerField()
     ended_at = models.BigIntegerField(null=True)
@@ -221,8 +251,279 @@ class Incident(AssetRow):
         return asset_path(self.scenario, self.asset)
 
     def get_absolute_url(self) -> str:
+        """Return the URL of its case's page, or of its asset's if it has none."""
+        return (
+            reverse("incidents:incident", args=[self.case_id]) if self.case_id else self.asset_url
+        )
+
+
+def later_end(one: int | None, two: int | None) -> int | None:
+    """Return the later of two ends, Unix ms; what has not ended has None, later than any."""
+    return None if one is None or two is None else max(one, two)
+
+
+# ---- cases ---------------------------------------------------------------------------------------
+# What people work on and call an incident, such as INC-1042. It begins with the first of its
+# assets' incidents; others join it. A rebuild never touches it but for this membership.
+
+MAX_ENTRY = 2_000
+"""Longest text of an entry, characters."""
+MAX_TICKET = 100
+"""Longest reference to a ticket, characters."""
+NUMBER = "INC-"
+"""What a number begins with."""
+
+OPEN, ACKNOWLEDGED, RESOLVED = "open", "acknowledged", "resolved"
+CASE_STATUSES = {
+    OPEN: Q(resolved_at=None, acknowledged_at=None),
+    ACKNOWLEDGED: Q(resolved_at=None, acknowledged_at__isnull=False),
+    RESOLVED: Q(resolved_at__isnull=False),
+}
+"""How far the work on a case is, whatever state its assets are in."""
+UNRESOLVED = "unresolved"
+NOBODY = "-"
+"""The filter's owner of the cases that nobody owns."""
+
+
+class CaseQuerySet(models.QuerySet["Case"]):
+    def shown(self) -> CaseQuerySet:
+        """Return the cases that pages show: of configured scenarios, with assets or an owner.
+
+        The incidents of a case may all be lost to a rebuild under another rule.
+        """
+        assets = Incident.objects.real().filter(case=OuterRef("pk"))
+        return self.filter(Exists(assets) | ~Q(owner=""), scenario__in=scenarios())
+
+    def unresolved(self) -> CaseQuerySet:
+        """Return the cases that are not resolved."""
+        return self.filter(resolved_at=None)
+
+    def find(
+        self, *, scenario: Collection[str] = (), status: str = "", owner: str = "", q: str = ""
+    ) -> CaseQuerySet:
+        """Return the cases that pass a filter.
+
+        scenario: all by default; status: one of CASE_STATUSES, or UNRESOLVED; owner: a name, or
+        NOBODY; q: a number, a ticket, or a part of an asset's name.
+        """
+        rows = self.shown()
+        if scenario:
+            rows = rows.filter(scenario__in=scenario)
+        if owner:
+            rows = rows.filter(owner="" if owner == NOBODY else owner)
+        if q:
+            rows = rows.matching(q)
+        if status == UNRESOLVED:
+            return rows.unresolved()
+        return rows.filter(CASE_STATUSES[status]) if status else rows
+
+    def matching(self, text: str) -> CaseQuerySet:
+        """Return the cases with this number or ticket, or with an asset whose name contains it."""
+        of_assets = Incident.objects.real().filter(case=OuterRef("pk"), asset__icontains=text)
+        known = Q(ticket__iexact=text) | Exists(of_assets)
+        number = case_number(text)
+        return self.filter(known if number is None else known | Q(pk=number))
+
+    def of_asset(self, scenario: str, asset: str) -> Case | None:
+        """Return the case of an asset's newest incident, one that goes on before all others."""
+        rows = Incident.objects.real().filter(scenario=scenario, asset=asset, case__isnull=False)
+        newest = rows.order_by(F("ended_at").desc(nulls_first=True), "-began_at")
+        found = newest.select_related("case").first()
+        return found.case if found else None
+
+    def settle(self) -> None:
+        """Resolve what nobody owns once all its assets are good, and open it if one is not again.
+
+        What an owner has in hand, or somebody resolved, is left to people.
+        """
+        going_on = Exists(Incident.objects.open().filter(case=OuterRef("pk")))
+        ends = Incident.objects.filter(case=OuterRef("pk")).order_by("-ended_at")
+        over = self.unresolved().filter(owner="").exclude(going_on)
+        over.update(resolved_at=Subquery(ends.values("ended_at")[:1]), resolved_by="")
+        by_itself = self.filter(resolved_at__isnull=False, resolved_by="")
+        by_itself.filter(going_on).update(resolved_at=None)
+
+    def acknowledge(self, by: str, at: int) -> int:
+        """Record on unresolved cases who acknowledged them first, and so owns them.
+
+        Returns on how many.
+        """
+        since = Greatest(Value(at), F("began_at"))
+        owner = Choice(When(owner="", then=Value(by)), default=F("owner"))
+        first = self.unresolved().filter(acknowledged_at=None)
+        return first.update(acknowledged_at=since, acknowledged_by=by, owner=owner)
+
+
+class CaseFacts(NamedTuple):
+    """What the incidents of a case are.
+
+    assets: how many are or were in trouble; asset: the first by name; going_on: how many incidents
+    have not ended; ended_at: when the last of them did, Unix ms, None before; worst: their most
+    severe state.
+    """
+
+    assets: int = 0
+    asset: str = ""
+    going_on: int = 0
+    ended_at: int | None = None
+    worst: str = ""
+
+
+NO_FACTS = CaseFacts()
+
+
+def case_facts(numbers: Collection[int]) -> dict[int, CaseFacts]:
+    """Return the facts about cases, by the number of each that has incidents."""
+    rows = Incident.objects.real().filter(case__in=listed(numbers)).order_by()
+    worst: dict[int, str] = {}
+    for number, scenario, state in rows.values_list("case", "scenario", "worst").distinct():
+        known = scenarios().get(scenario)
+        if number not in worst or (known and known.severity(state) < known.severity(worst[number])):
+            worst[number] = state
+    counted = rows.values_list("case").annotate(
+        assets=Count("asset", distinct=True),
+        first=Min("asset"),
+        going_on=Count("pk", filter=Q(ended_at=None)),
+        last=Max("ended_at"),
+    )
+    return {
+        number: CaseFacts(assets, asset, going_on, None if going_on else last, worst[number])
+        for number, assets, asset, going_on, last in counted
+    }
+
+
+def give_facts(cases: list[Case]) -> list[Case]:
+    """Give each case the facts about its incidents, by two queries for all. Returns the cases."""
+    facts = case_facts([case.pk for case in cases])
+    for case in cases:
+        case.__dict__["facts"] = facts.get(case.pk, NO_FACTS)
+    return cases
+
+
+class Case(ScenarioRow):
+    """Incidents of one scenario that people work on together, under one number.
+
+    began_at: when the first began; label: the value of the label by which they belong together, if
+    they do; owner: the name of who works on it, or ""; ticket: its reference elsewhere;
+    resolved_by: "" if it was resolved because all its assets were good again.
+    """
+
+    began_at = models.BigIntegerField()
+    label = models.CharField(max_length=MAX_VALUE, blank=True)
+    owner = models.CharField(max_length=150, blank=True)
+    ticket = models.CharField(max_length=MAX_TICKET, blank=True)
+    acknowledged_at = models.BigIntegerField(null=True)
+    acknowledged_by = models.CharField(max_length=150, blank=True)
+    resolved_at = models.BigIntegerField(null=True)
+    resolved_by = models.CharField(max_length=150, blank=True)
+
+    objects = CaseQuerySet.as_manager()
+
+    class Meta:
+        indexes = (
+            Index(fields=["began_at", "id"], name="cases_newest"),
+            Index(fields=["scenario", "began_at"], name="cases_by_begin"),
+            Index(fields=["scenario", "resolved_at"], name="cases_by_end"),
+            Index(fields=["owner"], condition=Q(resolved_at=None), name="cases_of_owner"),
+        )
+
+    def __str__(self) -> str:
+        return self.number
+
+    @property
+    def number(self) -> str:
+        """Return its number, as people say it: `INC-1042`."""
+        return f"{NUMBER}{self.pk}"
+
+    @property
+    def status(self) -> str:
+        """Return how far the work on it is, one of CASE_STATUSES."""
+        if self.resolved_at is not None:
+            return RESOLVED
+        return OPEN if self.acknowledged_at is None else ACKNOWLEDGED
+
+    @property
+    def ticket_url(self) -> str:
+        """Return the URL of its ticket, or "" if it has none."""
+        return ticket_url(self.ticket)
+
+    @cached_property
+    def facts(self) -> CaseFacts:
+        """Return the facts about its incidents."""
+        return case_facts([self.pk]).get(self.pk, NO_FACTS)
+
+    @property
+    def subject(self) -> str:
+        """Return what it is about in a few words: an asset's name, or `8 sites`."""
+        if self.facts.assets == 1:
+            return self.facts.asset
+        known = scenarios().get(self.scenario)
+        return f"{self.facts.assets} {known.noun if known else 'asset'}s"
+
+    @property
+    def lasted(self) -> str:
+        """Return how long its assets were in trouble, or have been so far, in words."""
+        ended_at = self.facts.ended_at
+        return duration((now_ms() if ended_at is None else ended_at) - self.began_at)
+
+    @property
+    def unanswered(self) -> str:
+        """Return how long the first acknowledgement took, in words; empty if there is none."""
+        at = self.acknowledged_at
+        return "" if at is None else duration(at - self.began_at)
+
+    @property
+    def members(self) -> IncidentQuerySet:
+        """Return its assets' incidents, in the order in which they began."""
+        return Incident.objects.real().filter(case=self.pk).order_by("began_at", "pk")
+
+    def get_absolute_url(self) -> str:
         """Return the URL of its page."""
         return reverse("incidents:incident", args=[self.pk])
+
+    def write(self, kind: str, user: User, now: int, text: str = "") -> CaseEntry:
+        """Add an entry to its timeline, and return it. kind: one of ENTRY_WORDS; now: Unix ms."""
+        name = user.get_username()
+        return self.entries.create(kind=kind, user=user, username=name, at=now, text=text)
+
+
+ENTRY_WORDS = {
+    ACKNOWLEDGED: "acknowledged",
+    "owner": "owner",
+    "note": "note",
+    "ticket": "ticket",
+    RESOLVED: "resolved",
+    "reopened": "opened again",
+    "closed": "ticket closed",
+}
+"""What people do to a case, in words."""
+
+
+class CaseEntry(AuthoredRow):
+    """Something that a person, or a program with a token, did to a case. kind: from ENTRY_WORDS."""
+
+    case = models.ForeignKey(Case, models.CASCADE, related_name="entries")
+    at = models.BigIntegerField()
+    kind = models.CharField(max_length=12)
+    text = models.CharField(max_length=MAX_ENTRY, blank=True)
+
+    class Meta:
+        indexes = (Index(fields=["case", "at"], name="entries_of_case"),)
+
+    def __str__(self) -> str:
+        return f"{self.case_id}: {self.kind}"
+
+
+def case_number(text: str) -> int | None:
+    """Return the number in `INC-1042`, `inc 1042` or `1042`, or None if there is none."""
+    digits = text.strip().upper().removeprefix("INC").lstrip("- ")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+
+
+def ticket_url(ticket: str) -> str:
+    """Return the URL of a ticket by the installation's template, or "" without either."""
+    template = settings.TALLYBOARD.ticket_url
+    return template.replace("{ticket}", quote(ticket, safe="")) if ticket and template else ""
 
 
 # ---- incidents -----------------------------------------------------------------------------------
@@ -236,6 +537,14 @@ LEAST_MS = 90 * DAY_MS
 INCIDENTS_KEPT = (
     Retention(
         "incidents", Incident, "ended_at", INCIDENTS_KEPT_MS, by_scenario=True, least_ms=LEAST_MS
+    ),
+    Retention(
+        "numbers, owners and notes of incidents",
+        Case,
+        "resolved_at",
+        INCIDENTS_KEPT_MS,
+        by_scenario=True,
+        least_ms=LEAST_MS,
     ),
 )
 
@@ -258,12 +567,12 @@ class Notified(NamedTuple):
     url: str
 
 
-def _nothing(incident: Incident) -> Sequence[Notified]:  # noqa: ARG001 - as those who register have it
+def _nothing(incidents: Collection[Incident]) -> Sequence[Notified]:  # noqa: ARG001 - as those who register have it
     return ()
 
 
 messages_about = Provider(_nothing)
-"""Returns the messages about an incident, newest first."""
+"""Returns the messages about incidents of one scenario, newest first."""
 
 
 # ---- maintenance ---------------------------------------------------------------------------------

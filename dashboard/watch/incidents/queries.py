@@ -20,10 +20,17 @@ from dashboard.watch.annotations.models import MAX_KEY, MAX_VALUE
 from dashboard.watch.incidents.models import (
     ANY_PART,
     BEGINNING,
+    CASE_STATUSES,
     ENDING,
     INCIDENT_STATUSES,
+    NOBODY,
+    UNRESOLVED,
+    Case,
+    CaseQuerySet,
     Incident,
     IncidentQuerySet,
+    give_facts,
+    later_end,
 )
 from domain.names import MAX_NAME
 from domain.scenario import Scenario
@@ -113,21 +120,97 @@ class IncidentFilterForm(ListForm, PeriodForm):
 
 
 class IncidentList(ListPage):
-    """The list of incidents, newest first."""
+    """The list of each time that an asset was in trouble, newest first."""
 
-    name = "incidents"
+    name = "by-asset"
     form: IncidentFilterForm
     form_class = IncidentFilterForm
-    template = "incidents/incidents"
+    template = "incidents/by_asset"
     table = INCIDENT_TABLE
     order = ListOrder("began_at")
-    fields = (*FIELDS, "id")
+    fields = (*FIELDS, "case_id", "id")
+    exported_as = "incidents"
     at_most = 100_000
 
     def context(self) -> dict[str, Any]:
         """Return the number of incidents found, if the filter has a beginning."""
         dated = self.form.is_valid() and self.form.cleaned_data["start"]
         return {"count": self.form.rows().counts() if dated else None}
+
+
+# ---- cases ---------------------------------------------------------------------------------------
+# The list of what people work on, which pages call incidents.
+
+CASE_FIELDS = (
+    "number", "scenario", "status", "owner", "ticket", "subject", "assets", "going_on", "worst",
+    "began_at", "ended_at", "acknowledged_at", "acknowledged_by", "resolved_at", "resolved_by",
+    "id",
+)  # fmt: skip
+CASE_TABLE = Table(
+    "",
+    Column("Incident", "its number"),
+    Column("About", "the asset, or how many assets"),
+    "Scenario",
+    Column("Status", "of the work on it, whatever state the assets are in"),
+    "Owner",
+    "Began",
+    Column("Lasted", "until all its assets were good again", numeric=True),
+    Column("Worst", "the most severe state of all its assets"),
+    Column("Assets", "in trouble now, of all", numeric=True),
+    "Ticket",
+)
+
+
+MOST_MEMBERS = 200
+"""Most assets of an incident or a group that a page lists, those that began first."""
+
+
+class CaseFilterForm(ListForm):
+    """The filter of incidents in the URL."""
+
+    q = forms.CharField(required=False, max_length=MAX_NAME, label="Number, ticket or asset")
+    scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
+    status = forms.ChoiceField(required=False)
+    owner = forms.ChoiceField(required=False)
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self.offer("scenario", scenario_choices())
+        statuses = (UNRESOLVED, *CASE_STATUSES)
+        self.offer("status", [("", "all"), *((name, name.capitalize()) for name in statuses)])
+        owners = Case.objects.exclude(owner="").order_by("owner").values_list("owner", flat=True)
+        names = [(name, name) for name in owners.distinct()]
+        self.offer("owner", [("", "anybody"), (NOBODY, "nobody"), *names])
+
+    def rows(self) -> CaseQuerySet:
+        """Return the cases that pass."""
+        return Case.objects.find(**self.criteria())
+
+
+class CaseList(ListPage):
+    """The list of incidents, as people work on them, newest first."""
+
+    name = "incidents"
+    form: CaseFilterForm
+    form_class = CaseFilterForm
+    template = "incidents/incidents"
+    table = CASE_TABLE
+    order = ListOrder("began_at")
+    fields = CASE_FIELDS
+    at_most = 100_000
+
+    def complete(self, rows: list[Case]) -> None:
+        """Give cases the facts about their incidents."""
+        give_facts(rows)
+
+    def portions(self) -> Iterable[Iterable[Case]]:
+        """Yield the rows of the file in portions, with the facts about them."""
+        return (give_facts(list(portion)) for portion in super().portions())
+
+    def plain(self, row: Case) -> dict[str, Any]:
+        """Return a case as an NDJSON object, a CSV line or an object of the API."""
+        facts = row.facts._asdict()
+        return {name: facts[name] if name in facts else getattr(row, name) for name in self.fields}
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -265,17 +348,13 @@ def merge(
     for each in sorted(incidents, key=lambda row: (row.began_at, row.pk)):
         if group is not None and (group.ended_at is None or each.began_at <= group.ended_at):
             group.incidents.append(each)
-            group.ended_at = _later(group.ended_at, each.ended_at)
+            group.ended_at = later_end(group.ended_at, each.ended_at)
             continue
         if group is not None:
             yield group
         group = IncidentGroup(scenario, key, value, each.began_at, each.ended_at, [each])
     if group is not None:
         yield group
-
-
-def _later(one: int | None, two: int | None) -> int | None:
-    return None if one is None or two is None else max(one, two)
 
 
 def _by_value(scenario: Scenario, key: str, rows: list[Incident]) -> dict[str, list[Incident]]:
@@ -301,7 +380,7 @@ def _around(members: IncidentQuerySet, row: Incident) -> list[Incident]:
         known = len(around)
         begin = min(each.began_at for each in around)
         for each in around:
-            end = _later(end, each.ended_at)
+            end = later_end(end, each.ended_at)
 
 
 GROUP_TABLE = Table(

@@ -1,34 +1,38 @@
-"""The timeline of an incident, and the report on it."""
+"""The timeline of incidents, and the report on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from django.db.models import Q
+from django.db.models import QuerySet
 
+from dashboard.core.common.models import AssetRow
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import plain
 from dashboard.core.common.times import utc
 from dashboard.core.states.board_rows import cause_text
 from dashboard.core.states.models import CHANGE, Transition
+from dashboard.core.states.queries import listed
 from dashboard.watch.annotations.models import Acknowledgement, Note
-from dashboard.watch.incidents.models import Incident
+from dashboard.watch.incidents.models import ENTRY_WORDS, Case, Incident
 from dashboard.watch.incidents.queries import IncidentGroup
 from domain.scenario import Scenario
 from wire.sink import cause_value
 
 # ---- timeline ------------------------------------------------------------------------------------
-# The timeline of an incident: state changes, acknowledgements and notes, in order.
+# What happened during incidents, in order: state changes, acknowledgements and notes of their
+# assets, and what people did to their case.
 
 MOST = 500
-"""Most entries of each kind."""
+"""Most entries of a timeline, the first ones."""
+TAKEN_BACK = "taken back"
 
 
 class Moment(NamedTuple):
-    """An entry of an incident's timeline.
+    """An entry of a timeline.
 
-    at: Unix ms; state: the new one, empty if there is none.
+    at: Unix ms; state: the new one, empty if there is none; asset: empty if it is about all.
     """
 
     at: int
@@ -36,62 +40,71 @@ class Moment(NamedTuple):
     state: str = ""
     who: str = ""
     text: str = ""
+    asset: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return what somebody did, in words."""
+        return "acknowledgement taken back" if self.kind == TAKEN_BACK else ENTRY_WORDS[self.kind]
 
 
-class OfAsset(NamedTuple):
-    """A timeline entry of one of several incidents."""
+class Spans:
+    """When the assets of a scenario were in trouble, from the first to the last moment."""
 
-    incident: Incident
-    moment: Moment
+    def __init__(self, incidents: Sequence[Incident]) -> None:
+        self.incidents: dict[str, list[Incident]] = {}
+        for each in incidents:
+            self.incidents.setdefault(each.asset, []).append(each)
+        self.begin = min(each.began_at for each in incidents)
+        self.end = max(each.until for each in incidents)
+        self.scenario = incidents[0].scenario
 
+    def of(self, model: type[AssetRow]) -> QuerySet[Any]:
+        """Return the rows about the assets."""
+        rows = model._default_manager.filter(scenario=self.scenario)  # noqa: SLF001 - documented API
+        return rows.filter(asset__in=listed(self.incidents))
 
-def timeline_of(incidents: Iterable[Incident]) -> list[OfAsset]:
-    """Return what happened during several incidents, in order; only the first MOST entries."""
-    moments = (OfAsset(each, moment) for each in incidents for moment in timeline(each))
-    return sorted(moments, key=lambda each: (each.moment.at, each.incident.asset))[:MOST]
-
-
-def timeline(incident: Incident) -> list[Moment]:
-    """Return what happened during an incident, including its end."""
-    until = incident.until
-    moments = [*_changes(incident, until), *_acks(incident, until), *_notes(incident, until)]
-    return sorted(moments, key=lambda moment: moment.at)
-
-
-def _changes(row: Incident, until: int) -> list[Moment]:
-    changes = Transition.objects.filter(
-        scenario=row.scenario, asset=row.asset, place__gte=row.place, at__lte=until
-    ).order_by("place")[:MOST]
-    return [
-        Moment(each.at, each.kind, each.state, text=cause_text(cause_value(each.cause)))
-        for each in changes
-    ]
+    def during(self, rows: QuerySet[Any], time: str = "at") -> Iterator[Any]:
+        """Yield the rows whose time is in the trouble of their asset, the first MOST."""
+        between = rows.filter(**{f"{time}__gte": self.begin, f"{time}__lte": self.end})
+        for row in between.order_by(time, "pk")[:MOST]:
+            at = getattr(row, time)
+            if any(each.began_at <= at <= each.until for each in self.incidents[row.asset]):
+                yield row
 
 
-def _acks(row: Incident, until: int) -> list[Moment]:
-    of_asset = Acknowledgement.objects.filter(scenario=row.scenario, asset=row.asset)
-    during = of_asset.filter(at__gte=row.began_at, at__lte=until).order_by("at")[:MOST]
-    given = [Moment(ack.at, "acknowledged", "", ack.username, ack.reason) for ack in during]
-    taken = of_asset.filter(
-        ~Q(ended_by=""), ended_at__gte=row.began_at, ended_at__lte=until
-    ).order_by("ended_at")[:MOST]
-    return given + [
-        Moment(ack.ended_at or 0, "taken back", "", ack.ended_by, ack.end_words) for ack in taken
-    ]
+def timeline(incidents: Iterable[Incident], case: Case | None = None) -> list[Moment]:
+    """Return what happened during incidents of one scenario, and to their case, in order.
+
+    Only the first MOST entries. An acknowledgement of all assets is one entry.
+    """
+    members = list(incidents)
+    entries = list(case.entries.order_by("at", "pk")[:MOST]) if case else []
+    moments = [Moment(each.at, each.kind, "", each.username, each.text) for each in entries]
+    if members:
+        spans, whole = Spans(members), {(each.at, each.who) for each in moments}
+        moments += [each for each in _acks(spans) if (each.at, each.who) not in whole]
+        moments += [*_changes(spans), *_notes(spans)]
+    return sorted(moments, key=lambda each: (each.at, each.asset))[:MOST]
 
 
-def _notes(row: Incident, until: int) -> list[Moment]:
-    notes = Note.objects.filter(
-        scenario=row.scenario,
-        asset=row.asset,
-        at__gte=row.began_at,
-        at__lte=until,
-        deleted_at=None,
-    )
-    return [
-        Moment(note.at, "note", "", note.username, note.text)
-        for note in notes.order_by("at")[:MOST]
-    ]
+def _changes(spans: Spans) -> Iterator[Moment]:
+    for each in spans.during(spans.of(Transition)):
+        cause = cause_text(cause_value(each.cause))
+        yield Moment(each.at, each.kind, each.state, "", cause, each.asset)
+
+
+def _acks(spans: Spans) -> Iterator[Moment]:
+    rows = spans.of(Acknowledgement)
+    for ack in spans.during(rows):
+        yield Moment(ack.at, "acknowledged", "", ack.username, ack.reason, ack.asset)
+    for ack in spans.during(rows.exclude(ended_by=""), "ended_at"):
+        yield Moment(ack.ended_at, TAKEN_BACK, "", ack.ended_by, ack.end_words, ack.asset)
+
+
+def _notes(spans: Spans) -> Iterator[Moment]:
+    for note in spans.during(spans.of(Note).filter(deleted_at=None)):
+        yield Moment(note.at, "note", "", note.username, note.text, note.asset)
 
 
 # ---- report --------------------------------------------------------------------------------------
@@ -105,9 +118,13 @@ TO_WRITE = {
 }
 
 
-def as_markdown(incident: Incident) -> str:
-    """Return the report: facts, timeline, and the sections that people fill in."""
-    return "\n".join(_lines(incident)) + "\n"
+def case_as_markdown(case: Case, at_most: int) -> str:
+    """Return the report on a case: facts, assets, timeline, and sections that people fill in.
+
+    at_most: how many of its incidents to include, those that began first.
+    """
+    members = list(case.members[:at_most])
+    return "\n".join(_case_lines(case, members)) + "\n"
 
 
 def group_as_markdown(group: IncidentGroup, at_most: int) -> str:
@@ -118,20 +135,38 @@ def group_as_markdown(group: IncidentGroup, at_most: int) -> str:
     return "\n".join(_group_lines(group, group.incidents[:at_most])) + "\n"
 
 
+def _case_lines(case: Case, members: list[Incident]) -> Iterator[str]:
+    scenario = scenarios()[case.scenario]
+    worst = plain(scenario.spec(case.facts.worst).label)
+    yield f"# {case.number}: {plain(case.subject)}: {worst}, {utc(case.began_at)}"
+    yield from _table(_case_facts(case, scenario))
+    yield from _members(scenario, members)
+    yield from _timeline(scenario, timeline(members, case))
+    yield from _to_write()
+
+
 def _group_lines(group: IncidentGroup, members: list[Incident]) -> Iterator[str]:
     scenario = group.scenario
     worst = plain(scenario.spec(group.worst).label)
     yield f"# {plain(group.key)} {plain(group.value)}: {worst}, {utc(group.began_at)}"
     yield from _table(_group_facts(group))
-    yield from ("", "## Incidents", "", "| asset | began | lasted | worst |", "|---|---|---|---|")
+    yield from _members(scenario, members)
+    yield from _timeline(scenario, timeline(members))
+    yield from _to_write()
+
+
+def _members(scenario: Scenario, members: Iterable[Incident]) -> Iterator[str]:
+    yield from ("", "## Assets", "", "| asset | began | lasted | worst |", "|---|---|---|---|")
     for each in members:
         state = plain(scenario.spec(each.worst).label)
-        began = utc(each.began_at)
-        yield f"| {plain(each.asset)} | {began} | {each.lasted} | {state} |"
+        yield f"| {plain(each.asset)} | {utc(each.began_at)} | {each.lasted} | {state} |"
+
+
+def _timeline(scenario: Scenario, moments: Iterable[Moment]) -> Iterator[str]:
     yield from ("", "## Timeline", "")
-    for each, moment in timeline_of(members):
-        yield f"- {utc(moment.at)}: {plain(each.asset)}, {_moment(scenario, moment)}"
-    yield from _to_write()
+    for each in moments:
+        about = f"{plain(each.asset)}, " if each.asset else ""
+        yield f"- {utc(each.at)}: {about}{_moment(scenario, each)}"
 
 
 def _group_facts(group: IncidentGroup) -> Iterator[tuple[str, str]]:
@@ -148,16 +183,6 @@ def _group_facts(group: IncidentGroup) -> Iterator[tuple[str, str]]:
         yield "Acknowledged", f"by {plain(first.acknowledged_by)}, after {group.unanswered}"
 
 
-def _lines(row: Incident) -> Iterator[str]:
-    scenario = scenarios()[row.scenario]
-    worst = plain(scenario.spec(row.worst).label)
-    yield f"# {plain(row.asset)}: {worst}, {utc(row.began_at)}"
-    yield from _table(_facts(row, scenario))
-    yield from ("", "## Timeline", "")
-    yield from (f"- {utc(each.at)}: {_moment(scenario, each)}" for each in timeline(row))
-    yield from _to_write()
-
-
 def _table(facts: Iterable[tuple[str, str]]) -> Iterator[str]:
     yield from ("", "| | |", "|---|---|")
     for name, value in facts:
@@ -169,23 +194,25 @@ def _to_write() -> Iterator[str]:
         yield from ("", f"## {title}", "", hint)
 
 
-def _facts(row: Incident, scenario: Scenario) -> Iterator[tuple[str, str]]:
+def _case_facts(case: Case, scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield "Scenario", plain(scenario.title)
-    yield "Began", utc(row.began_at)
-    yield "Ended", utc(row.ended_at) if row.ended_at is not None else "ongoing"
-    yield "Lasted", row.lasted
-    if row.acknowledged_at is None:
+    yield "Status", case.status
+    yield "Owner", plain(case.owner) or "nobody"
+    yield "Ticket", plain(case.ticket) or "none"
+    yield "Began", utc(case.began_at)
+    ended_at = case.facts.ended_at
+    yield "Ended", "ongoing" if ended_at is None else utc(ended_at)
+    yield "Lasted", case.lasted
+    if case.acknowledged_at is None:
         yield "Acknowledged", "no"
     else:
-        yield "Acknowledged", f"by {plain(row.acknowledged_by)}, after {row.unanswered}"
+        yield "Acknowledged", f"by {plain(case.acknowledged_by)}, after {case.unanswered}"
 
 
 def _moment(scenario: Scenario, moment: Moment) -> str:
-    if moment.kind in ("acknowledged", "taken back", "note"):
-        words = {"taken back": "acknowledgement taken back", "note": "note of"}
+    if moment.who:
         text = f": {plain(moment.text)}" if moment.text else ""
-        by = "" if moment.kind == "note" else "by "
-        return f"{words.get(moment.kind, moment.kind)} {by}{plain(moment.who)}{text}"
+        return f"{moment.words} by {plain(moment.who)}{text}"
     state = plain(scenario.spec(moment.state).label) if moment.state else "off the board"
     still = "" if moment.kind == CHANGE else "still "
     return f"{still}**{state}** ({plain(moment.text)})"

@@ -3,21 +3,28 @@
 from django.urls import include, path
 
 from dashboard.watch.incidents import views
-from dashboard.watch.incidents.queries import IncidentList
+from dashboard.watch.incidents.queries import CaseList, IncidentList
 from dashboard.watch.incidents.views import WindowFormPage
 from dashboard.watch.incidents.windows import WindowList
 
 incidents_urls = [
-    *IncidentList.addresses("incidents/", "incidents", "file"),
-    path("incidents/<int:number>/", views.incident, name="incident"),
+    *CaseList.addresses("incidents/", "incidents", "file"),
+    *IncidentList.addresses("incidents/by-asset/", "by-asset", "by-asset-file"),
     *views.GroupList.addresses("incidents/groups/", "groups", "group-file"),
+    path("incidents/INC-<int:number>/", views.CasePage.as_view(), name="incident"),
+    path("incidents/INC-<int:number>/report.md", views.incident_report, name="report"),
+    path(
+        "incidents/INC-<int:number>/acknowledge/",
+        views.AcknowledgeCase.as_view(),
+        name="acknowledge",
+    ),
+    path("s/<str:scenario>/incident/<asset:asset>/", views.incident_of_asset, name="of-asset"),
     path("incidents/<int:number>/by/<str:key>/", views.group, name="group"),
     path(
         "incidents/<int:number>/by/<str:key>/report.md",
         views.group_report,
         name="group-report",
     ),
-    path("incidents/<int:number>/report.md", views.incident_report, name="report"),
 ]
 
 maintenance_urls = [

@@ -16,19 +16,35 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor
-from dashboard.core.common.access import TooMany, form_of, may, role_of, role_required, user_of
+from dashboard.core.common.access import (
+    TooMany,
+    form_of,
+    is_fragment,
+    may,
+    role_of,
+    role_required,
+    user_of,
+)
 from dashboard.core.common.forms import FormPage, ListForm, PeriodForm, scenario_choices
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.navigation import OPERATORS, render_page
-from dashboard.core.common.scenarios import scenario_or_first, scenarios
+from dashboard.core.common.scenarios import scenario_or_404, scenario_or_first, scenarios
+from dashboard.core.common.text import isolated
 from dashboard.core.common.times import FIELD_SECOND, field_text, now_ms
+from dashboard.core.states.board_rows import asset_path
+from dashboard.watch.annotations.acknowledgements import shift_ends
+from dashboard.watch.annotations.forms import AckForm
 from dashboard.watch.annotations.labels import keys
 from dashboard.watch.annotations.models import MAX_VALUE
+from dashboard.watch.incidents import cases
+from dashboard.watch.incidents.cases import CaseRefused
 from dashboard.watch.incidents.models import (
     FILTER,
     LISTED,
     PLANNED,
     RUNNING,
+    Case,
+    CaseQuerySet,
     Incident,
     IncidentQuerySet,
     Window,
@@ -39,12 +55,13 @@ from dashboard.watch.incidents.queries import (
     GROUP_FIELDS,
     GROUP_TABLE,
     MEMBER_TABLE,
+    MOST_MEMBERS,
     GroupResult,
     IncidentGroup,
     find_groups,
     group_of,
 )
-from dashboard.watch.incidents.report import as_markdown, group_as_markdown, timeline, timeline_of
+from dashboard.watch.incidents.report import case_as_markdown, group_as_markdown, timeline
 from dashboard.watch.incidents.windows import (
     COVERED_TABLE,
     SHOWN,
@@ -52,29 +69,92 @@ from dashboard.watch.incidents.windows import (
     WindowForm,
     coverage_of,
 )
+from domain.names import name_ok
 
 # ---- incidents -----------------------------------------------------------------------------------
-# The page of an incident, and its report.
+# The page of an incident as people work on it, a `Case`, the forms on it, and its report.
 
 
-@require_safe
-@never_cache
-@role_required("read")
-def incident(request: HttpRequest, number: int) -> HttpResponse:
-    """Return an incident's page; scripts get only the part that refreshes."""
-    row = _incident(number)
-    begun = row.began_at + 999  # a form's times are to the second; by then it had begun
-    as_of = {"scenario": row.scenario, "at": field_text(begun, FIELD_SECOND)}
-    context = {
-        "now": now_ms(),
-        "incident": row,
-        "scenario": scenarios()[row.scenario],
-        "moments": timeline(row),
-        "notified": messages_about(row) if role_of(request.user) in OPERATORS else (),
-        "address": request.get_full_path(),
-        "as_of": f"{reverse('board:as-of')}?{urlencode(as_of)}",
-    }
-    return render_page(request, "incidents/incident", context)
+class CasePage(FormPage):
+    """The page of an incident; scripts get only the part that refreshes."""
+
+    template_name = "incidents/incident.html"
+
+    def get_queryset(self) -> CaseQuerySet:
+        """Return the incidents that have pages."""
+        return Case.objects.shown()
+
+    def get_template_names(self) -> list[str]:
+        """Return the page's template, or that of the part that refreshes."""
+        return ["incidents/_incident.html" if is_fragment(self.request) else self.template_name]
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """Return the template's context: the incident, its assets, its timeline and the forms."""
+        case, user = self.row, user_of(self.request)
+        members = list(case.members[:MOST_MEMBERS])
+        return super().get_context_data(
+            **self._forms(user)
+            | {
+                "case": case,
+                "scenario": scenarios()[case.scenario],
+                "members": members,
+                "moments": timeline(members, case),
+                "notified": messages_about(members) if role_of(user) in OPERATORS else (),
+                "table": MEMBER_TABLE,
+                "may_command": may(user, "command"),
+                "address": reverse("incidents:incident", args=[case.pk]),
+                "as_of": _board_as_it_began(case),
+            }
+            | context
+        )
+
+    def _forms(self, user: User) -> dict[str, Any]:
+        """Return the page's forms as they are before anybody fills them in."""
+        return {"ack": AckForm(self.now, shift_ends(user, self.now))}
+
+
+class CaseAct(CasePage):
+    """An address that receives one of the forms on an incident's page.
+
+    A subclass says in `act` what is done with the valid form, and returns it in words.
+    """
+
+    permission = "command"
+    page = "incidents:incident"
+
+    def act(self, form: Any, case: Case, user: User) -> str:
+        """Change the incident, and return what was done. Raises CaseRefused and TooMany."""
+        raise NotImplementedError
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Change the incident, and show its page; with why not if that is refused."""
+        try:
+            words = self.act(form, self.row, user_of(self.request))
+        except (CaseRefused, TooMany) as error:
+            form.add_error(None, str(error))
+            return self.form_invalid(form, 429 if isinstance(error, TooMany) else 409)
+        return self.done(words, "incidents:incident", self.row.pk)
+
+
+class AcknowledgeCase(CaseAct):
+    """Acknowledges all assets of an incident at once."""
+
+    form_class = AckForm
+    form_name = "ack"
+    form_takes = ("now", "shift_ends")
+
+    @property
+    def shift_ends(self) -> int:
+        """When the user's shift ends, Unix ms."""
+        return shift_ends(user_of(self.request), self.now)
+
+    def act(self, form: AckForm, case: Case, user: User) -> str:
+        """Acknowledge its assets that are in trouble."""
+        until, reason = form.cleaned_data["until"], form.cleaned_data["reason"]
+        assets = cases.acknowledge(case, user, reason, until, self.now)
+        facts = {"until": until, "reason": reason, "assets": assets}
+        cases.log(case, Actor.of(self.request), "acknowledged", **facts)
+        return f"{case.number} is acknowledged, with {assets} of its assets."
 
 
 @require_safe
@@ -82,22 +162,36 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
 @role_required("read")
 def incident_report(_request: HttpRequest, number: int) -> HttpResponse:
     """Return the report on an incident as a Markdown file."""
-    text = as_markdown(_incident(number))
-    response = HttpResponse(text, content_type="text/markdown; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="incident-{number}.md"'
+    case = get_object_or_404(Case.objects.shown(), pk=number)
+    response = HttpResponse(
+        case_as_markdown(case, MOST_MEMBERS), content_type="text/markdown; charset=utf-8"
+    )
+    response["Content-Disposition"] = f'attachment; filename="{case.number}.md"'
     return response
 
 
-def _incident(number: int) -> Incident:
-    """Return an incident. Raises Http404."""
-    return get_object_or_404(Incident.objects.shown(), pk=number)
+@require_safe
+@never_cache
+@role_required("read")
+def incident_of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
+    """Redirect to the newest incident of an asset, or to the asset's page if it had none."""
+    known = scenario_or_404(scenario)
+    case = Case.objects.of_asset(known.name, asset) if name_ok(asset) else None
+    if case is not None:
+        return redirect(case)
+    messages.info(request, f"No incident of {isolated(asset)} is known.")
+    return redirect(asset_path(known.name, asset))
+
+
+def _board_as_it_began(case: Case) -> str:
+    """Return the URL of the past board of the moment at which an incident began."""
+    begun = case.began_at + 999  # a form's times are to the second; by then it had begun
+    query = {"scenario": case.scenario, "at": field_text(begun, FIELD_SECOND)}
+    return f"{reverse('board:as-of')}?{urlencode(query)}"
 
 
 # ---- group views ---------------------------------------------------------------------------------
 # The pages of incident groups: their list, one group, and its report.
-
-MOST_MEMBERS = 200
-"""Most incidents of a group that its page lists, those that began first."""
 
 
 class GroupFilterForm(ListForm, PeriodForm):
@@ -178,7 +272,7 @@ def group(request: HttpRequest, number: int, key: str) -> HttpResponse:
         "group": known,
         "scenario": known.scenario,
         "members": members,
-        "moments": timeline_of(members),
+        "moments": timeline(members),
         "table": MEMBER_TABLE,
     }
     return render(request, "incidents/group.html", context)
@@ -197,7 +291,7 @@ def group_report(_request: HttpRequest, number: int, key: str) -> HttpResponse:
 
 def _group(number: int, key: str) -> IncidentGroup:
     """Return the group of an incident. Raises Http404."""
-    row = _incident(number)
+    row = get_object_or_404(Incident.objects.shown(), pk=number)
     found = group_of(row, scenarios()[row.scenario], key)
     if found is None:
         raise Http404

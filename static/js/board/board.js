@@ -235,6 +235,12 @@ function acknowledge() {
 }
 $("selection-ack")?.addEventListener("click", acknowledge);
 
+/** To the incident of the row at the focus, else of the open panel's asset. */
+function openIncident() {
+  const asset = walk.line() ? walk.line().dataset.asset : state.panel.asset;
+  if (asset !== null) location.assign(`/s/${boot.scenario}/incident/${encodeURIComponent(asset)}/`);
+}
+
 function extend(by) {
   const from = walk.line();
   walk.step(by);
@@ -305,6 +311,7 @@ const KEYS = [
   { keys: ["End"], words: `last ${boot.noun} of this page`, act: walk.last, walks: ["End"] },
   { keys: ["Enter"], words: "open it beside the table" },
   { keys: ["o"], words: "the same", act: walk.open },
+  { keys: ["i"], words: "open its incident", act: openIncident },
   ...(boot.may_command ? SELECTING : []),
   { keys: ["Escape"], words: "end the selection, close the panel, leave the filter or the wall" },
   { keys: ["u"], words: "show the changes that wait", act: applyWaiting },

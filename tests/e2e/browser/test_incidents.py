@@ -18,17 +18,36 @@ def test_an_incident_is_listed_opened_and_reported(open_as: Open, send: Send, pr
     send("attack", asset, "waf-1", "under-attack")
     line = page.locator("#incidents tbody tr")
     expect(line).to_have_count(1)
-    expect(line).to_contain_text("not acknowledged")
+    expect(line).to_contain_text("open")
+    expect(line).to_contain_text("nobody")
     assert serious(page) == []
     assert too_wide_in(page) == []
 
-    line.get_by_role("link", name=asset).press("Enter")
-    expect(page.get_by_role("heading", name=f"Incident of {asset}")).to_be_visible()
+    line.get_by_role("link", name="INC-").press("Enter")
+    expect(page.get_by_role("heading", name="INC-")).to_contain_text(asset)
     expect(page.locator("#incident")).to_contain_text("ongoing")
     assert serious(page) == []
     assert too_wide_in(page) == []
     with page.expect_download() as download:
         page.get_by_role("link", name="Report (Markdown)").press("Enter")
-    assert f"# {asset}: Under attack" in download.value.path().read_text()
+    assert f"{asset}: Under attack" in download.value.path().read_text()
     page.get_by_role("link", name="The board as it began").press("Enter")
     expect(page.get_by_role("heading", name="As of")).to_be_visible()
+
+
+@pytest.mark.extensive(
+    guard="tests/web/watch/test_cases.py::test_an_asset_leads_to_its_incident_and_others_to_their_page"
+)
+def test_a_key_opens_the_incident_of_the_row(open_as: Open, send: Send, prefix: str) -> None:
+    asset = f"{prefix}site"
+    send("attack", asset, "waf-1", "under-attack")
+    page = live(open_as("operator", f"/?scenario=attack&q={prefix}"))
+    expect(page.locator("#rows tbody tr")).to_have_count(1)
+    page.keyboard.press("j")
+    page.keyboard.press("i")
+    expect(page.get_by_role("heading", name="INC-")).to_contain_text(asset)
+    page.get_by_text("Acknowledge", exact=True).press("Enter")
+    page.get_by_role("button", name="I have it").press("Enter")
+    expect(page.locator("#incident")).to_contain_text("acknowledged")
+    assert serious(page) == []
+    assert too_wide_in(page) == []

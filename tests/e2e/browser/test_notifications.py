@@ -199,7 +199,7 @@ def test_a_push_message_is_shown_by_the_worker(open_as: Open, product: Stack, pr
         "title": "shop: Under attack",
         "body": "Since 14:03.",
         "tag": "1",
-        "url": "/incidents/7/",
+        "url": "/incidents/INC-7/",
     }
     deliver(page, product.url, json.dumps(told))
     shown: Any = []
@@ -207,7 +207,7 @@ def test_a_push_message_is_shown_by_the_worker(open_as: Open, product: Stack, pr
         if shown := page.evaluate(SHOWN):
             break
         page.wait_for_timeout(100)
-    assert shown == [["shop: Under attack", "Since 14:03.", "1", "/incidents/7/"]]
+    assert shown == [["shop: Under attack", "Since 14:03.", "1", "/incidents/INC-7/"]]
 
 
 def deliver(page: Page, origin: str, data: str) -> None:

@@ -36,7 +36,7 @@ def summed(page: Page) -> Page:
 def attacked(open_as: Open, send: Send, prefix: str) -> str:
     """A site of this test that is under attack."""
     asset = f"{prefix}site"
-    page = live(open_as("manager", f"/incidents/?q={prefix}"))
+    page = live(open_as("manager", f"/incidents/by-asset/?q={prefix}"))
     send("attack", asset, "waf-1", "under-attack")
     expect(page.locator("#incidents tbody tr")).to_have_count(1)
     return asset

@@ -34,7 +34,7 @@ from dashboard.operate.console.topic_copies import copies
 from dashboard.serve.materialiser.writer import count, count_doubts
 from dashboard.watch.annotations.models import Label
 from dashboard.watch.commands.models import Command as Row
-from dashboard.watch.incidents.models import Incident, Window
+from dashboard.watch.incidents.models import Case, Incident, Window
 from domain.notifications.rule_parser import plain_rule, rule_from_plain
 from domain.records import Cause, Command, StateRecord
 from domain.scenario import Scenario
@@ -143,8 +143,9 @@ def known_incident(number: int = INCIDENT) -> None:
         name="x",
         at=1,
     )
+    case = Case.objects.create(pk=number, scenario="attack", began_at=now_ms())
     Incident.objects.create(
-        pk=number, scenario="attack", asset="shop", place="1", began_at=now_ms(),
+        pk=number, case=case, scenario="attack", asset="shop", place="1", began_at=now_ms(),
         state="suspicious", worst="under-attack",
     )  # fmt: skip
 

@@ -146,8 +146,12 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/incidents/groups/groups.csv", None, READ),
     ("get", f"/incidents/{INCIDENT}/by/customer/", None, READ),
     ("get", f"/incidents/{INCIDENT}/by/customer/report.md", None, READ),
-    ("get", f"/incidents/{INCIDENT}/", None, READ),
-    ("get", f"/incidents/{INCIDENT}/report.md", None, READ),
+    ("get", "/incidents/by-asset/", None, READ),
+    ("get", "/incidents/by-asset/by-asset.csv", None, READ),
+    ("get", f"/incidents/INC-{INCIDENT}/", None, READ),
+    ("get", f"/incidents/INC-{INCIDENT}/report.md", None, READ),
+    ("post", f"/incidents/INC-{INCIDENT}/acknowledge/", {"end": "1h"}, SEND),
+    ("get", "/s/attack/incident/shop/", None, TAKES),
     ("get", "/maintenance/", None, READ),
     ("get", "/maintenance/new/", None, OPERATORS),
     ("post", "/maintenance/new/", {}, (LOGIN, 403, 403, 422, 422)),
@@ -383,6 +387,7 @@ API: list[tuple[str, str, Any, str, tuple[int, ...]]] = [
     ("delete", "scenarios/attack/acknowledgements/shop", None, "command", DOES),
     ("get", "summary", None, "read", SEES),
     ("get", "incidents", None, "read", SEES),
+    ("get", "incidents/assets", None, "read", SEES),
     ("get", f"incidents/{INCIDENT}", None, "read", SEES),
     ("get", "notifications/rules", None, "read", DOES),
     ("post", "notifications/rules", RULE | {"name": "Night"}, "command", DOES),
@@ -449,7 +454,7 @@ def test_pages(bus, role: str, method: str, path: str, form: Any, statuses: tupl
         client.force_login(make_user(role))
     if path.startswith("/commands/"):
         known_command()
-    if path.startswith("/incidents/"):
+    if "/incident" in path:
         known_incident()
     if path.startswith("/maintenance/"):
         known_window()

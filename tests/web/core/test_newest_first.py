@@ -84,7 +84,7 @@ def paged(client: Client, path: str) -> Iterator[list[str]]:
 
 
 LISTS = [
-    ("/incidents/", incidents),
+    ("/incidents/by-asset/", incidents),
     ("/events/", transitions),
     ("/summary/alarms/", alarms),
     ("/summary/history/", spans),
@@ -128,7 +128,7 @@ def test_so_many_rows_are_looked_at_in_the_same_order(
 @pytest.mark.parametrize(
     ("path", "store"),
     [
-        ("/incidents/incidents", incidents),
+        ("/incidents/by-asset/by-asset", incidents),
         ("/events/events", transitions),
         ("/summary/alarms/alarms", alarms),
     ],
@@ -152,7 +152,7 @@ def _rest(client: Client, limit: int, gone: Callable[[int], Any] = lambda _: Non
     met: list[str] = []
     query = f"?limit={limit}"
     while True:
-        answer = client.get(f"/api/v1/incidents{query}").json()
+        answer = client.get(f"/api/v1/incidents/assets{query}").json()
         met += [item["asset"] for item in answer["items"]]
         if answer["next"] is None:
             return met
@@ -177,9 +177,11 @@ def test_a_place_that_is_gone_leads_to_older_rows(client: Client) -> None:
     incidents()
     gone = Incident.objects.get(asset="b").pk
     Incident.objects.filter(pk=gone).delete()
-    page = client.get(f"/incidents/?before={gone}").context["found"].rows
+    page = client.get(f"/incidents/by-asset/?before={gone}").context["found"].rows
     assert names_of(page) == ["e", "d3", "d2", "d1", "c", "a"]
-    assert names_of(client.get(f"/incidents/?before={2**62}").context["found"].rows)[0] == "f"
+    assert (
+        names_of(client.get(f"/incidents/by-asset/?before={2**62}").context["found"].rows)[0] == "f"
+    )
 
 
 @pytest.mark.parametrize(

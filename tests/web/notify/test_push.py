@@ -34,7 +34,7 @@ from dashboard.notify.notifications.models import (
     Rule,
 )
 from dashboard.notify.notifications.push import PushKind, page_of
-from dashboard.watch.incidents.models import Incident
+from dashboard.watch.incidents.models import Case, Incident
 from support.web.push_service import Browser, PushService, checked_claims, push_service
 from support.web.web_fixtures import forget_limits, logged_in, make_user
 
@@ -179,8 +179,9 @@ def group_of(*numbers: int) -> Group:
     rule = Rule.objects.create(name="Attacks", changed_at=1)
     group = Group.objects.create(rule=rule, key="scenario=attack", opened_at=1)
     for number in numbers:
+        case = Case.objects.create(pk=number, scenario="attack", began_at=1)
         Incident.objects.create(
-            pk=number, scenario="attack", asset="shop", place=str(number), began_at=1,
+            pk=number, case=case, scenario="attack", asset="shop", place=str(number), began_at=1,
             ended_at=2, state="suspicious", worst="suspicious",
         )  # fmt: skip
         GroupIncident.objects.create(group=group, scenario="attack", asset="shop", place=number)
@@ -189,7 +190,7 @@ def group_of(*numbers: int) -> Group:
 
 def test_a_click_opens_the_incident_or_the_group_of_several(user: User):
     one = group_of(7)
-    assert page_of(message(user, group=one)) == "/incidents/7/"
+    assert page_of(message(user, group=one)) == "/incidents/INC-7/"
     Rule.objects.update(name="Others")
     several = group_of(8, 9)
     assert page_of(message(user, group=several)) == f"/notifications/ack/{several.token}/"

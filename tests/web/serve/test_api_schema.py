@@ -111,6 +111,7 @@ OPERATIONS = (
     "POST /api/v1/scenarios/{scenario}/acknowledgements/{asset}",
     "DELETE /api/v1/scenarios/{scenario}/acknowledgements/{asset}",
     "GET /api/v1/incidents",
+    "GET /api/v1/incidents/assets",
     "GET /api/v1/incidents/{number}",
     "GET /api/v1/schedules",
     "GET /api/v1/orders",

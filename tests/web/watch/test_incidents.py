@@ -43,7 +43,7 @@ def attacked(world: World) -> World:
 
 def states(client: Client, query: str = "") -> list[str]:
     """The assets of the list's rows, newest first."""
-    page = client.get(f"/incidents/{query}")
+    page = client.get(f"/incidents/by-asset/{query}")
     assert page.status_code == 200
     return [each.asset for each in page.context["found"].rows]
 
@@ -89,18 +89,18 @@ def test_the_list_is_filtered(attacked: World, client: Client, query: str, expec
 
 
 def test_the_list_says_what_to_expect_while_it_is_empty(world: World, client: Client):
-    assert "No incident yet" in client.get("/incidents/").content.decode()
+    assert "No incident yet" in client.get("/incidents/by-asset/").content.decode()
 
 
 def test_a_wrong_filter_is_told_and_kept(attacked: World, client: Client):
-    page = client.get("/incidents/?status=lost&q=shop")
+    page = client.get("/incidents/by-asset/?status=lost&q=shop")
     assert page.status_code == 422
     assert 'value="shop"' in page.content.decode()
-    assert client.get("/incidents/incidents.csv?status=lost").status_code == 422
+    assert client.get("/incidents/by-asset/by-asset.csv?status=lost").status_code == 422
 
 
 def test_a_file_has_them_all(attacked: World, client: Client):
-    answer: Any = client.get("/incidents/incidents.csv")
+    answer: Any = client.get("/incidents/by-asset/by-asset.csv")
     lines = b"".join(answer.streaming_content).decode().splitlines()
     assert lines[0].startswith("scenario,asset,worst,state,began_at")
     assert len(lines) == 1 + Incident.objects.real().count()
@@ -109,14 +109,14 @@ def test_a_file_has_them_all(attacked: World, client: Client):
 def test_its_page_and_its_report_have_the_timeline(attacked: World, client: Client, user: User):
     row = Incident.objects.get(asset="shop")
     acknowledgements.write_note("attack", "shop", user, "called *the* customer", now_ms())
-    page = client.get(f"/incidents/{row.pk}/").content.decode()
+    page = client.get(row.get_absolute_url()).content.decode()
     assert "called *the* customer" in page
     assert "Under attack" in page
-    report = client.get(f"/incidents/{row.pk}/report.md")
+    report = client.get(f"{row.get_absolute_url()}report.md")
     assert report["Content-Type"].startswith("text/markdown")
     lines = report.content.decode()
-    assert lines.startswith("# shop: Under attack, ")
-    assert r"note of operator: called \*the\* customer" in lines
+    assert re.match(r"# INC-\d+: 2 sites: Under attack, ", lines)
+    assert r"shop, note by operator: called \*the\* customer" in lines
     assert "| Ended | ongoing |" in lines
 
 
@@ -124,27 +124,31 @@ def test_a_reminder_in_the_timeline_is_no_change(attacked: World, client: Client
     attacked.later(60 * MINUTE_MS)
     calm(attacked, "shop")
     row = Incident.objects.get(asset="shop")
-    assert "still **Under attack**" in client.get(f"/incidents/{row.pk}/report.md").content.decode()
+    assert (
+        "still **Under attack**"
+        in client.get(f"{row.get_absolute_url()}report.md").content.decode()
+    )
 
 
 def test_an_incident_that_nobody_had_is_not_found(world: World, client: Client):
-    assert client.get("/incidents/4711/").status_code == 404
-    assert client.get("/incidents/4711/report.md").status_code == 404
+    assert client.get("/incidents/INC-4711/").status_code == 404
+    assert client.get("/incidents/INC-4711/report.md").status_code == 404
 
 
 # ---- by REST --------------------------------------------------------------------------------
 
 
 def test_rest_lists_them_and_tells_one_with_its_timeline(attacked: World, client: Client):
-    first = client.get("/api/v1/incidents?limit=1").json()
+    first = client.get("/api/v1/incidents/assets?limit=1").json()
     assert [item["asset"] for item in first["items"]] == ["shop"]
-    rest = client.get(f"/api/v1/incidents?before={first['next']}").json()
+    rest = client.get(f"/api/v1/incidents/assets?before={first['next']}").json()
     assert [item["asset"] for item in rest["items"]] == ["past"]
     assert rest["next"] is None
     (past,) = rest["items"]
     assert past["duration_ms"] == past["ended_at"] - past["began_at"]
-    told = client.get(f"/api/v1/incidents/{past['id']}").json()
-    states = [moment["state"] for moment in told["timeline"] if moment["kind"] == "change"]
+    told = client.get(f"/api/v1/incidents/{past['case_id']}").json()
+    changes = [moment for moment in told["timeline"] if moment["kind"] == "change"]
+    states = [moment["state"] for moment in changes if moment["asset"] == "past"]
     assert states[-1] == "clear"
     assert len(states) == past["changes"] + 1
 
@@ -290,11 +294,11 @@ def test_the_list_is_narrowed_to_what_a_figure_counts(
 
 
 def test_a_label_is_told_how_it_is_written(customers: Any, client: Client):
-    page = client.get("/incidents/?label=Acme")
+    page = client.get("/incidents/by-asset/?label=Acme")
     assert page.status_code == 422
     assert "Expected a key and a value, as customer:Acme." in page.content.decode()
 
 
 def test_a_time_has_its_count(customers: Any, client: Client):
-    page = client.get("/incidents/?start=2025-10-09T08:50").content.decode()
+    page = client.get("/incidents/by-asset/?start=2025-10-09T08:50").content.decode()
     assert re.search(r"6 incidents of 5\s+assets", page)

@@ -1,4 +1,4 @@
-"""Template tags for maintenance on the board and on an asset's page."""
+"""Template tags for incidents and maintenance on the board and on an asset's page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils.http import urlencode
 
 from dashboard.core.common.access import may
 from dashboard.core.common.times import DAY_MS
-from dashboard.watch.incidents.models import Window
+from dashboard.watch.incidents.models import Case, Window, case_number
 from domain.scenario import Scenario
 
 register = template.Library()
@@ -22,6 +22,19 @@ SOON_MS = DAY_MS
 """How far ahead a board announces planned windows."""
 MOST = 5
 """Most windows that are announced at a time."""
+
+
+@register.inclusion_tag("incidents/_of_asset.html", takes_context=True)
+def asset_incident(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
+    """Return the context of an asset's newest incident, as it is worked on."""
+    return {"case": Case.objects.of_asset(scenario.name, asset), "now": context["now"]}
+
+
+@register.simple_tag
+def incident_of_number(text: str) -> Case | None:
+    """Return the incident whose number a text is, `INC-1042` or `1042`, or None."""
+    number = case_number(text)
+    return None if number is None else Case.objects.shown().filter(pk=number).first()
 
 
 @register.inclusion_tag("incidents/maintenance/_announced.html", takes_context=True)

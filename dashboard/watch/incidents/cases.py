@@ -1,0 +1,202 @@
+"""What people work on: incidents that belong together, and what is done to them as one.
+
+Incidents are found again by a rebuild under the place at which they began, and keep the case that
+they have. A new one joins a case by when it began, not by when it is read: so a replay, or a crash
+before the commit, gives the same cases.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Collection, Iterable, Iterator
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
+
+from dashboard.core.audit.log import Actor
+from dashboard.core.audit.log import record as audit
+from dashboard.core.common.access import Limit
+from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.sql import LONG, chunks, lock_until_commit
+from dashboard.core.common.times import SECOND_MS
+from dashboard.core.states.queries import listed
+from dashboard.watch.annotations import acknowledgements
+from dashboard.watch.annotations.labels import labels_of
+from dashboard.watch.annotations.row_marks import RowMark
+from dashboard.watch.incidents.models import ACKNOWLEDGED, Case, Incident, case_facts, later_end
+
+# ---- membership ----------------------------------------------------------------------------------
+# Which case an incident belongs to.
+
+_BEGAN = attrgetter("began_at")
+
+
+class Wave:
+    """The cases that incidents of a scenario may join, in the order in which they began.
+
+    held: by asset, the newest case that has an incident of it; ends: by case, when its last
+    incident ended (Unix ms), None while one goes on.
+    """
+
+    def __init__(
+        self,
+        scenario: str,
+        cases: Iterable[Case],
+        held: dict[str, Case],
+        ends: dict[int, int | None],
+    ) -> None:
+        self.scenario, self.held, self.ends = scenario, held, ends
+        self.window_ms = settings.TALLYBOARD.incident_window_s * SECOND_MS
+        self.by_label: dict[str, list[Case]] = {}
+        for case in cases:
+            self._add(case)
+
+    def case_for(self, incident: Incident, label: str) -> Case:
+        """Return the case of an incident, a new one if it can join none. label: its asset's."""
+        at = incident.began_at
+        own = self.held.get(incident.asset)
+        if own is None or not self._lasts(own, at):
+            own = next(self._near(label, at), None) or self._begin(label, at)
+        self.held[incident.asset] = own
+        self.ends[own.pk] = later_end(self.ends.get(own.pk, at), incident.ended_at)
+        return own
+
+    def _begin(self, label: str, at: int) -> Case:
+        case = Case.objects.create(scenario=self.scenario, label=label, began_at=at)
+        self._add(case)
+        return case
+
+    def _add(self, case: Case) -> None:
+        insort(self.by_label.setdefault(case.label, []), case, key=_BEGAN)
+
+    def _near(self, label: str, at: int) -> Iterator[Case]:
+        """Yield the cases whose window holds a time, those that began last before it first."""
+        cases = self.by_label.get(label, [])
+        edge = bisect_right(cases, at, key=_BEGAN)
+        before = takewhile(lambda case: at - case.began_at <= self.window_ms, cases[:edge][::-1])
+        after = takewhile(lambda case: case.began_at - at <= self.window_ms, cases[edge:])
+        return (case for case in (*before, *after) if not _closed(case, at))
+
+    def _lasts(self, case: Case, at: int) -> bool:
+        """Return whether an asset of the case that is in trouble again at a time is still of it.
+
+        It is while another one's trouble goes on, or somebody has the case in hand.
+        """
+        if case.began_at - at > self.window_ms or _closed(case, at):
+            return False
+        end = self.ends.get(case.pk, 0)
+        return end is None or at < end or bool(case.owner)
+
+
+def _closed(case: Case, at: int) -> bool:
+    """Return whether somebody had resolved the case before a time, so that nothing joins it."""
+    return bool(case.resolved_by) and case.resolved_at is not None and case.resolved_at < at
+
+
+def join(scenario: str, touched: Iterable[tuple[str, str]]) -> None:
+    """Give incidents of a scenario their cases, and settle these.
+
+    Call it in the transaction that writes the incidents. touched: the asset and place of each that
+    began, ended or was withdrawn.
+    """
+    lock_until_commit("incidents", scenario)
+    for portion in chunks(sorted(set(touched)), LONG):
+        _join(scenario, dict.fromkeys(portion))
+
+
+def _join(scenario: str, touched: Collection[tuple[str, str]]) -> None:
+    assets, places = ({each[at] for each in touched} for at in (0, 1))
+    of_assets = Incident.objects.filter(
+        scenario=scenario, asset__in=listed(assets), place__in=listed(places)
+    )
+    rows = [row for row in of_assets if (row.asset, row.place) in touched]
+    new = [row for row in rows if row.case_id is None and row.ended_at != row.began_at]
+    if new:
+        _assign(scenario, sorted(new, key=lambda row: (row.began_at, row.asset)))
+    numbers = {row.case_id for row in rows if row.case_id is not None}
+    Case.objects.filter(pk__in=listed(numbers)).settle()
+
+
+def _assign(scenario: str, rows: list[Incident]) -> None:
+    """Store the cases of incidents, which are in the order in which they began."""
+    key = settings.TALLYBOARD.incident_label
+    labels = labels_of(scenario, [row.asset for row in rows]) if key else {}
+    wave = _wave(scenario, rows)
+    members: dict[int, list[int]] = {}
+    for row in rows:
+        row.case = wave.case_for(row, labels.get(row.asset, {}).get(key, ""))
+        members.setdefault(row.case.pk, []).append(row.pk)
+    for number, incidents in members.items():
+        Incident.objects.filter(pk__in=listed(incidents)).update(case=number)
+
+
+def _wave(scenario: str, rows: list[Incident]) -> Wave:
+    first, last = rows[0].began_at, rows[-1].began_at
+    window_ms = settings.TALLYBOARD.incident_window_s * SECOND_MS
+    around = Case.objects.filter(
+        scenario=scenario, began_at__gte=first - window_ms, began_at__lte=last + window_ms
+    )
+    lasting = Q(case__resolved_at=None) | Q(case__resolved_at__gte=first)
+    known = Incident.objects.real().filter(
+        lasting, scenario=scenario, asset__in=listed({row.asset for row in rows})
+    )
+    rejoining = known.filter(case__isnull=False).select_related("case").order_by("began_at")
+    held = {row.asset: row.case for row in rejoining if row.case is not None}
+    facts = case_facts({case.pk for case in held.values()})
+    return Wave(scenario, around, held, {number: each.ended_at for number, each in facts.items()})
+
+
+# ---- acknowledgements ----------------------------------------------------------------------------
+
+
+def record_acknowledgements(scenario: str, marks: Iterable[RowMark], **_: Any) -> None:
+    """Record who first acknowledged the open incidents of marked assets, and their cases."""
+    assets: dict[tuple[str, int], list[str]] = {}
+    for mark in marks:
+        if mark.ack is not None:
+            assets.setdefault((mark.ack.by, mark.ack.since), []).append(mark.asset)
+    for (by, since), names in assets.items():
+        rows = Incident.objects.open().filter(scenario=scenario, asset__in=listed(names))
+        rows.acknowledge(by, since)
+        Case.objects.filter(pk__in=rows.values("case")).acknowledge(by, since)
+
+
+# ---- acts ----------------------------------------------------------------------------------------
+# What people do to a case. Each is one transaction, with its entry on the timeline.
+
+LIMIT = Limit("incident-changes", 300)
+
+
+class CaseRefused(ValueError):
+    """The change is refused; the message says why."""
+
+
+def acknowledge(case: Case, user: User, reason: str, until: int, now: int) -> int:
+    """Acknowledge all assets of a case that are in trouble. Returns how many. Times in Unix ms.
+
+    Raises TooMany, and CaseRefused if the case is resolved.
+    """
+    LIMIT.take(user.pk, now)
+    if case.resolved_at is not None:
+        raise CaseRefused(f"{case.number} is resolved: open it again first.")
+    scenario = scenarios()[case.scenario]
+    assets = sorted(set(case.members.open().values_list("asset", flat=True)))
+    taken = [
+        asset
+        for portion in chunks(assets, acknowledgements.MOST)
+        for asset in acknowledgements.acknowledge(scenario, portion, user, reason, until, now).taken
+    ]
+    with transaction.atomic():
+        Case.objects.filter(pk=case.pk).acknowledge(user.get_username(), now)
+        case.write(ACKNOWLEDGED, user, now, reason)
+    return len(taken)
+
+
+def log(case: Case, actor: Actor, action: str, **facts: Any) -> None:
+    """Record in the audit what somebody did to a case."""
+    audit(actor, f"incident.{action}", scenario=case.scenario, target=case.number, **facts)
