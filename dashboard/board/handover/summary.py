@@ -11,14 +11,13 @@ from django.db.models import Case, Count, F, IntegerField, Max, Min, Q, QuerySet
 from dashboard.board.assets.overrides import PinnedAsset, overrides
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import HOUR_MS
-from dashboard.core.rules.models import RuleChange
 from dashboard.core.states import queries
 from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.caveats import InDoubt, in_doubt, ranks_of
 from dashboard.core.states.models import CHANGE, AssetState, Transition
 from dashboard.core.states.queries import listed
 from dashboard.operate.requests.replays import ReplayProgress, carried, newest
-from dashboard.operate.scenarios.proposal import RuleChangeRow
+from dashboard.operate.scenarios.proposal import RuleChangeRow, changes
 from dashboard.watch.agents.models import AgentFinding, MuteRequest
 from dashboard.watch.agents.mutes import mutes
 from dashboard.watch.annotations.models import SHIFT_MS, Acknowledgement, Handover, Note, Shift
@@ -26,7 +25,8 @@ from dashboard.watch.annotations.row_marks import RowMark, calm_of, in_force, ma
 from dashboard.watch.annotations.row_marks import held as held_of
 from dashboard.watch.bulk.models import Run
 from dashboard.watch.commands.models import Command, ScheduledTask
-from dashboard.watch.incidents.models import Window
+from dashboard.watch.incidents.models import Case as IncidentCase
+from dashboard.watch.incidents.models import Window, give_facts
 from domain.records import Mute
 from domain.scenario import ALARMING, UNKNOWN, Scenario
 from wire.sink import state_value
@@ -177,7 +177,6 @@ def shift_actions(known: Mapping[str, Scenario], since: int, now: int) -> ShiftA
     begun = Run.objects.started().filter(scenario__in=names)
     runs = begun.filter(started_at__gte=since) | begun.not_ended()
     asks = MuteRequest.objects.filter(scenario__in=names, created_at__gte=since)
-    rules = RuleChange.objects.filter(scenario__in=names, asked_at__gte=since)
     replays = [
         each
         for each in newest(now)
@@ -186,10 +185,7 @@ def shift_actions(known: Mapping[str, Scenario], since: int, now: int) -> ShiftA
     return ShiftActions(
         [(known[run.scenario], run) for run in runs.order_by("-started_at")[:MOST]],
         [(known[ask.scenario], ask) for ask in asks.order_by("-created_at")[:MOST]],
-        [
-            (known[row.scenario], RuleChangeRow(row, now))
-            for row in rules.order_by("-asked_at")[:MOST]
-        ],
+        [(known[each.row.scenario], each) for each in changes(*names, since=since, now=now)],
         replays,
     )
 
@@ -286,6 +282,7 @@ class Situation:
 
     now: int
     since: int
+    cases: list[IncidentCase]
     incidents: list[Incidents]
     doubted: list[Doubted]
     ending: list[PinnedAsset]
@@ -325,6 +322,7 @@ class Situation:
         deeds = self.deeds
         candidates = [
             HandoverSection("text-title", "From the last shift", len(self.texts)),
+            HandoverSection("cases-title", "Incidents by owner", len(self.cases)),
             *(HandoverSection(f"open-{o.scenario.name}", f"{o.scenario.title}: open", o.total)
               for o in self.incidents),
             HandoverSection("doubted-title", "In doubt", len(self.doubted)),
@@ -362,6 +360,7 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
     return Situation(
         now=now,
         since=since,
+        cases=_cases(known),
         incidents=[incidents(scenario, now) for scenario in known.values()],
         doubted=[each for scenario in known.values() for each in _calm_in_doubt(scenario)],
         ending=[each for each in pinned if each.until and each.until <= now + SOON_MS][:MOST],
@@ -379,6 +378,12 @@ def situation(known: Mapping[str, Scenario], viewer: str, since: int, now: int) 
         texts=list(Handover.objects.order_by("-at")[:TEXTS]),
         on_shift=list(Shift.objects.going_on(now).order_by("began_at")),
     )
+
+
+def _cases(known: Mapping[str, Scenario]) -> list[IncidentCase]:
+    """Return the incidents that are not resolved by owner, those that nobody owns first."""
+    rows = IncidentCase.objects.shown().unresolved().filter(scenario__in=list(known))
+    return give_facts(list(rows.order_by("owner", "began_at")[:MOST]))
 
 
 def incidents(scenario: Scenario, now: int) -> Incidents:

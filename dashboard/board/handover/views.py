@@ -56,7 +56,7 @@ from dashboard.watch.annotations.forms import HandoverForm
 from dashboard.watch.annotations.models import SHIFT_MS, Acknowledgement, Handover, Note, Shift
 from dashboard.watch.bulk.models import Run
 from dashboard.watch.commands.models import Command, ScheduledTask
-from dashboard.watch.incidents.models import Window
+from dashboard.watch.incidents.models import Case, Window
 from domain.records import Mute
 from domain.scenario import Scenario
 
@@ -237,6 +237,7 @@ def as_markdown(situation: Situation) -> str:
 def _lines(situation: Situation) -> Iterator[str]:
     yield f"# Handover, {utc_minute(situation.now)}"
     yield from ("", f"Changes since {utc_minute(situation.since)}.")
+    yield from _section("Incidents by owner", [_case(each) for each in situation.cases])
     yield from _section("Open: incidents and disputes", [
         _incident(line, situation.now) for each in situation.incidents for line in each.listed
     ])  # fmt: skip
@@ -282,6 +283,15 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
 def _each(entries: list[About]) -> list[str]:
     """Return a line for each entry."""
     return [_said(each) for each in entries]
+
+
+def _case(case: Case) -> str:
+    ticket = f", ticket {plain(case.ticket)}" if case.ticket else ""
+    trouble = f"{case.facts.going_on} of {case.facts.assets} in trouble"
+    return (
+        f"{plain(case.owner) or 'nobody'}: **{case.number}** {plain(case.subject)}, {case.status}, "
+        f"{trouble}, since {utc_minute(case.began_at)}{ticket}"
+    )
 
 
 def _incident(line: UnhealthyAsset, now: int) -> str:

@@ -13,10 +13,20 @@ from django.template.loader import render_to_string
 from dashboard.core.common.navigation import agent_path
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import duration, exact_span, utc
+from dashboard.core.states.queries import listed as values_of
 from dashboard.notify.notifications.models import Channel, Rota
 from dashboard.notify.notifications.rule_forms import AGENT_CHOICES
+from dashboard.watch.incidents.models import Case, Incident
 from domain.notifications.events import AGENT_DOUBTED, AGENT_LATE, AGENT_REFUSED, AGENT_SILENT
-from domain.notifications.group import ESCALATED, MORE, OPENED, REMINDER, RESOLVED, Member
+from domain.notifications.group import (
+    ESCALATED,
+    MORE,
+    OPENED,
+    REMINDER,
+    RESOLVED,
+    IncidentKey,
+    Member,
+)
 from domain.notifications.hours import Hours
 from domain.notifications.machine import Send, Summary
 from domain.notifications.rule import Rule
@@ -134,6 +144,32 @@ def worst_first(send: Send) -> Send:
 # ---- the whole message ------------------------------------------------------------------------
 
 
+def cases_of(members: Iterable[Member]) -> dict[IncidentKey, Case]:
+    """Return what incidents are worked on as, by key; those without a number are left out."""
+    keys = {member.key for member in members if not member.finding}
+    if not keys:
+        return {}
+    scenario, asset, place = ({each[at] for each in keys} for at in range(3))
+    rows = Incident.objects.filter(
+        scenario__in=scenario, asset__in=values_of(asset), place__in=values_of(place)
+    )
+    return {
+        (row.scenario, row.asset, row.place): row.case
+        for row in rows.filter(case__isnull=False).select_related("case")
+        if row.case
+    }
+
+
+def _numbered(members: Iterable[Member]) -> dict[str, str]:
+    """Return the numbers of incidents, each with the address of its page."""
+    cases = sorted(cases_of(members).values(), key=lambda case: case.pk)[:MOST_LISTED]
+    return {case.number: _case_url(case) for case in cases}
+
+
+def _case_url(case: Case) -> str:
+    return f"{settings.TALLYBOARD.own_url}{case.get_absolute_url()}"
+
+
 def as_text(send: Send, why: str, url: str) -> str:
     """Return a message as plain text. why: the line that explains it; url: of the group's page."""
     listed = send.members
@@ -142,6 +178,7 @@ def as_text(send: Send, why: str, url: str) -> str:
         lines += [f"- {_line(member)}", *([f"  {_page_url(member)}"] if member.finding else [])]
     if len(listed) > MOST_LISTED:
         lines.append(f"- and {len(listed) - MOST_LISTED} more")
+    lines += ["", *(f"{number}: {at}" for number, at in _numbered(listed).items())]
     if url and any(member.active for member in listed):
         lines += ["", f"{_link_words(send)}: {url}"]
     return "\n".join([*lines, "", why]) + "\n"
@@ -177,6 +214,7 @@ def as_html(send: Send, why: str, url: str) -> str:
         "subject": subject(send),
         "rows": [_cells(member) for member in listed[:MOST_LISTED]],
         "more": max(0, len(listed) - MOST_LISTED),
+        "numbers": _numbered(listed),
         "url": "" if send.kind == RESOLVED else url,
         "link": _link_words(send),
         "of_agents": all(member.finding for member in listed),
@@ -199,13 +237,18 @@ def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
     """Return a message as JSON-able data for programs. Times in Unix ms."""
     incidents = [member for member in send.members if not member.finding]
     agents = [member for member in send.members if member.finding]
+    cases = cases_of(incidents[:MOST_IN_PAYLOAD])
     return {
         "kind": send.kind,
         "rule": rule,
         "group": {"key": send.key, "opened_at": send.opened_at, "url": url},
         "active": sum(member.active for member in send.members),
         "over": sum(not member.active for member in send.members),
-        "incidents": [_plain(member) for member in incidents[:MOST_IN_PAYLOAD]],
+        "incidents": [
+            _plain(member) | {"number": case.number if (case := cases.get(member.key)) else ""}
+            for member in incidents[:MOST_IN_PAYLOAD]
+        ],
+        "numbers": {case.number: _plain_case(case) for case in cases.values()},
         "agents": [_plain_agent(member) for member in agents[:MOST_IN_PAYLOAD]],
         "more": max(0, max(len(incidents), len(agents)) - MOST_IN_PAYLOAD),
     }
@@ -220,6 +263,16 @@ def _plain(member: Member) -> dict[str, Any]:
         "worst": member.worst,
         "since": member.since,
         "over_at": member.over_at,
+    }
+
+
+def _plain_case(case: Case) -> dict[str, Any]:
+    return {
+        "status": case.status,
+        "owner": case.owner,
+        "ticket": case.ticket,
+        "ticket_url": case.ticket_url,
+        "url": _case_url(case),
     }
 
 

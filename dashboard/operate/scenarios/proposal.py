@@ -310,7 +310,7 @@ class RuleChangeRow(RequestProgress):
 CHANGES = Table("changes", Column.time("When"), "Who", "Why", "What", "Outcome", css="compared")
 
 
-def changes(scenario: str, now: int) -> list[RuleChangeRow]:
-    """Return the newest changes to a scenario that were requested here."""
-    rows = RuleChange.objects.filter(scenario=scenario).order_by("-asked_at")[:LISTED]
-    return [RuleChangeRow(row, now) for row in rows]
+def changes(*scenarios: str, now: int, since: int = 0) -> list[RuleChangeRow]:
+    """Return the newest changes to scenarios that were requested here since a time. Unix ms."""
+    rows = RuleChange.objects.filter(scenario__in=scenarios, asked_at__gte=since)
+    return [RuleChangeRow(row, now) for row in rows.order_by("-asked_at")[:LISTED]]

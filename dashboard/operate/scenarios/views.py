@@ -98,7 +98,7 @@ def scenario(request: HttpRequest, name: str) -> HttpResponse:
             (each, each.key in entry.keys)
             for each in descriptions.compared(entry.configured, entry.present)
         ],
-        "changes": changes(name, now),
+        "changes": changes(name, now=now),
         "what_if": _what_if(name),
         "topics": (gateway().topics.reports(name), gateway().topics.states(name)),
     }

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from django.contrib.auth.models import User
@@ -15,15 +16,18 @@ from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
 from dashboard.core.api.schemas import NO_NUL, StrictSchema, fields_of
 from dashboard.core.audit.log import Actor
-from dashboard.core.common.times import now_ms, utc_datetime
+from dashboard.core.common.times import HOUR_MS, now_ms, utc_datetime
 from dashboard.core.states.filter_parser import MAX_TEXT
+from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import MAX_WORK
-from dashboard.watch.incidents import report
+from dashboard.watch.incidents import cases, report
 from dashboard.watch.incidents.models import (
     ALL,
     FILTER,
     LISTED,
     LONGEST_MS,
+    MAX_ENTRY,
+    MAX_TICKET,
     MAX_WHY,
     MOST_ASSETS,
     Case,
@@ -159,10 +163,141 @@ def list_incidents_by_asset(
     return IncidentList().answer(rows, limit, before)
 
 
+Text = Field("", max_length=MAX_WHY, pattern=NO_NUL)
+
+
+class TicketClosedIn(StrictSchema):
+    """A ticket that was closed elsewhere; text: what to note with it."""
+
+    ticket: str = Field(min_length=1, max_length=MAX_TICKET, pattern=NO_NUL)
+    text: str = Text
+
+
+class NumbersOut(Schema):
+    """The numbers of incidents."""
+
+    numbers: list[str]
+
+
+@router.operation("POST incidents/ticket-closed", NumbersOut, "command", 409, *WRITE)
+def note_closed_ticket(request: ApiRequest, given: TicketClosedIn) -> Any:
+    """Note on the timelines of the incidents with a ticket that it was closed elsewhere."""
+    with _refusals():
+        noted = cases.note_closed_ticket(given.ticket, request.auth, given.text, now_ms())
+    for case in noted:
+        cases.log(case, Actor.of(request), "ticket-closed", **given.dict())
+    return {"numbers": [case.number for case in noted]}
+
+
 @router.operation("GET incidents/{number}", OneIncidentOut, "read", *READ)
 def get_incident(request: ApiRequest, number: int) -> Any:
     """One incident, with its assets and its timeline."""
     return _plain(_known_case(number))
+
+
+class AckAllIn(StrictSchema):
+    """What is being done, and until when (Unix ms, within seven days); null for an hour."""
+
+    reason: str = Text
+    until: int | None = Field(None, ge=0, le=MAX_TIME)
+
+
+class OwnerIn(StrictSchema):
+    """Whom an incident is handed over to, empty for nobody; text: what to know."""
+
+    owner: str = Field(max_length=150, pattern=NO_NUL)
+    text: str = Text
+
+
+class NoteIn(StrictSchema):
+    """A note."""
+
+    text: str = Field(min_length=1, max_length=MAX_ENTRY, pattern=NO_NUL)
+
+
+class TicketIn(StrictSchema):
+    """The reference of a ticket elsewhere; empty for none."""
+
+    ticket: str = Field(max_length=MAX_TICKET, pattern=NO_NUL)
+
+
+class ResolutionIn(StrictSchema):
+    """Why an incident is resolved, or opened again."""
+
+    text: str = Text
+
+
+@router.operation("POST incidents/{number}/acknowledge", IncidentOut, "command", 409, *WRITE)
+def acknowledge_incident(request: ApiRequest, number: int, given: AckAllIn) -> Any:
+    """Acknowledge all assets of an incident that are in trouble."""
+    case, now = _known_case(number), now_ms()
+    until = now + HOUR_MS if given.until is None else given.until
+    if not now < until <= now + acknowledgements.LONGEST_MS:
+        raise invalid("until", "a future time within seven days, Unix milliseconds")
+    with _refusals():
+        assets = cases.acknowledge(case, request.auth, given.reason, until, now)
+    facts = {"until": until, "reason": given.reason, "assets": assets}
+    return _changed(request, case, "acknowledged", facts)
+
+
+@router.operation("PUT incidents/{number}/owner", IncidentOut, "command", 409, *WRITE)
+def hand_incident_over(request: ApiRequest, number: int, given: OwnerIn) -> Any:
+    """Hand an incident over to a colleague, or to nobody."""
+    case = _known_case(number)
+    with _refusals():
+        cases.hand_over(case, request.auth, given.owner, given.text, now_ms())
+    return _changed(request, case, "owner", given.dict())
+
+
+@router.operation("POST incidents/{number}/notes", IncidentOut, "command", 409, *WRITE)
+def write_incident_note(request: ApiRequest, number: int, given: NoteIn) -> Any:
+    """Write a note on an incident."""
+    case = _known_case(number)
+    with _refusals():
+        cases.write_note(case, request.auth, given.text, now_ms())
+    return _changed(request, case, "note", given.dict())
+
+
+@router.operation("PUT incidents/{number}/ticket", IncidentOut, "command", 409, *WRITE)
+def set_incident_ticket(request: ApiRequest, number: int, given: TicketIn) -> Any:
+    """Set the reference of an incident's ticket."""
+    case = _known_case(number)
+    with _refusals():
+        cases.set_ticket(case, request.auth, given.ticket, now_ms())
+    return _changed(request, case, "ticket", given.dict())
+
+
+@router.operation("POST incidents/{number}/resolve", IncidentOut, "command", 409, *WRITE)
+def resolve_incident(request: ApiRequest, number: int, given: ResolutionIn) -> Any:
+    """Resolve an incident, whatever state its assets are in."""
+    case = _known_case(number)
+    with _refusals():
+        cases.resolve(case, request.auth, given.text, now_ms())
+    return _changed(request, case, "resolved", given.dict())
+
+
+@router.operation("POST incidents/{number}/reopen", IncidentOut, "command", 409, *WRITE)
+def reopen_incident(request: ApiRequest, number: int, given: ResolutionIn) -> Any:
+    """Open a resolved incident again."""
+    case = _known_case(number)
+    with _refusals():
+        cases.reopen(case, request.auth, given.text, now_ms())
+    return _changed(request, case, "reopened", given.dict())
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Answer what is refused within it with Problem 409."""
+    try:
+        yield
+    except cases.CaseRefused as error:
+        raise Problem(409, "not-now", str(error)) from error
+
+
+def _changed(request: ApiRequest, case: Case, action: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """Record a change in the audit, and return the incident as it is now."""
+    cases.log(case, Actor.of(request), action, **facts)
+    return CaseList().plain(_known_case(case.pk))
 
 
 def _plain(case: Case) -> dict[str, Any]:

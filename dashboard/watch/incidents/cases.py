@@ -16,11 +16,11 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from dashboard.core.audit.log import Actor
 from dashboard.core.audit.log import record as audit
-from dashboard.core.common.access import Limit
+from dashboard.core.common.access import OPERATORS, Limit
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import LONG, chunks, lock_until_commit
 from dashboard.core.common.times import SECOND_MS
@@ -28,7 +28,14 @@ from dashboard.core.states.queries import listed
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.annotations.row_marks import RowMark
-from dashboard.watch.incidents.models import ACKNOWLEDGED, Case, Incident, case_facts, later_end
+from dashboard.watch.incidents.models import (
+    ACKNOWLEDGED,
+    RESOLVED,
+    Case,
+    Incident,
+    case_facts,
+    later_end,
+)
 
 # ---- membership ----------------------------------------------------------------------------------
 # Which case an incident belongs to.
@@ -167,23 +174,32 @@ def record_acknowledgements(scenario: str, marks: Iterable[RowMark], **_: Any) -
 
 
 # ---- acts ----------------------------------------------------------------------------------------
-# What people do to a case. Each is one transaction, with its entry on the timeline.
+# What people do to a case. Each is one transaction, with its entry on the timeline. Times in Unix
+# ms. All raise TooMany.
 
 LIMIT = Limit("incident-changes", 300)
+MOST_ENTRIES = 2_000
+"""Most entries on the timeline of a case that people may write."""
 
 
 class CaseRefused(ValueError):
     """The change is refused; the message says why."""
 
 
-def acknowledge(case: Case, user: User, reason: str, until: int, now: int) -> int:
-    """Acknowledge all assets of a case that are in trouble. Returns how many. Times in Unix ms.
+def colleagues() -> QuerySet[User]:
+    """Return the users who may own an incident, by name: those who operate the board."""
+    roles = Q(groups__name__in=[role.value for role in OPERATORS]) | Q(is_superuser=True)
+    return User.objects.filter(roles, is_active=True).order_by("username").distinct()
 
-    Raises TooMany, and CaseRefused if the case is resolved.
+
+def acknowledge(case: Case, user: User, reason: str, until: int, now: int) -> int:
+    """Acknowledge all assets of a case that are in trouble. Returns how many.
+
+    Raises CaseRefused if the case is resolved.
     """
-    LIMIT.take(user.pk, now)
+    _begin(case, user, now)
     if case.resolved_at is not None:
-        raise CaseRefused(f"{case.number} is resolved: open it again first.")
+        raise CaseRefused(_over(case))
     scenario = scenarios()[case.scenario]
     assets = sorted(set(case.members.open().values_list("asset", flat=True)))
     taken = [
@@ -195,6 +211,99 @@ def acknowledge(case: Case, user: User, reason: str, until: int, now: int) -> in
         Case.objects.filter(pk=case.pk).acknowledge(user.get_username(), now)
         case.write(ACKNOWLEDGED, user, now, reason)
     return len(taken)
+
+
+@transaction.atomic
+def hand_over(
+    case: Case, user: User, owner: str, text: str, now: int, seen: str | None = None
+) -> None:
+    """Give a case to a colleague, or to nobody: it is then open again.
+
+    owner: a name, or ""; seen: the owner until now, as the user saw it. Raises CaseRefused if the
+    case is resolved, another owns it meanwhile, or the new owner may not work on it.
+    """
+    _begin(case, user, now)
+    if owner and not colleagues().filter(username=owner).exists():
+        raise CaseRefused(f"{owner} may not work on incidents.")
+    fields = {"owner": owner} if owner else {"owner": "", **UNACKNOWLEDGED}
+    same = Case.objects.unresolved().filter(pk=case.pk)
+    if not (same if seen is None else same.filter(owner=seen)).update(**fields):
+        case.refresh_from_db()
+        meanwhile = f"{case.owner or 'Nobody'} owns it meanwhile. Look at it again."
+        raise CaseRefused(_over(case) if case.resolved_at else meanwhile)
+    case.write("owner", user, now, f"{owner or 'nobody'}{f': {text}' if text else ''}")
+    Case.objects.filter(pk=case.pk).settle()
+    case.refresh_from_db()
+
+
+@transaction.atomic
+def write_note(case: Case, user: User, text: str, now: int) -> None:
+    """Add a note to a case. Raises CaseRefused if it has too many entries."""
+    _begin(case, user, now)
+    case.write("note", user, now, text)
+
+
+@transaction.atomic
+def set_ticket(case: Case, user: User, ticket: str, now: int) -> None:
+    """Set the reference of the ticket of a case, or take it away with "". Raises CaseRefused."""
+    _begin(case, user, now)
+    Case.objects.filter(pk=case.pk).update(ticket=ticket)
+    case.write("ticket", user, now, ticket or "none")
+    case.refresh_from_db()
+
+
+@transaction.atomic
+def resolve(case: Case, user: User, text: str, now: int) -> None:
+    """Resolve a case, whatever state its assets are in. Raises CaseRefused if it is resolved."""
+    _begin(case, user, now)
+    fields = {"resolved_at": now, "resolved_by": user.get_username()}
+    if not Case.objects.unresolved().filter(pk=case.pk).update(**fields):
+        raise CaseRefused(f"{case.number} is resolved already.")
+    case.write(RESOLVED, user, now, text)
+    case.refresh_from_db()
+
+
+@transaction.atomic
+def reopen(case: Case, user: User, text: str, now: int) -> None:
+    """Open a resolved case again, for its owner, else for the user. Raises CaseRefused."""
+    _begin(case, user, now)
+    fields = {"resolved_at": None, "resolved_by": "", "owner": case.owner or user.get_username()}
+    if not Case.objects.filter(pk=case.pk, resolved_at__isnull=False).update(**fields):
+        raise CaseRefused(f"{case.number} is not resolved.")
+    case.write("reopened", user, now, text)
+    case.refresh_from_db()
+
+
+@transaction.atomic
+def note_closed_ticket(ticket: str, user: User, text: str, now: int) -> list[Case]:
+    """Note on each case with a ticket that this was closed elsewhere. Returns the cases.
+
+    A call that is repeated is noted once. Raises CaseRefused if a case has too many entries.
+    """
+    rows = list(Case.objects.shown().filter(ticket=ticket).order_by("-pk")[:MOST_OF_TICKET])
+    words = f"{ticket}: {text}" if text else ticket
+    for case in rows:
+        _begin(case, user, now)
+        newest = case.entries.order_by("-at", "-pk").filter(kind__in=("closed", "ticket")).first()
+        if newest is None or (newest.kind, newest.text) != ("closed", words):
+            case.write("closed", user, now, words)
+    return rows
+
+
+MOST_OF_TICKET = 20
+"""Most cases with the same ticket that are looked at, the newest."""
+UNACKNOWLEDGED: dict[str, Any] = {"acknowledged_at": None, "acknowledged_by": ""}
+
+
+def _begin(case: Case, user: User, now: int) -> None:
+    """Count a change by the user. Raises CaseRefused if the case has too many entries."""
+    LIMIT.take(user.pk, now)
+    if case.entries.count() >= MOST_ENTRIES:
+        raise CaseRefused(f"{case.number} has {MOST_ENTRIES} entries already.")
+
+
+def _over(case: Case) -> str:
+    return f"{case.number} is resolved: open it again first."
 
 
 def log(case: Case, actor: Actor, action: str, **facts: Any) -> None:

@@ -425,6 +425,7 @@ class Case(ScenarioRow):
             Index(fields=["scenario", "began_at"], name="cases_by_begin"),
             Index(fields=["scenario", "resolved_at"], name="cases_by_end"),
             Index(fields=["owner"], condition=Q(resolved_at=None), name="cases_of_owner"),
+            Index(fields=["ticket"], condition=~Q(ticket=""), name="cases_of_ticket"),
         )
 
     def __str__(self) -> str:

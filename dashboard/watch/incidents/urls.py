@@ -13,10 +13,9 @@ incidents_urls = [
     *views.GroupList.addresses("incidents/groups/", "groups", "group-file"),
     path("incidents/INC-<int:number>/", views.CasePage.as_view(), name="incident"),
     path("incidents/INC-<int:number>/report.md", views.incident_report, name="report"),
-    path(
-        "incidents/INC-<int:number>/acknowledge/",
-        views.AcknowledgeCase.as_view(),
-        name="acknowledge",
+    *(
+        path(f"incidents/INC-<int:number>/{name}/", act.as_view(), name=name)
+        for name, act in views.CASE_ACTS.items()
     ),
     path("s/<str:scenario>/incident/<asset:asset>/", views.incident_of_asset, name="of-asset"),
     path("incidents/<int:number>/by/<str:key>/", views.group, name="group"),

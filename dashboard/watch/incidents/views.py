@@ -33,14 +33,16 @@ from dashboard.core.common.text import isolated
 from dashboard.core.common.times import FIELD_SECOND, field_text, now_ms
 from dashboard.core.states.board_rows import asset_path
 from dashboard.watch.annotations.acknowledgements import shift_ends
-from dashboard.watch.annotations.forms import AckForm
+from dashboard.watch.annotations.forms import AckForm, NoteForm
 from dashboard.watch.annotations.labels import keys
 from dashboard.watch.annotations.models import MAX_VALUE
 from dashboard.watch.incidents import cases
-from dashboard.watch.incidents.cases import CaseRefused
+from dashboard.watch.incidents.cases import CaseRefused, colleagues
 from dashboard.watch.incidents.models import (
     FILTER,
     LISTED,
+    MAX_TICKET,
+    MAX_WHY,
     PLANNED,
     RUNNING,
     Case,
@@ -110,30 +112,68 @@ class CasePage(FormPage):
 
     def _forms(self, user: User) -> dict[str, Any]:
         """Return the page's forms as they are before anybody fills them in."""
-        return {"ack": AckForm(self.now, shift_ends(user, self.now))}
+        return {
+            "ack": AckForm(self.now, shift_ends(user, self.now)),
+            "owner": OwnerForm(case=self.row),
+            "note": NoteForm(),
+            "ticket": TicketForm(initial={"ticket": self.row.ticket}),
+            "resolution": ResolutionForm(),
+        }
+
+
+class OwnerForm(forms.Form):
+    """Hands an incident over to a colleague, or to nobody. seen: the owner that the page showed."""
+
+    owner = forms.ChoiceField(required=False, label="To")
+    text = forms.CharField(required=False, max_length=MAX_WHY, label="What to know")
+    seen = forms.CharField(required=False, max_length=150, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, *, case: Case) -> None:
+        owner = {"owner": case.owner, "seen": case.owner}
+        super().__init__(data, auto_id="owner_%s", initial=owner)
+        names = colleagues().values_list("username", flat=True)
+        choice = self.fields["owner"]
+        assert isinstance(choice, forms.ChoiceField)
+        choice.choices = [("", "nobody"), *((name, name) for name in names)]
+
+
+class TicketForm(forms.Form):
+    """Sets the reference of an incident's ticket elsewhere, or takes it away."""
+
+    ticket = forms.CharField(required=False, max_length=MAX_TICKET, label="Reference")
+
+
+class ResolutionForm(forms.Form):
+    """Resolves an incident, or opens it again, with why."""
+
+    text = forms.CharField(required=False, max_length=MAX_WHY, label="Why")
 
 
 class CaseAct(CasePage):
     """An address that receives one of the forms on an incident's page.
 
-    A subclass says in `act` what is done with the valid form, and returns it in words.
+    A subclass says in `act` what is done with the valid form, and what the audit keeps of it.
     """
 
     permission = "command"
     page = "incidents:incident"
+    action: str
+    words: str
+    """What was done, with the incident's number before it."""
 
-    def act(self, form: Any, case: Case, user: User) -> str:
-        """Change the incident, and return what was done. Raises CaseRefused and TooMany."""
+    def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
+        """Change the incident, and return the audit's facts. Raises CaseRefused and TooMany."""
         raise NotImplementedError
 
     def form_valid(self, form: Any) -> HttpResponse:
         """Change the incident, and show its page; with why not if that is refused."""
         try:
-            words = self.act(form, self.row, user_of(self.request))
+            facts = self.act(form.cleaned_data, self.row, user_of(self.request))
         except (CaseRefused, TooMany) as error:
             form.add_error(None, str(error))
             return self.form_invalid(form, 429 if isinstance(error, TooMany) else 409)
-        return self.done(words, "incidents:incident", self.row.pk)
+        cases.log(self.row, Actor.of(self.request), self.action, **facts)
+        return self.done(f"{self.row.number} {self.words}.", "incidents:incident", self.row.pk)
 
 
 class AcknowledgeCase(CaseAct):
@@ -142,19 +182,100 @@ class AcknowledgeCase(CaseAct):
     form_class = AckForm
     form_name = "ack"
     form_takes = ("now", "shift_ends")
+    action, words = "acknowledged", "is acknowledged"
 
     @property
     def shift_ends(self) -> int:
         """When the user's shift ends, Unix ms."""
         return shift_ends(user_of(self.request), self.now)
 
-    def act(self, form: AckForm, case: Case, user: User) -> str:
+    def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
         """Acknowledge its assets that are in trouble."""
-        until, reason = form.cleaned_data["until"], form.cleaned_data["reason"]
-        assets = cases.acknowledge(case, user, reason, until, self.now)
-        facts = {"until": until, "reason": reason, "assets": assets}
-        cases.log(case, Actor.of(self.request), "acknowledged", **facts)
-        return f"{case.number} is acknowledged, with {assets} of its assets."
+        facts = {"until": data["until"], "reason": data["reason"]}
+        return facts | {"assets": cases.acknowledge(case, user, now=self.now, **facts)}
+
+
+class HandOver(CaseAct):
+    """Hands an incident over."""
+
+    form_class = OwnerForm
+    form_name = "owner"
+    form_takes = ("case",)
+    action, words = "owner", "is handed over"
+
+    @property
+    def case(self) -> Case:
+        """The incident."""
+        assert isinstance(self.row, Case)
+        return self.row
+
+    def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
+        """Give it to who was chosen, unless another owner than the page showed has it."""
+        cases.hand_over(case, user, data["owner"], data["text"], self.now, seen=data["seen"])
+        return {"owner": data["owner"], "text": data["text"]}
+
+
+class WriteNote(CaseAct):
+    """Adds a note to an incident."""
+
+    form_class = NoteForm
+    form_name = "note"
+    action, words = "note", "has your note"
+
+    def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
+        """Add the note."""
+        cases.write_note(case, user, data["text"], self.now)
+        return {"text": data["text"]}
+
+
+class SetTicket(CaseAct):
+    """Sets the ticket of an incident."""
+
+    form_class = TicketForm
+    form_name = "ticket"
+    action, words = "ticket", "has this ticket"
+
+    def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
+        """Set the ticket."""
+        cases.set_ticket(case, user, data["ticket"], self.now)
+        return {"ticket": data["ticket"]}
+
+
+class Resolve(CaseAct):
+    """Resolves an incident."""
+
+    form_class = ResolutionForm
+    form_name = "resolution"
+    action, words = "resolved", "is resolved"
+
+    def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
+        """Resolve it."""
+        cases.resolve(case, user, data["text"], self.now)
+        return {"text": data["text"]}
+
+
+class Reopen(CaseAct):
+    """Opens an incident again."""
+
+    form_class = ResolutionForm
+    form_name = "resolution"
+    action, words = "reopened", "is open again"
+
+    def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
+        """Open it again."""
+        cases.reopen(case, user, data["text"], self.now)
+        return {"text": data["text"]}
+
+
+CASE_ACTS: dict[str, type[CaseAct]] = {
+    "acknowledge": AcknowledgeCase,
+    "owner": HandOver,
+    "note": WriteNote,
+    "ticket": SetTicket,
+    "resolve": Resolve,
+    "reopen": Reopen,
+}
+"""What an incident's page has forms for, by the ends of their addresses."""
 
 
 @require_safe

@@ -151,6 +151,11 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", f"/incidents/INC-{INCIDENT}/", None, READ),
     ("get", f"/incidents/INC-{INCIDENT}/report.md", None, READ),
     ("post", f"/incidents/INC-{INCIDENT}/acknowledge/", {"end": "1h"}, SEND),
+    ("post", f"/incidents/INC-{INCIDENT}/owner/", {"owner": ""}, SEND),
+    ("post", f"/incidents/INC-{INCIDENT}/note/", {"text": "a drill"}, SEND),
+    ("post", f"/incidents/INC-{INCIDENT}/ticket/", {"ticket": "SOC-7"}, SEND),
+    ("post", f"/incidents/INC-{INCIDENT}/resolve/", {}, SEND),
+    ("post", f"/incidents/INC-{INCIDENT}/reopen/", {}, (LOGIN, 403, 403, 409, 409)),
     ("get", "/s/attack/incident/shop/", None, TAKES),
     ("get", "/maintenance/", None, READ),
     ("get", "/maintenance/new/", None, OPERATORS),
@@ -389,6 +394,13 @@ API: list[tuple[str, str, Any, str, tuple[int, ...]]] = [
     ("get", "incidents", None, "read", SEES),
     ("get", "incidents/assets", None, "read", SEES),
     ("get", f"incidents/{INCIDENT}", None, "read", SEES),
+    ("post", "incidents/ticket-closed", {"ticket": "SOC-7"}, "command", DOES),
+    ("post", f"incidents/{INCIDENT}/acknowledge", {}, "command", DOES),
+    ("put", f"incidents/{INCIDENT}/owner", {"owner": ""}, "command", DOES),
+    ("post", f"incidents/{INCIDENT}/notes", {"text": "a drill"}, "command", DOES),
+    ("put", f"incidents/{INCIDENT}/ticket", {"ticket": "SOC-7"}, "command", DOES),
+    ("post", f"incidents/{INCIDENT}/resolve", {}, "command", DOES),
+    ("post", f"incidents/{INCIDENT}/reopen", {}, "command", (401, 403, 403, 409, 409)),
     ("get", "notifications/rules", None, "read", DOES),
     ("post", "notifications/rules", RULE | {"name": "Night"}, "command", DOES),
     ("get", f"notifications/rules/{INCIDENT}", None, "read", DOES),
@@ -772,7 +784,8 @@ def general(path: str) -> str:
     """A path of the table as the document has it."""
     path = path.replace("scenarios/attack", "scenarios/*").replace(str(COMMAND), "*")
     path = path.replace("views/orders", "views/*")
-    return re.sub(f"/(shop|waf-1|order-1|{INCIDENT})(?=/end$|$)", "/*", path)
+    path = path.replace(f"/{INCIDENT}/", "/*/")
+    return re.sub(f"/(shop|waf-1|order-1|{INCIDENT})$", "/*", path)
 
 
 def test_the_tables_leave_no_socket_out():

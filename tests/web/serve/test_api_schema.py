@@ -112,7 +112,14 @@ OPERATIONS = (
     "DELETE /api/v1/scenarios/{scenario}/acknowledgements/{asset}",
     "GET /api/v1/incidents",
     "GET /api/v1/incidents/assets",
+    "POST /api/v1/incidents/ticket-closed",
     "GET /api/v1/incidents/{number}",
+    "POST /api/v1/incidents/{number}/acknowledge",
+    "PUT /api/v1/incidents/{number}/owner",
+    "POST /api/v1/incidents/{number}/notes",
+    "PUT /api/v1/incidents/{number}/ticket",
+    "POST /api/v1/incidents/{number}/resolve",
+    "POST /api/v1/incidents/{number}/reopen",
     "GET /api/v1/schedules",
     "GET /api/v1/orders",
     "GET /api/v1/orders/{order}",
@@ -147,6 +154,7 @@ WITHOUT_INPUT = (
     "GET /api/v1/invoices/today",
     "GET /api/v1/notifications/rules",
     "GET /api/v1/notifications/rotas",
+    "POST /api/v1/incidents/ticket-closed",  # any text may be a ticket
     *OPERATIONS[-3:],
 )
 """Operations that have but one answer for who may ask."""

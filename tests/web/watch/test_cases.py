@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,12 +14,16 @@ from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import HOUR_MS, SECOND_MS, now_ms
 from dashboard.core.states.ingestion import StateChange
+from dashboard.notify.notifications import texts
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Acknowledgement, Label
 from dashboard.watch.incidents import cases
 from dashboard.watch.incidents.ingestion import join_cases, record
 from dashboard.watch.incidents.models import Case, Incident
-from support.web.web_fixtures import logged_in_as
+from dashboard.watch.incidents.views import CASE_ACTS
+from domain.notifications.group import Member
+from domain.notifications.machine import Send
+from support.web.web_fixtures import bearer, logged_in_as, make_user
 from support.web.world import World
 
 pytestmark = pytest.mark.django_db
@@ -317,3 +322,184 @@ def test_rest_has_it_with_its_assets_and_timeline(attacked: Case, client: Client
     assert {each["asset"] for each in one["members"]} == {"shop", "blog", "mail"}
     assert {each["asset"] for each in one["timeline"]} == {"shop", "blog", "mail"}
     assert client.get("/api/v1/incidents?owner=olga").json()["items"] == []
+
+
+# ---- worked on -----------------------------------------------------------------------------------
+
+
+def do(client: Client, case: Case, act: str, **form: Any) -> Any:
+    """The answer to one of the forms on the page of a case."""
+    answer = client.post(f"{case.get_absolute_url()}{act}/", form)
+    case.refresh_from_db()
+    return answer
+
+
+def kinds(case: Case) -> list[tuple[str, str]]:
+    return list(case.entries.order_by("pk").values_list("kind", "text"))
+
+
+def test_it_is_handed_to_a_colleague_and_given_back(attacked: Case, client: Client, user: User):
+    bob = make_user("admin")
+    assert do(client, attacked, "owner", owner="admin", text="your customer").status_code == 302
+    assert attacked.owner == bob.username
+    Case.objects.update(acknowledged_at=now_ms(), acknowledged_by="admin")
+    assert do(client, attacked, "owner", owner="", seen="admin").status_code == 302
+    assert (attacked.owner, attacked.status) == ("", "open")
+    assert kinds(attacked) == [("owner", "admin: your customer"), ("owner", "nobody")]
+    entries = AuditEntry.objects.filter(action="incident.owner", target=attacked.number)
+    assert [json.loads(each.facts)["owner"] for each in entries.order_by("number")] == ["admin", ""]
+
+
+def test_who_may_not_command_cannot_own_it(attacked: Case, client: Client):
+    make_user("manager")
+    assert do(client, attacked, "owner", owner="manager").status_code == 422
+    assert attacked.owner == ""
+
+
+def test_two_who_take_it_at_once_learn_of_each_other(attacked: Case, client: Client, user: User):
+    make_user("admin")
+    Case.objects.update(owner="admin")
+    answer = do(client, attacked, "owner", owner=user.username, seen="", text="mine")
+    assert answer.status_code == 409
+    body = answer.content.decode()
+    assert "admin owns it meanwhile" in body
+    assert 'value="mine"' in body
+    assert attacked.owner == "admin"
+
+
+def test_what_is_given_back_when_all_is_good_resolves_itself(user: User):
+    log = Log()
+    case = wave(log, "a")
+    Case.objects.update(owner=user.username)
+    write(log.change("a", GOOD, 100))
+    cases.hand_over(case, user, "", "", now_ms())
+    assert (case.status, case.resolved_by) == ("resolved", "")
+
+
+def test_notes_and_the_ticket_are_on_the_timeline(attacked: Case, client: Client):
+    assert do(client, attacked, "note", text="called *them*").status_code == 302
+    assert do(client, attacked, "ticket", ticket="SOC-7").status_code == 302
+    assert do(client, attacked, "note", text="").status_code == 422
+    assert do(client, attacked, "ticket", ticket="x" * 101).status_code == 422
+    assert attacked.ticket == "SOC-7"
+    assert kinds(attacked) == [("note", "called *them*"), ("ticket", "SOC-7")]
+    body = client.get(attacked.get_absolute_url()).content.decode()
+    assert "called *them*" in body
+    report = client.get(f"{attacked.get_absolute_url()}report.md").content.decode()
+    assert r"note by operator: called \*them\*" in report
+    assert "| Ticket | SOC\\-7 |" in report or "| Ticket | SOC-7 |" in report
+
+
+def test_it_is_resolved_whatever_its_assets_are_and_opened_again(
+    attacked: Case, client: Client, user: User, world: World
+):
+    assert do(client, attacked, "resolve", text="a drill").status_code == 302
+    assert (attacked.status, attacked.resolved_by) == ("resolved", user.username)
+    assert do(client, attacked, "resolve").status_code == 409
+    assert do(client, attacked, "owner", owner=user.username).status_code == 409
+    world.report("shop", "suspicious")
+    world.write()
+    attacked.refresh_from_db()
+    assert attacked.status == "resolved"
+    assert do(client, attacked, "reopen", text="not over").status_code == 302
+    assert (attacked.status, attacked.owner) == ("open", user.username)
+    assert do(client, attacked, "reopen").status_code == 409
+    assert kinds(attacked) == [("resolved", "a drill"), ("reopened", "not over")]
+
+
+def test_a_manager_has_no_form_and_no_act(attacked: Case):
+    manager = logged_in_as("manager")
+    for act in CASE_ACTS:
+        assert manager.post(f"{attacked.get_absolute_url()}{act}/", {}).status_code == 403
+    assert not attacked.entries.exists()
+
+
+def test_entries_are_bounded(attacked: Case, client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cases, "MOST_ENTRIES", 1)
+    assert do(client, attacked, "note", text="one").status_code == 302
+    answer = do(client, attacked, "note", text="two")
+    assert answer.status_code == 409
+    assert "has 1 entries already" in answer.content.decode()
+
+
+# ---- worked on by REST ---------------------------------------------------------------------------
+
+
+def rest(client: Client, method: str, path: str, **body: Any) -> Any:
+    send = getattr(client, method)
+    return send(f"/api/v1/incidents/{path}", body, content_type="application/json")
+
+
+def test_rest_does_what_the_forms_do(attacked: Case, client: Client, user: User):
+    make_user("admin")
+    number = attacked.pk
+    known = rest(client, "post", f"{number}/acknowledge", reason="on it").json()
+    assert (known["status"], known["owner"]) == ("acknowledged", user.username)
+    assert rest(client, "put", f"{number}/owner", owner="admin").json()["owner"] == "admin"
+    assert rest(client, "put", f"{number}/owner", owner="nobody-here").status_code == 409
+    assert rest(client, "post", f"{number}/notes", text="a note").status_code == 200
+    assert rest(client, "put", f"{number}/ticket", ticket="SOC-7").json()["ticket"] == "SOC-7"
+    known = rest(client, "post", f"{number}/resolve", text="over").json()
+    assert (known["status"], known["resolved_by"]) == ("resolved", user.username)
+    assert rest(client, "post", f"{number}/resolve").status_code == 409
+    assert rest(client, "post", f"{number}/reopen").json()["status"] == "acknowledged"
+    assert rest(client, "post", f"{number}9/notes", text="a note").status_code == 404
+    assert rest(client, "post", f"{number}/acknowledge", until=1).status_code == 422
+    told = client.get(f"/api/v1/incidents/{number}").json()["timeline"]
+    acts = [each["kind"] for each in told if each["who"]]
+    assert acts == ["acknowledged", "owner", "note", "ticket", "resolved", "reopened"]
+
+
+def test_a_token_that_only_reads_changes_nothing(attacked: Case, user: User):
+    answer = Client().post(
+        f"/api/v1/incidents/{attacked.pk}/notes", {"text": "x"},
+        content_type="application/json", headers=bearer(user, "read"),
+    )  # fmt: skip
+    assert answer.status_code == 403
+    assert not attacked.entries.exists()
+
+
+def test_a_ticket_that_was_closed_elsewhere_is_noted_once(attacked: Case, client: Client):
+    Case.objects.update(ticket="SOC-7")
+    for _ in range(2):
+        answer = rest(client, "post", "ticket-closed", ticket="SOC-7", text="done by Ada")
+        assert answer.json() == {"numbers": [attacked.number]}
+    assert kinds(attacked) == [("closed", "SOC-7: done by Ada")]
+    attacked.refresh_from_db()
+    assert attacked.status == "open"
+    assert rest(client, "post", "ticket-closed", ticket="SOC-8").json() == {"numbers": []}
+    body = client.get(attacked.get_absolute_url()).content.decode()
+    assert "ticket closed by" in body
+
+
+# ---- in messages and at the handover -------------------------------------------------------------
+
+
+def message(case: Case) -> Send:
+    members = tuple(
+        Member("attack", row.asset, row.place, row.began_at, row.state, row.worst)
+        for row in case.members
+    )
+    return Send("scenario=attack", 1, "opened", (0,), members)
+
+
+def test_messages_carry_number_owner_ticket_and_status(attacked: Case, settings: Any):
+    Case.objects.update(owner="olga", ticket="SOC-7", acknowledged_at=1, acknowledged_by="olga")
+    told = texts.payload(message(attacked), "Attacks", "")
+    assert {each["number"] for each in told["incidents"]} == {attacked.number}
+    url = f"{settings.TALLYBOARD.own_url}{attacked.get_absolute_url()}"
+    assert told["numbers"][attacked.number] == {
+        "status": "acknowledged", "owner": "olga", "ticket": "SOC-7", "ticket_url": "", "url": url,
+    }  # fmt: skip
+    assert f"{attacked.number}: {url}" in texts.as_text(message(attacked), "", "")
+    assert f'<a href="{url}">{attacked.number}</a>' in texts.as_html(message(attacked), "", "")
+
+
+def test_the_handover_lists_them_by_owner(attacked: Case, client: Client):
+    link = f'href="{attacked.get_absolute_url()}"'
+    assert link in client.get("/handover/").content.decode()
+    Case.objects.update(owner="olga", ticket="SOC-7")
+    text = client.get("/handover/text/").content.decode()
+    assert re.search(rf"olga: \*\*{attacked.number}\*\* 3 sites, open, 3 of 3 in trouble", text)
+    Case.objects.update(resolved_at=1, resolved_by="olga")
+    assert link not in client.get("/handover/").content.decode()
