@@ -16,6 +16,7 @@ from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
 from dashboard.core.api.schemas import NO_NUL, StrictSchema, fields_of
 from dashboard.core.audit.log import Actor
+from dashboard.core.common.access import OPERATORS, role_of
 from dashboard.core.common.times import HOUR_MS, now_ms, utc_datetime
 from dashboard.core.states.filter_parser import MAX_TEXT
 from dashboard.watch.annotations import acknowledgements
@@ -34,6 +35,7 @@ from dashboard.watch.incidents.models import (
     Incident,
     Window,
     WindowRefused,
+    messages_about,
 )
 from dashboard.watch.incidents.queries import MOST_MEMBERS, CaseList, IncidentList
 from dashboard.watch.incidents.windows import WindowForm, WindowList
@@ -99,10 +101,17 @@ class MomentOut(Schema):
     """A change of an asset's state, or what somebody did. at: Unix ms; asset: empty for all."""
 
 
+@fields_of(report.WorstVote)
+class WorstVoteOut(Schema):
+    """A vote when its asset entered the worst of its states. figures: what the agent measured."""
+
+
 class OneIncidentOut(IncidentOut):
-    """An incident with its assets, those that began first, and what happened."""
+    """An incident with its assets, those that began first, the votes at their worst, and what
+    happened."""
 
     members: list[AssetTimeOut]
+    worst_votes: list[WorstVoteOut]
     timeline: list[MomentOut]
 
 
@@ -192,7 +201,7 @@ def note_closed_ticket(request: ApiRequest, given: TicketClosedIn) -> Any:
 @router.operation("GET incidents/{number}", OneIncidentOut, "read", *READ)
 def get_incident(request: ApiRequest, number: int) -> Any:
     """One incident, with its assets and its timeline."""
-    return _plain(_known_case(number))
+    return _plain(_known_case(number), role_of(request.auth) in OPERATORS)
 
 
 class AckAllIn(StrictSchema):
@@ -300,11 +309,13 @@ def _changed(request: ApiRequest, case: Case, action: str, facts: dict[str, Any]
     return CaseList().plain(_known_case(case.pk))
 
 
-def _plain(case: Case) -> dict[str, Any]:
+def _plain(case: Case, with_messages: bool) -> dict[str, Any]:
     members = list(case.members[:MOST_MEMBERS])
+    notified = messages_about(members) if with_messages else ()
     return CaseList().plain(case) | {
         "members": [IncidentList().plain(each) for each in members],
-        "timeline": report.timeline(members, case),
+        "worst_votes": report.worst_votes(members),
+        "timeline": report.timeline(members, case, notified),
     }
 
 

@@ -6,11 +6,12 @@ at the place of a known one is that incident, and is of the same case.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
+import msgspec
 from django.dispatch import Signal
 
 from dashboard.core.common.sql import LONG, chunks, insert_many, on_conflict
@@ -20,6 +21,7 @@ from dashboard.watch.incidents import cases
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.events import BEGUN, CHANGED, ENDED, WITHDRAWN
 from domain.scenario import Scenario
+from wire.sink import StateValue, VoteValue
 
 KEY = ("scenario", "asset", "place")
 """The place identifies an incident, new or known."""
@@ -31,6 +33,15 @@ _OPEN = f"""\
 SELECT {", ".join(WRITTEN)} FROM incidents_incident
 WHERE ended_at IS NULL AND scenario = %s"""  # noqa: S608 - our own names
 _WRITTEN = attrgetter(*WRITTEN)
+MOMENT = (*KEY, "at", "state", "votes")
+REPLACE_MOMENT = on_conflict("incidents_worstmoment", MOMENT, KEY)
+VotesOf = Mapping[tuple[str, str, str], Sequence[VoteValue]]
+"""The votes of state records, by scenario, asset and place."""
+NO_VOTES: VotesOf = {}
+MOST_VOTES = 20
+"""Most votes that are kept of an incident's worst moment."""
+MOST_FIGURES = 500
+"""Longest detail of a vote that is kept there, bytes."""
 
 
 @dataclass(slots=True)
@@ -75,21 +86,30 @@ incidents_changed = Signal()
 
 def ingest_changes(changes: BatchChanges) -> None:
     """Begin, change and end incidents by the changes of a batch, and send the signal."""
-    made = record(changes.moves, changes.scenarios)
+    records = ((each.scenario.name, each.seen) for each in changes.records if changes.moves)
+    votes = {
+        (scenario, seen.asset, seen.place): seen.shape.votes
+        for scenario, seen in records
+        if isinstance(seen.shape, StateValue)
+    }
+    made = record(changes.moves, changes.scenarios, votes)
     join_cases(made)
     incidents_changed.send(Incident, changes=made, now=changes.now)
 
 
-def record(moves: Iterable[StateChange], scenarios: dict[str, Scenario]) -> list[IncidentChange]:
+def record(
+    moves: Iterable[StateChange], scenarios: dict[str, Scenario], votes: VotesOf = NO_VOTES
+) -> list[IncidentChange]:
     """Begin, change and end incidents by state changes, which are in order for each asset.
 
-    Returns the changes to the incidents, in order for each asset.
+    votes: those of the records that made the changes. Returns the changes to the incidents, in
+    order for each asset.
     """
     return [
         change
         for name, of_assets in by_asset(moves).items()
         for assets in chunks(sorted(of_assets), LONG)
-        for change in _record(scenarios[name], {asset: of_assets[asset] for asset in assets})
+        for change in _record(scenarios[name], {asset: of_assets[asset] for asset in assets}, votes)
     ]
 
 
@@ -103,9 +123,12 @@ def join_cases(changes: Iterable[IncidentChange]) -> None:
         cases.join(scenario, incidents)
 
 
-def _record(scenario: Scenario, of_assets: dict[str, list[StateChange]]) -> list[IncidentChange]:
+def _record(
+    scenario: Scenario, of_assets: dict[str, list[StateChange]], votes: VotesOf
+) -> list[IncidentChange]:
     """Process the changes of some assets of a scenario."""
     running = _open(scenario.name, of_assets)
+    worst = {(asset, each.place): each.worst for asset, known in running.items() for each in known}
     touched: list[Course] = []
     changes: list[IncidentChange] = []
     for asset, moves in of_assets.items():
@@ -113,6 +136,7 @@ def _record(scenario: Scenario, of_assets: dict[str, list[StateChange]]) -> list
         touched += of_asset
         changes += its_changes
     _write(touched)
+    _write_worst_moments(scenario, worst, changes, votes)
     return changes
 
 
@@ -160,6 +184,42 @@ def follow(
 def _write(incidents: Iterable[Course]) -> None:
     rows = [(*_WRITTEN(incident), "") for incident in incidents]
     insert_many("incidents_incident", NEW, rows, REPLACE)
+
+
+def _write_worst_moments(
+    scenario: Scenario,
+    worst: dict[tuple[str, str], str],
+    changes: Iterable[IncidentChange],
+    votes: VotesOf,
+) -> None:
+    """Store the votes of the changes by which incidents became worse than ever before.
+
+    worst: the worst state of each known incident until now, by asset and place.
+    """
+    rows = {}
+    for change in changes:
+        key = (change.asset, change.incident)
+        if change.kind == BEGUN or (change.kind == CHANGED and change.worst != worst.get(key)):
+            worst[key] = change.worst
+            cast = votes.get((change.scenario, change.asset, change.place), ())
+            text = votes_text(scenario, cast)
+            rows[key] = (change.scenario, *key, change.at, change.state, text)
+    insert_many("incidents_worstmoment", MOMENT, list(rows.values()), REPLACE_MOMENT)
+
+
+def votes_text(scenario: Scenario, votes: Iterable[VoteValue]) -> str:
+    """Return the votes of a record as JSON, the most severe MOST_VOTES, with what they measured."""
+    ranked = sorted(votes, key=lambda vote: (scenario.severity(vote.state), vote.agent))
+    plain = [
+        {
+            "agent": vote.agent,
+            "state": vote.state,
+            "silent": vote.silent is not None,
+            "figures": vote.detail if len(bytes(vote.detail)) <= MOST_FIGURES else None,
+        }
+        for vote in ranked[:MOST_VOTES]
+    ]
+    return msgspec.json.encode(plain).decode()
 
 
 def _change(kind: str, incident: Course, move: StateChange) -> IncidentChange:

@@ -257,6 +257,26 @@ class Incident(AssetRow):
         )
 
 
+class WorstMoment(AssetRow):
+    """The votes when an incident entered the worst of its states.
+
+    place: at which the incident began; at: Unix ms; votes: a JSON list of `report.WorstVote`.
+    """
+
+    place = models.CharField(max_length=PLACE)
+    at = models.BigIntegerField()
+    state = models.CharField(max_length=MAX_STATE)
+    votes = models.TextField(default="[]")
+
+    class Meta:
+        constraints = (
+            UniqueConstraint(
+                fields=["scenario", "asset", "place"], name="one_worst_moment_per_incident"
+            ),
+        )
+        indexes = (Index(fields=["scenario", "at"], name="worst_moments_by_age"),)
+
+
 def later_end(one: int | None, two: int | None) -> int | None:
     """Return the later of two ends, Unix ms; what has not ended has None, later than any."""
     return None if one is None or two is None else max(one, two)
@@ -538,6 +558,14 @@ LEAST_MS = 90 * DAY_MS
 INCIDENTS_KEPT = (
     Retention(
         "incidents", Incident, "ended_at", INCIDENTS_KEPT_MS, by_scenario=True, least_ms=LEAST_MS
+    ),
+    Retention(
+        "votes at the worst of incidents",
+        WorstMoment,
+        "at",
+        INCIDENTS_KEPT_MS,
+        by_scenario=True,
+        least_ms=LEAST_MS,
     ),
     Retention(
         "numbers, owners and notes of incidents",

@@ -401,3 +401,11 @@ MEMBER_TABLE = Table(
     Column("Worst", "the most severe of its states"),
     Column("Acknowledged", "by whom first, and how long after it began"),
 )
+WORST_TABLE = Table(
+    "",
+    "Asset",
+    Column("At", "when it entered the worst of its states"),
+    "Agent",
+    "Vote",
+    Column("Figures", "what the agent sent beside its vote"),
+)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from django.db.models import QuerySet
 
+from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.models import AssetRow
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import plain
@@ -15,7 +17,14 @@ from dashboard.core.states.board_rows import cause_text
 from dashboard.core.states.models import CHANGE, Transition
 from dashboard.core.states.queries import listed
 from dashboard.watch.annotations.models import Acknowledgement, Note
-from dashboard.watch.incidents.models import ENTRY_WORDS, Case, Incident
+from dashboard.watch.incidents.models import (
+    ENTRY_WORDS,
+    Case,
+    Incident,
+    Notified,
+    WorstMoment,
+    messages_about,
+)
 from dashboard.watch.incidents.queries import IncidentGroup
 from domain.scenario import Scenario
 from wire.sink import cause_value
@@ -27,12 +36,27 @@ from wire.sink import cause_value
 MOST = 500
 """Most entries of a timeline, the first ones."""
 TAKEN_BACK = "taken back"
+MESSAGE = "message"
+COMMAND = "command."
+"""What the audit's names of commands begin with."""
+WORDS = {
+    TAKEN_BACK: "acknowledgement taken back",
+    **ENTRY_WORDS,
+    "command.set": "state set",
+    "command.vote": "vote",
+    "command.release": "release",
+    "command.purge": "purge",
+    "command.schedule": "task scheduled",
+    "command.cancel": "task cancelled",
+}
+"""What people did, in words."""
 
 
 class Moment(NamedTuple):
     """An entry of a timeline.
 
-    at: Unix ms; state: the new one, empty if there is none; asset: empty if it is about all.
+    at: Unix ms; state: the new one, empty if there is none; asset: empty if it is about all; url:
+    of a message's page.
     """
 
     at: int
@@ -41,11 +65,12 @@ class Moment(NamedTuple):
     who: str = ""
     text: str = ""
     asset: str = ""
+    url: str = ""
 
     @property
     def words(self) -> str:
         """Return what somebody did, in words."""
-        return "acknowledgement taken back" if self.kind == TAKEN_BACK else ENTRY_WORDS[self.kind]
+        return WORDS.get(self.kind, self.kind)
 
 
 class Spans:
@@ -69,14 +94,18 @@ class Spans:
         between = rows.filter(**{f"{time}__gte": self.begin, f"{time}__lte": self.end})
         for row in between.order_by(time, "pk")[:MOST]:
             at = getattr(row, time)
-            if any(each.began_at <= at <= each.until for each in self.incidents[row.asset]):
+            own = self.incidents[row.target if isinstance(row, AuditEntry) else row.asset]
+            if any(each.began_at <= at <= each.until for each in own):
                 yield row
 
 
-def timeline(incidents: Iterable[Incident], case: Case | None = None) -> list[Moment]:
+def timeline(
+    incidents: Iterable[Incident], case: Case | None = None, notified: Iterable[Notified] = ()
+) -> list[Moment]:
     """Return what happened during incidents of one scenario, and to their case, in order.
 
-    Only the first MOST entries. An acknowledgement of all assets is one entry.
+    Only the first MOST entries. An acknowledgement of all assets is one entry. notified: the
+    messages that are shown too.
     """
     members = list(incidents)
     entries = list(case.entries.order_by("at", "pk")[:MOST]) if case else []
@@ -84,7 +113,8 @@ def timeline(incidents: Iterable[Incident], case: Case | None = None) -> list[Mo
     if members:
         spans, whole = Spans(members), {(each.at, each.who) for each in moments}
         moments += [each for each in _acks(spans) if (each.at, each.who) not in whole]
-        moments += [*_changes(spans), *_notes(spans)]
+        moments += [*_changes(spans), *_notes(spans), *_commands(spans)]
+    moments += map(_message, notified)
     return sorted(moments, key=lambda each: (each.at, each.asset))[:MOST]
 
 
@@ -102,9 +132,66 @@ def _acks(spans: Spans) -> Iterator[Moment]:
         yield Moment(ack.ended_at, TAKEN_BACK, "", ack.ended_by, ack.end_words, ack.asset)
 
 
+def _commands(spans: Spans) -> Iterator[Moment]:
+    """Yield the commands that people gave, also those that were refused, from the audit."""
+    rows = AuditEntry.objects.filter(scenario=spans.scenario, target__in=listed(spans.incidents))
+    for each in spans.during(rows.filter(action__startswith=COMMAND)):
+        facts = msgspec.json.decode(each.facts)
+        said = (facts.get("state"), facts.get("reason"), each.outcome)
+        text = ", ".join(str(part) for part in said if part)
+        yield Moment(each.at, each.action, "", each.name, text, each.target)
+
+
+def _message(each: Notified) -> Moment:
+    to = f", to {each.recipient}" if each.recipient else ""
+    why = f": {each.why}" if each.why else ""
+    return Moment(each.at, MESSAGE, text=f"{each.subject}{to}, {each.status}{why}", url=each.url)
+
+
 def _notes(spans: Spans) -> Iterator[Moment]:
     for note in spans.during(spans.of(Note).filter(deleted_at=None)):
         yield Moment(note.at, "note", "", note.username, note.text, note.asset)
+
+
+# ---- worst moment --------------------------------------------------------------------------------
+
+
+class WorstVote(NamedTuple):
+    """A vote on an asset when it entered the worst of its states.
+
+    at: of that moment, Unix ms; silent: whether the agent was; figures: what it measured, by name.
+    """
+
+    asset: str
+    at: int
+    agent: str
+    state: str
+    silent: bool
+    figures: dict[str, Any]
+
+
+def worst_votes(incidents: Sequence[Incident]) -> list[WorstVote]:
+    """Return the votes at the worst moments of incidents of one scenario, asset by asset."""
+    if not incidents:
+        return []
+    places = {(each.asset, each.place) for each in incidents}
+    rows = WorstMoment.objects.filter(
+        scenario=incidents[0].scenario,
+        asset__in=listed({asset for asset, _ in places}),
+        place__in=listed({place for _, place in places}),
+    )
+    return [
+        WorstVote(row.asset, row.at, vote["agent"], vote["state"], vote["silent"], _figures(vote))
+        for row in rows.order_by("asset", "at")
+        if (row.asset, row.place) in places
+        for vote in msgspec.json.decode(row.votes)
+    ][:MOST]
+
+
+def _figures(vote: dict[str, Any]) -> dict[str, Any]:
+    """Return what a vote's agent measured; labels say what the asset is, and are none of it."""
+    figures = vote["figures"] or {}
+    return {name: value for name, value in figures.items() if name != "labels"}
 
 
 # ---- report --------------------------------------------------------------------------------------
@@ -118,13 +205,14 @@ TO_WRITE = {
 }
 
 
-def case_as_markdown(case: Case, at_most: int) -> str:
+def case_as_markdown(case: Case, at_most: int, with_messages: bool) -> str:
     """Return the report on a case: facts, assets, timeline, and sections that people fill in.
 
     at_most: how many of its incidents to include, those that began first.
     """
     members = list(case.members[:at_most])
-    return "\n".join(_case_lines(case, members)) + "\n"
+    notified = messages_about(members) if with_messages else ()
+    return "\n".join(_case_lines(case, members, notified)) + "\n"
 
 
 def group_as_markdown(group: IncidentGroup, at_most: int) -> str:
@@ -135,13 +223,14 @@ def group_as_markdown(group: IncidentGroup, at_most: int) -> str:
     return "\n".join(_group_lines(group, group.incidents[:at_most])) + "\n"
 
 
-def _case_lines(case: Case, members: list[Incident]) -> Iterator[str]:
+def _case_lines(case: Case, members: list[Incident], notified: Iterable[Notified]) -> Iterator[str]:
     scenario = scenarios()[case.scenario]
     worst = plain(scenario.spec(case.facts.worst).label)
     yield f"# {case.number}: {plain(case.subject)}: {worst}, {utc(case.began_at)}"
     yield from _table(_case_facts(case, scenario))
     yield from _members(scenario, members)
-    yield from _timeline(scenario, timeline(members, case))
+    yield from _worst(scenario, worst_votes(members))
+    yield from _timeline(scenario, timeline(members, case, notified))
     yield from _to_write()
 
 
@@ -209,7 +298,18 @@ def _case_facts(case: Case, scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "Acknowledged", f"by {plain(case.acknowledged_by)}, after {case.unanswered}"
 
 
+def _worst(scenario: Scenario, votes: Iterable[WorstVote]) -> Iterator[str]:
+    yield from ("", "## Votes at the worst", "", "| asset | at | agent | vote | figures |")
+    yield "|---|---|---|---|---|"
+    for each in votes:
+        vote = plain(scenario.spec(each.state).label) + (", silent" if each.silent else "")
+        figures = plain(", ".join(f"{name} {value}" for name, value in each.figures.items()))
+        yield f"| {plain(each.asset)} | {utc(each.at)} | {plain(each.agent)} | {vote} | {figures} |"
+
+
 def _moment(scenario: Scenario, moment: Moment) -> str:
+    if moment.url:
+        return f"message: {plain(moment.text)}"
     if moment.who:
         text = f": {plain(moment.text)}" if moment.text else ""
         return f"{moment.words} by {plain(moment.who)}{text}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django import forms
@@ -49,6 +49,7 @@ from dashboard.watch.incidents.models import (
     CaseQuerySet,
     Incident,
     IncidentQuerySet,
+    Notified,
     Window,
     WindowRefused,
     messages_about,
@@ -58,12 +59,18 @@ from dashboard.watch.incidents.queries import (
     GROUP_TABLE,
     MEMBER_TABLE,
     MOST_MEMBERS,
+    WORST_TABLE,
     GroupResult,
     IncidentGroup,
     find_groups,
     group_of,
 )
-from dashboard.watch.incidents.report import case_as_markdown, group_as_markdown, timeline
+from dashboard.watch.incidents.report import (
+    case_as_markdown,
+    group_as_markdown,
+    timeline,
+    worst_votes,
+)
 from dashboard.watch.incidents.windows import (
     COVERED_TABLE,
     SHOWN,
@@ -100,8 +107,9 @@ class CasePage(FormPage):
                 "case": case,
                 "scenario": scenarios()[case.scenario],
                 "members": members,
-                "moments": timeline(members, case),
-                "notified": messages_about(members) if role_of(user) in OPERATORS else (),
+                "moments": timeline(members, case, _messages(user, members)),
+                "worst_votes": worst_votes(members),
+                "worst_table": WORST_TABLE,
                 "table": MEMBER_TABLE,
                 "may_command": may(user, "command"),
                 "address": reverse("incidents:incident", args=[case.pk]),
@@ -281,11 +289,12 @@ CASE_ACTS: dict[str, type[CaseAct]] = {
 @require_safe
 @never_cache
 @role_required("read")
-def incident_report(_request: HttpRequest, number: int) -> HttpResponse:
+def incident_report(request: HttpRequest, number: int) -> HttpResponse:
     """Return the report on an incident as a Markdown file."""
     case = get_object_or_404(Case.objects.shown(), pk=number)
     response = HttpResponse(
-        case_as_markdown(case, MOST_MEMBERS), content_type="text/markdown; charset=utf-8"
+        case_as_markdown(case, MOST_MEMBERS, role_of(request.user) in OPERATORS),
+        content_type="text/markdown; charset=utf-8",
     )
     response["Content-Disposition"] = f'attachment; filename="{case.number}.md"'
     return response
@@ -302,6 +311,11 @@ def incident_of_asset(request: HttpRequest, scenario: str, asset: str) -> HttpRe
         return redirect(case)
     messages.info(request, f"No incident of {isolated(asset)} is known.")
     return redirect(asset_path(known.name, asset))
+
+
+def _messages(user: User, incidents: list[Incident]) -> Sequence[Notified]:
+    """Return the messages about incidents, for those who may read messages."""
+    return messages_about(incidents) if role_of(user) in OPERATORS else ()
 
 
 def _board_as_it_began(case: Case) -> str:

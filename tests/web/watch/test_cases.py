@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from typing import Any
 
+import msgspec
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -15,16 +17,20 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import HOUR_MS, SECOND_MS, now_ms
 from dashboard.core.states.ingestion import StateChange
 from dashboard.notify.notifications import texts
+from dashboard.notify.notifications.models import Group, GroupIncident, Message, Rule
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Acknowledgement, Label
 from dashboard.watch.incidents import cases
-from dashboard.watch.incidents.ingestion import join_cases, record
-from dashboard.watch.incidents.models import Case, Incident
+from dashboard.watch.incidents.ingestion import MOST_VOTES, join_cases, record, votes_text
+from dashboard.watch.incidents.models import Case, Incident, WorstMoment
+from dashboard.watch.incidents.report import worst_votes
 from dashboard.watch.incidents.views import CASE_ACTS
 from domain.notifications.group import Member
 from domain.notifications.machine import Send
+from domain.records import Report
 from support.web.web_fixtures import bearer, logged_in_as, make_user
 from support.web.world import World
+from wire.sink import VoteValue
 
 pytestmark = pytest.mark.django_db
 
@@ -503,3 +509,82 @@ def test_the_handover_lists_them_by_owner(attacked: Case, client: Client):
     assert re.search(rf"olga: \*\*{attacked.number}\*\* 3 sites, open, 3 of 3 in trouble", text)
     Case.objects.update(resolved_at=1, resolved_by="olga")
     assert link not in client.get("/handover/").content.decode()
+
+
+# ---- votes at the worst, messages and commands ---------------------------------------------------
+
+
+def test_it_keeps_the_votes_and_figures_of_the_worst_moment(world: World, client: Client):
+    world.job.put("attack", Report("shop", "waf-1", "suspicious", detail='{"rps": 40}'))
+    world.report("shop", "suspicious", "waf-2")
+    world.write()
+    world.job.put(
+        "attack", Report("shop", "waf-1", BAD, detail='{"rps": 9000, "labels": {"a": "b"}}')
+    )
+    world.report("shop", BAD, "waf-2")
+    world.write()
+    world.job.put("attack", Report("shop", "waf-1", "suspicious", detail='{"rps": 50}'))
+    world.report("shop", "suspicious", "waf-2")
+    world.write()
+    votes = {vote.agent: vote for vote in worst_votes(list(case_of("shop").members))}
+    assert {vote.state for vote in votes.values()} <= {BAD, "suspicious"}
+    assert votes["waf-1"].state == BAD
+    assert votes["waf-1"].figures == {"rps": 9_000}
+    url = case_of("shop").get_absolute_url()
+    assert "rps 9000" in client.get(url).content.decode()
+    assert "rps 9000" in client.get(f"{url}report.md").content.decode()
+    told = client.get(f"/api/v1/incidents/{case_of('shop').pk}").json()["worst_votes"]
+    assert {each["agent"]: each["figures"] for each in told}["waf-1"] == {"rps": 9_000}
+
+
+def test_a_log_that_is_read_again_keeps_the_votes_of_the_worst_moment(attacked: Case):
+    known = list(WorstMoment.objects.order_by("asset").values_list("asset", "at", "votes"))
+    assert len(known) == 3
+    row = attacked.members[0]
+    write(StateChange("attack", row.asset, row.place, row.began_at, row.state, ""))
+    assert WorstMoment.objects.count() == 3
+
+
+def test_many_votes_and_long_figures_are_bounded():
+    attack = scenarios()["attack"]
+    plain: dict[str, Any] = {
+        "state": BAD,
+        "reported_at": 1,
+        "time": 1,
+        "offset": 1,
+        "expires": 1,
+        "weight": 1,
+    }
+    votes = [VoteValue(agent=f"waf-{n}", **plain) for n in range(50)]
+    votes.append(VoteValue(agent="a", detail=msgspec.Raw(b'{"x": "' + b"y" * 600 + b'"}'), **plain))
+    kept = json.loads(votes_text(attack, votes))
+    assert len(kept) == MOST_VOTES
+    assert kept[0] == {"agent": "a", "state": BAD, "silent": False, "figures": None}
+
+
+def test_commands_that_were_tried_are_on_the_timeline(attacked: Case, client: Client, bus: Any):
+    form = {"id": str(uuid.uuid4()), "state": "clear", "reason": "a drill", "end": "1h"}
+    assert client.post("/s/attack/command/set/shop/", form).status_code == 302
+    page = client.get(attacked.get_absolute_url())
+    (command,) = [each for each in page.context["moments"] if each.kind == "command.set"]
+    assert (command.asset, command.who) == ("shop", "operator")
+    assert "a drill" in command.text
+    assert "state set by" in page.content.decode()
+
+
+def test_messages_are_on_the_timeline_of_those_who_may_read_them(attacked: Case, client: Client):
+    rule = Rule.objects.create(name="Attacks", changed_at=1)
+    group = Group.objects.create(rule=rule, key="scenario=attack", opened_at=1)
+    row = attacked.members[0]
+    GroupIncident.objects.create(group=group, scenario="attack", asset=row.asset, place=row.place)
+    Message.objects.create(
+        kind="opened", subject="3 sites under attack", means="mail", recipient="soc@example.org",
+        group=group, rule=rule, created_at=now_ms(),
+    )  # fmt: skip
+    words = "3 sites under attack, to soc@example.org, Waiting to be sent"
+    url = attacked.get_absolute_url()
+    assert words in client.get(url).content.decode()
+    manager = logged_in_as("manager")
+    for each in (url, f"{url}report.md", f"/api/v1/incidents/{attacked.pk}"):
+        assert "soc@" in re.sub(r"\\", "", client.get(each).content.decode())
+        assert "soc@" not in re.sub(r"\\", "", manager.get(each).content.decode())

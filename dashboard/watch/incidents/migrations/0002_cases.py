@@ -2,6 +2,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+
 EACH = """\
 INSERT INTO incidents_case (id, scenario, began_at, label, owner, ticket, acknowledged_at,
   acknowledged_by, resolved_at, resolved_by)
@@ -58,6 +59,11 @@ class Migration(migrations.Migration):
                         fields=["owner"],
                         name="cases_of_owner",
                     ),
+                    models.Index(
+                        condition=models.Q(("ticket", ""), _negated=True),
+                        fields=["ticket"],
+                        name="cases_of_ticket",
+                    ),
                 ],
             },
         ),
@@ -70,6 +76,31 @@ class Migration(migrations.Migration):
                 related_name="incidents",
                 to="incidents.case",
             ),
+        ),
+        migrations.CreateModel(
+            name="WorstMoment",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("scenario", models.CharField(max_length=40)),
+                ("asset", models.CharField(max_length=255)),
+                ("place", models.CharField(max_length=33)),
+                ("at", models.BigIntegerField()),
+                ("state", models.CharField(max_length=64)),
+                ("votes", models.TextField(default="[]")),
+            ],
+            options={
+                "indexes": [models.Index(fields=["scenario", "at"], name="worst_moments_by_age")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("scenario", "asset", "place"), name="one_worst_moment_per_incident"
+                    )
+                ],
+            },
         ),
         migrations.CreateModel(
             name="CaseEntry",
