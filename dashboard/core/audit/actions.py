@@ -25,6 +25,8 @@ ACTIONS: dict[str, str] = {
     "incident.ticket": "set the ticket of an incident",
     "incident.ticket-closed": "said that the ticket of an incident was closed",
     "incident.resolved": "resolved an incident",
+    "incident.merged": "merged an incident into another",
+    "incident.split": "split assets off an incident",
     "incident.reopened": "opened an incident again",
     "shift.began": "took a shift over",
     "shift.ended": "ended their shift",

@@ -94,7 +94,8 @@ OF_OPERATION: dict[str, dict[str, Any]] = {
         "via": "database",
     },
     "get_asset": {"via": "database"},
-    "list_incidents": {
+    "list_incidents": {"status": "unresolved", "owner": "-", "q": "shop", "before": 4711},
+    "list_incidents_by_asset": {
         "status": "open",
         "worst": "under-attack",
         "q": "shop",
@@ -182,6 +183,39 @@ BODIES: dict[str, dict[str, Any]] = {
             "summary": "For an hour",
             "value": {"reason": "the provider has been called"},
         },
+    },
+    "note_closed_ticket": {
+        "closed": {
+            "summary": "A ticket was closed elsewhere",
+            "value": {"ticket": "SOC-7", "text": "closed by Ada: the provider filters it"},
+        },
+    },
+    "acknowledge_incident": {
+        "hour": {"summary": "All its assets, for an hour", "value": {"reason": "on it"}},
+    },
+    "hand_incident_over": {
+        "colleague": {
+            "summary": "To a colleague",
+            "value": {"owner": "operator", "text": "the provider calls back at six"},
+        },
+    },
+    "write_incident_note": {
+        "note": {"summary": "A note", "value": {"text": "the provider has been called"}},
+    },
+    "set_incident_ticket": {
+        "ticket": {"summary": "Its ticket elsewhere", "value": {"ticket": "SOC-7"}},
+    },
+    "resolve_incident": {
+        "over": {"summary": "The work is done", "value": {"text": "the provider filters it"}},
+    },
+    "reopen_incident": {
+        "again": {"summary": "It is not over", "value": {"text": "it came back"}},
+    },
+    "merge_incident": {
+        "into": {"summary": "Into INC-4710", "value": {"into": 4710}},
+    },
+    "split_incident": {
+        "one": {"summary": "One asset for itself", "value": {"assets": ["shop"]}},
     },
     "schedule_task": {
         "once": {

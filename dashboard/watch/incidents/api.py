@@ -50,6 +50,8 @@ from wire.source import MAX_TIME
 
 MAX_NUMBER = 2**63 - 1
 
+Asset = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=NO_NUL)]
+
 router = OperationRouter()
 
 
@@ -230,6 +232,18 @@ class TicketIn(StrictSchema):
     ticket: str = Field(max_length=MAX_TICKET, pattern=NO_NUL)
 
 
+class MergeIn(StrictSchema):
+    """The id of the incident that another one is merged into."""
+
+    into: int = Field(ge=0, le=MAX_NUMBER)
+
+
+class SplitIn(StrictSchema):
+    """The assets that become an incident of their own."""
+
+    assets: list[Asset] = Field(min_length=1, max_length=MOST_ASSETS)
+
+
 class ResolutionIn(StrictSchema):
     """Why an incident is resolved, or opened again."""
 
@@ -294,6 +308,26 @@ def reopen_incident(request: ApiRequest, number: int, given: ResolutionIn) -> An
     return _changed(request, case, "reopened", given.dict())
 
 
+@router.operation("POST incidents/{number}/merge", IncidentOut, "command", 409, *WRITE)
+def merge_incident(request: ApiRequest, number: int, given: MergeIn) -> Any:
+    """Merge an incident into another one, which is returned."""
+    case, into = _known_case(number), _known_case(given.into)
+    with _refusals():
+        cases.merge(case, request.auth, into, now_ms())
+    cases.log(case, Actor.of(request), "merged", into=into.number)
+    return CaseList().plain(_known_case(into.pk))
+
+
+@router.operation("POST incidents/{number}/split", IncidentOut, "command", 409, *WRITE)
+def split_incident(request: ApiRequest, number: int, given: SplitIn) -> Any:
+    """Make some assets of an incident one of their own, which is returned."""
+    case = _known_case(number)
+    with _refusals():
+        own = cases.split(case, request.auth, given.assets, now_ms())
+    cases.log(case, Actor.of(request), "split", off=own.number, assets=given.assets)
+    return CaseList().plain(_known_case(own.pk))
+
+
 @contextmanager
 def _refusals() -> Iterator[None]:
     """Answer what is refused within it with Problem 409."""
@@ -339,9 +373,6 @@ def _fits(number: int) -> bool:
 
 LATEST = 4_102_444_800_000
 """Latest time of a window, Unix ms; whether it is too far ahead is checked later."""
-
-
-Asset = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=NO_NUL)]
 
 
 class WindowIn(StrictSchema):

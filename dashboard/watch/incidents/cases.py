@@ -32,6 +32,7 @@ from dashboard.watch.incidents.models import (
     ACKNOWLEDGED,
     RESOLVED,
     Case,
+    CaseEntry,
     Incident,
     case_facts,
     later_end,
@@ -69,6 +70,7 @@ class Wave:
         own = self.held.get(incident.asset)
         if own is None or not self._lasts(own, at):
             own = next(self._near(label, at), None) or self._begin(label, at)
+        own = own.merged_into or own
         self.held[incident.asset] = own
         self.ends[own.pk] = later_end(self.ends.get(own.pk, at), incident.ended_at)
         return own
@@ -87,7 +89,7 @@ class Wave:
         edge = bisect_right(cases, at, key=_BEGAN)
         before = takewhile(lambda case: at - case.began_at <= self.window_ms, cases[:edge][::-1])
         after = takewhile(lambda case: case.began_at - at <= self.window_ms, cases[edge:])
-        return (case for case in (*before, *after) if not _closed(case, at))
+        return (case for case in (*before, *after) if not _closed(case.merged_into or case, at))
 
     def _lasts(self, case: Case, at: int) -> bool:
         """Return whether an asset of the case that is in trouble again at a time is still of it.
@@ -145,7 +147,7 @@ def _assign(scenario: str, rows: list[Incident]) -> None:
 def _wave(scenario: str, rows: list[Incident]) -> Wave:
     first, last = rows[0].began_at, rows[-1].began_at
     window_ms = settings.TALLYBOARD.incident_window_s * SECOND_MS
-    around = Case.objects.filter(
+    around = Case.objects.select_related("merged_into").filter(
         scenario=scenario, began_at__gte=first - window_ms, began_at__lte=last + window_ms
     )
     lasting = Q(case__resolved_at=None) | Q(case__resolved_at__gte=first)
@@ -265,12 +267,14 @@ def resolve(case: Case, user: User, text: str, now: int) -> None:
 
 @transaction.atomic
 def reopen(case: Case, user: User, text: str, now: int) -> None:
-    """Open a resolved case again, for its owner, else for the user. Raises CaseRefused."""
+    """Open a resolved case again, for its owner, else for the user. One that is not stays as it is.
+
+    Raises CaseRefused if it has too many entries.
+    """
     _begin(case, user, now)
     fields = {"resolved_at": None, "resolved_by": "", "owner": case.owner or user.get_username()}
-    if not Case.objects.filter(pk=case.pk, resolved_at__isnull=False).update(**fields):
-        raise CaseRefused(f"{case.number} is not resolved.")
-    case.write("reopened", user, now, text)
+    if Case.objects.filter(pk=case.pk, resolved_at__isnull=False).update(**fields):
+        case.write("reopened", user, now, text)
     case.refresh_from_db()
 
 
@@ -288,6 +292,60 @@ def note_closed_ticket(ticket: str, user: User, text: str, now: int) -> list[Cas
         if newest is None or (newest.kind, newest.text) != ("closed", words):
             case.write("closed", user, now, words)
     return rows
+
+
+@transaction.atomic
+def merge(case: Case, user: User, into: Case, now: int) -> None:
+    """Make a case a part of another one, which gets its incidents, entries and number.
+
+    The other keeps its owner and ticket, and takes this one's where it has none. Raises CaseRefused
+    if they are the same, or of two scenarios.
+    """
+    _begin(case, user, now)
+    if into.pk == case.pk:
+        raise CaseRefused("An incident cannot be merged with itself.")
+    if into.scenario != case.scenario:
+        raise CaseRefused(f"{into.number} is of another scenario.")
+    lock_until_commit("incidents", case.scenario)
+    into.owner, into.ticket = into.owner or case.owner, into.ticket or case.ticket
+    if into.acknowledged_at is None:
+        into.acknowledged_at, into.acknowledged_by = case.acknowledged_at, case.acknowledged_by
+    # What begins with either of them later still finds its wave, under the one or the other.
+    begun = sorted((case.began_at, into.began_at))
+    into.began_at = begun[0]
+    into.save(update_fields=["began_at", "owner", "ticket", *UNACKNOWLEDGED])
+    Incident.objects.filter(case=case.pk).update(case=into.pk)
+    CaseEntry.objects.filter(case=case.pk).update(case=into.pk)
+    Case.objects.filter(merged_into=case.pk).update(merged_into=into.pk)
+    gone = {"began_at": begun[1], "merged_into": into, "owner": "", "resolved_at": now}
+    Case.objects.filter(pk=case.pk).update(**gone)
+    into.write("merged", user, now, f"{case.number} into {into.number}")
+    Case.objects.filter(pk=into.pk).settle()
+
+
+@transaction.atomic
+def split(case: Case, user: User, assets: Collection[str], now: int) -> Case:
+    """Make some assets of a case an incident of their own, of the same owner. Returns it.
+
+    Raises CaseRefused if these are none of its assets, or all of them.
+    """
+    _begin(case, user, now)
+    lock_until_commit("incidents", case.scenario)
+    members = case.members.filter(asset__in=listed(list(assets)))
+    first = members.first()
+    if first is None:
+        raise CaseRefused(f"These are no assets of {case.number}.")
+    if not case.members.exclude(asset__in=listed(list(assets))).exists():
+        raise CaseRefused(f"These are all assets of {case.number}.")
+    own = Case.objects.create(
+        scenario=case.scenario, label=case.label, began_at=first.began_at, owner=case.owner,
+        acknowledged_at=case.acknowledged_at, acknowledged_by=case.acknowledged_by,
+    )  # fmt: skip
+    Incident.objects.filter(pk__in=members.values("pk")).update(case=own.pk)
+    for each in (case, own):
+        each.write("split", user, now, f"{own.number} off {case.number}")
+    Case.objects.filter(pk__in=[case.pk, own.pk]).settle()
+    return own
 
 
 MOST_OF_TICKET = 20

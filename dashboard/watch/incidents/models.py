@@ -312,7 +312,8 @@ class CaseQuerySet(models.QuerySet["Case"]):
         The incidents of a case may all be lost to a rebuild under another rule.
         """
         assets = Incident.objects.real().filter(case=OuterRef("pk"))
-        return self.filter(Exists(assets) | ~Q(owner=""), scenario__in=scenarios())
+        whole = self.filter(merged_into=None, scenario__in=scenarios())
+        return whole.filter(Exists(assets) | ~Q(owner=""))
 
     def unresolved(self) -> CaseQuerySet:
         """Return the cases that are not resolved."""
@@ -425,7 +426,8 @@ class Case(ScenarioRow):
 
     began_at: when the first began; label: the value of the label by which they belong together, if
     they do; owner: the name of who works on it, or ""; ticket: its reference elsewhere;
-    resolved_by: "" if it was resolved because all its assets were good again.
+    resolved_by: "" if it was resolved because all its assets were good again; merged_into: the case
+    that has its incidents and entries now.
     """
 
     began_at = models.BigIntegerField()
@@ -436,6 +438,7 @@ class Case(ScenarioRow):
     acknowledged_by = models.CharField(max_length=150, blank=True)
     resolved_at = models.BigIntegerField(null=True)
     resolved_by = models.CharField(max_length=150, blank=True)
+    merged_into = models.ForeignKey("self", models.SET_NULL, null=True, related_name="merged")
 
     objects = CaseQuerySet.as_manager()
 
@@ -516,6 +519,8 @@ ENTRY_WORDS = {
     RESOLVED: "resolved",
     "reopened": "opened again",
     "closed": "ticket closed",
+    "merged": "merged",
+    "split": "split",
 }
 """What people do to a case, in words."""
 

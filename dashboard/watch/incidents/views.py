@@ -52,6 +52,7 @@ from dashboard.watch.incidents.models import (
     Notified,
     Window,
     WindowRefused,
+    case_number,
     messages_about,
 )
 from dashboard.watch.incidents.queries import (
@@ -88,6 +89,13 @@ class CasePage(FormPage):
     """The page of an incident; scripts get only the part that refreshes."""
 
     template_name = "incidents/incident.html"
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Return the response; the number of a merged incident leads to what it was merged into."""
+        merged = Case.objects.filter(pk=kwargs["number"], merged_into__isnull=False).first()
+        if merged is not None:
+            return redirect("incidents:incident", merged.merged_into_id)
+        return super().dispatch(request, *args, **kwargs)
 
     def get_queryset(self) -> CaseQuerySet:
         """Return the incidents that have pages."""
@@ -126,7 +134,12 @@ class CasePage(FormPage):
             "note": NoteForm(),
             "ticket": TicketForm(initial={"ticket": self.row.ticket}),
             "resolution": ResolutionForm(),
+            "merging": MergeForm(),
+            "splitting": SplitForm(case=self.row),
         }
+
+
+NUMBER_HINT = {"placeholder": "INC-1042", "autocomplete": "off"}
 
 
 class OwnerForm(forms.Form):
@@ -155,6 +168,33 @@ class ResolutionForm(forms.Form):
     """Resolves an incident, or opens it again, with why."""
 
     text = forms.CharField(required=False, max_length=MAX_WHY, label="Why")
+
+
+class MergeForm(forms.Form):
+    """Merges an incident into another one."""
+
+    into = forms.CharField(max_length=24, label="Into", widget=forms.TextInput(NUMBER_HINT))
+
+    def clean_into(self) -> Case:
+        """Return the other incident. Raises ValidationError."""
+        number = case_number(self.cleaned_data["into"])
+        case = None if number is None else Case.objects.shown().filter(pk=number).first()
+        if case is None:
+            raise forms.ValidationError("Expected the number of an incident, such as INC-1042.")
+        return case
+
+
+class SplitForm(forms.Form):
+    """Makes assets of an incident one of their own."""
+
+    assets = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple)
+
+    def __init__(self, data: Any = None, *, case: Case) -> None:
+        super().__init__(data, auto_id="split_%s")
+        rows = case.members.values_list("asset", flat=True)[:MOST_MEMBERS]
+        choice = self.fields["assets"]
+        assert isinstance(choice, forms.MultipleChoiceField)
+        choice.choices = [(asset, asset) for asset in dict.fromkeys(rows)]
 
 
 class CaseAct(CasePage):
@@ -208,14 +248,11 @@ class HandOver(CaseAct):
 
     form_class = OwnerForm
     form_name = "owner"
-    form_takes = ("case",)
     action, words = "owner", "is handed over"
 
-    @property
-    def case(self) -> Case:
-        """The incident."""
-        assert isinstance(self.row, Case)
-        return self.row
+    def get_form_kwargs(self) -> dict[str, Any]:
+        """Return the form's arguments."""
+        return {"data": self.request.POST, "case": self.row}
 
     def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
         """Give it to who was chosen, unless another owner than the page showed has it."""
@@ -275,6 +312,36 @@ class Reopen(CaseAct):
         return {"text": data["text"]}
 
 
+class Merge(CaseAct):
+    """Merges an incident into another one, whose page then has all of it."""
+
+    form_class = MergeForm
+    form_name = "merging"
+    action, words = "merged", "is merged"
+
+    def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
+        """Merge it."""
+        cases.merge(case, user, data["into"], self.now)
+        return {"into": data["into"].number}
+
+
+class Split(CaseAct):
+    """Makes some assets of an incident one of their own."""
+
+    form_class = SplitForm
+    form_name = "splitting"
+    action, words = "split", "is split"
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        """Return the form's arguments."""
+        return {"data": self.request.POST, "case": self.row}
+
+    def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
+        """Split the assets off."""
+        own = cases.split(case, user, data["assets"], self.now)
+        return {"off": own.number, "assets": data["assets"]}
+
+
 CASE_ACTS: dict[str, type[CaseAct]] = {
     "acknowledge": AcknowledgeCase,
     "owner": HandOver,
@@ -282,6 +349,8 @@ CASE_ACTS: dict[str, type[CaseAct]] = {
     "ticket": SetTicket,
     "resolve": Resolve,
     "reopen": Reopen,
+    "merge": Merge,
+    "split": Split,
 }
 """What an incident's page has forms for, by the ends of their addresses."""
 

@@ -17,6 +17,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.serve.api.api import COMMAND, OF_OPERATION, PARAMETERS, api
 from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
+from dashboard.watch.incidents.models import Case, Incident
 from support.web.web_fixtures import (
     answer,
     bearer,
@@ -55,6 +56,15 @@ CASES = [
 ]
 
 
+def known_other_incident(number: int) -> None:
+    """Another incident, and another asset of the one with this number."""
+    Case.objects.create(pk=number - 1, scenario="attack", began_at=1, owner="olga")
+    Incident.objects.create(
+        case_id=number, scenario="attack", asset="blog", place="2", began_at=times.now_ms(),
+        state="suspicious", worst="suspicious",
+    )  # fmt: skip
+
+
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The example's asset and command are there, and a job that answers at once."""
@@ -66,6 +76,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         source="form", created_at=times.now_ms(), status="sent",
     )  # fmt: skip
     known_incident(PARAMETERS["number"])
+    known_other_incident(PARAMETERS["number"])
     known_window(PARAMETERS["number"])
     known_notifications(PARAMETERS["number"], COMMAND)
     known_view((b"order-1", b"{}"))

@@ -155,7 +155,9 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("post", f"/incidents/INC-{INCIDENT}/note/", {"text": "a drill"}, SEND),
     ("post", f"/incidents/INC-{INCIDENT}/ticket/", {"ticket": "SOC-7"}, SEND),
     ("post", f"/incidents/INC-{INCIDENT}/resolve/", {}, SEND),
-    ("post", f"/incidents/INC-{INCIDENT}/reopen/", {}, (LOGIN, 403, 403, 409, 409)),
+    ("post", f"/incidents/INC-{INCIDENT}/merge/", {"into": "INC-1"}, (LOGIN, 403, 403, 422, 422)),
+    ("post", f"/incidents/INC-{INCIDENT}/split/", {}, (LOGIN, 403, 403, 422, 422)),
+    ("post", f"/incidents/INC-{INCIDENT}/reopen/", {}, SEND),
     ("get", "/s/attack/incident/shop/", None, TAKES),
     ("get", "/maintenance/", None, READ),
     ("get", "/maintenance/new/", None, OPERATORS),
@@ -355,6 +357,7 @@ ALERTS = {
 PUT = {"state": "clear", "reason": "a drill"}
 SEES, ACTS = (401, 403, 200, 200, 200), (401, 403, 403, 202, 202)
 DOES = (401, 403, 403, 200, 200)
+NOT_NOW = (401, 403, 403, 409, 409)
 TASK = {"do": "emit", "after": 5000, "reason": "a drill"}
 LABELS = {"labels": {"tier": "gold"}}
 SHOP = "scenarios/attack/assets/shop"
@@ -400,7 +403,21 @@ API: list[tuple[str, str, Any, str, tuple[int, ...]]] = [
     ("post", f"incidents/{INCIDENT}/notes", {"text": "a drill"}, "command", DOES),
     ("put", f"incidents/{INCIDENT}/ticket", {"ticket": "SOC-7"}, "command", DOES),
     ("post", f"incidents/{INCIDENT}/resolve", {}, "command", DOES),
-    ("post", f"incidents/{INCIDENT}/reopen", {}, "command", (401, 403, 403, 409, 409)),
+    (
+        "post",
+        f"incidents/{INCIDENT}/merge",
+        {"into": INCIDENT},
+        "command",
+        (401, 403, 403, 409, 409),
+    ),
+    (
+        "post",
+        f"incidents/{INCIDENT}/split",
+        {"assets": ["x"]},
+        "command",
+        (401, 403, 403, 409, 409),
+    ),
+    ("post", f"incidents/{INCIDENT}/reopen", {}, "command", DOES),
     ("get", "notifications/rules", None, "read", DOES),
     ("post", "notifications/rules", RULE | {"name": "Night"}, "command", DOES),
     ("get", f"notifications/rules/{INCIDENT}", None, "read", DOES),
@@ -604,6 +621,7 @@ def test_api(
     stores = (
         "/labels",
         "/acknowledgements",
+        "incidents/",
         "maintenance",
         "notifications",
     )  # in the database alone

@@ -120,6 +120,8 @@ OPERATIONS = (
     "PUT /api/v1/incidents/{number}/ticket",
     "POST /api/v1/incidents/{number}/resolve",
     "POST /api/v1/incidents/{number}/reopen",
+    "POST /api/v1/incidents/{number}/merge",
+    "POST /api/v1/incidents/{number}/split",
     "GET /api/v1/schedules",
     "GET /api/v1/orders",
     "GET /api/v1/orders/{order}",
@@ -187,6 +189,8 @@ def name_known_things(case: Case) -> None:
         case.body["definition"] = {"stages": [{"channels": [INCIDENT]}]}
     if isinstance(case.body, dict) and "do" in case.body:
         case.body = {"do": "emit", "after": 60_000}
+    if isinstance(case.body, dict) and "into" in case.body:
+        case.body["into"] = INCIDENT
 
 
 @pytest.mark.parametrize("label", OPERATIONS)

@@ -409,7 +409,7 @@ def test_it_is_resolved_whatever_its_assets_are_and_opened_again(
     assert attacked.status == "resolved"
     assert do(client, attacked, "reopen", text="not over").status_code == 302
     assert (attacked.status, attacked.owner) == ("open", user.username)
-    assert do(client, attacked, "reopen").status_code == 409
+    assert do(client, attacked, "reopen").status_code == 302  # nothing changes
     assert kinds(attacked) == [("resolved", "a drill"), ("reopened", "not over")]
 
 
@@ -588,3 +588,75 @@ def test_messages_are_on_the_timeline_of_those_who_may_read_them(attacked: Case,
     for each in (url, f"{url}report.md", f"/api/v1/incidents/{attacked.pk}"):
         assert "soc@" in re.sub(r"\\", "", client.get(each).content.decode())
         assert "soc@" not in re.sub(r"\\", "", manager.get(each).content.decode())
+
+
+# ---- merged and split ----------------------------------------------------------------------------
+
+
+def two_cases(user: User) -> tuple[Case, Case]:
+    """Two cases of sites, an hour apart; the second one has an owner, a ticket and a note."""
+    log = Log()
+    write(log.change("a", BAD, 0), log.change("b", BAD, 3_600), log.change("c", BAD, 3_601))
+    first, second = case_of("a"), case_of("b")
+    Case.objects.filter(pk=second.pk).update(owner="olga", ticket="SOC-7")
+    cases.write_note(second, user, "called them", now_ms())
+    return first, second
+
+
+def test_a_merged_one_is_a_part_of_the_other(client: Client, user: User):
+    first, second = two_cases(user)
+    answer = client.post(f"{second.get_absolute_url()}merge/", {"into": first.number})
+    assert answer.status_code == 302
+    first.refresh_from_db()
+    assert case_of("a") == case_of("b") == case_of("c") == first
+    assert (first.owner, first.ticket) == ("olga", "SOC-7")
+    assert [kind for kind, _ in kinds(first)] == ["note", "merged"]
+    assert list(Case.objects.shown()) == [first]
+    moved = client.get(second.get_absolute_url())
+    assert moved.headers["Location"] == first.get_absolute_url()
+    entry = AuditEntry.objects.get(action="incident.merged")
+    assert (entry.target, json.loads(entry.facts)["into"]) == (second.number, first.number)
+
+
+def test_what_begins_with_a_merged_wave_joins_what_it_was_merged_into(user: User):
+    first, second = two_cases(user)
+    cases.merge(second, user, first, now_ms())
+    log = Log()
+    log.offset = 100
+    write(log.change("d", BAD, 3_700), log.change("b", BAD, 3_601))
+    assert case_of("d") == first
+    assert Case.objects.count() == 2
+
+
+def test_it_is_not_merged_with_itself_another_scenario_or_nothing(client: Client, user: User):
+    first, _ = two_cases(user)
+    other = Case.objects.create(scenario="connectivity", began_at=1, owner="olga")
+    for into, status in ((first.number, 409), (other.number, 409), ("INC-0", 422), ("shop", 422)):
+        answer = client.post(f"{first.get_absolute_url()}merge/", {"into": into})
+        assert answer.status_code == status
+        assert f'value="{into}"' in answer.content.decode()
+    assert Case.objects.filter(merged_into=None).count() == 3
+
+
+def test_assets_are_split_off_under_a_number_of_their_own(client: Client, user: User):
+    _, case = two_cases(user)
+    page = f"{case.get_absolute_url()}split/"
+    assert client.post(page, {"assets": ["b"]}).status_code == 302
+    own = case_of("b")
+    assert own != case == case_of("c")
+    assert (own.owner, own.ticket, own.began_at) == ("olga", "", BEGAN + 3_600_000)
+    words = f"{own.number} off {case.number}"
+    assert kinds(own) == [("split", words)]
+    assert kinds(case)[-1] == ("split", words)
+    assert client.post(page, {"assets": ["c"]}).status_code == 409
+    assert client.post(page, {"assets": ["b"]}).status_code == 422
+
+
+def test_rest_merges_and_splits(client: Client, user: User):
+    first, second = two_cases(user)
+    own = rest(client, "post", f"{second.pk}/split", assets=["c"]).json()
+    assert own["subject"] == "c"
+    assert rest(client, "post", f"{second.pk}/split", assets=["x"]).status_code == 409
+    merged = rest(client, "post", f"{own['id']}/merge", into=first.pk).json()
+    assert (merged["number"], merged["assets"]) == (first.number, 2)
+    assert rest(client, "post", f"{first.pk}/merge", into=99_999).status_code == 404

@@ -48,24 +48,16 @@ class Migration(migrations.Migration):
                 ("acknowledged_by", models.CharField(blank=True, max_length=150)),
                 ("resolved_at", models.BigIntegerField(null=True)),
                 ("resolved_by", models.CharField(blank=True, max_length=150)),
+                (
+                    "merged_into",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="merged",
+                        to="incidents.case",
+                    ),
+                ),
             ],
-            options={
-                "indexes": [
-                    models.Index(fields=["began_at", "id"], name="cases_newest"),
-                    models.Index(fields=["scenario", "began_at"], name="cases_by_begin"),
-                    models.Index(fields=["scenario", "resolved_at"], name="cases_by_end"),
-                    models.Index(
-                        condition=models.Q(("resolved_at", None)),
-                        fields=["owner"],
-                        name="cases_of_owner",
-                    ),
-                    models.Index(
-                        condition=models.Q(("ticket", ""), _negated=True),
-                        fields=["ticket"],
-                        name="cases_of_ticket",
-                    ),
-                ],
-            },
         ),
         migrations.AddField(
             model_name="incident",
@@ -76,31 +68,6 @@ class Migration(migrations.Migration):
                 related_name="incidents",
                 to="incidents.case",
             ),
-        ),
-        migrations.CreateModel(
-            name="WorstMoment",
-            fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("scenario", models.CharField(max_length=40)),
-                ("asset", models.CharField(max_length=255)),
-                ("place", models.CharField(max_length=33)),
-                ("at", models.BigIntegerField()),
-                ("state", models.CharField(max_length=64)),
-                ("votes", models.TextField(default="[]")),
-            ],
-            options={
-                "indexes": [models.Index(fields=["scenario", "at"], name="worst_moments_by_age")],
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=("scenario", "asset", "place"), name="one_worst_moment_per_incident"
-                    )
-                ],
-            },
         ),
         migrations.CreateModel(
             name="CaseEntry",
@@ -132,9 +99,61 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+        ),
+        migrations.CreateModel(
+            name="WorstMoment",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("scenario", models.CharField(max_length=40)),
+                ("asset", models.CharField(max_length=255)),
+                ("place", models.CharField(max_length=33)),
+                ("at", models.BigIntegerField()),
+                ("state", models.CharField(max_length=64)),
+                ("votes", models.TextField(default="[]")),
+            ],
             options={
-                "indexes": [models.Index(fields=["case", "at"], name="entries_of_case")],
+                "indexes": [models.Index(fields=["scenario", "at"], name="worst_moments_by_age")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("scenario", "asset", "place"), name="one_worst_moment_per_incident"
+                    )
+                ],
             },
+        ),
+        migrations.AddIndex(
+            model_name="case",
+            index=models.Index(fields=["began_at", "id"], name="cases_newest"),
+        ),
+        migrations.AddIndex(
+            model_name="case",
+            index=models.Index(fields=["scenario", "began_at"], name="cases_by_begin"),
+        ),
+        migrations.AddIndex(
+            model_name="case",
+            index=models.Index(fields=["scenario", "resolved_at"], name="cases_by_end"),
+        ),
+        migrations.AddIndex(
+            model_name="case",
+            index=models.Index(
+                condition=models.Q(("resolved_at", None)), fields=["owner"], name="cases_of_owner"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="case",
+            index=models.Index(
+                condition=models.Q(("ticket", ""), _negated=True),
+                fields=["ticket"],
+                name="cases_of_ticket",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="caseentry",
+            index=models.Index(fields=["case", "at"], name="entries_of_case"),
         ),
         migrations.RunPython(give_each_incident_a_case, migrations.RunPython.noop),
     ]
