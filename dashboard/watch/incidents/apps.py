@@ -15,8 +15,8 @@ class IncidentsConfig(AppConfig):
         from dashboard.watch.annotations.row_marks import marks_changed, work_on
         from dashboard.watch.incidents.cases import record_acknowledgements
         from dashboard.watch.incidents.maintenance import work_of
-        from dashboard.watch.incidents.models import Incident
+        from dashboard.watch.incidents.models import Case
 
         marks_changed.connect(record_acknowledgements, dispatch_uid="incidents")
         work_on.register(work_of)
-        open_incidents.register(Incident.objects.badge)
+        open_incidents.register(Case.objects.badge)

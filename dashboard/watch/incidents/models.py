@@ -95,10 +95,6 @@ class IncidentQuerySet(models.QuerySet["Incident"]):
         """Return the incidents that have not ended."""
         return self.filter(ended_at=None)
 
-    def badge(self) -> int:
-        """Return how many incidents the bar of every page counts: those that are open."""
-        return self.open().filter(scenario__in=scenarios()).count()
-
     def within(
         self, start: int | None, end: int | None, of_time: str = ANY_PART
     ) -> IncidentQuerySet:
@@ -314,6 +310,10 @@ class CaseQuerySet(models.QuerySet["Case"]):
         assets = Incident.objects.real().filter(case=OuterRef("pk"))
         whole = self.filter(merged_into=None, scenario__in=scenarios())
         return whole.filter(Exists(assets) | ~Q(owner=""))
+
+    def badge(self) -> int:
+        """Return how many the bar of every page counts: those that nobody has in hand."""
+        return self.filter(CASE_STATUSES[OPEN], merged_into=None, scenario__in=scenarios()).count()
 
     def unresolved(self) -> CaseQuerySet:
         """Return the cases that are not resolved."""

@@ -289,7 +289,12 @@ NO_PAGES = {
     "mail_catcher:html", "healthz", "readyz", "metrics",
 }  # fmt: skip
 """Parts of pages, and what programs read."""
-LEAD_ON = {"filters:use", "account_confirm_login_code", "dead_letters:outcomes"}
+LEAD_ON = {
+    "filters:use",
+    "incidents:of-asset",
+    "account_confirm_login_code",
+    "dead_letters:outcomes",
+}
 """To another page."""
 NOT_OFFERED = {
     "account_email", "account_email_verification_sent", "account_set_password",

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from dashboard.core.common.access import Role
 from dashboard.core.common.navigation import OFTEN, bar_of, entries, every_page
-from dashboard.watch.incidents.models import Incident
+from dashboard.watch.incidents.models import Case
 from support.web.web_fixtures import make_user
 from support.web.world import World
 
@@ -166,15 +166,14 @@ def test_examples_are_offered_where_they_run(
     assert [title for title, _ in shown] == ["Find an order", "Invoices", "Topics"]
 
 
-def test_the_bar_counts_the_incidents_that_are_open(client_of: Any) -> None:
+def test_the_bar_counts_the_incidents_that_nobody_has_in_hand(client_of: Any) -> None:
     client = client_of("operator")
     body = client.get("/").content.decode()
     assert re.search(r'id="open-incidents"\s+data-count="0" hidden', body)
-    for at, ended in enumerate((None, None, 9_000)):
-        Incident.objects.create(
-            scenario="attack", asset=f"shop-{at}", place=f"0/{at}", began_at=1_000, ended_at=ended,
-            state="under-attack", worst="under-attack",
-        )  # fmt: skip
+    Case.objects.create(scenario="attack", began_at=1_000)
+    Case.objects.create(scenario="attack", began_at=1_000)
+    Case.objects.create(scenario="attack", began_at=1_000, acknowledged_at=9_000)
+    Case.objects.create(scenario="attack", began_at=1_000, resolved_at=9_000)
     body = client.get("/").content.decode()
     assert re.search(r'id="open-incidents"\s+data-count="2"><', body)
     assert client.get("/tabs/").json()["incidents"] == 2
