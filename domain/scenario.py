@@ -254,6 +254,17 @@ class Scenario:
             return colour not in ALARMING
         return self.severity(state) >= len(self.states) - 1 or colour == "green"
 
+    def is_alarming(self, state: str) -> bool:
+        """Return whether somebody has to see to an asset in a state: with severity, if not good."""
+        return not self.life_cycle and not self.is_good(state)
+
+    @cached_property
+    def alarming(self) -> frozenset[int]:
+        """The severities of the states that somebody has to see to."""
+        found = {self.severity(spec.name) for spec in self.states if self.is_alarming(spec.name)}
+        unknown = set() if self.life_cycle or self.open_vocabulary else {-1}
+        return frozenset(found | unknown)
+
     @cached_property
     def good_states(self) -> list[str]:
         """The good states of the vocabulary."""

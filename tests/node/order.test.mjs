@@ -1,16 +1,26 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { byOrder, comparator, longestRising, plan } from "../../static/js/board/order.js";
+import { byOrder, comparator, longestRising, placeOf, plan } from "../../static/js/board/order.js";
 
-const row = (asset, rank = 0, since = 0, votes = 0) => {
-  return { asset, rank, since, votes: Array(votes).fill({}), more_votes: 0, pending: null };
+const row = (asset, place = 0, since = 0, votes = 0) => {
+  return { asset, place, since, votes: Array(votes).fill({}), more_votes: 0, pending: null };
 };
 const names = (rows) => rows.map(({ asset }) => asset);
 
-test("the board's order: rank, then the newest, then the name by code points", () => {
+test("the board's order: place, then the newest, then the name by code points", () => {
   const rows = [row("b"), row("😀"), row("\uffee"), row("a"), row("new", 0, 5), row("first", -1)];
   assert.deepEqual(names(rows.sort(byOrder)), ["first", "new", "a", "b", "\uffee", "😀"]);
+});
+
+test("what is unhandled comes first, each part by rank", () => {
+  const rows = [
+    { asset: "calm", alarming: false, rank: 4 },
+    { asset: "held", alarming: true, rank: 1 },
+    { asset: "odd", alarming: true, rank: 3 },
+    { asset: "bad", alarming: true, rank: 1 },
+  ].map((each) => ({ ...each, since: 0, place: placeOf(each, each.asset === "held") }));
+  assert.deepEqual(names(rows.sort(byOrder)), ["bad", "odd", "held", "calm"]);
 });
 
 test("a column sorts either way; equals keep the board's order", () => {

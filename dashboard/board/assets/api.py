@@ -33,6 +33,7 @@ from dashboard.core.states.filter_terms import Filter, doubt_term
 from dashboard.core.states.queries import counts, doubt_counts
 from dashboard.core.states.stores import Via
 from dashboard.watch.annotations.labels import labels_of
+from dashboard.watch.annotations.row_marks import handled
 from dashboard.watch.filters.search import by_name
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
@@ -105,5 +106,6 @@ def list_assets(
 
 def _scenario_out(scenario: Scenario) -> dict[str, Any]:
     plain = scenario.to_plain()
-    doubts = doubt_counts(scenario.name)
-    return {**plain, "counts": counts(scenario.name), "doubts": doubts}
+    known, doubts = counts(scenario.name), doubt_counts(scenario.name)
+    unhandled = handled(scenario, {}, now_ms()).left(scenario, known)
+    return {**plain, "counts": known, "doubts": doubts, "unhandled": unhandled}

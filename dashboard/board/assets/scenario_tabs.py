@@ -1,5 +1,5 @@
-"""The tabs: every scenario, the number of its assets in the most severe state, and problems of its
-board. Beside them, how many incidents are open.
+"""The tabs: every scenario, the number of its unhandled assets, and problems of its board. Beside
+them, how many incidents the bar counts.
 
 The examples stand apart, and one whose pipeline is switched off is left out.
 """
@@ -14,8 +14,8 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.board.live.live_view import live_view
-from dashboard.board.live.snapshots import count
+from dashboard.board.live.live_view import LiveView, live_view
+from dashboard.board.live.snapshots import MergedSnapshot, counted
 from dashboard.core.common.access import role_required
 from dashboard.core.common.navigation import open_incidents
 from dashboard.core.common.scenarios import scenarios
@@ -31,7 +31,8 @@ from dashboard.core.job.pipelines import reporter_of
 from dashboard.core.job.status import job_signs
 from dashboard.core.states.queries import counts_of_all
 from dashboard.watch.agents.models import LastReport
-from domain.scenario import Scenario, StateSpec
+from dashboard.watch.annotations.row_marks import Badge, handled
+from domain.scenario import Scenario
 
 # What was counted so long ago at the most is told to another page that asks again.
 SHARED_S = 1.0
@@ -39,18 +40,21 @@ _shared: tuple[float, dict[str, Any]] = (0.0, {})
 
 
 class Tab(NamedTuple):
-    """A scenario's tab. worst: its most severe state; alarms: how many assets are in it, of a life
-    cycle none; trouble: what is wrong with its board; off: the setting that turns its pipeline on,
-    where that is why nobody has ever reported on it; is_example: whether it shows how something
-    else than the watch works."""
+    """A scenario's tab. unhandled: how many assets are, by state; trouble: what is wrong with its
+    board; off: the setting that turns its pipeline on, where that is why nobody has ever reported
+    on it; is_example: whether it shows how something else than the watch works."""
 
     scenario: Scenario
-    worst: StateSpec
-    alarms: int
+    unhandled: Mapping[str, int]
     trouble: str = ""
     off: str = ""
     current: bool = False
     is_example: bool = False
+
+    @property
+    def badge(self) -> Badge:
+        """Return what the tab says of its unhandled assets."""
+        return Badge.of(self.scenario, self.unhandled)
 
 
 class Tabs(NamedTuple):
@@ -72,27 +76,40 @@ class Tabs(NamedTuple):
         return [tab for tab in self.all if tab.is_example and (tab.current or not tab.off)]
 
     @property
-    def alarms(self) -> int:
-        """Return how many assets are in the most severe state of their board."""
-        return sum(tab.alarms for tab in self.all)
+    def unhandled(self) -> int:
+        """Return how many assets are unhandled on all boards."""
+        return sum(tab.badge.n for tab in self.all)
+
+    @property
+    def colour(self) -> str:
+        """Return the colour of the first board with unhandled assets, else of the first board."""
+        return next((tab for tab in self.all if tab.badge.n), self.all[0]).badge.colour
 
 
 NO_TABS = Tabs(())
 
 
-def tabs(current: str = "", counts: Mapping[str, int] | None = None) -> Tabs:
-    """Return each scenario's tab as of now. counts: by state, of the current one, if known."""
-    known = _known({current: counts} if counts is not None else {})
+def tabs(current: str = "", found: MergedSnapshot | None = None) -> Tabs:
+    """Return each scenario's tab as of now. found: what was read of the current one, if it was."""
+    view = live_view()
+    counts, unhandled = view.figure("counts"), view.figure("unhandled")
+    if found is not None:
+        counts[current], unhandled[current] = found.merged.counts, found.unhandled
+    _count(view, counts, unhandled)
     facts, now = job_signs().facts(), now_ms()
     wrong = board_problems(facts, list(scenarios().values()), now)
-    off = _off(known)
-    made = []
-    for name, scenario in scenarios().items():
-        worst = scenario.states[0]
-        alarms = 0 if scenario.life_cycle else known[name].get(worst.name, 0)
-        is_example = scenario.life_cycle or reporter_of(name) is not None
-        trouble, setting = wrong.get(name, ""), off.get(name, "")
-        made.append(Tab(scenario, worst, alarms, trouble, setting, name == current, is_example))
+    off = _off(counts)
+    made = [
+        Tab(
+            each,
+            unhandled.get(name, {}),
+            wrong.get(name, ""),
+            off.get(name, ""),
+            name == current,
+            each.life_cycle or reporter_of(name) is not None,
+        )
+        for name, each in scenarios().items()
+    ]
     return Tabs(made, _standstill(facts, now), open_incidents())
 
 
@@ -111,36 +128,38 @@ def _off(known: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
     return {name: setting for name, setting in off.items() if name in unreported}
 
 
-def _known(given: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
-    """Return each scenario's counts by state: those passed in, cached, or counted now."""
-    view = live_view()
-    known = {**view.counts(), **given}
-    missing = [name for name in scenarios() if name not in known]
-    if missing:
-        newer = {name: view.overlay(name) for name in missing}
-        stored = counts_of_all()
-        for name in missing:
-            over = newer[name]
-            known[name] = count(scenarios()[name], over) if over else stored.get(name, {})
-    return known
+def _count(
+    view: LiveView, counts: dict[str, Mapping[str, int]], unhandled: dict[str, Mapping[str, int]]
+) -> None:
+    """Add the counts of scenarios that are missing, by state."""
+    given = counts.keys() & unhandled.keys()
+    missing = [each for name, each in scenarios().items() if name not in given]
+    newer = {each.name: view.overlay(each.name) for each in missing}
+    stored, now = counts_of_all() if missing else {}, now_ms()
+    for scenario in missing:
+        name = scenario.name
+        if newer[name]:
+            numbers = counted(scenario, newer[name])
+            counts[name], unhandled[name] = numbers.merged.counts, numbers.unhandled
+            continue
+        counts[name] = known = stored.get(name, {})
+        if not scenario.life_cycle:
+            unhandled[name] = handled(scenario, {}, now).left(scenario, known)
 
 
-def alarms(made: Tabs) -> int:
-    """Return the count in a browser tab's title: of the board that is shown, or of all together.
-
-    A life cycle has no state that is worse than another.
-    """
+def in_title(made: Tabs) -> int:
+    """Return how many unhandled assets a browser tab's title counts: of the board that is shown, or
+    of all together."""
     current = [tab for tab in made.all if tab.current]
-    return sum(tab.alarms for tab in current or made.all)
+    return sum(tab.badge.n for tab in current or made.all)
 
 
 @require_safe
 @never_cache
 @role_required("read")
-def worst(_request: HttpRequest) -> JsonResponse:
-    """Return for an open page how many assets of each scenario are in its most severe state, how
-    many incidents the bar counts, what is wrong with which board, and why nothing is live, if so.
-    """
+def badges(_request: HttpRequest) -> JsonResponse:
+    """Return for an open page how many assets of each scenario are unhandled, how many incidents
+    the bar counts, what is wrong with which board, and why nothing is live, if so."""
     global _shared  # noqa: PLW0603 - one answer for all pages of this process
     if time.monotonic() - _shared[0] > SHARED_S:
         _shared = (time.monotonic(), _plain_tabs(tabs()))
@@ -150,7 +169,7 @@ def worst(_request: HttpRequest) -> JsonResponse:
 def _plain_tabs(made: Tabs) -> dict[str, Any]:
     still = made.standstill
     return {
-        "worst": {t.scenario.name: t.alarms for t in made.all if not t.scenario.life_cycle},
+        "badges": {t.scenario.name: t.badge for t in made.all if not t.scenario.life_cycle},
         "incidents": made.incidents,
         "board_troubles": {tab.scenario.name: tab.trouble for tab in made.all if tab.trouble},
         "standstill": still and {"kind": still["kind"], "since": still["since"]},

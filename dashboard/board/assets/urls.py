@@ -20,7 +20,7 @@ urlpatterns = [
     *EventList.addresses("events/", "events", "event-file"),
     path("as-of/", past_board_views.as_of, name="as-of"),
     path("as-of/as-of.<str:form>", past_board_views.as_of_file, name="as-of-file"),
-    path("tabs/", scenario_tabs.worst, name="tabs"),
+    path("tabs/", scenario_tabs.badges, name="tabs"),
     path("palette/", palette.palette, name="palette"),
     *OverrideList.addresses("overrides/", "overrides"),
     path("s/<str:scenario>/", views.board, name="scenario"),

@@ -33,7 +33,7 @@ from dashboard.core.common.times import iso, now_ms
 from dashboard.core.job.pipelines import reporter_of
 from dashboard.core.job.status import problems
 from dashboard.core.states.board_rows import cause_of
-from dashboard.core.states.caveats import NAMED, in_doubt
+from dashboard.core.states.caveats import NAMED, UNHANDLED, CountedTerm, in_doubt
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError
 from dashboard.core.states.filter_terms import Filter
 from dashboard.core.states.queries import (
@@ -169,7 +169,10 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     found = read(known, wanted, view.overlay(known.name))
     context = _board(request, known, wanted, found)
     context |= {"q": text, "problem": problem, "begins": begins is not None}
-    context["doubts"] = _doubts(request, text, found.merged)
+    context["doubts"] = [
+        _chip(request, text, doubt, found.merged.doubts.get(doubt.name, 0)) for doubt in NAMED
+    ]
+    context["unhandled"] = _chip(request, text, UNHANDLED, sum(found.unhandled.values()))
     context |= {"examples": examples(known), "placeholder": placeholder(known)}
     context["saved"] = SavedFilter.objects.menu(user_of(request), known.name)
     return render(request, "board/board.html", context)
@@ -202,7 +205,7 @@ def _board(
     record_presence(request.user, now)
     context = {
         "scenario": known,
-        "tabs": tabs(known.name, merged.counts),
+        "tabs": tabs(known.name, found),
         "filter": wanted,
         "buttons": _buttons(known, wanted, found),
         "rows": sorted_rows(merged.rows, sort),
@@ -240,7 +243,8 @@ def _boot(context: dict[str, Any], known: Scenario, found: MergedSnapshot) -> di
         "least": found.merged.least,
         "counts": found.merged.counts,
         "doubts": found.merged.doubts,
-        "acknowledged": found.held.counts,
+        "acknowledged": found.handled.acknowledged,
+        "unhandled": found.unhandled,
         "marks": found.marks,
         "next": context["next_after"],
     }
@@ -327,7 +331,7 @@ def _filter_query(request: HttpRequest, known: Scenario) -> str:
 
 def _buttons(known: Scenario, wanted: PageFilter, found: MergedSnapshot) -> list[dict[str, Any]]:
     """Return a filter button for each state of the scenario, and for others that are there."""
-    counts, acknowledged = found.merged.counts, found.held.counts
+    counts, acknowledged = found.merged.counts, found.handled.acknowledged
     named = [spec.name for spec in known.states]
     others = sorted(set(counts) - set(named), key=lambda name: (-counts[name], name))[:OTHERS]
     others += sorted(wanted.states - set(named) - set(others))
@@ -342,21 +346,17 @@ def _buttons(known: Scenario, wanted: PageFilter, found: MergedSnapshot) -> list
     ]
 
 
-def _doubts(request: HttpRequest, text: str, merged: Merged) -> list[dict[str, Any]]:
-    """Return each doubt, and how many assets have it.
+def _chip(request: HttpRequest, text: str, kind: CountedTerm, n: int) -> dict[str, Any]:
+    """Return a count of assets that leads to them.
 
     on: whether the filter has a term of its own for it; address: of the board with that term
     added or removed.
     """
-    found = []
-    for doubt in NAMED:
-        stands = re.compile(rf"(^|\s){re.escape(doubt.term)}(?=\s|$)")
-        on = bool(stands.search(text))
-        toggled = stands.sub("", text, count=1) if on else f"{text} {doubt.term}"
-        address = _address(request, after="", q=toggled.strip())
-        count = merged.doubts.get(doubt.name, 0)
-        found.append({**doubt._asdict(), "count": count, "on": on, "address": address})
-    return found
+    stands = re.compile(rf"(^|\s){re.escape(kind.term)}(?=\s|$)")
+    on = bool(stands.search(text))
+    toggled = stands.sub("", text, count=1) if on else f"{text} {kind.term}"
+    address = _address(request, after="", q=toggled.strip())
+    return {**kind._asdict(), "count": n, "on": on, "address": address}
 
 
 def _board_plain(spec: StateSpec) -> dict[str, str]:

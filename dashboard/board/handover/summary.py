@@ -21,8 +21,7 @@ from dashboard.operate.scenarios.proposal import RuleChangeRow, changes
 from dashboard.watch.agents.models import AgentFinding, MuteRequest
 from dashboard.watch.agents.mutes import mutes
 from dashboard.watch.annotations.models import SHIFT_MS, Acknowledgement, Handover, Note, Shift
-from dashboard.watch.annotations.row_marks import RowMark, calm_of, in_force, marks_of
-from dashboard.watch.annotations.row_marks import held as held_of
+from dashboard.watch.annotations.row_marks import RowMark, calm_of, handled, in_force, marks_of
 from dashboard.watch.bulk.models import Run
 from dashboard.watch.commands.models import Command, ScheduledTask
 from dashboard.watch.incidents.models import Case as IncidentCase
@@ -407,7 +406,7 @@ def incidents(scenario: Scenario, now: int) -> Incidents:
     counts = queries.counts(scenario.name)
     total = sum(n for state, n in counts.items() if not scenario.is_good(state))
     total += rows.filter(state__in=scenario.good_states).count()
-    acks = held_of(scenario, lambda _: None, now).counts
+    acks = handled(scenario, {}, now).acknowledged
     acknowledged = sum(n for state, n in acks.items() if not scenario.is_good(state))
     everything = max(sum(counts.values()), len(lines))
     return Incidents(scenario, lines, max(total, len(lines)), acknowledged, everything)

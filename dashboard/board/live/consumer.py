@@ -405,7 +405,7 @@ class BoardConsumer(AsyncWebsocketConsumer):
         view.begin(subscription)
         wanted, number = subscription.filter, self.number  # others may be asked for meanwhile
         snapshot = await shared_reads().snapshot(self.scenario, wanted)
-        view.settle(subscription, snapshot.rows, snapshot.more, snapshot.offsets, snapshot.stopped)
+        view.settle(subscription, snapshot.rows, snapshot.last, snapshot.offsets, snapshot.stopped)
         await self._ask_to_acknowledge()
         await self.send(snapshot.message(now=now_ms(), seq=self.seq, answers=number).decode())
         self.sent = ASK_EVERY - 1  # nothing more until it is acknowledged

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from weakref import WeakSet
 
 from dashboard.board.live.page_filter import LIMIT, LiveRecord, Offsets, Order, Page, PageFilter
-from dashboard.core.states.board_rows import Row, order_of
+from dashboard.core.states.board_rows import Row
 from dashboard.watch.annotations.row_marks import RowMark
 
 # ---- alarms --------------------------------------------------------------------------------------
@@ -50,12 +50,13 @@ def keep_coming(came: dict[str, LiveRecord], entry: LiveRecord) -> None:
 
 
 def raised(came: Mapping[str, LiveRecord], alarm: AlarmStates, shown: PageFilter) -> list[Raised]:
-    """Return the records with a new state that the alarm is about."""
+    """Return the records with a new state that the alarm is about, but for what is handled."""
     return [
         Raised(entry.asset, entry.row["state"], entry.row["since"])
         for entry in came.values()
         if entry.row is not None
         and entry.row["state"] in alarm.states
+        and not entry.hand.holds
         and (alarm.any or (shown.matches(entry.row) and shown.allows(entry)))
     ]
 
@@ -90,9 +91,9 @@ class Alerts:
 # ---- live ----------------------------------------------------------------------------------------
 # What goes into one message with changes.
 
-Figure = Literal["counts", "acknowledged", "doubts"]
-"""How many assets of a scenario are in each state, how many of them are acknowledged, and how many
-there is each doubt of."""
+Figure = Literal["counts", "acknowledged", "unhandled", "doubts"]
+"""How many assets of a scenario are in each state, how many of them are acknowledged, how many
+unhandled, and how many there is each doubt of."""
 
 
 @dataclass(slots=True)
@@ -137,11 +138,7 @@ class News(NamedTuple):
     @classmethod
     def of(cls, entries: Mapping[str, LiveRecord], wanted: PageFilter) -> News:
         """Return what they are to everybody who shows this page: looked up once for all of them."""
-        shown = [
-            (order_of(entry.row), entry)
-            for entry in entries.values()
-            if entry.row is not None and wanted.shows(entry.row) and wanted.allows(entry)
-        ]
+        shown = [(entry.order, entry) for entry in entries.values() if wanted.shows(entry)]
         shown.sort(key=lambda pair: pair[0])
         return cls(entries, [order for order, _ in shown], [entry for _, entry in shown])
 
@@ -245,13 +242,12 @@ class Feed:
         cls,
         wanted: PageFilter,
         rows: Sequence[Row],
-        more: bool,
+        last: Order | None,
         offsets: Offsets,
-        stopped: Order | None,
+        stopped: bool,
     ) -> Feed:
         """Return that of a snapshot. The arguments are as for `Subscription.settle`."""
-        last = stopped or (order_of(rows[-1]) if more and rows else None)
-        return cls(wanted, {row["asset"] for row in rows}, last, stopped is None, offsets)
+        return cls(wanted, {row["asset"] for row in rows}, last, not stopped, offsets)
 
     def empty_backlog(self) -> Backlog:
         """Return the backlog shared by all sockets that have been sent everything."""

@@ -122,13 +122,23 @@ class LiveView:
             }
             if not news:
                 return
+            regrouped = any(_handles_otherwise(known.get(a), mark) for a, mark in news.items())
             known.update(news)
             self._annotated.add(scenario)
             for sub in self._subscriptions.get(scenario, ()):
-                if _asks_marks(sub.filter):
+                if regrouped and sub.follows_marks():
                     sub.invalidate()
                     sub.rouse()
                 elif sub.receive_marks(news):
+                    sub.rouse()
+
+    def regroup(self, scenario: str) -> None:
+        """Have sockets read again of which the end of an acknowledgement or of maintenance may
+        change the rows."""
+        with self._lock:
+            for sub in self._subscriptions.get(scenario, ()):
+                if sub.follows_marks():
+                    sub.invalidate()
                     sub.rouse()
 
     def annotated(self) -> set[str]:
@@ -163,7 +173,8 @@ class LiveView:
     def forget_counts(self, scenario: str) -> None:
         """Forget the counts of a scenario that were set: they are not those of now any more."""
         with self._lock:
-            self._figures.get(scenario, {}).pop("counts", None)
+            for figure in ("counts", "unhandled"):
+                self._figures.get(scenario, {}).pop(figure, None)
 
     def marks(self, scenario: str) -> Mapping[str, RowMark]:
         """Return what people have added to the scenario's assets."""
@@ -199,11 +210,11 @@ class LiveView:
         with self._lock:
             return self._overlay.get(scenario, {}).get(asset)
 
-    def counts(self) -> dict[str, Mapping[str, int]]:
-        """Return the counts by scenario that are those of now; others are left out."""
+    def figure(self, figure: Figure) -> dict[str, Mapping[str, int]]:
+        """Return a figure by scenario where it is that of now; others are left out."""
         with self._lock:
             figures = self._figures.items()
-            return {name: known["counts"] for name, known in figures if "counts" in known}
+            return {name: known[figure] for name, known in figures if figure in known}
 
     def sockets(self) -> int:
         """Return how many sockets are open."""
@@ -231,13 +242,13 @@ class LiveView:
         self,
         subscription: SocketSubscription,
         rows: Sequence[Row],
-        more: bool,
+        last: Order | None,
         offsets: Offsets,
-        stopped: Order | None = None,
+        stopped: bool = False,
     ) -> None:
         """Record that the socket's snapshot has been read."""
         with self._lock:
-            subscription.settle(rows, more, offsets, stopped)
+            subscription.settle(rows, last, offsets, stopped)
             self._apart.add(subscription.scenario)
 
     def restart(self, subscription: SocketSubscription) -> None:
@@ -274,9 +285,10 @@ def _alarm(subscriptions: Iterable[SocketSubscription], came: Mapping[str, LiveR
             sub.alert(by_alarm[wanted])
 
 
-def _asks_marks(wanted: PageFilter) -> bool:
-    """Return whether what a filter finds depends on marks."""
-    return wanted.terms is not None and any(map(wanted.terms.asks, ("ack", "in")))
+def _handles_otherwise(before: RowMark | None, mark: RowMark) -> bool:
+    """Return whether a mark says something else of who has the asset in hand, or of work on it."""
+    known = (None, None) if before is None else (before.ack, before.work)
+    return (mark.ack, mark.work) != known
 
 
 # ---- shared live view ----------------------------------------------------------------------------

@@ -17,12 +17,15 @@ from dashboard.core.states.filter_parser import FilterError, parse, state_of
 from dashboard.core.states.filter_terms import WORD, Filter, Sight, Term, Text, live_votes
 from dashboard.core.states.filter_terms import Filter as Terms
 from dashboard.watch.annotations.labels import chips_of, keys
+from dashboard.watch.annotations.row_marks import NO_HAND, Hand
 from domain.names import name_ok
 from domain.scenario import Scenario
 
 # ---- entries -------------------------------------------------------------------------------------
 # The newest record of one asset, as a process keeps it beyond the database.
 
+Order = tuple[int, int, str]
+"""A position in the board's order, as `order_of` gives it."""
 SinkPartition = tuple[str, int]
 """A sink topic and one of its partitions."""
 Offsets = Mapping[SinkPartition, int]
@@ -32,8 +35,8 @@ Offsets = Mapping[SinkPartition, int]
 class LiveRecord:
     """The newest record of one asset, and where it was read.
 
-    row: None after a purge; value: the record as it stands in the topic; labels: the asset's; ack:
-    who has acknowledged it; works: whether it is in maintenance.
+    row: None after a purge; value: the record as it stands in the topic; labels: the asset's; hand:
+    what handles it.
     """
 
     asset: str
@@ -43,9 +46,14 @@ class LiveRecord:
     offset: int
     value: bytes = b""
     labels: Mapping[str, str] = field(default_factory=dict)
-    ack: str | None = None
-    works: bool = False
+    hand: Hand = NO_HAND
     _json: bytes = b""
+
+    @property
+    def order(self) -> Order:
+        """Return its position in the board's order. Only of an asset that is on the board."""
+        assert self.row is not None
+        return order_of(self.row, self.hand.holds)
 
     def json(self) -> bytes:
         """Return the row as JSON, made once for all sockets."""
@@ -53,15 +61,9 @@ class LiveRecord:
             self._json = msgspec.json.encode(self.row)
         return self._json
 
-    def annotate(
-        self,
-        labels: Mapping[str, str],
-        chips: Collection[str],
-        ack: str | None,
-        works: bool = False,
-    ) -> None:
+    def annotate(self, labels: Mapping[str, str], chips: Collection[str], hand: Hand) -> None:
         """Set what is known of the asset besides its states. chips: keys of the labels shown."""
-        self.labels, self.ack, self.works, self._json = labels, ack, works, b""
+        self.labels, self.hand, self._json = labels, hand, b""
         if self.row is not None:
             self.row["labels"] = chips_of(labels, chips)
 
@@ -79,10 +81,11 @@ class LiveRecord:
             tuple(row["override"]) if row["override"] else None,
             [(vote.agent, vote.state) for vote in votes],
             self.labels,
-            self.ack,
+            self.hand.by,
             any(vote.muted is not None for vote in votes),
             row["doubts"],
-            self.works,
+            self.hand.works,
+            row["alarming"],
         )
 
 
@@ -92,8 +95,6 @@ class LiveRecord:
 # Most rows of a snapshot, and most that a browser shows.
 LIMIT = 500
 
-# A place in the board's order, as `order_of` gives it.
-Order = tuple[int, int, str]
 # What decides which rows are shown, as `Filter.page` gives it.
 Page = tuple[frozenset[str], str, bool, Order | None, Terms | None]
 
@@ -124,11 +125,11 @@ class PageFilter:
             return False
         return not self.q or self.q.lower() in row["asset"].lower()
 
-    def shows(self, row: Row | None) -> bool:
-        """Return whether a row belongs to this page or to what follows it."""
-        if row is None or not self.matches(row):
+    def shows(self, entry: LiveRecord) -> bool:
+        """Return whether an asset belongs to this page or to what follows it."""
+        if not (self.matches(entry.row) and self.allows(entry)):
             return False
-        return self.after is None or order_of(row) > self.after
+        return self.after is None or entry.order > self.after
 
     def allows(self, entry: LiveRecord) -> bool:
         """Return whether an asset on the board meets the terms beyond states and name."""
@@ -149,15 +150,10 @@ class PageFilter:
 # ---- a page's place, for an address ----
 
 
-def token_of(row: Row) -> str:
-    """Return a row's place in the board's order, for an address."""
-    return token_of_order(order_of(row))
-
-
 def token_of_order(order: Order) -> str:
-    """Return a place in the board's order, for an address: `r<rank>.<since>.<asset>`."""
-    rank, newest, asset = order
-    return f"r{rank}.{-newest}.{asset}"
+    """Return a position in the board's order, for an address: `r<place>.<since>.<asset>`."""
+    place, newest, asset = order
+    return f"r{place}.{-newest}.{asset}"
 
 
 def order_of_token(text: str) -> Order | None:

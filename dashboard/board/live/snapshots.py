@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from dashboard.board.live.page_filter import (
     Order,
     Page,
     PageFilter,
-    token_of,
+    order_of_token,
     token_of_order,
 )
 from dashboard.board.live.threads import READERS, per_loop, read_in_thread
@@ -35,11 +35,11 @@ from dashboard.core.states.stores import kept_of
 from dashboard.watch.annotations import labels as annotation_labels
 from dashboard.watch.annotations.labels import LabelState, labels_of, states
 from dashboard.watch.annotations.row_marks import (
-    AckCounts,
+    NO_HAND,
+    Hand,
+    Handled,
     RowMark,
-    calm_of,
-    held,
-    in_force,
+    handled,
     marks_of,
 )
 from dashboard.watch.filters import search
@@ -70,16 +70,13 @@ class Beside:
         labels = labels_of(scenario, names) if state.n else {}
         marks, now = self._view.marks(scenario), time.time_ns() // 1_000_000
         for entry in entries:
-            mark = marks.get(entry.asset)
-            by = self._by(scenario, entry, mark, now)
-            works = mark is not None and mark.works(now)
-            entry.annotate(labels.get(entry.asset, {}), state.chips, by, works)
+            hand = self._hand(scenario, entry, marks.get(entry.asset), now)
+            entry.annotate(labels.get(entry.asset, {}), state.chips, hand)
 
-    def _by(self, scenario: str, entry: LiveRecord, mark: RowMark | None, now: int) -> str | None:
-        if mark is None or mark.ack is None or entry.row is None:
-            return None
-        calm = calm_of(self._scenarios[scenario])
-        return mark.ack.by if in_force(mark.ack, entry.row["severity"], calm, now) else None
+    def _hand(self, scenario: str, entry: LiveRecord, mark: RowMark | None, now: int) -> Hand:
+        if mark is None or entry.row is None:
+            return NO_HAND
+        return mark.hand(self._scenarios[scenario], entry.row["state"], now)
 
     def look(self, at: float) -> None:
         """Invalidate boards where labels have changed. at: of a clock that only rises, s."""
@@ -113,6 +110,11 @@ class Merged(NamedTuple):
     stopped: Order | None = None
     doubts: Mapping[str, int] = {}
 
+    @property
+    def last(self) -> Order | None:
+        """The position after which the next page begins, None where nothing follows."""
+        return order_of_token(self.next) if self.next else None
+
 
 class StoredPage(NamedTuple):
     """The database's part of a page. rows: more than LIMIT of those that no newer record has taken
@@ -138,14 +140,15 @@ def newer_than(
 def merge(
     stored: StoredPage,
     kept: Mapping[str, Kept],
-    overlay: Mapping[str, LiveRecord],
+    newer: Mapping[str, LiveRecord],
     wanted: PageFilter,
+    hands: Mapping[str, Hand],
 ) -> Merged:
-    """Return the newest of both by version.
+    """Return the database's rows and what is newer than they are.
 
-    kept: what the database has of the overlay's assets.
+    kept: what the database has of the newer assets; hands: what handles assets.
     """
-    newer = newer_than(overlay, kept)
+    order = partial(_order, hands)
     shown = [row for row in stored.rows if row["asset"] not in newer]
     tally, total = dict(stored.counts), stored.total
     for asset, entry in newer.items():
@@ -155,15 +158,18 @@ def merge(
             total -= not stored.apart and wanted.matches({"asset": asset, "state": before})
         if entry.row is not None:
             tally[entry.row["state"]] = tally.get(entry.row["state"], 0) + 1
-            if wanted.matches(entry.row) and wanted.allows(entry):
-                total += 1
-                if wanted.shows(entry.row):
-                    shown.append(entry.row)
-    shown.sort(key=order_of)
-    follows, stopped = _cut(shown, stored.stopped)
+            total += wanted.matches(entry.row) and wanted.allows(entry)
+            if wanted.shows(entry):
+                shown.append(entry.row)
+    shown.sort(key=order)
+    follows, stopped = _cut(shown, order, stored.stopped)
     positive = {state: n for state, n in tally.items() if n > 0}
     doubts = _doubts(stored.doubts, kept, newer)
     return Merged(shown[:LIMIT], max(total, 0), positive, follows, stored.least, stopped, doubts)
+
+
+def _order(hands: Mapping[str, Hand], row: Row) -> Order:
+    return order_of(row, hands.get(row["asset"], NO_HAND).holds)
 
 
 def _doubts(
@@ -177,15 +183,17 @@ def _doubts(
     return {doubt: max(0, counts[doubt]) for doubt in DOUBTS}
 
 
-def _cut(shown: list[Row], stopped: Order | None) -> tuple[str | None, Order | None]:
+def _cut(
+    shown: list[Row], order: Callable[[Row], Order], stopped: Order | None
+) -> tuple[str | None, Order | None]:
     """Return the token of the page that follows, and the place where this one ends early, if any.
 
     What lies past the place where looking ended belongs to the next page.
     """
     if stopped is not None:
-        shown[:] = [row for row in shown if order_of(row) <= stopped]
+        shown[:] = [row for row in shown if order(row) <= stopped]
     if len(shown) > LIMIT:
-        return token_of(shown[LIMIT - 1]), None
+        return token_of_order(order(shown[LIMIT - 1])), None
     if stopped is None:
         return None, None
     return token_of_order(stopped), stopped
@@ -198,13 +206,15 @@ def _cut(shown: list[Row], stopped: Order | None) -> tuple[str | None, Order | N
 class MergedSnapshot(NamedTuple):
     """A merged snapshot, and the next offset of each sink partition that the database rests on.
 
-    marks: of the rows that have any; held: what of the scenario is acknowledged.
+    marks: of the rows that have any; handled: what of the scenario is; unhandled: how many are not,
+    by state.
     """
 
     merged: Merged
     offsets: Offsets
     marks: list[RowMark]
-    held: AckCounts
+    handled: Handled
+    unhandled: Mapping[str, int]
 
 
 def read(
@@ -216,25 +226,39 @@ def read(
         offsets = queries.sink_offsets()
         counts, doubts = queries.counts(name), queries.doubt_counts(name)
         versions = kept_of(name, overlay)
+        newer = newer_than(overlay, versions)
+        known = handled(scenario, {asset: _state(entry) for asset, entry in newer.items()}, now)
         if wanted.rows:
-            page = _find(scenario, wanted, newer_than(overlay, versions).keys(), now)
+            page = _find(scenario, wanted, newer.keys(), known.ids, now)
     rows = [row_of(scenario, record) for record in page.records]
     _label(name, rows)
     stored = StoredPage(rows, page.total, counts, page.least, page.stopped, page.apart, doubts)
-    merged = merge(stored, versions, overlay, replace(wanted, now=now))
+    judged = {asset: _judged(entry, known) for asset, entry in newer.items()}
+    merged = merge(stored, versions, judged, replace(wanted, now=now), known.hands)
     marks = marks_of(name, [row["asset"] for row in merged.rows])
-    return MergedSnapshot(merged, offsets, marks, held(scenario, partial(_newer, overlay), now))
+    unhandled = known.left(scenario, merged.counts)
+    return MergedSnapshot(merged, offsets, marks, known, unhandled)
+
+
+def _judged(entry: LiveRecord, known: Handled) -> LiveRecord:
+    """Return a record with what handles its asset by now: it may have come before that."""
+    hand = known.hands.get(entry.asset, NO_HAND)
+    return entry if entry.hand == hand else replace(entry, hand=hand)
 
 
 def _find(
-    scenario: Scenario, wanted: PageFilter, skip: Collection[str], now: int
+    scenario: Scenario,
+    wanted: PageFilter,
+    skip: Collection[str],
+    handled: Collection[int],
+    now: int,
 ) -> queries.BoardResult:
     """Return the page's rows in the database, and one more, which says whether a page follows."""
-    states, after, limit = sorted(wanted.states), wanted.after, LIMIT + 1
-    if wanted.terms is None:
-        name = scenario.name
-        return queries.find(name, states, wanted.q, after=after, limit=limit, skip=skip)
-    return search.find(scenario, states, wanted.terms, now, after=after, limit=limit, skip=skip)
+    states, q, terms = sorted(wanted.states), wanted.q, wanted.terms
+    find = partial(queries.find, scenario.name, states, q)
+    if terms is not None:
+        find = partial(search.find, scenario, states, terms, now)
+    return find(after=wanted.after, limit=LIMIT + 1, skip=skip, handled=handled)
 
 
 def _label(scenario: str, rows: list[Row]) -> None:
@@ -245,17 +269,9 @@ def _label(scenario: str, rows: list[Row]) -> None:
         row["labels"] = annotation_labels.chips_of(known.get(row["asset"], {}), chips)
 
 
-def _newer(overlay: Mapping[str, LiveRecord], asset: str) -> str | None:
-    """Return the state of an asset of the overlay, "" once purged; None for any other."""
-    entry = overlay.get(asset)
-    if entry is None:
-        return None
+def _state(entry: LiveRecord) -> str:
+    """Return the state of an asset, "" once purged."""
     return entry.row["state"] if entry.row else ""
-
-
-def count(scenario: Scenario, overlay: Mapping[str, LiveRecord]) -> dict[str, int]:
-    """Return the counts by state, the overlay included."""
-    return counted(scenario, overlay).merged.counts
 
 
 def counted(scenario: Scenario, overlay: Mapping[str, LiveRecord]) -> MergedSnapshot:
@@ -272,11 +288,12 @@ Key = tuple[str, Page]
 
 
 class SharedSnapshot(NamedTuple):
-    """A page as a socket is sent it and has to know it. body: the message, but for its end."""
+    """A page as a socket is sent it and has to know it. last: the position after which the next
+    page begins; body: the message, but for its end."""
 
     rows: list[Row]
-    more: bool
-    stopped: Order | None
+    last: Order | None
+    stopped: bool
     offsets: Offsets
     body: bytes
 
@@ -284,11 +301,15 @@ class SharedSnapshot(NamedTuple):
     def of(cls, snapshot: MergedSnapshot) -> SharedSnapshot:
         """Return the snapshot of what was read; the message is made once for all."""
         merged = snapshot.merged
-        beside = {"marks": snapshot.marks, "acknowledged": snapshot.held.counts}
-        body = {"type": "snapshot", **merged._asdict(), **beside}
-        body["stopped"] = merged.stopped is not None
-        more = merged.next is not None
-        return cls(merged.rows, more, merged.stopped, snapshot.offsets, msgspec.json.encode(body))
+        stopped = merged.stopped is not None
+        beside = {
+            "marks": snapshot.marks,
+            "acknowledged": snapshot.handled.acknowledged,
+            "unhandled": snapshot.unhandled,
+            "stopped": stopped,
+        }
+        body = msgspec.json.encode({"type": "snapshot", **merged._asdict(), **beside})
+        return cls(merged.rows, merged.last, stopped, snapshot.offsets, body)
 
     def message(self, **rest: Any) -> bytes:
         """Return the whole message of one socket."""

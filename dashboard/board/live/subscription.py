@@ -60,16 +60,17 @@ class SocketSubscription:
         self.stale = self._drifted = False
 
     def settle(
-        self, rows: Sequence[Row], more: bool, offsets: Offsets, stopped: Order | None = None
+        self, rows: Sequence[Row], last: Order | None, offsets: Offsets, stopped: bool = False
     ) -> None:
         """Record that the snapshot was read: it holds these rows and all before `offsets`.
 
-        more: rows that match follow after these; stopped: the board was looked at as far as this.
+        last: the position after which others that match may follow; stopped: whether the board was
+        looked at only as far as that.
         """
         self._reading, self._begun = False, True
         waiting, self._pending = self._pending, {}
         if not self.stale:
-            feed = Feed.of(self.filter, rows, more, offsets, stopped)
+            feed = Feed.of(self.filter, rows, last, offsets, stopped)
             self._backlog = self._begin_backlog(feed)
             feed.receive(News.of(waiting, self.filter))
         if self.receive(waiting) or self._alerts:
@@ -116,16 +117,24 @@ class SocketSubscription:
 
     @property
     def miscounted(self) -> bool:
-        """Return whether another number may match a filter by now than the snapshot said.
-
-        There are pages of whose rows this socket is sent nothing.
-        """
+        """Return whether another number may match a filter by now than the snapshot said."""
         if self._backlog is None:
             return False
         shown = self.filter
         narrowed = bool(shown.q or shown.states) or shown.terms is not None
-        elsewhere = self._backlog.feed.last is not None or shown.after is not None
-        return (self._drifted or self._backlog.drifted) and narrowed and elsewhere
+        return (self._drifted or self._backlog.drifted) and narrowed and self._is_cut
+
+    def follows_marks(self) -> bool:
+        """Return whether an acknowledgement or maintenance may change which rows it shows."""
+        if self.filter.terms is not None and self.filter.terms.of_marks:
+            return True
+        return self._reading or self._is_cut
+
+    @property
+    def _is_cut(self) -> bool:
+        """Return whether there are pages of whose rows this socket is sent nothing."""
+        feed = self.feed
+        return feed is not None and (feed.last is not None or self.filter.after is not None)
 
     def alert(self, alarms: Iterable[Raised]) -> None:
         """Add what the browser is to be alarmed of, even if it has missed other changes."""

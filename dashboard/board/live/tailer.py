@@ -131,6 +131,8 @@ class Tailer(TopicConsumer):
             self._view.annotate(name, marks)
         now = time.time_ns() // 1_000_000
         ended = {name for name, at in self._ends.items() if at <= now}
+        for name in ended:
+            self._view.regroup(name)
         self._uncounted |= (self._view.annotated() | ended) & self._scenarios.keys()
 
     def _judge_agents(self, at: float) -> None:
@@ -143,10 +145,11 @@ class Tailer(TopicConsumer):
         numbers = counted(self._scenarios[name], self._view.overlay(name))
         self._view.set_figure(name, "counts", numbers.merged.counts)
         self._view.set_figure(name, "doubts", numbers.merged.doubts)
-        self._view.set_figure(name, "acknowledged", numbers.held.counts)
+        self._view.set_figure(name, "acknowledged", numbers.handled.acknowledged)
+        self._view.set_figure(name, "unhandled", numbers.unhandled)
         self._ends.pop(name, None)
-        if numbers.held.ends is not None:
-            self._ends[name] = numbers.held.ends
+        if numbers.handled.ends is not None:
+            self._ends[name] = numbers.handled.ends
 
     def _prune(self) -> None:
         offsets = sink_offsets()

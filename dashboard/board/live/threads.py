@@ -19,6 +19,7 @@ from django.db import DatabaseError, connection
 from dashboard.board.live.live_view import LiveView, live_view
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.job.freshness import board_problems, find_problems
+from dashboard.watch.annotations.row_marks import Badge
 from domain.scenario import Scenario
 
 # ---- wakeups -------------------------------------------------------------------------------------
@@ -166,18 +167,17 @@ class Beats:
 
 
 def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) -> bytes:
-    counts = view.counts()
-    worst = {  # of others the tab keeps what it shows
-        name: counts[name].get(scenario.states[0].name, 0)
-        for name, scenario in known.items()
-        if name in counts and scenario.states and not scenario.life_cycle
+    badges = {  # of others the tab keeps what it shows
+        name: Badge.of(known[name], numbers)
+        for name, numbers in view.figure("unhandled").items()
+        if name in known and not known[name].life_cycle
     }
     facts, boards = view.signs.facts(), list(known.values())
     return msgspec.json.encode(
         {
             "type": "beat",
             "heard": view.heartbeat_at,
-            "worst": worst,
+            "badges": badges,
             "troubles": find_problems(facts, boards, current, now),
             "board_troubles": board_problems(facts, boards, now),
         }

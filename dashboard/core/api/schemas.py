@@ -102,8 +102,8 @@ class DoubtsOut(Schema):
 
 class ScenarioOut(Schema):
     """One kind of thing watched; `states` from most to least severe, or with `severity` "none" in
-    their order, `counts` by state, `doubts`: how many assets are disputed, unconfirmed, have silent
-    votes, or have agents in doubt."""
+    their order, `counts` by state, `unhandled`: how many of them are, by state, `doubts`: how many
+    assets are disputed, unconfirmed, have silent votes, or have agents in doubt."""
 
     name: str
     title: str
@@ -112,6 +112,7 @@ class ScenarioOut(Schema):
     severity: Literal["order", "none"]
     states: list[StateOut]
     counts: dict[str, int]
+    unhandled: dict[str, int]
     doubts: DoubtsOut
 
 

@@ -14,6 +14,7 @@ from dashboard.core.states.caveats import (
     doubted_agents,
     doubts_of,
     in_doubt,
+    place_of,
     rank_of,
     sentence,
     severity_of,
@@ -72,7 +73,8 @@ OF_SEVERAL = {
 def row_of(scenario: Scenario, record: StateValue) -> Row:
     """Return the row of a state record as it stands in the topic. Times in Unix ms.
 
-    version: in sortable form, so that the browser can compare it as text; votes: agent and state,
+    alarming: whether somebody has to see to the state; version: in sortable form, so that the
+    browser can compare it as text; votes: agent and state,
     live ones before silent ones, the most severe first within each; muted: agents whose votes do
     not count; silent: agents whose votes are silent, and since when; doubt: see `_doubt_of`;
     beneath: see `beneath_of`; doubts: names from `dashboard.core.states.caveats.DOUBTS`. Raises
@@ -91,6 +93,7 @@ def row_of(scenario: Scenario, record: StateValue) -> Row:
         "state": record.state,
         "severity": severity,
         "rank": rank_of(severity, disputed),
+        "alarming": scenario.is_alarming(record.state),
         "colour": scenario.spec(record.state).colour,
         "since": record.since,
         "version": Version.parse(record.version).sortable(),
@@ -198,9 +201,13 @@ def cause_text(cause: CauseValue) -> str:
     )
 
 
-def order_of(row: Row) -> tuple[int, int, str]:
-    """Return a row's sort key: severity, disputed first, newest first, then name."""
-    return (row["rank"], -row["since"], row["asset"])
+def order_of(row: Row, handled: bool = False) -> tuple[int, int, str]:
+    """Return a row's sort key: unhandled first, severity, disputed first, newest first, name.
+
+    handled: whether somebody has the asset in hand, or it is in maintenance.
+    """
+    place = place_of(row["rank"], row["alarming"] and not handled)
+    return (place, -row["since"], row["asset"])
 
 
 def asset_path(scenario: str, asset: str) -> str:

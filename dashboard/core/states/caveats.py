@@ -185,20 +185,21 @@ Doubts = tuple[str, ...]
 """The doubts of a row, in the order of DOUBTS."""
 
 
-class DoubtTerm(NamedTuple):
-    """A doubt: its name, its label on pages, and the filter term that finds it."""
+class CountedTerm(NamedTuple):
+    """What a board counts: its name, its label on pages, and the filter term that finds it."""
 
     name: str
     label: str
     term: str
 
 
-# In the order of pages, which may not have room for the last ones.
+UNHANDLED = CountedTerm("unhandled", "Unhandled", "is:unhandled")
+# The doubts, in the order of pages, which may not have room for the last ones.
 NAMED = (
-    DoubtTerm("disputed", "Disputed", "is:disputed"),
-    DoubtTerm("unconfirmed", "Unconfirmed", "is:unconfirmed"),
-    DoubtTerm("doubt", "In doubt", "has:doubt"),
-    DoubtTerm("silent", "Silent votes", "has:silent"),
+    CountedTerm("disputed", "Disputed", "is:disputed"),
+    CountedTerm("unconfirmed", "Unconfirmed", "is:unconfirmed"),
+    CountedTerm("doubt", "In doubt", "has:doubt"),
+    CountedTerm("silent", "Silent votes", "has:silent"),
 )
 
 
@@ -238,6 +239,20 @@ def rank_of(severity: int, disputed: str | None) -> int:
     return 2 * severity + (disputed is None)
 
 
+LATER = 1_000_000
+"""What is added to the rank of a row that is not unhandled: more than any rank."""
+
+
+def place_of(rank: int, unhandled: bool) -> int:
+    """Return a row's place on the board: unhandled rows first, each part by rank."""
+    return rank if unhandled else rank + LATER
+
+
 def ranks_of(severity: int) -> tuple[int, int]:
     """Return both ranks that rows of this severity can have."""
     return (2 * severity, 2 * severity + 1)
+
+
+def alarming_ranks(scenario: Scenario) -> list[int]:
+    """Return the ranks of the rows that somebody has to see to."""
+    return sorted(rank for severity in scenario.alarming for rank in ranks_of(severity))

@@ -26,7 +26,11 @@ TIMES = frozenset(("since", "until"))
 # Keys, besides those of labels, whose value may be a prefix: `shop-*`.
 PATTERNS = frozenset(("name", "agent", "override", "ack"))
 # Keys for doubts and maintenance, and the values that each accepts.
-WORDS = {"is": ("disputed", "unconfirmed"), "has": ("silent", "doubt"), "in": ("maintenance",)}
+WORDS = {
+    "is": ("unhandled", "disputed", "unconfirmed"),
+    "has": ("silent", "doubt"),
+    "in": ("maintenance",),
+}
 # The language's own keys. Every other key is a label's.
 KEYS = ("state", "since", "agent", "override", "until", "pending", "is", "has", "unconfirmed",
         "ack", "in", "muted", "name")  # fmt: skip
@@ -41,7 +45,8 @@ _MEANT = frozenset(("yes", "no", "none"))
 class Sight(NamedTuple):
     """What is known about an asset. votes: agent and state of each live vote; override: user and
     end; pending: the state that waits; ack: who acknowledged it; muted: whether a live vote is
-    muted; doubts: the names of its doubts; works: whether it is in maintenance."""
+    muted; doubts: the names of its doubts; works: whether it is in maintenance; alarming: whether
+    somebody has to see to its state."""
 
     asset: str
     state: str
@@ -55,6 +60,12 @@ class Sight(NamedTuple):
     muted: bool = False
     doubts: Collection[str] = ()
     works: bool = False
+    alarming: bool = False
+
+    @property
+    def unhandled(self) -> bool:
+        """Whether somebody has to see to it, nobody has it in hand, and no work explains it."""
+        return self.alarming and self.ack is None and not self.works
 
 
 # ---- what a value may be ------------------------------------------------------------------------
@@ -75,6 +86,10 @@ class Text:
         if self.prefix:
             return quoted(self.text) + "*" if self.text else "*"
         return quoted(self.text)
+
+
+UNHANDLED = Text("unhandled")
+"""The value of `is:unhandled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +195,12 @@ class Filter:
         return any(term.key == key for term in self.terms)
 
     @property
+    def of_marks(self) -> bool:
+        """Return whether the result depends on acknowledgements or maintenance."""
+        unhandled = any(UNHANDLED in term.values for term in self.terms if term.key == "is")
+        return unhandled or self.asks("ack") or self.asks("in")
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The label keys that the filter uses."""
         return tuple(dict.fromkeys(term.key for term in self.terms if not term.own))
@@ -256,8 +277,8 @@ def _unconfirmed(sight: Sight, value: Flag, _now: int) -> bool:
     return value.on is sight.unconfirmed
 
 
-def _doubted(sight: Sight, value: Text, _now: int) -> bool:
-    return value.text in sight.doubts
+def _is(sight: Sight, value: Text, _now: int) -> bool:
+    return sight.unhandled if value == UNHANDLED else value.text in sight.doubts
 
 
 def _works(sight: Sight, _value: Text, _now: int) -> bool:
@@ -285,8 +306,8 @@ _LOOKS: dict[str, Look] = {
     "agent": _agent,
     "override": _override,
     "pending": _pending,
-    "is": _doubted,
-    "has": _doubted,
+    "is": _is,
+    "has": _is,
     "unconfirmed": _unconfirmed,
     "ack": _ack,
     "in": _works,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -14,7 +15,16 @@ from django.db.models.expressions import RawSQL
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.states.board_rows import Row
-from dashboard.core.states.caveats import DOUBTS, LEAST_RANK, Doubts, doubts_of, ranks_of
+from dashboard.core.states.caveats import (
+    DOUBTS,
+    LATER,
+    LEAST_RANK,
+    Doubts,
+    alarming_ranks,
+    doubts_of,
+    place_of,
+    ranks_of,
+)
 from dashboard.core.states.models import AssetState, DoubtCount, SinkOffset, StateCount
 from dashboard.core.states.name_search import candidates
 from domain.names import CONTROL
@@ -132,7 +142,7 @@ INDEXED = (
 
 Offsets = dict[tuple[str, int], int]
 Order = tuple[int, int, str]
-"""A position in the board's order: rank, minus since, name."""
+"""A position in the board's order: place (`place_of`), minus since, name."""
 
 
 class Kept(NamedTuple):
@@ -167,23 +177,17 @@ class BoardResult(NamedTuple):
 
 
 class BoardPosition(NamedTuple):
-    """The place of a row in the board's order."""
+    """The position of a row in the board's order."""
 
-    rank: int
+    place: int
     newest: int
     asset: str
     pk: int
 
-    @classmethod
-    def of(cls, rank: int | None, since: int, asset: str, pk: int) -> BoardPosition:
-        """Return the position of a visible row from its columns; every visible row has a rank."""
-        assert rank is not None
-        return cls(rank, -since, asset, pk)
-
     @property
     def order(self) -> Order:
         """Return the position without the row's id."""
-        return (self.rank, self.newest, self.asset)
+        return (self.place, self.newest, self.asset)
 
 
 # ---- rows ---------------------------------------------------------------------------------
@@ -197,12 +201,14 @@ def find(
     after: Order | None = None,
     limit: int = LIMIT,
     skip: Collection[str] = frozenset(),
+    handled: Collection[int] = (),
 ) -> BoardResult:
     """Return the first `limit` visible assets after `after`, by state and by part of their name.
 
-    skip: assets to count without returning their records.
+    skip: assets to count without returning their records; handled: ids of the alarming rows that
+    are handled.
     """
-    search = Search(scenario, states, q)
+    search = Search(scenario, states, q, handled=handled)
     if CONTROL.search(q):
         return BoardResult([], 0)  # no name contains a control character
     if not q:
@@ -248,32 +254,65 @@ class BoardWalk:
 class Search(NamedTuple):
     """Visible assets of a scenario, by state and by part of their name. Empty means any.
 
-    where: further conditions, all of which must hold.
+    where: further conditions, all of which must hold; handled: ids of alarming rows that come after
+    all that are unhandled.
     """
 
     scenario: str
     states: Collection[str]
     q: str = ""
     where: tuple[Q, ...] = ()
+    handled: Collection[int] = ()
 
     def walk(self, after: Order | None, portion: int) -> Iterator[BoardPosition]:
         """Yield matches after `after` in the board's order, reading `portion` rows at a time."""
+        alarming = self._alarming()
+        ranks = self._all_ranks() if alarming and not self.states else self._ranks()
+        if after is None or after[0] < LATER:
+            first = [rank for rank in ranks or () if rank in alarming]
+            passed = self._walk(first, after, portion)
+            yield from (place for place in passed if place.pk not in self.handled)
+        held = sorted(self.among(self.handled)) if self.handled else []
+        later = (place for place in held if after is None or place.order > after)
+        others = None if ranks is None else [rank for rank in ranks if rank not in alarming]
+        yield from merge(later, self._walk(others, _later(after), portion))
+
+    def _walk(
+        self, ranks: list[int] | None, after: Order | None, portion: int
+    ) -> Iterator[BoardPosition]:
+        """Yield matches of these ranks by rank. after: with a rank in place of the place."""
         while True:
-            places = self._portion(after, portion)
-            yield from places
-            if len(places) < portion:
+            rows = self._portion(ranks, after, portion)
+            yield from self._positions(rows)
+            if len(rows) < portion:
                 return
-            after = places[-1].order
+            rank, since, asset, _ = rows[-1]
+            after = (rank, -since, asset)
+
+    def _positions(self, rows: Iterable[tuple[int, int, str, int]]) -> list[BoardPosition]:
+        """Return the positions of visible rows, each of rank, since, asset and id."""
+        alarming = self._alarming()
+        return [
+            BoardPosition(
+                place_of(rank, rank in alarming and pk not in self.handled), -since, asset, pk
+            )
+            for rank, since, asset, pk in rows
+        ]
+
+    def _alarming(self) -> frozenset[int]:
+        known = scenarios().get(self.scenario)
+        return frozenset(alarming_ranks(known)) if known else frozenset()
 
     def among(self, ids: Collection[int]) -> list[BoardPosition]:
         """Return the matches among the rows with these ids, in no particular order."""
         matches = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
         columns = ("scenario", "purged", "state", "rank", "since", "asset", "pk")
-        return [
-            BoardPosition.of(*row)
+        visible = (
+            row
             for name, purged, state, *row in matches.values_list(*columns)
             if name == self.scenario and not purged and (not self.states or state in self.states)
-        ]
+        )
+        return self._positions(visible)
 
     def ids_among(self, ids: Collection[int]) -> set[int]:
         """Return the ids of the rows that meet every condition but those on scenario and state."""
@@ -310,15 +349,16 @@ class Search(NamedTuple):
         known = counts(self.scenario)
         return sum(n for state, n in known.items() if not self.states or state in self.states)
 
-    def _portion(self, after: Order | None, size: int) -> list[BoardPosition]:
+    def _portion(
+        self, ranks: list[int] | None, after: Order | None, size: int
+    ) -> list[tuple[int, int, str, int]]:
         columns = self._matching().values_list("rank", "since", "asset", "pk")
-        places: list[BoardPosition] = []
-        for part in _ranges(self._ranks(), after):
-            rows = columns.filter(part)[: size - len(places)]
-            places += (BoardPosition.of(*row) for row in rows)
-            if len(places) == size:
+        rows: list[Any] = []
+        for part in _ranges(ranks, after):
+            rows += columns.filter(part)[: size - len(rows)]
+            if len(rows) == size:
                 break
-        return places
+        return rows
 
     def _matching(self) -> QuerySet[AssetState]:
         rows = AssetState.objects.filter(scenario=self.scenario, purged=False)
@@ -346,6 +386,13 @@ class Search(NamedTuple):
         rows = AssetState.objects.filter(scenario=self.scenario, purged=False)
         last = rows.order_by("-rank").values_list("rank", flat=True).first()
         return list(range(LEAST_RANK, 1 if last is None else last + 1))
+
+
+def _later(after: Order | None) -> Order | None:
+    """Return the position by rank after which rows that are not unhandled go on; None: the top."""
+    if after is None or after[0] < LATER:
+        return None
+    return (after[0] - LATER, *after[1:])
 
 
 def _ranges(ranks: list[int] | None, after: Order | None) -> Iterator[Q]:

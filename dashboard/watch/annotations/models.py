@@ -159,6 +159,14 @@ class Note(AssetRow, AuthoredRow):
         return self.deleted_at is None and self.user_id == user.pk
 
 
+class MarkQuerySet(models.QuerySet["Mark"]):
+    """Marks."""
+
+    def in_force(self, scenario: str, now: int) -> MarkQuerySet:
+        """Return those of acknowledgements and of maintenance that have not ended at `now`."""
+        return self.filter(Q(ack_until__gt=now) | Q(work_until__gt=now), scenario=scenario)
+
+
 class Mark(AssetRow):
     """The part of a board's row that shows both; written in the transaction that changes either.
 
@@ -183,6 +191,8 @@ class Mark(AssetRow):
         "revision", "changed_at", "ack_by", "ack_since", "ack_until", "ack_severity",
         "ack_reason", "notes", "work_name", "work_until", "work_window",
     )  # fmt: skip
+
+    objects = MarkQuerySet.as_manager()
 
     class Meta:
         constraints = (UniqueConstraint(fields=["scenario", "asset"], name="one_mark_per_asset"),)

@@ -8,16 +8,17 @@ once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Count
+from django.db.models import Count, Exists, OuterRef, Q
 from django.dispatch import Signal
 
 from dashboard.core.common.extension_point import Provider
 from dashboard.core.common.sql import lock_until_commit
+from dashboard.core.states.caveats import alarming_ranks
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed
 from dashboard.watch.annotations.models import Acknowledgement, Note, calm_of
@@ -86,6 +87,13 @@ class RowMark(NamedTuple):
     def works(self, now: int) -> bool:
         """Return whether the asset is in maintenance at `now` (Unix ms)."""
         return self.work is not None and now < self.work.until
+
+    def hand(self, scenario: Scenario, state: str, now: int) -> Hand:
+        """Return what handles the asset in this state at `now` (Unix ms); nothing once purged."""
+        if not state:
+            return NO_HAND
+        held = in_force(self.ack, scenario.severity(state), calm_of(scenario), now)
+        return Hand(self.ack.by if self.ack and held else None, self.works(now))
 
 
 def in_force(ack: AckMark | None, severity: int, calm: int, now: int) -> bool:
@@ -189,32 +197,98 @@ class MarkChanges:
         return marks
 
 
-class AckCounts(NamedTuple):
-    """The number of acknowledged assets in each state, and when the first of these ends."""
-
-    counts: dict[str, int]
-    ends: int | None
+# ---- unhandled -----------------------------------------------------------------------------------
+# An asset is unhandled if its state is alarming, nobody has it in hand, and it is not in
+# maintenance: `unhandled` of the database's rows, `Sight.unhandled` of live ones.
 
 
-def held(scenario: Scenario, newer: Callable[[str], str | None], now: int) -> AckCounts:
-    """Return how many assets are acknowledged at `now`, by state, and when the first ends; Unix ms.
+def unhandled(scenario: Scenario, now: int) -> Q:
+    """Return the condition that an asset of this scenario is unhandled at `now` (Unix ms)."""
+    held = Q(ack_until__gt=now, ack_severity__lte=OuterRef("severity"))
+    marks = Row.objects.filter(scenario=scenario.name, asset=OuterRef("asset"))
+    handling = marks.filter(held | Q(work_until__gt=now))
+    return Q(rank__in=alarming_ranks(scenario)) & ~Q(Exists(handling))
 
-    newer: the state of an asset that the database may not have yet, "" once purged, else None.
+
+class Hand(NamedTuple):
+    """What handles an asset. by: who has it in hand, or None; works: whether it is in
+    maintenance."""
+
+    by: str | None = None
+    works: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether anything does."""
+        return self.works or self.by is not None
+
+
+NO_HAND = Hand()
+
+
+class Handled(NamedTuple):
+    """What is handled of a scenario at some moment. hands: by asset, of alarming ones or not; ids:
+    of the alarming rows of the database; alarming, acknowledged: how many, by state; ends: when the
+    first acknowledgement or window ends, Unix ms."""
+
+    hands: Mapping[str, Hand] = {}
+    ids: Collection[int] = ()
+    alarming: Mapping[str, int] = {}
+    acknowledged: Mapping[str, int] = {}
+    ends: int | None = None
+
+    def left(self, scenario: Scenario, counts: Mapping[str, int]) -> dict[str, int]:
+        """Return how many assets are unhandled, by state. counts: how many there are, by state."""
+        left = {
+            state: n - self.alarming.get(state, 0)
+            for state, n in counts.items()
+            if scenario.is_alarming(state)
+        }
+        return {state: n for state, n in left.items() if n > 0}
+
+
+class Badge(NamedTuple):
+    """What a tab says of unhandled assets: how many, and colour and label of their worst state."""
+
+    n: int
+    colour: str
+    label: str
+
+    @classmethod
+    def of(cls, scenario: Scenario, unhandled: Mapping[str, int]) -> Badge:
+        """Return the badge of so many unhandled assets, by state."""
+        worst = min(unhandled, key=scenario.severity, default=scenario.states[0].name)
+        spec = scenario.spec(worst)
+        return cls(sum(unhandled.values()), spec.colour, spec.label)
+
+
+def handled(scenario: Scenario, newer: Mapping[str, str], now: int) -> Handled:
+    """Return what is handled at `now` (Unix ms).
+
+    newer: the states of assets that the database does not have yet, "" once purged.
     """
-    rows = Row.objects.filter(scenario=scenario.name, ack_until__gt=now)[:MOST]
-    acks = {mark.asset: mark.ack for mark in map(RowMark.of, rows) if mark.ack}
-    if not acks:
-        return AckCounts({}, None)
-    stored = _states(scenario.name, acks)
-    calm, counts = calm_of(scenario), Counter[str]()
-    for asset, ack in acks.items():
-        newest = newer(asset)
-        state = stored.get(asset, "") if newest is None else newest
-        if state and in_force(ack, scenario.severity(state), calm, now):
-            counts[state] += 1
-    return AckCounts(dict(counts), min(ack.until for ack in acks.values()))
+    marks = list(Row.objects.in_force(scenario.name, now)[:MOST])
+    if not marks:
+        return Handled()
+    stored = _stored(scenario.name, [mark.asset for mark in marks])
+    hands, ids = dict[str, Hand](), set[int]()
+    alarming, acknowledged = Counter[str](), Counter[str]()
+    for mark in map(RowMark.of, marks):
+        pk, kept = stored.get(mark.asset, (0, ""))
+        state = newer.get(mark.asset, kept)
+        hand = mark.hand(scenario, state, now)
+        if not hand.holds:
+            continue
+        hands[mark.asset] = hand
+        acknowledged[state] += hand.by is not None
+        if scenario.is_alarming(state):
+            alarming[state] += 1
+            ids.add(pk)
+    ends = (at for mark in marks for at in (mark.ack_until, mark.work_until) if at and at > now)
+    return Handled(hands, ids, alarming, +acknowledged, min(ends))
 
 
-def _states(scenario: str, assets: Collection[str]) -> dict[str, str]:
+def _stored(scenario: str, assets: Collection[str]) -> dict[str, tuple[int, str]]:
+    """Return the id and the state of each of these assets that is on the board."""
     rows = AssetState.objects.filter(scenario=scenario, purged=False, asset__in=listed(assets))
-    return dict(rows.values_list("asset", "state"))
+    return {asset: (pk, state) for asset, pk, state in rows.values_list("asset", "pk", "state")}

@@ -21,9 +21,10 @@ from domain.scenario import Scenario
 
 def examples(scenario: Scenario) -> list[str]:
     """Return one term of each kind that this scenario's filter knows, as it would be typed."""
-    doubts = [] if scenario.life_cycle else ["is:disputed", "has:doubt", "has:silent"]
+    worded = ["is:unhandled", "is:disputed", "has:doubt", "has:silent"]
+    own = [] if scenario.life_cycle else worded
     state = f"state:{quoted(scenario.states[0].label)}"
-    return [state, "since:<1h", *_agents(scenario), "override:yes", *doubts, *_labels(scenario)]
+    return [state, "since:<1h", *_agents(scenario), "override:yes", *own, *_labels(scenario)]
 
 
 def placeholder(scenario: Scenario) -> str:
@@ -61,7 +62,7 @@ _HINTS = {
     "override": "pinned: yes, no, or by whom",
     "until": "when its override ends: <15m, none",
     "pending": "a state is pending: yes, no, or which",
-    "is": "disputed: a vote says worse; unconfirmed: too few votes support it",
+    "is": "unhandled: nobody has it in hand; disputed: a vote says worse; unconfirmed",
     "has": "silent: votes of agents that no longer report; doubt: agents in doubt",
     "unconfirmed": "too few votes support it: yes, no",
     "ack": "acknowledged: yes, no, or by whom",
@@ -70,6 +71,7 @@ _HINTS = {
     "name": "the whole name, or its beginning and *",
 }
 _WORDS = {
+    "unhandled": "not in a good state, not acknowledged, not in maintenance",
     "disputed": "an agent, live, silent or in doubt, says worse than what is shown",
     "unconfirmed": "too few live votes support it",
     "silent": "an agent that voted on it no longer reports",

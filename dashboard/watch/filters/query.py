@@ -14,6 +14,7 @@ from django.db.models.lookups import Exact, GreaterThan
 
 from dashboard.core.states.filter_parser import FilterError, parse
 from dashboard.core.states.filter_terms import (
+    UNHANDLED,
     WORD,
     DurationTerm,
     Filter,
@@ -28,7 +29,7 @@ from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import DOUBTED
 from dashboard.watch.annotations.labels import keys
 from dashboard.watch.annotations.models import Label, Mark
-from dashboard.watch.annotations.row_marks import calm_of
+from dashboard.watch.annotations.row_marks import calm_of, unhandled
 from domain.scenario import Scenario
 
 # ---- query ---------------------------------------------------------------------------------------
@@ -124,8 +125,8 @@ def _unconfirmed(value: Flag, _scenario: Scenario, _now: int) -> Q:
     return Q(unconfirmed=value.on)
 
 
-def _doubted(value: Text, _scenario: Scenario, _now: int) -> Q:
-    return DOUBTED[value.text]
+def _is(value: Text, scenario: Scenario, now: int) -> Q:
+    return unhandled(scenario, now) if value == UNHANDLED else DOUBTED[value.text]
 
 
 # ---- inside the record --------------------------------------------------------------------------
@@ -261,8 +262,8 @@ _LOOKS: dict[str, Callable[[Any, Scenario, int], Q]] = {
     "agent": _agent,
     "override": _override,
     "pending": _pending,
-    "is": _doubted,
-    "has": _doubted,
+    "is": _is,
+    "has": _is,
     "unconfirmed": _unconfirmed,
     "ack": _ack,
     "in": _works,

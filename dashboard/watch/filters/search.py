@@ -50,14 +50,15 @@ def find(
     after: Order | None,
     limit: int,
     skip: Collection[str],
+    handled: Collection[int] = (),
 ) -> BoardResult:
     """Find the first `limit` visible assets past `after` that match the filter at `now` (Unix ms).
 
-    skip: assets to leave out.
+    skip: assets to leave out; handled: ids of the alarming rows that are handled.
     """
     where = {term: condition(term, scenario, now) for term in wanted.terms if term.key not in VOTES}
     by_vote = [term for term in wanted.terms if term.key in VOTES]
-    every = Search(scenario.name, states, where=tuple(where.values()))
+    every = Search(scenario.name, states, where=tuple(where.values()), handled=handled)
     ids = few(wanted, scenario, now)
     if ids is not None:
         near = sorted(place for place in every.among(ids) if place.asset not in skip)
@@ -66,7 +67,7 @@ def find(
         later = (place for place in near if after is None or place.order > after)
         return BoardResult(records(later, limit, ()), len(near), apart=True)
     cheap = tuple(where[term] for term in where if term.key in INDEXED)
-    walk = Search(scenario.name, states, where=cheap)
+    walk = Search(scenario.name, states, where=cheap, handled=handled)
     if len(cheap) == len(wanted.terms):
         return _walked(walk, after, limit, skip)
     dear = Search(scenario.name, (), where=tuple(w for w in where.values() if w not in cheap))

@@ -27,7 +27,8 @@ export class Acknowledge {
     for (const name of dialog.querySelectorAll(".zone-name")) name.textContent = zone;
   }
 
-  ask(assets) {
+  /** Name the assets, and show the dialog unless it is to stay closed. */
+  ask(assets, open = true) {
     if (!this.dialog) return;
     if (!assets.length) {
       announce(`Select a ${this.noun} first, or go to its row`);
@@ -38,12 +39,26 @@ export class Acknowledge {
     const which = this.dialog.querySelector("#ack-which");
     which.textContent = one ? isolated(assets[0]) : `${number(assets.length)} ${this.noun}s`;
     this.blame({});
+    if (!open) return;
     this.dialog.showModal();
     this.form.elements.reason.focus();
   }
 
-  async send(url) {
-    const body = new FormData(this.form);
+  /** Acknowledge one asset for an hour, without a question. */
+  async have(asset) {
+    this.ask([asset], false);
+    const body = new FormData();
+    body.set("csrfmiddlewaretoken", this.form.elements.csrfmiddlewaretoken.value);
+    body.set("end", "1h");
+    await this.post(this.form.action, body);
+    if (this.dialog.querySelector("#ack-errors").textContent) this.dialog.showModal();
+  }
+
+  send(url) {
+    return this.post(url, new FormData(this.form));
+  }
+
+  async post(url, body) {
     body.set("zone", zone);
     for (const asset of this.assets) body.append("asset", asset);
     const buttons = this.form.querySelectorAll("button");

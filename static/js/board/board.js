@@ -15,7 +15,7 @@ import { Selection } from "./selection.js";
 import { openSocket } from "./socket.js";
 import { Banner } from "./banner.js";
 import { showStatus } from "../shared/status.js";
-import { showBoardTroubles, showWorst } from "../shared/tabs.js";
+import { showBadges, showBoardTroubles } from "../shared/tabs.js";
 import { keepHeads, showFile, View } from "./view.js";
 import { Wall } from "./wall.js";
 
@@ -58,7 +58,7 @@ function matching(known) {
 
 function showTotals() {
   const shown = tbody.rows.length;
-  const known = [...rows.known.values()].filter(rows.matches);
+  const known = rows.matching();
   state.total = Math.max(matching(known), shown);
   const total = Math.min(state.total, all()); // rows that are gone may wait to go
   const count = `${number(total)}${state.least ? "+" : ""} of ${number(all())} ${plural(all())}`;
@@ -81,6 +81,17 @@ function takeCounts(counts) {
 function takeDoubts(doubts) {
   showDoubts($("doubts"), doubts);
   showDoubts($("wall-doubts"), doubts);
+}
+
+function takeUnhandled(byState) {
+  const unhandled = Object.values(byState).reduce((sum, n) => sum + n, 0);
+  for (const id of ["unhandled", "wall-unhandled"]) {
+    if ($(id)) showDoubts($(id), { unhandled }); // a life cycle has none
+  }
+  const named = boot.states.map(({ name }) => name).filter((name) => byState[name]);
+  const worst = Object.keys(byState).find((name) => !named.includes(name)) ?? named[0];
+  const { colour, label } = marks.spec(worst ?? boot.states[0].name);
+  showBadges({ [boot.scenario]: [unhandled, colour, label] });
 }
 
 function takeAcknowledged(byState) {
@@ -211,6 +222,10 @@ addEventListener("popstate", () => state.panel.follow(addressOf));
 const renewFacts = followFacts();
 tbody.addEventListener("click", (event) => {
   if (event.target.closest(".pick")) return;
+  if (event.target.closest(".have")) {
+    acknowledging.have(event.target.closest("tr").dataset.asset);
+    return;
+  }
   const link = event.target.closest("tr")?.querySelector(".asset");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
@@ -234,6 +249,13 @@ function acknowledge() {
   acknowledging.ask(selection.size || here === null ? selection.assets : [here]);
 }
 $("selection-ack")?.addEventListener("click", acknowledge);
+
+const isUnhandled = (tr) => tr.classList.contains("is-unhandled");
+
+/** To the next unhandled row, or the one before; past the last one from the top again. */
+function seek(by) {
+  if (!walk.seek(by, isUnhandled)) announce(`No unhandled ${boot.noun} is shown`);
+}
 
 /** To the incident of the row at the focus, else of the open panel's asset. */
 function openIncident() {
@@ -290,6 +312,10 @@ const SELECTING = [
   },
   { keys: ["a"], words: "acknowledge what is selected, or this one", act: acknowledge },
 ];
+const SEEKING = [
+  { keys: ["n"], words: `next unhandled ${boot.noun}`, act: () => seek(1) },
+  { keys: ["N"], shown: ["Shift N"], words: "the unhandled one before", act: () => seek(-1) },
+];
 const disputed = $("doubts").querySelector("[data-doubt=disputed]"); // none in a life cycle
 const DOUBTING = [
   { keys: ["d"], words: "show what is disputed, or all again", act: () => disputed.click() },
@@ -307,6 +333,7 @@ const KEYS = [
     act: () => walk.step(-1),
     walks: ["ArrowUp"],
   },
+  ...($("unhandled") ? SEEKING : []),
   { keys: ["Home"], words: `first ${boot.noun}`, act: walk.first, walks: ["Home"] },
   { keys: ["End"], words: `last ${boot.noun} of this page`, act: walk.last, walks: ["End"] },
   { keys: ["Enter"], words: "open it beside the table" },
@@ -379,6 +406,7 @@ const take = {
     takeCounts(message.counts);
     takeDoubts(message.doubts);
     takeAcknowledged(message.acknowledged);
+    takeUnhandled(message.unhandled);
     rowsOf(state.faulty ? NOT_BY_THIS : "");
     rows.mark(message.marks);
     rows.snapshot(message.rows);
@@ -396,6 +424,7 @@ const take = {
     if (message.counts) takeCounts(message.counts);
     if (message.doubts) takeDoubts(message.doubts);
     if (message.acknowledged) takeAcknowledged(message.acknowledged);
+    if (message.unhandled) takeUnhandled(message.unhandled);
     if (message.marks) rows.mark(message.marks);
     if (message.alerts) alarm.take(message.alerts);
     rows.change(message.rows, message.gone ?? []);
@@ -405,7 +434,7 @@ const take = {
   beat(message) {
     clock.correct(message.now);
     banner.tell(message.troubles ?? []);
-    showWorst(message.worst);
+    showBadges(message.badges);
     showBoardTroubles(message.board_troubles);
   },
 };

@@ -1,15 +1,27 @@
 // @ts-check
 // Which rows come, go and move. No page here.
 
+const LATER = 1_000_000; // as dashboard/core/states/caveats.py has it
+
 /**
- * The board's order: severity, disputed ones first, the newest first, then by name.
+ * A row's place: what is unhandled first, each part by its rank.
+ *
+ * @param {BoardRow} row
+ * @param {boolean} handled
+ * @returns {number}
+ */
+export const placeOf = (row, handled) => (row.alarming && !handled ? row.rank : row.rank + LATER);
+
+/**
+ * The board's order: unhandled ones first, severity, disputed ones first, the newest first, then by
+ * name. place: of `placeOf`.
  *
  * @param {BoardRow} a
  * @param {BoardRow} b
  * @returns {number}
  */
 export function byOrder(a, b) {
-  return a.rank - b.rank || b.since - a.since || byName(a.asset, b.asset);
+  return a.place - b.place || b.since - a.since || byName(a.asset, b.asset);
 }
 
 const many = (row) => row.votes.length + row.more_votes;

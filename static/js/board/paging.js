@@ -57,7 +57,7 @@ export class Paging {
     if (this.stopped && known.length <= this.limit) return this.stopped;
     if (!this.follows && known.length <= this.limit) return "";
     const last = known.sort(byOrder)[Math.min(known.length, this.limit) - 1];
-    return last ? `r${last.rank}.${last.since}.${last.asset}` : this.next;
+    return last ? `r${last.place}.${last.since}.${last.asset}` : this.next;
   }
 
   showPrevious() {

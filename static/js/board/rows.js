@@ -7,7 +7,7 @@
 import { Presence } from "../shared/presence.js";
 import { now, ticking } from "../shared/clock.js";
 import * as marks from "./badges.js";
-import { byOrder, comparator, plan } from "./order.js";
+import { byOrder, comparator, placeOf, plan } from "./order.js";
 
 const PACE_MS = 1000;
 const MOST_FLASHED = 50; // more than these and the whole page would flash
@@ -148,6 +148,7 @@ export class Rows {
     tr.dataset.version = row.version;
     tr.dataset.state = row.state;
     const kept = ["chosen", "fresh"].filter((name) => tr.classList.contains(name));
+    if (row.alarming) kept.unshift(this.isHandled(row) ? "is-handled" : "is-unhandled");
     tr.className = [marks.rowClass(row), ...kept].join(" ");
     const link = tr.querySelector(".asset");
     if (link.textContent !== row.asset) {
@@ -183,6 +184,12 @@ export class Rows {
     return [held ? ack : null, notes, work && now() < work[1] ? work : null];
   }
 
+  /** Whether somebody has an alarming row in hand, or it is in maintenance. */
+  isHandled(row) {
+    const [ack, , work] = this.said(row);
+    return row.alarming && Boolean(ack || work);
+  }
+
   /** Newer marks of rows, in whatever order they come. */
   mark(keyed) {
     for (const mark of keyed) {
@@ -191,6 +198,7 @@ export class Rows {
       this.marks.set(asset, mark);
       this.renew(asset);
     }
+    this.soon();
   }
 
   /** Acknowledgements and maintenance whose time is over are shown no more. */
@@ -201,6 +209,7 @@ export class Rows {
       if (!acked && !worked) continue;
       this.marks.set(asset, [asset, revision, acked ? null : ack, notes, worked ? null : work]);
       this.renew(asset);
+      this.soon();
     }
   }
 
@@ -322,8 +331,15 @@ export class Rows {
     return link;
   }
 
+  /** All that matches, each with its place. */
+  matching() {
+    const rows = [...this.known.values()].filter(this.matches);
+    for (const row of rows) row.place = placeOf(row, this.isHandled(row));
+    return rows;
+  }
+
   wanted() {
-    const page = [...this.known.values()].filter(this.matches).sort(byOrder).slice(0, this.limit);
+    const page = this.matching().sort(byOrder).slice(0, this.limit);
     return this.sort && !this.presence.unwatched ? page.sort(comparator(this.sort)) : page;
   }
 

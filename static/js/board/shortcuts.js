@@ -33,6 +33,21 @@ export function walker(tbody) {
       const from = at < 0 && chosen ? all.indexOf(chosen) : at;
       go(all, from < 0 ? 0 : from + by);
     },
+    /** Goes to the next row on that side that fits, round and round; whether there is one. */
+    seek(by, fits) {
+      const all = links();
+      const here = all.findIndex((link) => link.closest("tr").contains(document.activeElement));
+      const chosen = all.indexOf(tbody.querySelector(".chosen .asset"));
+      const from = here < 0 ? chosen : here;
+      const start = from < 0 && by < 0 ? 0 : from;
+      for (let step = 1; step <= all.length; step++) {
+        const at = (start + by * step + all.length * 2) % all.length;
+        if (!fits(all[at].closest("tr"))) continue;
+        go(all, at);
+        return true;
+      }
+      return false;
+    },
     /** The row that has the focus. */
     line: () => tbody.contains(document.activeElement) && document.activeElement.closest("tr"),
     first: () => go(links(), 0),

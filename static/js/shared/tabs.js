@@ -1,6 +1,6 @@
 // @ts-check
-// The boards in the bar: of each how many are in its most severe state, and what is wrong with it, on
-// every page; and how many incidents are open.
+// The boards in the bar: of each how many are unhandled, and what is wrong with it, on every page; and
+// how many incidents are open.
 //
 // A board is told of boards by its socket, and asks for the incidents alone. Other pages ask
 // `data-tabs` for all of it every few seconds; while the server does not answer, the counts are
@@ -8,7 +8,7 @@
 import { now, timeOfDay } from "./clock.js";
 import { number } from "./number.js";
 import { showStandstill } from "./status.js";
-import { titleAlarms } from "./title.js";
+import { titleCount } from "./title.js";
 
 const EVERY_MS = 5000;
 const PATIENCE_MS = 10_000;
@@ -16,21 +16,26 @@ const nav = document.getElementById("tabs");
 const tabs = /** @type {HTMLElement[]} */ ([...(nav?.querySelectorAll("[data-scenario]") ?? [])]);
 
 /**
- * Show how many are in each scenario's most severe state; of what is not named, what was known.
+ * Show how many are unhandled on each board; of what is not named, what was known.
  *
- * @param {Record<string, number>} worst
+ * @param {Record<string, [number, string, string]>} badges how many, colour and label of the worst state
  */
-export function showWorst(worst) {
+export function showBadges(badges) {
   for (const tab of tabs) {
-    const n = worst[tab.dataset.scenario];
+    const [n, colour, label] = badges[tab.dataset.scenario] ?? [];
     /** @type {HTMLElement | null} */
     const badge = tab.querySelector(".tab-count"); // a life cycle has none
-    if (n === undefined || !badge || badge.dataset.count === String(n)) continue;
+    if (n === undefined || !badge) continue;
+    const words = `unhandled, at worst ${label}`;
+    if (badge.dataset.count === String(n) && badge.title === words) continue;
     badge.dataset.count = String(n);
+    badge.className = `tab-count c-${colour}`;
+    badge.title = words;
+    badge.querySelector(".words").textContent = words;
     showCount(badge, n);
   }
-  showCount(document.getElementById("all-alarms"), sum(tabs));
-  titleAlarms(alarms());
+  showCount(document.getElementById("all-unhandled"), sum(tabs));
+  titleCount(inTitle());
 }
 
 /**
@@ -78,8 +83,8 @@ export function markStale(at) {
   }
 }
 
-/** Of the board that is shown, or of all together; a life cycle has no worst state. */
-function alarms() {
+/** How many are unhandled on the board that is shown, or on all together. */
+function inTitle() {
   const current = tabs.filter((tab) => tab.hasAttribute("aria-current"));
   const n = sum(current.length ? current : tabs);
   return n ? number(n) : "";
@@ -121,7 +126,7 @@ export function followTabs() {
 
 /** Show what the server says of all boards. */
 function showBoards(told, hasNoBanner) {
-  showWorst(told.worst);
+  showBadges(told.badges);
   showBoardTroubles(told.board_troubles);
   if (hasNoBanner) showStandstill(told.standstill);
   markStale(null);

@@ -1,21 +1,21 @@
 // @ts-check
-// The title of the browser's tab: how many are in the most severe state, and that it is cut off.
+// The title of the browser's tab: how many are unhandled, and that it is cut off.
 const words = document.title.replace(/^\([\d,]+\) /, "");
-let alarms = /^\(([\d,]+)\) /.exec(document.title)?.[1] ?? "";
+let count = /^\(([\d,]+)\) /.exec(document.title)?.[1] ?? "";
 let cut = false;
 
 function show() {
-  const before = cut ? "(cut off) " : alarms && `(${alarms}) `;
+  const before = cut ? "(cut off) " : count && `(${count}) `;
   if (document.title !== before + words) document.title = before + words;
 }
 
 /**
- * So many assets are in the most severe state; text: the number as it is shown, or nothing.
+ * So many assets are unhandled; text: the number as it is shown, or nothing.
  *
  * @param {string} text
  */
-export function titleAlarms(text) {
-  alarms = text;
+export function titleCount(text) {
+  count = text;
   show();
 }
 

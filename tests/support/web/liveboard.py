@@ -15,12 +15,13 @@ from dashboard.board.live import consumer, feeds, snapshots
 from dashboard.board.live.consumer import plain_changes
 from dashboard.board.live.feeds import Changes
 from dashboard.board.live.live_view import LiveView
-from dashboard.board.live.page_filter import LiveRecord, Order, PageFilter, order_of_token, token_of
+from dashboard.board.live.page_filter import LiveRecord, Order, PageFilter, token_of_order
 from dashboard.board.live.snapshots import Merged, StoredPage, merge, newer_than
 from dashboard.board.live.subscription import SocketSubscription
-from dashboard.core.states.board_rows import Row, order_of, row_of
+from dashboard.core.states.board_rows import Row, row_of
 from dashboard.core.states.caveats import DOUBTS
 from dashboard.core.states.queries import Kept
+from dashboard.watch.annotations.row_marks import NO_HAND, AckMark, Hand, RowMark, Work, in_force
 from domain.records import DeadLetter, StateRecord
 from domain.scenario import Scenario
 from support.histories.histories import History, play
@@ -90,7 +91,8 @@ def doubts_among(rows: Iterable[Row]) -> dict[str, int]:
 class Board:
     """A topic, a database that has read some of it, a tailer that has read some of it.
 
-    looks: at so many rows is looked for a page, at most; None: at all that it takes.
+    looks: at so many rows is looked for a page, at most; None: at all that it takes; marks: what
+    people said of assets, which is there at once; now: of the clock by which that ends.
     """
 
     log: list[LiveRecord]
@@ -99,6 +101,8 @@ class Board:
     view: LiveView = field(default_factory=LiveView)
     client: Client = field(default_factory=Client)
     stored: dict[str, LiveRecord] = field(default_factory=dict)
+    marks: dict[str, RowMark] = field(default_factory=dict)
+    now: int = 0
     written: int = 0
     tailed: int = 0
     reading: Any = None
@@ -119,7 +123,7 @@ class Board:
     def tail(self, many: int) -> None:
         entries = self.log[self.tailed : self.tailed + many]
         floor = {asset: entry.version for asset, entry in self.stored.items()}
-        self.view.apply("watch", entries, floor)
+        self.view.apply("watch", [self.judged(entry) for entry in entries], floor)
         self.tailed += len(entries)
 
     def prune(self, _: int = 0) -> None:
@@ -134,12 +138,12 @@ class Board:
             return
         overlay, self.reading = self.reading, None
         merged = self.database(overlay)
-        more = merged.next is not None
-        stopped, written = merged.stopped, {PLACE: self.written}
-        self.view.settle(self.subscription, merged.rows, more, written, stopped)
+        stopped, written = merged.stopped is not None, {PLACE: self.written}
+        self.view.settle(self.subscription, merged.rows, merged.last, written, stopped)
         self.seen["snapshot"] += 1
         self.seen["later page"] += self.wanted.after is not None and bool(merged.rows)
-        self.send({"type": "snapshot", **merged._asdict()})
+        marks = [self.marks[row["asset"]] for row in merged.rows if row["asset"] in self.marks]
+        self.send({"type": "snapshot", **merged._asdict(), "marks": marks})
 
     def flush(self, _: int = 0) -> None:
         if self.reading is not None or self.subscription.stale:
@@ -149,6 +153,53 @@ class Board:
         if changes:
             self.seen["gone"] += len(changes.gone)
             self.send(msgspec.json.decode(plain_changes(changes)))
+
+    def acknowledge(self, number: int) -> None:
+        """Somebody has an asset in hand for a while, from some severity on, or takes it back."""
+        self.mark(number, AckMark("ada", 0, self.now + number, number % 2, "") if number else None)
+
+    def work(self, number: int) -> None:
+        """Maintenance of an asset begins, or ends."""
+        self.mark(number, self.ack_of(number), Work("racks", self.now + number, 1))
+
+    def ack_of(self, number: int) -> AckMark | None:
+        known = self.marks.get(self.asset(number))
+        return known.ack if known else None
+
+    def asset(self, number: int) -> str:
+        """One of the log's assets."""
+        names = sorted({entry.asset for entry in self.log}) or [""]
+        return names[number % len(names)]
+
+    def mark(self, number: int, ack: AckMark | None, work: Work | None = None) -> None:
+        asset = self.asset(number)
+        self.marks[asset] = RowMark(asset, len(self.log) + self.seen.total(), ack, 0, work)
+        self.seen["mark"] += 1
+        self.view.annotate("watch", [self.marks[asset]])
+
+    def wait(self, ms: int) -> None:
+        """Time passes; what ends meanwhile is looked up by the tailer."""
+        before, self.now = self.now, self.now + ms
+        self.client.now = self.now
+        ends = [ack.until for _, _, ack, *_ in self.marks.values() if ack]
+        ends += [work.until for *_, work in self.marks.values() if work]
+        if any(before < end <= self.now for end in ends):
+            self.seen["end"] += 1
+            self.view.regroup("watch")
+
+    def hand(self, entry: LiveRecord) -> Hand:
+        """What handles an asset by now."""
+        mark = self.marks.get(entry.asset)
+        if mark is None or entry.row is None:
+            return NO_HAND
+        held = in_force(mark.ack, entry.row["severity"], 100, self.now)
+        return Hand(mark.ack.by if mark.ack and held else None, mark.works(self.now))
+
+    def judged(self, entry: LiveRecord) -> LiveRecord:
+        return replace(entry, hand=self.hand(entry))
+
+    def order(self, entry: LiveRecord) -> Order:
+        return self.judged(entry).order
 
     def send(self, message: dict[str, Any]) -> None:
         self.client.apply({**message, "seq": self.client.seq + 1})
@@ -164,50 +215,68 @@ class Board:
 
     def somewhere(self, number: int) -> Order | None:
         """The place in the board's order of a row that the database has or had."""
-        rows = [entry.row for entry in self.log[: self.written] if entry.row]
-        return order_of_token(token_of(rows[number % len(rows)])) if rows else None
+        entries = [entry for entry in self.log[: self.written] if entry.row]
+        return self.order(entries[number % len(entries)]) if entries else None
 
     def database(self, overlay: dict[str, LiveRecord]) -> Merged:
-        rows = sorted((e.row for e in self.stored.values() if e.row), key=order_of)
+        entries = [self.judged(entry) for entry in self.stored.values() if entry.row]
+        entries.sort(key=self.order)
+        rows = [entry.row for entry in entries if entry.row]
         matching = [row for row in rows if self.wanted.matches(row)]
         counts = Counter(row["state"] for row in rows)
         kept = {asset: kept_of(e) for asset, e in self.stored.items() if asset in overlay}
-        newer = newer_than(overlay, kept)
-        page, stopped = self._page([row for row in rows if row["asset"] not in newer])
+        newer = {a: self.judged(entry) for a, entry in newer_than(overlay, kept).items()}
+        page, stopped = self._page([entry for entry in entries if entry.asset not in newer])
         doubts = doubts_among(rows)
         stored = StoredPage(page, len(matching), counts, stopped=stopped, doubts=doubts)
-        return merge(stored, kept, overlay, self.wanted)
+        hands = {entry.asset: entry.hand for entry in (*entries, *newer.values())}
+        return merge(stored, kept, newer, self.wanted, hands)
 
-    def _page(self, rows: list[Row]) -> tuple[list[Row], Order | None]:
-        """Of rows in order, the page's and one more; and where looking ended, before the last."""
+    def _page(self, entries: list[LiveRecord]) -> tuple[list[Row], Order | None]:
+        """Of what is in order, the page's rows and one more; and where looking ended, before the
+        last."""
         after = self.wanted.after
-        ahead = [row for row in rows if after is None or order_of(row) > after]
+        ahead = [entry for entry in entries if after is None or entry.order > after]
         looked = ahead[: self.looks]
-        page = [row for row in looked if self.wanted.shows(row)][: LIMIT + 1]
+        page = [entry.row for entry in looked if entry.row and self.wanted.shows(entry)]
         ended = len(looked) == len(ahead) or len(page) > LIMIT
-        return page, None if ended else order_of(looked[-1])
+        return page[: LIMIT + 1], None if ended else looked[-1].order
 
     def settle(self) -> None:
         """All is read by the tailer, and told, as often as it takes."""
         self.tail(len(self.log))
+        self.view.set_figure("watch", "unhandled", self.unhandled())
         for _ in range(4):
             self.flush()
 
-    def check(self) -> None:
-        fresh = self.database(self.view.overlay("watch"))
-        assert_snapshot_plus_events(self.client, fresh._asdict(), LIMIT)
+    def newest(self) -> list[LiveRecord]:
+        """The newest record of each asset that is on the board."""
         newest: dict[str, LiveRecord] = {}
         for entry in self.log:
             if entry.asset not in newest or entry.version > newest[entry.asset].version:
                 newest[entry.asset] = entry
-        rows = [entry.row for entry in newest.values() if entry.row]
+        return [self.judged(entry) for entry in newest.values() if entry.row]
+
+    def unhandled(self) -> dict[str, int]:
+        """How many assets are unhandled, by state."""
+        entries = [entry for entry in self.newest() if entry.row and not entry.hand.holds]
+        return dict(Counter(e.row["state"] for e in entries if e.row and e.row["alarming"]))
+
+    def check(self) -> None:
+        fresh = self.database(self.view.overlay("watch"))
+        assert_snapshot_plus_events(self.client, fresh._asdict(), LIMIT)
+        assert self.client.unhandled == self.unhandled()
+        entries = self.newest()
+        rows = [entry.row for entry in entries if entry.row]
         assert fresh.counts == Counter(row["state"] for row in rows)
         assert fresh.doubts == doubts_among(rows)
         self.seen.update(fresh.doubts)
         assert fresh.total == sum(self.wanted.matches(row) for row in rows)
-        expected = sorted(filter(self.wanted.shows, rows), key=order_of)
-        assert fresh.rows == expected[:LIMIT]
-        assert fresh.next == (token_of(expected[LIMIT - 1]) if len(expected) > LIMIT else None)
+        expected = sorted(filter(self.wanted.shows, entries), key=self.order)
+        self.seen["handled"] += any(e.hand.holds for e in expected)
+        assert fresh.rows == [entry.row for entry in expected[:LIMIT]]
+        cut = len(expected) > LIMIT
+        assert fresh.next == (token_of_order(expected[LIMIT - 1].order) if cut else None)
 
 
 def beside(board: Board) -> Board:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dashboard.board.live.page_filter import token_of
+from dashboard.board.live.page_filter import token_of_order
 
 Row = dict[str, Any]
+LATER = 1_000_000
 
 
 class Client:
@@ -17,6 +18,9 @@ class Client:
         self.rows: dict[str, Row] = {}
         self.counts: dict[str, int] = {}
         self.doubts: dict[str, int] = {}
+        self.unhandled: dict[str, int] = {}
+        self.marks: dict[str, list[Any]] = {}
+        self.now = 0
         self.total = 0
         self.next: str | None = None
         self.stopped = False
@@ -31,6 +35,11 @@ class Client:
             self.seq = message["seq"]
         self.counts = message.get("counts", self.counts)
         self.doubts = message.get("doubts", self.doubts)
+        self.unhandled = message.get("unhandled", self.unhandled)
+        for mark in message.get("marks", ()):
+            known = self.marks.get(mark[0])
+            if known is None or mark[1] > known[1]:
+                self.marks[mark[0]] = mark
         if message["type"] == "snapshot":
             self.total, self.next = message["total"], message["next"]
             self.stopped = bool(message.get("stopped"))
@@ -55,11 +64,18 @@ class Client:
 
     def shown(self, limit: int) -> list[Row]:
         """The rows on the page, in its order."""
+        return sorted(self.rows.values(), key=self.order)[:limit]
 
-        def order(row: Row) -> tuple[int, int, str]:
-            return (row["rank"], -row["since"], row["asset"])
+    def order(self, row: Row) -> tuple[int, int, str]:
+        """Return where a row belongs: what is unhandled first."""
+        unhandled = row["alarming"] and not self.is_handled(row)
+        return (row["rank"] + LATER * (not unhandled), -row["since"], row["asset"])
 
-        return sorted(self.rows.values(), key=order)[:limit]
+    def is_handled(self, row: Row) -> bool:
+        """Return whether somebody has it in hand by now, or it is in maintenance."""
+        _, _, ack, _, work = self.marks.get(row["asset"], [None, 0, None, 0, None])
+        held = ack is not None and self.now < ack[2] and ack[3] <= row["severity"]
+        return held or (work is not None and self.now < work[1])
 
     def token(self, limit: int) -> str | None:
         """Return where the next page begins, as rows stand now; None where there is none."""
@@ -67,7 +83,7 @@ class Client:
         if (self.next is None or self.stopped) and whole:
             return self.next
         last = self.shown(limit)[-1:]
-        return token_of(last[0]) if last else self.next
+        return token_of_order(self.order(last[0])) if last else self.next
 
 
 def assert_snapshot_plus_events(client: Client, fresh: Mapping[str, Any], limit: int) -> None:

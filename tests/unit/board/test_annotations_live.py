@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,10 +11,11 @@ import pytest
 from dashboard.board.live.consumer import plain_changes
 from dashboard.board.live.feeds import MOST, AlarmStates, Alerts, Raised
 from dashboard.board.live.live_view import LiveView
-from dashboard.board.live.page_filter import LiveRecord, PageFilter
+from dashboard.board.live.page_filter import LiveRecord, PageFilter, filter_of
 from dashboard.board.live.subscription import SocketSubscription
+from dashboard.core.states.filter_parser import parse
 from dashboard.watch.annotations.models import Acknowledgement
-from dashboard.watch.annotations.row_marks import AckMark, RowMark, in_force
+from dashboard.watch.annotations.row_marks import AckMark, Hand, RowMark, Work, in_force
 from dashboard.watch.annotations.templatetags.annotations import linked
 from domain.scenario_parser import scenario_from_plain
 
@@ -29,7 +31,7 @@ SCENARIO = scenario_from_plain(
 
 def row(asset: str, state: str = "bad", offset: int = 1, since: int = 5, at: int = 5) -> LiveRecord:
     made = {"asset": asset, "state": state, "version": f"{offset:03d}", "severity": 0}
-    made |= {"rank": 1, "doubts": []}
+    made |= {"rank": 1, "alarming": True, "doubts": []}
     return LiveRecord(
         asset, f"{offset:03d}", {**made, "since": since, "caused_at": at}, PLACE, offset
     )
@@ -46,7 +48,7 @@ def live() -> tuple[LiveView, SocketSubscription, list[int]]:
     subscription = SocketSubscription("watch", lambda: woken.append(1))
     view.subscribe(subscription)
     view.begin(subscription)
-    view.settle(subscription, [row("a").row or {}], False, {PLACE: 1})
+    view.settle(subscription, [row("a").row or {}], None, {PLACE: 1})
     return view, subscription, woken
 
 
@@ -90,7 +92,7 @@ def test_a_mark_that_comes_while_the_snapshot_is_read_is_told_after_it(live):
     view.restart(subscription)
     view.begin(subscription)
     view.annotate("watch", [mark("a", 7)])
-    view.settle(subscription, [row("a").row or {}], False, {PLACE: 1})
+    view.settle(subscription, [row("a").row or {}], None, {PLACE: 1})
     assert woken == [1]
     assert told(view, subscription)["marks"] == [["a", 7, None, 1, None]]
 
@@ -99,7 +101,7 @@ def test_the_watched_asset_is_told_of_its_marks(live):
     view, subscription, _ = live
     view.refilter(subscription, PageFilter(rows=False, watch="z"))
     view.begin(subscription)
-    view.settle(subscription, [], False, {})
+    view.settle(subscription, [], None, {})
     view.annotate("watch", [mark("z", 7)])
     assert view.take(subscription).watched == "7"
 
@@ -113,6 +115,57 @@ def test_what_is_acknowledged_is_told_once_when_it_changes(live):
     assert told(view, subscription)["acknowledged"] == {}
     view.set_figure("watch", "acknowledged", {})
     assert not view.take(subscription)
+
+
+# ---- what is handled ------------------------------------------------------------------------
+
+HELD = RowMark("a", 7, AckMark("ada", 0, 9, 0, ""), 0)
+WORKED = RowMark("a", 7, None, 0, Work("racks", 9, 1))
+
+
+def shown_by(
+    view: LiveView, subscription: SocketSubscription, wanted: PageFilter, cut: bool
+) -> None:
+    """The socket shows `a`; cut: there are further pages."""
+    view.refilter(subscription, wanted)
+    view.begin(subscription)
+    last = (0, -5, "a") if cut else None
+    view.settle(subscription, [row("a").row or {}], last, {PLACE: 1})
+
+
+@pytest.mark.parametrize("news", [HELD, WORKED])
+@pytest.mark.parametrize(
+    ("text", "cut", "anew"),
+    [("", False, False), ("", True, True), ("-is:unhandled", False, True), ("ack:no", False, True),
+     ("is:disputed", False, False)],
+)  # fmt: skip
+def test_a_board_is_read_again_if_what_is_handled_decides_its_rows(
+    live: Any, text: str, cut: bool, anew: bool, news: RowMark
+):
+    view, subscription, _ = live
+    shown_by(view, subscription, filter_of(parse(text, SCENARIO, 0), frozenset(), 0), cut)
+    view.annotate("watch", [mark("a", 6)])
+    assert not subscription.stale, "a note handles nothing"
+    view.annotate("watch", [news])
+    assert subscription.stale is anew
+    shown_by(view, subscription, subscription.filter, cut)
+    view.regroup("watch")
+    assert subscription.stale is anew, "its end too"
+
+
+def test_what_is_handled_while_a_snapshot_is_read_has_it_read_again(live: Any):
+    view, subscription, _ = live
+    view.restart(subscription)
+    view.begin(subscription)
+    view.annotate("watch", [HELD])
+    view.settle(subscription, [row("a").row or {}], (0, -5, "a"), {PLACE: 1})
+    assert subscription.stale
+
+
+@pytest.mark.parametrize("hand", [Hand("ada"), Hand(works=True)])
+def test_nobody_is_alarmed_of_what_is_handled(live: Any, hand: Hand):
+    entries = replace(row("a", offset=2), hand=hand), row("b", offset=3)
+    assert alarmed(live, AlarmStates(frozenset(["bad"]), any=True), *entries) == ["b"]
 
 
 # ---- alarms ---------------------------------------------------------------------------------
@@ -144,7 +197,7 @@ def test_any_asset_or_those_that_the_filter_shows(live):
     view, subscription, _ = live
     view.refilter(subscription, PageFilter(q="a"))
     view.begin(subscription)
-    view.settle(subscription, [], False, {})
+    view.settle(subscription, [], None, {})
     states = frozenset(["bad"])
     assert alarmed(live, AlarmStates(states), row("a", offset=2), row("b", offset=3)) == ["a"]
     entries = row("a2", offset=4), row("b2", offset=5)
@@ -157,7 +210,7 @@ def test_a_storm_is_told_though_the_rows_wait_for_a_snapshot(live):
     view.apply("watch", [row(f"s{n}", offset=n + 2) for n in range(2_000)], {})
     assert subscription.stale
     view.begin(subscription)
-    view.settle(subscription, [], False, {PLACE: 9_999})
+    view.settle(subscription, [], None, {PLACE: 9_999})
     n, named = view.take(subscription).alerts or (0, [])
     assert (n, len(named)) == (2_000, MOST)
 
@@ -169,7 +222,7 @@ def test_before_the_first_snapshot_nobody_is_alarmed():
     view.set_alarm(subscription, AlarmStates(frozenset(["bad"])))
     view.apply("watch", [row("a")], {})
     view.begin(subscription)
-    view.settle(subscription, [], False, {})
+    view.settle(subscription, [], None, {})
     assert view.take(subscription).alerts is None
 
 

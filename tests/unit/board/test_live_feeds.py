@@ -24,7 +24,7 @@ PLACE = ("watch.states", 0)
 
 def row(asset: str, version: int, state: str = "bad") -> LiveRecord:
     made = {"asset": asset, "state": state, "version": f"{version:03d}", "rank": 0, "doubts": []}
-    made |= {"since": version, "caused_at": version}
+    made |= {"since": version, "caused_at": version, "alarming": True}
     return LiveRecord(asset, f"{version:03d}", made, PLACE, version)
 
 
@@ -47,7 +47,7 @@ def opened(
     sub = SocketSubscription("watch", lambda: None, wanted or PageFilter(frozenset(["bad"])))
     view.subscribe(sub)
     view.begin(sub)
-    view.settle(sub, rows(*assets), False, base or {})
+    view.settle(sub, rows(*assets), None, base or {})
     return sub
 
 
@@ -173,7 +173,7 @@ def test_one_whose_filter_changes_is_sent_nothing_of_its_former_page(view):
     assert not view.take(goes)
     view.begin(goes)
     view.apply("watch", [row("a", 4), row("z", 5)], {})
-    view.settle(goes, [], False, {})
+    view.settle(goes, [], None, {})
     assert versions(told(view, goes)) == {"z": "005"}
     assert versions(told(view, stays)) == {"a": "004", "z": "005"}
 

@@ -47,7 +47,7 @@ def entries_of(log: Sequence[tuple[str, int | None, int]]) -> list[LiveRecord]:
         row = None
         if severity is not None:
             row = {"asset": asset, "state": STATES[severity], "rank": severity, "doubts": []}
-            row |= {"since": since, "version": version}
+            row |= {"since": since, "version": version, "alarming": severity < 2}
         made.append(LiveRecord(asset, version, row, PLACE, offset))
     return made
 

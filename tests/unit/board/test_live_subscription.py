@@ -23,7 +23,7 @@ def row(
     return LiveRecord(
         asset,
         f"{version:03d}",
-        {**made, "rank": rank, "since": since, "doubts": []},
+        {**made, "rank": rank, "since": since, "doubts": [], "alarming": True},
         PLACE,
         version,
     )
@@ -39,7 +39,7 @@ def live():
     subscription = SocketSubscription("watch", lambda: woken.append(1))
     view.subscribe(subscription)
     view.begin(subscription)
-    view.settle(subscription, [], False, {})
+    view.settle(subscription, [], None, {})
     return view, subscription, woken
 
 
@@ -72,7 +72,7 @@ def test_a_row_that_no_longer_matches_goes(live):
     view, subscription, _ = live
     view.refilter(subscription, PageFilter(frozenset(["bad"])))
     view.begin(subscription)
-    view.settle(subscription, [row("a").row], False, {})
+    view.settle(subscription, [row("a").row], None, {})
     view.apply("watch", [row("a", "good", 2), row("b", "good", 3)], {})
     changes = view.take(subscription)
     assert changes.gone == [("a", "002")]
@@ -84,7 +84,7 @@ def test_what_the_snapshot_holds_already_is_not_told_after_it(live):
     view.invalidate()
     view.begin(subscription)
     view.apply("watch", [row("a", version=1)], {})  # purged with offset 2, says the database
-    view.settle(subscription, [], False, {PLACE: 3})
+    view.settle(subscription, [], None, {PLACE: 3})
     assert not view.take(subscription)
 
 
@@ -93,7 +93,7 @@ def test_what_goes_while_a_snapshot_is_read_is_told_after_it(live):
     view.invalidate()
     view.begin(subscription)
     view.apply("watch", [gone("a", 2)], {})
-    view.settle(subscription, [row("a", version=1).row], False, {PLACE: 2})
+    view.settle(subscription, [row("a", version=1).row], None, {PLACE: 2})
     assert view.take(subscription).gone == [("a", "002")]
 
 
@@ -101,7 +101,7 @@ def test_rows_beyond_the_last_one_shown_are_not_told(live):
     view, subscription, _ = live
     view.invalidate()
     view.begin(subscription)
-    view.settle(subscription, [row("a").row, row("b").row], True, {})
+    view.settle(subscription, [row("a").row, row("b").row], (0, -1, "b"), {})
     view.apply("watch", [row("z", version=5, rank=2)], {})
     assert not view.take(subscription)
 
@@ -117,7 +117,7 @@ def test_a_watched_asset_is_told_of_though_no_row_shows_it(live):
     view, subscription, woken = live
     view.refilter(subscription, PageFilter(rows=False, watch="a"))
     view.begin(subscription)
-    view.settle(subscription, [], False, {})
+    view.settle(subscription, [], None, {})
     view.apply("watch", [row("b"), gone("a", 2)], {})
     changes = view.take(subscription)
     assert changes.watched == "002"
@@ -160,7 +160,7 @@ def page(live):
     view, subscription, woken = live
     view.refilter(subscription, PageFilter(after=(0, -1, "b")))
     view.begin(subscription)
-    view.settle(subscription, [row("c").row, row("d").row], True, {})
+    view.settle(subscription, [row("c").row, row("d").row], (0, -1, "d"), {})
     woken.clear()
     return view, subscription, woken
 
@@ -216,7 +216,7 @@ def test_sockets_that_show_the_same_share_the_look_at_a_row(live, monkeypatch):
     for other in others:
         view.subscribe(other)
         view.begin(other)
-        view.settle(other, [], False, {})
+        view.settle(other, [], None, {})
     looked.clear()
     view.apply("watch", [row("a")], {})
     assert len(looked) == 2, "once for each of two filters"

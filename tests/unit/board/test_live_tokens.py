@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.board.live.page_filter import order_of_token, token_of
+from dashboard.board.live.page_filter import order_of_token, token_of_order
 from dashboard.core.states.board_rows import order_of
 
 
@@ -12,9 +12,9 @@ from dashboard.core.states.board_rows import order_of
     "asset", ["a", "a.b.c", "10.0.0.0/8", "%2F", "Zürich · 東京", "1.2.3", "\\"]
 )
 def test_a_token_names_a_place(asset: str):
-    for rank in (-2, -1, 0, 3):
-        made = {"asset": asset, "rank": rank, "since": 1_790_000_000_000}
-        assert order_of_token(token_of(made)) == order_of(made)
+    for rank, alarming in ((-2, True), (-1, True), (0, False), (3, True), (3, False)):
+        row = {"asset": asset, "rank": rank, "since": 1_790_000_000_000, "alarming": alarming}
+        assert order_of_token(token_of_order(order_of(row))) == order_of(row)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ def small():
         yield
 
 
-STEPS = ("materialise", "tail", "prune", "snapshot", "flush", "refilter")
+STEPS = (
+    "materialise", "tail", "prune", "snapshot", "flush", "refilter", "acknowledge", "work", "wait",
+)  # fmt: skip
 FILTERS = st.sampled_from([PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="Ü/")])
 SCRIPTS = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 6)), max_size=25)
 REPLAYS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 8)), max_size=3)
@@ -59,3 +61,4 @@ def test_many_seeds_and_everything_is_reached():
     assert seen["gone"] > 20
     assert seen["later page"] > 10
     assert min(seen[doubt] for doubt in DOUBTS) > 10
+    assert min(seen["handled"], seen["end"]) > 10

@@ -13,7 +13,7 @@ from bus.base import ConsumerRecord
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.states import queries
 from dashboard.core.states.board_rows import VOTES_SHOWN, cause_text, order_of, row_of
-from dashboard.core.states.caveats import DOUBTS, LEAST_RANK, NAMED, rank_of, ranks_of
+from dashboard.core.states.caveats import DOUBTS, LATER, LEAST_RANK, NAMED, rank_of, ranks_of
 from dashboard.core.states.filter_parser import parse
 from dashboard.core.states.rows import COLUMNS, read
 from dashboard.core.states.rows import record_row as columns_of
@@ -148,7 +148,7 @@ def test_a_live_row_says_the_same():
     assert row["silent"] == [["b", 7]]
     assert (row["disputed"], row["unconfirmed_reason"]) == ("under-attack", None)
     assert row["doubts"] == list(DOUBTS)
-    assert order_of(row) == (4, -5, "shop")
+    assert order_of(row) == (LATER + 4, -5, "shop")
 
 
 def test_a_silent_vote_that_is_not_shown_is_a_doubt_too():

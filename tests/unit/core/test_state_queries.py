@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.states import queries as state_queries
-from dashboard.core.states.caveats import rank_of
+from dashboard.core.states.caveats import place_of, rank_of
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.name_search import candidates
 from dashboard.serve.materialiser.writer import count
@@ -88,23 +88,34 @@ def test_containing_looks_few_names_up() -> None:
     assert "json_each" in queries[-1]["sql"]
 
 
-def order(row: AssetState) -> state_queries.Order:
-    return (rank_of(row.severity, row.disputed), -row.since, row.asset)
+def order(row: AssetState, handled: Collection[int] = ()) -> state_queries.Order:
+    unhandled = row.state != "clear" and row.pk not in handled
+    place = place_of(rank_of(row.severity, row.disputed), unhandled)
+    return (place, -row.since, row.asset)
 
 
-def expected(wanted: Wanted) -> list[AssetState]:
+def expected(wanted: Wanted, handled: Collection[int] = ()) -> list[AssetState]:
     """All that match, as the database itself compares text, sorted here."""
     states, q = wanted
     rows = AssetState.objects.filter(scenario="attack", purged=False, asset__icontains=q)
-    return sorted((row for row in rows if not states or row.state in states), key=order)
+    matching = (row for row in rows if not states or row.state in states)
+    return sorted(matching, key=lambda row: order(row, handled))
 
 
-def check(wanted: Wanted, limit: int, after: AssetState | None, skip: Collection[str]) -> None:
+def check(
+    wanted: Wanted,
+    limit: int,
+    after: AssetState | None,
+    skip: Collection[str],
+    handled: Collection[int] = (),
+) -> None:
     """Hold what is found against all rows."""
-    everything = expected(wanted)
-    past = order(after) if after else None
-    found = state_queries.find("attack", *wanted, after=past, limit=limit, skip=skip)
-    shown = [row for row in everything if past is None or order(row) > past]
+    everything = expected(wanted, handled)
+    past = order(after, handled) if after else None
+    found = state_queries.find(
+        "attack", *wanted, after=past, limit=limit, skip=skip, handled=handled
+    )
+    shown = [row for row in everything if past is None or order(row, handled) > past]
     names = [row.asset for row in shown if row.asset not in skip][:limit]
     assert [each.asset for each in found.records] == names
     if found.least:
@@ -126,10 +137,11 @@ def check(wanted: Wanted, limit: int, after: AssetState | None, skip: Collection
     limit=st.integers(1, 8),
     after=st.integers(-1, 24),
     skipped=st.integers(0, 3),
+    held=st.integers(0, 4),
 )
 def test_a_page_is_what_sorting_everything_gives(
     counted: int, names: set[str], q: str, states: tuple[str, ...], limit: int, after: int,
-    skipped: int, monkeypatch: pytest.MonkeyPatch,
+    skipped: int, held: int, monkeypatch: pytest.MonkeyPatch,
 ):  # fmt: skip
     monkeypatch.setattr(state_queries, "COUNTED", counted)
     AssetState.objects.all().delete()
@@ -137,7 +149,8 @@ def test_a_page_is_what_sorting_everything_gives(
     rows = board(sorted(names))
     start = rows[after % len(rows)] if rows and after >= 0 else None
     skip = {row.asset for row in rows[:skipped]}
-    check((states, q), limit, start, skip)
+    handled = {row.pk for row in rows[::2][:held] if row.state not in ("", "clear")}
+    check((states, q), limit, start, skip, handled)
 
 
 def pages(limit: int, states: Collection[str] = (), q: str = "") -> list[str]:
@@ -245,8 +258,9 @@ def test_a_page_is_a_range_of_an_index(wanted: dict[str, Any]):
     for plan in found:
         assert "TEMP B-TREE" not in plan
         assert not re.search(r"SCAN states_assetstate", plan)
-        if "board_order" in plan and "after" in wanted:
-            assert "rank" in plan, "it starts at the page, not at the top"
+    if "after" in wanted:
+        from_the_top = [plan for plan in found if "board_order" in plan and "rank" not in plan]
+        assert len(from_the_top) <= 1, "but for the look at the last rank it starts at the page"
 
 
 def test_rows_are_read_by_their_ids():

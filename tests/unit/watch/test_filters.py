@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dashboard.board.live.page_filter import filter_of
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.states.caveats import doubted_agents, doubts_of, rank_of, silent_votes
+from dashboard.core.states.caveats import doubted_agents, doubts_of, place_of, rank_of, silent_votes
 from dashboard.core.states.filter_parser import Filter, FilterError, parse
 from dashboard.core.states.filter_terms import Sight
 from dashboard.core.states.models import AssetState
@@ -87,7 +87,7 @@ def test_a_filter_is_printed_as_it_is_read(text: str, same: str) -> None:
         ('"a"b', "b", "a space or a comma"),
         ("muted:perhaps", "perhaps", "yes or no"),
         ("is:disputd", "disputd", "did you mean disputed?"),
-        ("is:silent", "silent", "expected disputed or unconfirmed"),
+        ("is:silent", "silent", "expected unhandled or disputed or unconfirmed"),
         ("has:none", "none", "expected silent or doubt"),
         ("a -", "-", "a part of the name"),
         ("a,,b", ",", "a part of the name"),
@@ -186,6 +186,8 @@ def sight(name: str, state: str, made: dict[str, Any], labels: dict[str, str]) -
         ack=acknowledged(name),
         muted=any("muted" in vote for vote in live),
         doubts=doubts_of(made.get("disputed"), unconfirmed, *counted(made)),
+        works=worked_on(name),
+        alarming=attack().is_alarming(state),
     )
 
 
@@ -204,6 +206,20 @@ def acknowledged(name: str) -> str | None:
     Mark.objects.create(scenario="attack", asset=name, revision=1, changed_at=0, ack_by=ack.by,
                         ack_since=0, ack_until=ack.until, ack_severity=ack.severity)  # fmt: skip
     return ack.by if in_force(ack, row.severity, calm_of(attack()), NOW) else None
+
+
+def worked_on(name: str) -> bool:
+    """Whether it is in maintenance: one of which that is over, one of which it is not, and one
+    that is acknowledged too."""
+    until = {1: NOW, 2: NOW + 1, 5: NOW + 1_000}.get(NAMES.index(name))
+    if until is None:
+        return False
+    work = {"work_name": "racks", "work_until": until, "work_window": 1}
+    made = {"revision": 1, "changed_at": 0}
+    Mark.objects.update_or_create(
+        scenario="attack", asset=name, defaults=work, create_defaults=work | made
+    )
+    return until > NOW
 
 
 def world(seed: int) -> list[Sight]:
@@ -245,7 +261,8 @@ TERMS = (
     "pending:clear,attack", "unconfirmed:yes", "unconfirmed:no", "muted:yes", "muted:no",
     "tier:gold", "tier:G*", "tier:*", 'owner:"Acme GmbH"', "tier:hidden", "owner:gold,Gold",
     "ack:yes", "ack:no", "ack:ada", "ack:*", "is:disputed", "is:unconfirmed", "has:silent",
-    "is:disputed,unconfirmed", "has:doubt", "has:doubt,silent",
+    "is:disputed,unconfirmed", "has:doubt", "has:doubt,silent", "is:unhandled",
+    "is:unhandled,disputed", "in:maintenance",
 )  # fmt: skip
 
 
@@ -282,9 +299,16 @@ def near(monkeypatch: pytest.MonkeyPatch) -> None:
 def in_order(sights: list[Sight]) -> list[Sight]:
     def order(each: Sight) -> tuple[int, int, str]:
         disputed = each.state if "disputed" in each.doubts else None
-        return (rank_of(attack().severity(each.state), disputed), -each.since, each.asset)
+        rank = rank_of(attack().severity(each.state), disputed)
+        place = place_of(rank, attack().is_alarming(each.state))
+        return (place, -each.since, each.asset)
 
     return sorted(sights, key=order)
+
+
+def order_of_row(row: AssetState) -> tuple[int, int, str]:
+    assert row.rank is not None
+    return (place_of(row.rank, attack().is_alarming(row.state)), -row.since, row.asset)
 
 
 def pages(wanted: Filter, limit: int, skip: set[str]) -> tuple[list[str], list[Any]]:
@@ -317,8 +341,7 @@ def test_page_after_page_shows_what_matches_once(seed: int, near: None) -> None:
     for row in AssetState.objects.filter(purged=False):
         row.record = json_of(msgspec.json.decode(row.record) | {"asset": row.asset})
         row.save()
-        assert row.rank is not None
-        ORDERS[json_of(state_value(row.record))] = (row.rank, -row.since, row.asset)
+        ORDERS[json_of(state_value(row.record))] = order_of_row(row)
     dice, stopped = random.Random(seed), 0
     for text in dice.sample((*TERMS, *(f"-{term}" for term in TERMS)), 40):
         wanted, skip = read(text), {dice.choice(NAMES)}

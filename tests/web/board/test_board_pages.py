@@ -293,9 +293,10 @@ def test_counts_of_what_is_in_doubt_lead_to_it(client: Client, world: World):
     body = response.content.decode()
     chips = re.findall(r'<a class="chip doubt([^"]*)" data-doubt="(\w+)"[^>]*href="([^"]*)"', body)
     assert [(name, kind.strip()) for kind, name, _ in chips] == [
-        ("disputed", ""), ("unconfirmed", ""), ("doubt", "no-one"), ("silent", "no-one"),
+        ("unhandled", "no-one"), ("disputed", ""), ("unconfirmed", ""), ("doubt", "no-one"),
+        ("silent", "no-one"),
     ]  # fmt: skip
-    only = client.get(html.unescape(chips[0][2]))
+    only = client.get(html.unescape(chips[1][2]))
     assert assets(only) == ["pinned.example"]
     assert re.search(r'data-doubt="disputed"[^>]*aria-current="true"', only.content.decode())
     back = re.search(r'data-doubt="disputed"[^>]*href="([^"]*)"', only.content.decode())

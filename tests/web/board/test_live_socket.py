@@ -30,13 +30,14 @@ from dashboard.board.live import consumer, feeds, snapshots, threads
 from dashboard.board.live.admission import Rates
 from dashboard.board.live.consumer import BoardConsumer
 from dashboard.board.live.live_view import LiveView, live_view
-from dashboard.board.live.page_filter import LIMIT, PageFilter, token_of
+from dashboard.board.live.page_filter import LIMIT, PageFilter, token_of_order
 from dashboard.board.live.snapshots import read
 from dashboard.board.live.tailer import Tailer
 from dashboard.board.live.threads import until_turn_s
 from dashboard.core.common.access import Role
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import now_ms
+from dashboard.core.states.board_rows import order_of
 from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.annotations import labels
 from domain.records import Command, Report
@@ -362,7 +363,7 @@ async def test_a_later_page_is_told_of_what_lies_on_it(world: World):
         first = await browser.next("snapshot")
         assert (first["next"], first["least"], first["total"]) == (None, False, 3)
         top, middle, last = [row["asset"] for row in first["rows"]]
-        await browser.say(type="filter", after=token_of(first["rows"][0]))
+        await browser.say(type="filter", after=token_of_order(order_of(first["rows"][0])))
         later = await browser.next("snapshot")
         assert [row["asset"] for row in later["rows"]] == [middle, last]
         assert later["total"] == 3

@@ -112,7 +112,10 @@ def test_who_is_not_logged_in_is_told_no_counts(admin: Client):
 
 def test_an_open_page_is_told_the_counts(admin: Client):
     told = admin.get("/tabs/").json()
-    assert told["worst"] == SHOWN
+    assert told["badges"] == {
+        "attack": [2, "red", "Under attack"],
+        "connectivity": [1, "red", "Down"],
+    }
     assert set(told["board_troubles"]) == set(scenarios())  # the job has never been heard of
     assert told["standstill"] == {"kind": "job", "since": None}
     assert "data-live" not in admin.get("/job/").content.decode()
@@ -130,7 +133,7 @@ def test_counts_of_a_time_when_nobody_looked_are_shown_to_nobody(admin: Client, 
     tailer.maintain()
     assert counts(admin.get("/job/").content.decode())["attack"] == 2
     told = threads.Beats().message("attack", 10_000)
-    assert b'"worst":{}' in told.replace(b" ", b"")
+    assert b'"badges":{}' in told.replace(b" ", b"")
 
 
 # ---- what is wrong with a board -----------------------------------------------------------------

@@ -9,7 +9,7 @@ from django.template.context import Context
 
 from dashboard.board.assets.explanation import names
 from dashboard.board.assets.palette import VERBS, Verb
-from dashboard.board.assets.scenario_tabs import NO_TABS, Tabs, alarms, tabs
+from dashboard.board.assets.scenario_tabs import NO_TABS, Tabs, in_title, tabs
 from dashboard.core.common.access import ALLOWED, Role
 from dashboard.core.common.times import duration, exact_span
 from dashboard.core.job.freshness import BoardProblem, Link
@@ -67,6 +67,6 @@ def palette_verbs(role: Role | None) -> tuple[Verb, ...]:
 
 
 @register.simple_tag
-def alarm_count(found: Tabs) -> int:
+def unhandled_count(found: Tabs) -> int:
     """Return how many assets the title of the browser's tab counts."""
-    return alarms(found)
+    return in_title(found)

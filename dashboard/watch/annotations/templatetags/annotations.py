@@ -23,7 +23,7 @@ from dashboard.watch.annotations.acknowledgements import shift_ends
 from dashboard.watch.annotations.forms import AckForm
 from dashboard.watch.annotations.labels import keys
 from dashboard.watch.annotations.models import Acknowledgement, Label, Note
-from dashboard.watch.annotations.row_marks import RowMark, calm_of, in_force
+from dashboard.watch.annotations.row_marks import NO_HAND, RowMark, calm_of, in_force
 from dashboard.watch.annotations.views import forms_of
 from domain.scenario import Scenario
 from wire.sink import StateValue
@@ -74,6 +74,18 @@ def row_marks(
             )
         )
     return format_html_join("", "{}", ((badge,) for badge in badges))
+
+
+@register.simple_tag
+def row_handled(
+    scenario: Scenario, row: dict[str, Any], known: Mapping[str, RowMark], now: int
+) -> str:
+    """Return the class of an alarming row, handled or not, after a space; of others nothing."""
+    mark = known.get(row["asset"])
+    hand = mark.hand(scenario, row["state"], now) if mark is not None else NO_HAND
+    if not row["alarming"]:
+        return ""
+    return " is-handled" if hand.holds else " is-unhandled"
 
 
 def _ack(mark: RowMark) -> SafeString:
