@@ -8,6 +8,7 @@ from dashboard.board.assets import (
     past_board_views,
     scenario_tabs,
     views,
+    wall,
 )
 from dashboard.board.assets.events import EventList
 from dashboard.board.assets.overrides import OverrideList
@@ -16,6 +17,7 @@ app_name = "board"
 
 urlpatterns = [
     path("", views.board, name="board"),
+    path("wall/", wall.wall, name="wall"),
     path("board.<str:form>", views.board_file, name="file"),
     *EventList.addresses("events/", "events", "event-file"),
     path("as-of/", past_board_views.as_of, name="as-of"),

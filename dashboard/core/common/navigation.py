@@ -95,6 +95,7 @@ GROUPS: dict[str, tuple[MenuEntry, ...]] = {
             "board:events", "Events", "what changed, and what was when", menu=OPERATORS,
             tabs=(MenuEntry("board:as-of", "As of", "a past moment, and how it differs from now"),),
         ),
+        MenuEntry("board:wall", "Wall", "all boards on one screen", menu=OPERATORS),
         MenuEntry(
             "board:overrides", "Overrides", "who pinned what, until when", menu=OPERATORS,
             place="What is set",

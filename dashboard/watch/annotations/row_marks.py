@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Q
@@ -267,7 +267,8 @@ def handled(scenario: Scenario, newer: Mapping[str, str], now: int) -> Handled:
 
     newer: the states of assets that the database does not have yet, "" once purged.
     """
-    marks = list(Row.objects.in_force(scenario.name, now)[:MOST])
+    rows = Row.objects.in_force(scenario.name, now)
+    marks: list[Any] = list(rows.values_list("asset", *Row.SHOWN, named=True)[:MOST])
     if not marks:
         return Handled()
     stored = _stored(scenario.name, [mark.asset for mark in marks])

@@ -16,12 +16,11 @@ export class Wall {
     this.tbody = tbody;
     this.total = total;
     this.onChange = onChange;
-    this.lock = null;
     this.box = document.getElementById("table-box");
     this.clock = document.getElementById("wall-clock");
     this.more = document.getElementById("wall-more");
     document.getElementById("wall-leave").addEventListener("click", () => this.set(false));
-    document.addEventListener("visibilitychange", () => this.keepAwake());
+    document.addEventListener("visibilitychange", () => keepAwake(this.on));
     addEventListener("resize", () => this.fit());
     if (this.on) this.entered();
   }
@@ -40,7 +39,7 @@ export class Wall {
   }
 
   entered() {
-    this.keepAwake();
+    keepAwake(this.on);
     this.tick();
     this.onChange(this.on);
     this.fit();
@@ -69,17 +68,24 @@ export class Wall {
     const left = this.total() - shown;
     if (left > 0) this.more.textContent = `and ${number(left)} more`;
   }
+}
 
-  async keepAwake() {
-    if (!this.on || document.hidden) {
-      this.lock?.release();
-      this.lock = null;
-    } else if (!this.lock || this.lock.released) {
-      try {
-        this.lock = await navigator.wakeLock?.request("screen");
-      } catch {
-        // The browser will not: a low battery, or a page that is not served safely.
-      }
+let lock = null;
+
+/**
+ * Keep the screen awake while the page is seen, or let it sleep.
+ *
+ * @param {boolean} on
+ */
+export async function keepAwake(on) {
+  if (!on || document.hidden) {
+    lock?.release();
+    lock = null;
+  } else if (!lock || lock.released) {
+    try {
+      lock = await navigator.wakeLock?.request("screen");
+    } catch {
+      // The browser will not: a low battery, or a page that is not served safely.
     }
   }
 }

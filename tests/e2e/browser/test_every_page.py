@@ -270,6 +270,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "digests:unsubscribe": to_the_link_of_a_digest,
         "board:asset": "/s/attack/a/shop.example/",  # without a form
         "board:as-of": "/as-of/?scenario=attack",
+        "board:wall": "/wall/",
         "invoices:invoices": "/invoices/",
         "maintenance:windows": "/maintenance/",
         "glossary": "/glossary/",

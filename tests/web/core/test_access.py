@@ -202,6 +202,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/console/mail/1/html/", None, NO_WORK),
     ("get", "/board.csv", None, READ),
     ("get", "/as-of/", None, READ),
+    ("get", "/wall/", None, READ),
     ("get", "/as-of/as-of.csv", None, READ),
     ("get", "/palette/", None, READ),
     ("get", "/tabs/", None, READ),

@@ -25,13 +25,13 @@ BARS = {
 }
 MORE = {
     Role.OPERATOR: {
-        "Board": ["Events", "What is set"],
+        "Board": ["Events", "Wall", "What is set"],
         "Watch": ["Agents", "Maintenance", "Bulk", "Labels"],
         "Notify": ["Notifications"],
         "Operate": ["Scenarios", "Engine"],
     },
     Role.ADMIN: {
-        "Board": ["Events", "What is set"],
+        "Board": ["Events", "Wall", "What is set"],
         "Watch": ["Agents", "Maintenance", "Bulk", "Labels"],
         "Notify": ["Notifications"],
         "Operate": ["Scenarios", "Engine", "Users", "Retention", "Audit"],
