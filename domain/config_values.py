@@ -123,12 +123,17 @@ class ConfigTable:
         """Return the table at `key`. Raises PlainError."""
         return self._enter(self.get(key), f"{self.path}.{key}")
 
-    def tables(self, key: str) -> list[ConfigTable]:
-        """Return the list of tables at `key`. Raises PlainError."""
+    def tables(self, key: str, short: str = "") -> list[ConfigTable]:
+        """Return the list of tables at `key`. Raises PlainError.
+
+        short: the key of a table's text that may stand there in place of the table.
+        """
         value = self.get(key)
         if not isinstance(value, list):
-            raise PlainError(f"{self.path}.{key}", "a list of tables", value)
-        return [self._enter(entry, f"{self.path}.{key}[{at}]") for at, entry in enumerate(value)]
+            expected = "a list of tables or texts" if short else "a list of tables"
+            raise PlainError(f"{self.path}.{key}", expected, value)
+        entries = [{short: each} if short and isinstance(each, str) else each for each in value]
+        return [self._enter(each, f"{self.path}.{key}[{at}]") for at, each in enumerate(entries)]
 
     def mapping(self, key: str) -> dict[str, Any]:
         """Return the table at `key` as a new dict, empty if absent. Raises PlainError."""

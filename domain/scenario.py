@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import md5
 from typing import Any, Literal
+from urllib.parse import quote
 from uuid import UUID
 
 from domain.names import USER_PREFIX, state_name_ok
@@ -67,6 +69,12 @@ MAX_RUNS = 1_000_000
 # Largest number of tasks that a scenario may start on an asset.
 MAX_RULE_TASKS = 16
 
+MAX_LINKS = 8
+"""Most links of a scenario."""
+
+MAX_DETAILS = 4
+"""Most details of a scenario that have a column."""
+
 
 class ScenarioError(ValueError):
     """A scenario that cannot be used: names the file, the key, and what was expected."""
@@ -80,6 +88,44 @@ class StateSpec:
     label: str
     colour: str
     icon: str
+
+
+@dataclass(frozen=True, slots=True)
+class DetailSpec:
+    """A key of the details that agents add, which has a column. unit: shown behind a number."""
+
+    key: str
+    title: str
+    unit: str = ""
+
+    def plain(self) -> dict[str, str]:
+        """Return the detail as written in scenarios.toml."""
+        return {"key": self.key, "title": self.title, **({"unit": self.unit} if self.unit else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSpec:
+    """A link of every asset to another program. url: with {asset}, {scenario}, {label:KEY}."""
+
+    title: str
+    url: str
+
+    def address(self, scenario: str, asset: str, labels: Mapping[str, str]) -> str | None:
+        """Return the link's address for an asset, or None if it lacks a label that is named."""
+        known = {"asset": asset, "scenario": scenario}
+        known |= {f"label:{key}": value for key, value in labels.items()}
+        names = LINK_PLACE.findall(self.url)
+        if not all(name in known for name in names):
+            return None
+        return LINK_PLACE.sub(lambda match: quote(known[match[1]], safe=""), self.url)
+
+    def plain(self) -> dict[str, str]:
+        """Return the link as written in scenarios.toml."""
+        return {"title": self.title, "url": self.url}
+
+
+LINK_PLACE = re.compile(r"\{([^{}]*)\}")
+"""A place in a link's address, by what stands there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +240,8 @@ class Scenario:
     life_cycle: states follow each other and none is worse than another; min_voters, raise_voters:
     number of live voters needed to lower and to raise a state; forget_after: how long a silent vote
     is kept, None for the default; fold: the version of the fold it was written for;
-    signed_commands: whether commands count only with a signature; tasks: the tasks that it starts.
+    signed_commands: whether commands count only with a signature; tasks: the tasks that it starts;
+    details: what of agents' details has a column; links: from each asset to other programs.
     """
 
     name: str
@@ -218,6 +265,8 @@ class Scenario:
     fold: int = FOLD
     signed_commands: bool = False
     tasks: tuple[TaskRule, ...] = ()
+    details: tuple[DetailSpec, ...] = ()
+    links: tuple[LinkSpec, ...] = ()
 
     @cached_property
     def lenient(self) -> bool:
@@ -264,6 +313,16 @@ class Scenario:
         found = {self.severity(spec.name) for spec in self.states if self.is_alarming(spec.name)}
         unknown = set() if self.life_cycle or self.open_vocabulary else {-1}
         return frozenset(found | unknown)
+
+    @cached_property
+    def detail_keys(self) -> tuple[str, ...]:
+        """The keys of the details that have a column, in order."""
+        return tuple(detail.key for detail in self.details)
+
+    def links_of(self, asset: str, labels: Mapping[str, str]) -> list[dict[str, str]]:
+        """Return title and address of each link that an asset with these labels has."""
+        found = ((link.title, link.address(self.name, asset, labels)) for link in self.links)
+        return [{"title": title, "url": url} for title, url in found if url is not None]
 
     @cached_property
     def good_states(self) -> list[str]:
@@ -394,6 +453,8 @@ class Scenario:
             "weights": dict(self.weights or {}),
             "commands": "signed" if self.signed_commands else "any",
             "tasks": [task.plain() for task in self.tasks],
+            **({"details": [detail.plain() for detail in self.details]} if self.details else {}),
+            **({"links": [link.plain() for link in self.links]} if self.links else {}),
             "fold": self.fold,
         }
 

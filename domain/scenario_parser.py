@@ -18,11 +18,16 @@ from domain.scenario import (
     ICONS,
     KEEP,
     LEAST_PERIOD,
+    LINK_PLACE,
+    MAX_DETAILS,
+    MAX_LINKS,
     MAX_MIN_VOTERS,
     MAX_RULE_TASKS,
     MAX_RUNS,
     MAX_WEIGHT,
+    DetailSpec,
     Latest,
+    LinkSpec,
     PythonRule,
     Quorum,
     Rule,
@@ -35,6 +40,16 @@ from domain.scenario import (
 from domain.scenario_checks import check_severity
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
+_DETAIL = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+RESERVED = frozenset(
+    ("state", "since", "agent", "override", "until", "pending", "is", "has", "unconfirmed", "ack",
+     "in", "muted", "name", "asset", "votes")
+)  # fmt: skip
+"""Keys that no detail may have: filters and orders of a board use these words themselves."""
+_LABEL = re.compile(r"label:[a-z][a-z0-9_-]{0,31}\Z")
+# No name of an asset may choose the host, so a place is only behind it.
+_LINK = re.compile(r"https?://[^\s{}/?#\\@]+(?:[/?#](?:[^\s{}\\]|\{[^\s{}]*\})*)?\Z")
+LINK_EXPECTED = "an http or https address, with {asset} and the like only behind the host"
 _FRACTION = re.compile(r"([0-9]{1,6})/([0-9]{1,6})\Z")
 
 
@@ -127,6 +142,8 @@ def parse_scenario(name: str, table: ConfigTable, *, fold: int = 1) -> Scenario:
         fold=table.integer("fold", fold, low=1, high=FOLD),
         signed_commands=table.choice("commands", ("any", "signed"), "any") == "signed",
         tasks=_tasks(table, known),
+        details=_details(table),
+        links=_links(table),
     )
 
 
@@ -244,6 +261,45 @@ def _tasks(table: ConfigTable, known: set[str] | None) -> tuple[TaskRule, ...]:
         expected = f"at most {MAX_RULE_TASKS} tasks, each once"
         raise PlainError(f"{table.path}.tasks", expected, len(tasks))
     return tasks
+
+
+def _details(table: ConfigTable) -> tuple[DetailSpec, ...]:
+    if table.get("details") is None:
+        return ()
+    details = tuple(_detail(entry) for entry in table.tables("details", short="key"))
+    if len(details) > MAX_DETAILS or len({detail.key for detail in details}) != len(details):
+        expected = f"at most {MAX_DETAILS} details, each once"
+        raise PlainError(f"{table.path}.details", expected, [detail.key for detail in details])
+    return details
+
+
+def _detail(table: ConfigTable) -> DetailSpec:
+    key = table.text("key")
+    if not _DETAIL.match(key) or key in RESERVED:
+        expected = "a key of a-z, 0-9, _ and -, which is no word of the filter's own"
+        raise PlainError(f"{table.path}.key", expected, key)
+    title = table.text("title", key.replace("_", " ").capitalize())
+    return DetailSpec(key, title, table.text("unit") if table.get("unit") is not None else "")
+
+
+def _links(table: ConfigTable) -> tuple[LinkSpec, ...]:
+    if table.get("links") is None:
+        return ()
+    links = tuple(_link(entry) for entry in table.tables("links"))
+    if len(links) > MAX_LINKS:
+        raise PlainError(f"{table.path}.links", f"at most {MAX_LINKS} links", len(links))
+    return links
+
+
+def _link(table: ConfigTable) -> LinkSpec:
+    title, url = table.text("title"), table.text("url")
+    if not _LINK.match(url):
+        raise PlainError(f"{table.path}.url", LINK_EXPECTED, url)
+    for name in LINK_PLACE.findall(url):
+        if name not in ("asset", "scenario") and not _LABEL.match(name):
+            expected = "only {asset}, {scenario} and {label:KEY}"
+            raise PlainError(f"{table.path}.url", expected, f"{{{name}}}")
+    return LinkSpec(title, url)
 
 
 def _task(table: ConfigTable, known: set[str] | None) -> TaskRule:

@@ -207,6 +207,17 @@ class CauseValue(msgspec.Struct, frozen=True, gc=False):
     command: str | None = None
 
 
+class HistoryCause(CauseValue, frozen=True, gc=False):
+    """A cause as the history keeps it.
+
+    voters: of the end of a hold, some of the agents whose live votes were for the state; more: how
+    many others there were.
+    """
+
+    voters: tuple[str, ...] = ()
+    more: Count = 0
+
+
 class FlapValue(msgspec.Struct, frozen=True, gc=False):
     """A vote that turned worse twice within its lifetime.
 
@@ -368,6 +379,7 @@ class TombstoneValue(msgspec.Struct, frozen=True, gc=False):
 _STATE = msgspec.json.Decoder(StateValue)
 _VOTES = msgspec.json.Decoder(Votes)
 _CAUSE = msgspec.json.Decoder(CauseValue)
+_HISTORY_CAUSE = msgspec.json.Decoder(HistoryCause)
 
 
 def read_state(
@@ -395,9 +407,9 @@ def votes_value(value: bytes | str) -> Votes:
     return _VOTES.decode(value)
 
 
-def cause_value(value: bytes | str) -> CauseValue:
-    """Return a cause as stored in a state record. Raises ValueError."""
-    return _CAUSE.decode(value)
+def cause_value(value: bytes | str) -> HistoryCause:
+    """Return a cause as the history stores it. Raises ValueError."""
+    return _HISTORY_CAUSE.decode(value)
 
 
 def _tombstone(asset: str, headers: dict[str, bytes]) -> TombstoneValue:

@@ -153,10 +153,11 @@ def _see_attack(incident: SimulatedIncident, _asset: str, agent: str, now: int) 
 def _attack_detail(asset: str, state: str, now: int) -> dict[str, Any]:
     usual = 40 + spread(asset, over=400) + spread(asset, now, over=40)
     if state == "clear":
-        return {"requests_per_s": usual}
+        return {"rate": usual}
     return {
-        "requests_per_s": usual * (40 if state == "under-attack" else 6),
-        "kind": ("syn flood", "login attempts", "slow reads", "scraping")[spread(asset, over=4)],
+        "kind": ("syn-flood", "login-attempts", "slow-reads", "scraping")[spread(asset, over=4)],
+        "rate": usual * (40 if state == "under-attack" else 6),
+        "source": f"198.18.{spread('source', asset, over=64)}.0/24",
     }
 
 

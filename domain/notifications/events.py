@@ -38,10 +38,10 @@ class Ack(NamedTuple):
 class Event:
     """Something that happened to an incident or its asset, or to an agent.
 
-    place: where the incident began; state: the asset's new state; labels: the asset's; ack: for
-    kind MARKED, the acknowledgement in force from now on. finding: a description of what is wrong
-    with an agent, empty for an incident. If it is set, `asset` is the agent, `state` is one of
-    AGENT_KINDS, and the kind is BEGUN or ENDED.
+    place: where the incident began; state: the asset's new state; labels: the asset's, and what
+    agents add; ack: for kind MARKED, the acknowledgement in force from now on. finding: a
+    description of what is wrong with an agent, empty for an incident. If it is set, `asset` is the
+    agent, `state` is one of AGENT_KINDS, and the kind is BEGUN or ENDED.
     """
 
     kind: str

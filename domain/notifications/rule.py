@@ -45,13 +45,13 @@ class Rule:
     """Who is notified of which incidents and agents, and how. All durations are in ms.
 
     scenarios, labels, states: any of these match, and an empty one matches all; labels are
-    `key=value`; at_least: this state or a worse one; after_ms: report only what lasts this long in
-    such a state; hours: report only in these hours; group_by: incidents that agree in these are
-    reported together; window_ms: how long a message waits for more to report; repeat_ms: repeat a
-    message this often while nobody has the group in hand; resolved: whether to report the end;
-    incidents: whether to report incidents; tasks: whether to report runs of scheduled tasks that
-    notify, in any state; agents: the agent faults to report, from AGENT_KINDS; most, per_ms: send
-    at most `most` messages in `per_ms`.
+    `key=value`, or `key=>number` and `key=<number`; at_least: this state or a worse one; after_ms:
+    report only what lasts this long in such a state; hours: report only in these hours; group_by:
+    incidents that agree in these are reported together; window_ms: how long a message waits for
+    more to report; repeat_ms: repeat a message this often while nobody has the group in hand;
+    resolved: whether to report the end; incidents: whether to report incidents; tasks: whether to
+    report runs of scheduled tasks that notify, in any state; agents: the agent faults to report,
+    from AGENT_KINDS; most, per_ms: send at most `most` messages in `per_ms`.
     """
 
     stages: tuple[Stage, ...]
@@ -108,8 +108,8 @@ class Rule:
         )
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
-        """Return whether an asset's labels match those of the rule."""
-        return not self.labels or any(labels.get(key) == value for key, value in self.labels)
+        """Return whether an asset's labels, or what agents add, match those of the rule."""
+        return not self.labels or any(_fits(labels.get(key), value) for key, value in self.labels)
 
     def key_of(self, event: Event) -> str:
         """Return the key of the group that an event's incident or agent belongs to.
@@ -129,6 +129,17 @@ class Rule:
         return ", ".join(
             f"{name}={own.get(name) or labels.get(name, '')}" for name in self.group_by
         )
+
+
+def _fits(label: str | None, wanted: str) -> bool:
+    """Return whether a label has this value, or is a number above or below the one wanted."""
+    if label is None or label == wanted:
+        return label is not None
+    try:
+        number, least = float(label), float(wanted[1:])
+    except ValueError:
+        return False
+    return number > least if wanted[0] == ">" else wanted[0] == "<" and number < least
 
 
 def reaches(scenario: Scenario, state: str, at_least: str) -> bool:

@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { byOrder, comparator, longestRising, placeOf, plan } from "../../static/js/board/order.js";
+import {
+  byOrder,
+  comparator,
+  knowDetails,
+  longestRising,
+  placeOf,
+  plan,
+} from "../../static/js/board/order.js";
 
 const row = (asset, place = 0, since = 0, votes = 0) => {
   return { asset, place, since, votes: Array(votes).fill({}), more_votes: 0, pending: null };
@@ -28,6 +35,18 @@ test("a column sorts either way; equals keep the board's order", () => {
   assert.deepEqual(names(rows.toSorted(comparator("votes"))), ["c", "a", "b"]);
   assert.deepEqual(names(rows.toSorted(comparator("-votes"))), ["a", "b", "c"]);
   assert.deepEqual(names(rows.toSorted(comparator("unknown"))), ["a", "b", "c"]);
+});
+
+test("a detail sorts numbers above texts, and rows without it last either way", () => {
+  knowDetails(["kind", "rate"]);
+  const rows = [
+    { ...row("none"), details: [null, null] },
+    { ...row("text"), details: [null, ["many", null]] },
+    { ...row("small"), details: [null, ["7 /s", 7]] },
+    { ...row("large"), details: [null, ["41,200 /s", 41200]] },
+  ];
+  assert.deepEqual(names(rows.toSorted(comparator("rate"))), ["large", "small", "text", "none"]);
+  assert.deepEqual(names(rows.toSorted(comparator("-rate"))), ["text", "small", "large", "none"]);
 });
 
 test("a list becomes another with as few moves as can be", () => {

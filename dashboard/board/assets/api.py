@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -28,6 +27,7 @@ from dashboard.core.api.store_answers import (
 )
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
+from dashboard.core.states.board_rows import plain_record
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError
 from dashboard.core.states.filter_terms import Filter, doubt_term
 from dashboard.core.states.queries import counts, doubt_counts
@@ -100,7 +100,7 @@ def list_assets(
         return filtered_by_database(known, find)
     records, more = find()
     labels = labels_of(known.name, [asset for asset, _ in records])
-    items = [{**json.loads(record), "labels": labels.get(asset, {})} for asset, record in records]
+    items = [plain_record(known, record, labels.get(asset, {})) for asset, record in records]
     return {"items": items, "next": more}
 
 

@@ -17,7 +17,12 @@ from dashboard.core.common.tables import Column
 from dashboard.core.common.times import HOUR_MS, exact_span
 from dashboard.core.job.status import LogTime, log_time, newest_beats
 from dashboard.core.rules.models import in_force
-from dashboard.core.states.board_rows import asset_path, beneath_of, cause_of, cause_text
+from dashboard.core.states.board_rows import (
+    asset_path,
+    beneath_of,
+    cause_in_words,
+    cause_of,
+)
 from dashboard.core.states.caveats import Because, of_detail, of_flapping
 from dashboard.core.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Transition
 from dashboard.core.states.rows import place_of
@@ -240,6 +245,7 @@ def _record(scenario: str, step: Transition) -> TimelineEntry:
         at=step.at,
         version=str(Version.parse(step.version)),
         state=step.state,
+        cause=cause_in_words(scenarios()[scenario], step.state, cause),
         **_caused(scenario, cause),
     )
 
@@ -251,14 +257,14 @@ def _newest(scenario: str, record: StateValue) -> TimelineEntry:
         kind="newest",
         at=record.cause.time,
         version=str(version),
-        **_caused(scenario, record.cause) | {"cause": cause_of(scenarios()[scenario], record)},
+        cause=cause_of(scenarios()[scenario], record),
+        **_caused(scenario, record.cause),
     )
 
 
 def _caused(scenario: str, cause: CauseValue) -> dict[str, Any]:
     place = cause.partition, cause.offset
     return {
-        "cause": cause_text(cause),
         "of_time": cause.type in OF_TIME,
         "partition": place[0],
         "offset": place[1],

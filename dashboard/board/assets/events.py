@@ -16,7 +16,7 @@ from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import ListOrder, Table
 from dashboard.core.common.times import now_ms
-from dashboard.core.states.board_rows import asset_path, cause_text
+from dashboard.core.states.board_rows import asset_path, cause_in_words
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, state_of
 from dashboard.core.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Transition
 from dashboard.watch.filters.completion import placeholder
@@ -170,7 +170,7 @@ class EventList(ListPage):
             state=row.state,
             at=row.at,
             version=str(Version.parse(row.version)),
-            cause=cause_text(cause),
+            cause=cause_in_words(scenarios()[row.scenario], row.state, cause),
             partition=cause.partition,
             offset=cause.offset,
         )

@@ -32,16 +32,16 @@ from dashboard.core.common.scenarios import scenario_or_404, scenarios, topics
 from dashboard.core.common.times import iso, now_ms
 from dashboard.core.job.pipelines import reporter_of
 from dashboard.core.job.status import problems
-from dashboard.core.states.board_rows import cause_of
+from dashboard.core.states.board_rows import cause_of, details_of
 from dashboard.core.states.caveats import NAMED, UNHANDLED, CountedTerm, in_doubt
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError
 from dashboard.core.states.filter_terms import Filter
 from dashboard.core.states.queries import (
-    CHOSEN,
-    COLUMNS,
-    OFFERED,
+    chosen_columns,
+    columns,
     direction,
     next_sort,
+    orders,
     sort_of,
     sorted_rows,
 )
@@ -97,7 +97,19 @@ def board_file(request: HttpRequest, form: str) -> HttpResponseBase:
     except FilterError as error:
         return unprocessable(f"q: {error}")
     record(Actor.of(request), "export.board", scenario=known.name, form=form, filter=str(wanted))
-    return attachment(request, written(form, FIELDS, _portions(known, wanted)), known.name, form)
+    return attachment(
+        request, written(form, _fields(known), _portions(known, wanted)), known.name, form
+    )
+
+
+def _fields(scenario: Scenario) -> tuple[str, ...]:
+    """Return the fields of the file, those of the scenario's details after the votes."""
+    place = FIELDS.index("votes") + 1
+    return (*FIELDS[:place], *_detail_fields(scenario), *FIELDS[place:])
+
+
+def _detail_fields(scenario: Scenario) -> list[str]:
+    return [f"detail_{key}" for key in scenario.detail_keys]
 
 
 def _portions(scenario: Scenario, wanted: Filter) -> Iterator[list[Plain]]:
@@ -125,6 +137,7 @@ def _plain(scenario: Scenario, record: StateValue, labels: dict[str, str]) -> Pl
         "unconfirmed": _unconfirmed(record),
         "in_doubt": "; ".join(map(str, doubted)),
         "votes": " ".join(_vote(vote, vote.agent in agents) for vote in record.votes),
+        **dict(zip(_detail_fields(scenario), details_of(scenario, record), strict=True)),
         "pending": pending and pending.state,
         "pending_at": pending and iso(pending.due),
         "pinned_by": override and override.user,
@@ -201,18 +214,18 @@ def _requested_filter(request: HttpRequest, known: Scenario, text: str) -> tuple
 def _board(
     request: HttpRequest, known: Scenario, wanted: PageFilter, found: MergedSnapshot
 ) -> dict[str, Any]:
-    now, merged, sort = now_ms(), found.merged, sort_of(request.GET.get("sort", ""))
+    now, merged, sort = now_ms(), found.merged, sort_of(known, request.GET.get("sort", ""))
     record_presence(request.user, now)
     context = {
         "scenario": known,
         "tabs": tabs(known.name, found),
         "filter": wanted,
         "buttons": _buttons(known, wanted, found),
-        "rows": sorted_rows(merged.rows, sort),
+        "rows": sorted_rows(known, merged.rows, sort),
         "sort": sort,
         "heads": _heads(request, known, sort),
-        "orders": OFFERED,
-        "columns": CHOSEN,
+        "orders": orders(known),
+        "columns": chosen_columns(known),
         "csv": _filter_query(request, known),
         "row_marks": {mark.asset: mark for mark in found.marks},
         "may_command": may(request.user, "command"),
@@ -238,6 +251,7 @@ def _boot(context: dict[str, Any], known: Scenario, found: MergedSnapshot) -> di
         "scenario": known.name,
         "noun": known.noun,
         "states": [_board_plain(spec) for spec in known.states],
+        "details": known.detail_keys,
         "troubles": context["troubles"],
         "limit": LIMIT,
         "least": found.merged.least,
@@ -311,12 +325,22 @@ def _heads(request: HttpRequest, known: Scenario, sort: str) -> list[dict[str, s
     return [
         {
             "name": column.name,
+            "css": _column_css(known, column.name),
             "title": column.title or known.noun.capitalize(),
             "direction": direction(column, sort),
-            "address": _address(request, sort=next_sort(column, sort)) if column.rises else "",
+            "address": _address(request, sort=next_sort(known, column, sort))
+            if column.rises
+            else "",
         }
-        for column in COLUMNS
+        for column in columns(known)
     ]
+
+
+def _column_css(known: Scenario, name: str) -> str:
+    """Return the classes of a column; a detail's name its place, which styles know."""
+    if name not in known.detail_keys:
+        return f"col-{name}"
+    return f"col-detail col-d{known.detail_keys.index(name) + 1}"
 
 
 def _filter_query(request: HttpRequest, known: Scenario) -> str:

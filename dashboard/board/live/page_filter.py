@@ -36,7 +36,7 @@ class LiveRecord:
     """The newest record of one asset, and where it was read.
 
     row: None after a purge; value: the record as it stands in the topic; labels: the asset's; hand:
-    what handles it.
+    what handles it; details: what agents add, by key.
     """
 
     asset: str
@@ -47,6 +47,7 @@ class LiveRecord:
     value: bytes = b""
     labels: Mapping[str, str] = field(default_factory=dict)
     hand: Hand = NO_HAND
+    details: Mapping[str, str | float] = field(default_factory=dict)
     _json: bytes = b""
 
     @property
@@ -86,6 +87,7 @@ class LiveRecord:
             row["doubts"],
             self.hand.works,
             row["alarming"],
+            self.details,
         )
 
 

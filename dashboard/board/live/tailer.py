@@ -16,7 +16,7 @@ from dashboard.board.live.snapshots import Beside, counted
 from dashboard.core.common.metrics import UNREADABLE
 from dashboard.core.job.agent_findings import agent_news
 from dashboard.core.job.status import recall
-from dashboard.core.states.board_rows import row_of
+from dashboard.core.states.board_rows import named_details, row_of
 from dashboard.core.states.queries import sink_offsets
 from dashboard.core.states.stores import kept_of
 from dashboard.watch.annotations.row_marks import MarkChanges
@@ -217,8 +217,10 @@ def entry_of(scenario: Scenario, message: ConsumerRecord) -> LiveRecord | None:
             version = Version.parse(record.version).sortable()
             return LiveRecord(record.asset, version, None, place, message.offset)
         row = row_of(scenario, record)
+        details = named_details(scenario, record)
+        value = message.value or b""
         return LiveRecord(
-            record.asset, row["version"], row, place, message.offset, message.value or b""
+            record.asset, row["version"], row, place, message.offset, value, details=details
         )
     except ValueError as error:
         UNREADABLE.labels(message.topic).inc()

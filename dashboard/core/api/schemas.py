@@ -195,10 +195,20 @@ class RecordOut(Schema):
     answer: dict[str, str] | None = None
 
 
+class LinkOut(Schema):
+    """A link of an asset to another program."""
+
+    title: str
+    url: str
+
+
 class AssetOut(RecordOut):
-    """An asset's state record, and its labels."""
+    """An asset's state record, its labels, its links, and what agents add of the scenario's
+    details: all of one vote, by key."""
 
     labels: dict[str, str] = {}
+    details: dict[str, str | float] = {}
+    links: list[LinkOut] = []
 
 
 class AssetsOut(Schema):

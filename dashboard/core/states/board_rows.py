@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import json
+from collections.abc import Container, Mapping
 from functools import partial
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
+
+import msgspec
 
 from dashboard.core.common.text import isolated
 from dashboard.core.common.times import exact_span
@@ -21,9 +25,9 @@ from dashboard.core.states.caveats import (
     silent_votes,
 )
 from domain.names import USER_PREFIX
-from domain.scenario import Scenario
+from domain.scenario import DetailSpec, Scenario
 from domain.version import Version
-from wire.sink import CauseValue, StateValue, VoteValue
+from wire.sink import CauseValue, HistoryCause, StateValue, VoteValue, state_value
 
 Row = dict[str, Any]
 
@@ -56,7 +60,7 @@ CAUSES = {
     "vote-expiry": "{agent} fell silent",
     "doubt-end": "{agent} no longer in doubt or to and fro",
     "vote-forgotten": "last word of {agent} forgotten",
-    "hold": "its votes lasted through the hold",
+    "hold": "voted for long enough",
     "reminder": "reminder",
     "purge-after": "purged by its age",
 }
@@ -77,8 +81,8 @@ def row_of(scenario: Scenario, record: StateValue) -> Row:
     browser can compare it as text; votes: agent and state,
     live ones before silent ones, the most severe first within each; muted: agents whose votes do
     not count; silent: agents whose votes are silent, and since when; doubt: see `_doubt_of`;
-    beneath: see `beneath_of`; doubts: names from `dashboard.core.states.caveats.DOUBTS`. Raises
-    ValueError for an invalid version.
+    beneath: see `beneath_of`; doubts: names from `dashboard.core.states.caveats.DOUBTS`; details:
+    see `_detail_cells`. Raises ValueError for an invalid version.
     """
     votes = sorted(record.votes, key=partial(_place, scenario))
     doubted = in_doubt(scenario, votes, record.doubts)
@@ -111,7 +115,105 @@ def row_of(scenario: Scenario, record: StateValue) -> Row:
         "override": [override.user, override.until] if override else None,
         "cause": cause_of(scenario, record),
         "caused_at": record.cause.time,
+        "details": _detail_cells(scenario, record),
     }
+
+
+Value = str | float
+"""A detail's value: a text of at most `MAX_VALUE` characters, or a number."""
+MAX_VALUE = 200
+
+
+def details_of(scenario: Scenario, record: StateValue) -> list[Value | None]:
+    """Return the values of the scenario's details, None for each that is missing.
+
+    All are of one vote, so that they belong together: see `_evidence`.
+    """
+    said = _evidence(scenario, record) if scenario.details else {}
+    return [_value(said.get(key)) for key in scenario.detail_keys]
+
+
+def named_details(scenario: Scenario, record: StateValue) -> dict[str, Value]:
+    """Return the values of the scenario's details that there are, by key."""
+    values = zip(scenario.detail_keys, details_of(scenario, record), strict=True)
+    return {key: value for key, value in values if value is not None}
+
+
+def details_text(scenario: Scenario, record: StateValue) -> str:
+    """Return what agents add in words: `Kind syn-flood, Rate 41,200 /s`."""
+    cells = zip(scenario.details, _detail_cells(scenario, record), strict=True)
+    return ", ".join(f"{spec.title} {isolated(cell[0])}" for spec, cell in cells if cell)
+
+
+def plain_record(scenario: Scenario, text: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return a state record's JSON as data for programs, with labels, details and links."""
+    record = state_value(text)
+    return {
+        **json.loads(text),
+        "labels": labels,
+        "details": named_details(scenario, record),
+        "links": scenario.links_of(record.asset, labels),
+    }
+
+
+def _evidence(scenario: Scenario, record: StateValue) -> dict[str, Any]:
+    """Return what the newest live vote for the worst state adds, if it adds a detail with a column.
+
+    Votes for a milder state than is shown say nothing about that state.
+    """
+    votes = [vote for vote in record.votes if vote.silent is None and vote.muted is None]
+    fit = [(_evidence_rank(scenario, record.state, vote), vote) for vote in votes]
+    for _, vote in sorted(((rank, vote) for rank, vote in fit if rank), key=itemgetter(0)):
+        added = _added(vote)
+        if any(_value(added.get(key)) is not None for key in scenario.detail_keys):
+            return added
+    return {}
+
+
+def _evidence_rank(scenario: Scenario, state: str, vote: VoteValue) -> tuple[int, int, int] | None:
+    """Return the sort key of a vote as evidence for `state`, or None if it is none."""
+    severity, shown = scenario.severity(vote.state), scenario.severity(state)
+    fits = vote.state == state if scenario.life_cycle else severity <= shown
+    return (severity, -vote.time, -vote.offset) if fits else None
+
+
+def _added(vote: VoteValue) -> dict[str, Any]:
+    try:
+        return vote.detail_object() or {}
+    except msgspec.MsgspecError:
+        return {}
+
+
+def _value(said: object) -> Value | None:
+    """Return a value as a column has it; None for what is neither a text nor a number."""
+    if isinstance(said, bool):
+        return "yes" if said else "no"
+    if isinstance(said, str):
+        return said.replace("\0", "\ufffd")[:MAX_VALUE] or None
+    return said if isinstance(said, int | float) and abs(said) < LARGEST else None
+
+
+LARGEST = 10**15
+"""Numbers from here on are not shown: a browser and a database would round them."""
+
+
+def _detail_cells(scenario: Scenario, record: StateValue) -> list[list[Any] | None]:
+    """Return for each detail the text of its cell, and the number to sort by; None if missing."""
+    values = zip(scenario.details, details_of(scenario, record), strict=True)
+    return [None if value is None else _cell(spec, value) for spec, value in values]
+
+
+def _cell(spec: DetailSpec, value: Value) -> list[Any]:
+    if isinstance(value, str):
+        return [value, None]
+    return [f"{amount(value)} {spec.unit}".rstrip(), value]
+
+
+def amount(value: float) -> str:
+    """Return a number for people: `41,200`, `0.25`."""
+    if isinstance(value, int) or value.is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def _voteless(doubted: list[InDoubt], votes: int) -> list[InDoubt]:
@@ -170,24 +272,32 @@ def cause_of(scenario: Scenario, record: StateValue) -> str:
     place = (cause.agent, cause.offset)
     if cause.type == "report" and any((one.agent, one.offset) == place for one in record.doubts):
         return f"report of {isolated(cause.agent or '')} not taken"
-    if cause.type == "hold" and record.override is None and scenario.hold(record.state):
-        return _held(scenario, record)
-    return cause_text(cause)
+    return cause_in_words(scenario, record.state, history_cause(record))
 
 
-def _held(scenario: Scenario, record: StateValue) -> str:
-    """Return how long a state had votes, and whose: `Degraded for 10 s (probe-a)`."""
-    text = f"{scenario.spec(record.state).label} for {exact_span(scenario.hold(record.state))}"
+def history_cause(record: StateValue) -> HistoryCause:
+    """Return a record's cause, with the agents whose votes lasted through a hold."""
+    facts = msgspec.structs.asdict(record.cause)
+    if record.cause.type != "hold" or record.override is not None:
+        return HistoryCause(**facts)
     live = (vote for vote in record.votes if vote.silent is None and vote.muted is None)
     agents = [vote.agent.removeprefix(USER_PREFIX) for vote in live if vote.state == record.state]
-    if not agents:
-        return text
-    more = [f"{len(agents) - AGENTS_NAMED} more"] if len(agents) > AGENTS_NAMED else []
-    return f"{text} ({', '.join([*map(isolated, agents[:AGENTS_NAMED]), *more])})"
+    more = max(0, len(agents) - AGENTS_NAMED)
+    return HistoryCause(**facts, voters=tuple(agents[:AGENTS_NAMED]), more=more)
+
+
+def cause_in_words(scenario: Scenario, state: str, cause: HistoryCause) -> str:
+    """Return what led to a state, in words; after a hold `Degraded for 10 s: probe-a, probe-b`."""
+    if cause.type != "hold" or not scenario.hold(state):
+        return cause_text(cause)
+    text = f"{scenario.spec(state).label} for {exact_span(scenario.hold(state))}"
+    more = [f"{cause.more} more"] if cause.more else []
+    names = ", ".join([*map(isolated, cause.voters), *more])
+    return f"{text}: {names}" if names else text
 
 
 def cause_text(cause: CauseValue) -> str:
-    """Return a cause in words."""
+    """Return a cause in words that need no scenario."""
     text = CAUSES.get(cause.type, "{type}")
     agent = cause.agent
     if agent is None:

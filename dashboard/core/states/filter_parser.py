@@ -20,6 +20,7 @@ from dashboard.core.states.filter_terms import (
     UNITS,
     WORD,
     WORDS,
+    AmountTerm,
     DurationTerm,
     Filter,
     Flag,
@@ -29,6 +30,7 @@ from dashboard.core.states.filter_terms import (
     TimeTerm,
     Value,
     VoteTerm,
+    amount_of,
     quoted,
 )
 from domain.names import CONTROL
@@ -98,14 +100,15 @@ def parse(text: str, scenario: Scenario, now: int, labels: Collection[str] | Non
     terms and matches everything. Raises FilterError.
     """
     _check(text)
-    reader = _Reader(text)
+    details = scenario.detail_keys
+    reader = _Reader(text, TIMES.union(details))
     terms = []
     while reader.more():
         head = reader.head()
-        key = _known(head, text, labels)
+        key = _known(head, text, details, labels)
         atoms = reader.atoms(key)
         values = tuple(dict.fromkeys(_value(key, atom, scenario, now) for atom in atoms))
-        terms.append(Term(key, values, head.negated))
+        terms.append(Term(key, values, head.negated, detail=key in details))
         if sum(len(term.values) for term in terms) > MAX_VALUES:
             raise FilterError(f"expected at most {MAX_VALUES} values", head.start, len(text))
     return Filter(tuple(dict.fromkeys(terms)))
@@ -119,10 +122,11 @@ def _check(text: str) -> None:
 
 
 class _Reader:
-    """A text and the current position in it."""
+    """A text and the current position in it. compared: keys whose values may begin with < or >."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, compared: Collection[str]) -> None:
         self.text = text
+        self.compared = compared
         self.at = 0
 
     def more(self) -> bool:
@@ -152,7 +156,7 @@ class _Reader:
 
     def _atom(self, key: str) -> _Atom:
         start, compare = self.at, ""
-        if key in TIMES and self.text[self.at : self.at + 1] in ("<", ">"):
+        if key in self.compared and self.text[self.at : self.at + 1] in ("<", ">"):
             compare = self.text[self.at]
             self.at += 1
         atom = self._quoted(key) if self.text.startswith('"', self.at) else self._bare(key)
@@ -215,12 +219,13 @@ def _takes_star(key: str) -> bool:
     return key in PATTERNS or key not in (WORD, *KEYS)
 
 
-def _known(head: _Head, text: str, labels: Collection[str] | None) -> str:
-    """Return the key if it belongs to the language or may be a label's. Raises FilterError."""
-    if head.key == WORD or head.key in KEYS or (labels is not None and head.key in labels):
+def _known(head: _Head, text: str, details: Collection[str], labels: Collection[str] | None) -> str:
+    """Return the key if it is the language's, a detail's, or may be a label's. Raises
+    FilterError."""
+    if head.key in (WORD, *KEYS, *details) or (labels is not None and head.key in labels):
         return head.key
     start = head.start + head.negated
-    close = get_close_matches(head.key, [*KEYS, *(labels or ())], 1, 0.75)
+    close = get_close_matches(head.key, [*KEYS, *details, *(labels or ())], 1, 0.75)
     if close:
         raise FilterError(f"there is no key {head.key}", start, head.end, f"{close[0]}:")
     if labels is not None:
@@ -251,7 +256,14 @@ def _value(key: str, atom: _Atom, scenario: Scenario, now: int) -> Value:
         return Flag(_YES[atom.text.lower()])
     if key == "pending":
         return Text(_state(atom, scenario))
-    return Text(atom.text, atom.star)
+    return _amount(key, atom) if atom.compare else Text(atom.text, atom.star)
+
+
+def _amount(key: str, atom: _Atom) -> AmountTerm:
+    number = None if atom.literal or atom.star else amount_of(atom.text)
+    if number is None:
+        raise atom.error(f"{key}: expected a number such as 10000, 2.5k or 1M after {atom.compare}")
+    return AmountTerm(atom.compare == ">", number)
 
 
 def _flag(key: str, atom: _Atom) -> Flag:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from dashboard.core.states.board_rows import LARGEST
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed
 from wire.sink import BriefVote, votes_value
@@ -46,7 +47,7 @@ class Sight(NamedTuple):
     """What is known about an asset. votes: agent and state of each live vote; override: user and
     end; pending: the state that waits; ack: who acknowledged it; muted: whether a live vote is
     muted; doubts: the names of its doubts; works: whether it is in maintenance; alarming: whether
-    somebody has to see to its state."""
+    somebody has to see to its state; details: what agents add, by key."""
 
     asset: str
     state: str
@@ -61,6 +62,7 @@ class Sight(NamedTuple):
     doubts: Collection[str] = ()
     works: bool = False
     alarming: bool = False
+    details: Mapping[str, str | float] = {}
 
     @property
     def unhandled(self) -> bool:
@@ -144,20 +146,32 @@ class VoteTerm:
         return f"{self.agent}={quoted(self.state)}" if self.state is not None else f"{self.agent}"
 
 
-Value = Text | Flag | DurationTerm | TimeTerm | Never | VoteTerm
+@dataclass(frozen=True, slots=True)
+class AmountTerm:
+    """A number above or below this one."""
+
+    more: bool
+    than: float
+
+    def __str__(self) -> str:
+        return f"{'<>'[self.more]}{self.than:.3f}".rstrip("0").rstrip(".")
+
+
+Value = Text | Flag | DurationTerm | TimeTerm | Never | VoteTerm | AmountTerm
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Matches any of `values`; negated: none of them."""
+    """Matches any of `values`; negated: none of them; detail: the key is a detail's."""
 
     key: str
     values: tuple[Value, ...]
     negated: bool = False
+    detail: bool = False
 
     def matches(self, sight: Sight, now: int) -> bool:
         """Return whether the asset matches at `now` (Unix ms)."""
-        look = _LOOKS.get(self.key) or _label(self.key)
+        look = _LOOKS.get(self.key) or (_detail if self.detail else _label)(self.key)
         return any(look(sight, value, now) for value in self.values) is not self.negated
 
     @property
@@ -167,8 +181,8 @@ class Term:
 
     @property
     def own(self) -> bool:
-        """Return whether the key belongs to the filter language rather than to a label."""
-        return self.key in _LOOKS
+        """Return whether the key is the language's own or a detail's, rather than a label's."""
+        return self.detail or self.key in _LOOKS
 
     def __str__(self) -> str:
         key = f"{self.key}:" if self.key else ""
@@ -295,6 +309,35 @@ def _label(key: str) -> Look:
         return found is not None and value.fits(found)
 
     return look
+
+
+def _detail(key: str) -> Look:
+    def look(sight: Sight, value: Text | AmountTerm, _now: int) -> bool:
+        found = sight.details.get(key)
+        return found is not None and _is_value(found, value)
+
+    return look
+
+
+def _is_value(found: str | float, value: Text | AmountTerm) -> bool:
+    """Return whether a detail's value is what a term asks for."""
+    if isinstance(value, AmountTerm):
+        number = None if isinstance(found, str) else found
+        return number is not None and (number > value.than) is value.more and number != value.than
+    if isinstance(found, str):
+        return value.fits(found)
+    return not value.text if value.prefix else amount_of(value.text) == found
+
+
+_AMOUNT = re.compile(r"(-?[0-9]{1,15}(?:\.[0-9]{1,3})?)([kMG]?)")
+_THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+
+
+def amount_of(text: str) -> float | None:
+    """Return the number that a text such as `10000`, `2.5k` or `1M` is; None if it is none."""
+    match = _AMOUNT.fullmatch(text)
+    number = float(match[1]) * _THOUSANDS[match[2]] if match else None
+    return number if number is not None and abs(number) < LARGEST else None
 
 
 _LOOKS: dict[str, Look] = {

@@ -17,6 +17,7 @@ from dashboard.core.common.sql import execute_many
 from dashboard.core.common.times import DAY_MS
 from domain.bounds import Bound
 from domain.quarantine import QuarantinedRange
+from domain.scenario import MAX_DETAILS
 from wire.job import QueryReport, bucket_name
 
 # ---- checkpoints ---------------------------------------------------------------------------------
@@ -237,6 +238,9 @@ VERSION = 40
 PLACE = 33
 """Length of a sortable version without its epoch."""
 
+DETAIL_KINDS = ("detail", "amount")
+"""Beginnings of the names of a detail's columns: of its text, and of its number."""
+
 CHANGE = "change"
 """Kind of a transition that changes the state."""
 UNCONFIRMED, CONFIRMED = "unconfirmed", "confirmed"
@@ -253,8 +257,9 @@ class AssetState(AssetRow):
     doubt, with or without a vote, null for none; changed_at: the time of its cause; reported_at:
     the time of the newest live vote of an agent, null without one; reported_in: its quarter of an
     hour since 1970; voteless_in: that of changed_at if there is no such vote; override_*: of the
-    override, null without one. Purged rows stay hidden for a week, so that a replay cannot bring an
-    asset back. Names are also indexed by their parts, see `dashboard.core.states.name_search`.
+    override, null without one; detail_*, amount_*: the scenario's details in order, a text in the
+    first, a number in the second. Purged rows stay hidden for a week, so that a replay cannot bring
+    an asset back. Names are also indexed by their parts, see `dashboard.core.states.name_search`.
     """
 
     partition = models.IntegerField()
@@ -279,6 +284,14 @@ class AssetState(AssetRow):
     override_until = models.BigIntegerField(null=True)
     override_user = models.CharField(max_length=255, null=True)  # noqa: DJ001 - as the others
     pending_due = models.BigIntegerField(null=True)
+    detail_1 = models.CharField(max_length=200, null=True)  # noqa: DJ001 - as the others
+    amount_1 = models.FloatField(null=True)
+    detail_2 = models.CharField(max_length=200, null=True)  # noqa: DJ001 - as the others
+    amount_2 = models.FloatField(null=True)
+    detail_3 = models.CharField(max_length=200, null=True)  # noqa: DJ001 - as the others
+    amount_3 = models.FloatField(null=True)
+    detail_4 = models.CharField(max_length=200, null=True)  # noqa: DJ001 - as the others
+    amount_4 = models.FloatField(null=True)
     record = models.TextField()
     purged = models.BooleanField(default=False)
     purged_at = models.BigIntegerField(null=True)
@@ -334,7 +347,26 @@ class AssetState(AssetRow):
                 condition=Q(purged=False, doubt__isnull=False),
                 name="doubt_rows",
             ),
+            # Of each detail's column, for filters and for what completes them.
+            *(
+                Index(
+                    fields=["scenario", f"{kind}_{n + 1}"],
+                    condition=Q(purged=False, **{f"{kind}_{n + 1}__isnull": False}),
+                    name=f"{kind}_{n + 1}_rows",
+                )
+                for n in range(MAX_DETAILS)
+                for kind in DETAIL_KINDS
+            ),
         )
+
+
+class DetailKeys(ScenarioRow):
+    """The keys of the details that a scenario's rows have in their columns, as JSON."""
+
+    keys = models.TextField()
+
+    class Meta:
+        constraints = (UniqueConstraint(fields=["scenario"], name="one_list_of_details"),)
 
 
 class NameRun(models.Model):

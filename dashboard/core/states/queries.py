@@ -25,9 +25,16 @@ from dashboard.core.states.caveats import (
     place_of,
     ranks_of,
 )
-from dashboard.core.states.models import AssetState, DoubtCount, SinkOffset, StateCount
+from dashboard.core.states.models import (
+    DETAIL_KINDS,
+    AssetState,
+    DoubtCount,
+    SinkOffset,
+    StateCount,
+)
 from dashboard.core.states.name_search import candidates
 from domain.names import CONTROL
+from domain.scenario import MAX_DETAILS, Scenario
 from wire.sink import StateValue, state_value
 
 # ---- sort orders ---------------------------------------------------------------------------------
@@ -47,19 +54,21 @@ class SortColumn(NamedTuple):
     rises: str = ""
 
 
-COLUMNS = (
+_FIRST = (
     SortColumn("asset", "", "ascending"),
     SortColumn("state", "State", "descending"),
+)
+_LAST = (
     SortColumn("since", "Since", "ascending"),
     SortColumn("votes", "Votes", "descending"),
     SortColumn("pending", "Pending", "ascending"),
     SortColumn("cause", "Last cause"),
 )
-# The columns of a row that a user can hide.
-CHOSEN = (("since", "Since"), ("labels", "Labels"), ("votes", "Votes"), ("pending", "Pending"),
-          ("cause", "Last cause"))  # fmt: skip
-# Every order that an address can request, with its name. "": the board's own.
-OFFERED = (
+# The columns of a row that a user can hide, besides those of details.
+_CHOSEN = (("since", "Since"), ("labels", "Labels"), ("votes", "Votes"), ("pending", "Pending"),
+           ("cause", "Last cause"))  # fmt: skip
+# Every order that an address can request of any board, with its name. "": the board's own.
+_OFFERED = (
     ("", "most severe first"),
     ("-state", "least severe first"),
     ("asset", "name, a to z"),
@@ -77,15 +86,35 @@ _KEYS: dict[str, Key] = {
     "votes": lambda row: -(len(row["votes"]) + row["more_votes"]),
     "pending": lambda row: row["pending"][1] if row["pending"] else float("inf"),
 }
-_NAMES = frozenset(name for name, _ in OFFERED)
 
 
-def sort_of(text: str) -> str:
+def columns(scenario: Scenario) -> tuple[SortColumn, ...]:
+    """Return the columns of a scenario's board."""
+    details = (SortColumn(each.key, each.title, "descending") for each in scenario.details)
+    return (*_FIRST, *details, *_LAST)
+
+
+def chosen_columns(scenario: Scenario) -> list[tuple[str, str]]:
+    """Return name and title of the columns that a user can hide; a detail's is its place."""
+    details = ((f"d{n}", detail.title) for n, detail in enumerate(scenario.details, 1))
+    return [*details, *_CHOSEN]
+
+
+def orders(scenario: Scenario) -> list[tuple[str, str]]:
+    """Return every order of a scenario's board, with its name."""
+    found = list(_OFFERED)
+    for each in scenario.details:
+        title = each.title.lower()
+        found += [(each.key, f"{title}, highest first"), (f"-{each.key}", f"{title}, lowest first")]
+    return found
+
+
+def sort_of(scenario: Scenario, text: str) -> str:
     """Return the order that an address requests; "" if there is no such order."""
-    return text if text in _NAMES else ""
+    return text if text in dict(orders(scenario)) else ""
 
 
-def sorted_rows(rows: Iterable[Row], sort: str) -> list[Row]:
+def sorted_rows(scenario: Scenario, rows: Iterable[Row], sort: str) -> list[Row]:
     """Return a page's rows, given in the board's order, sorted in the order `sort`.
 
     The sort is stable.
@@ -93,16 +122,30 @@ def sorted_rows(rows: Iterable[Row], sort: str) -> list[Row]:
     listed, name = list(rows), sort.removeprefix("-")
     if name == "state":
         return listed[::-1]
+    if name in scenario.detail_keys:
+        return _sorted_by_detail(listed, scenario.detail_keys.index(name), sort.startswith("-"))
     key = _KEYS.get(name)
     return sorted(listed, key=key, reverse=sort.startswith("-")) if key else listed
 
 
-def next_sort(column: SortColumn, sort: str) -> str:
+def _sorted_by_detail(rows: list[Row], place: int, lowest: bool) -> list[Row]:
+    """Return rows sorted by a detail: numbers above texts, rows without it last in any case."""
+    there = [row for row in rows if row["details"][place] is not None]
+
+    def key(row: Row) -> tuple[bool, Any]:
+        text, number = row["details"][place]
+        return (number is not None, text if number is None else number)
+
+    missing = [row for row in rows if row["details"][place] is None]
+    return sorted(there, key=key, reverse=not lowest) + missing
+
+
+def next_sort(scenario: Scenario, column: SortColumn, sort: str) -> str:
     """Return what a column's header requests: its order, its reverse, then the board's own."""
     first = "" if column.name == "state" else column.name
     other = f"-{column.name}"
     if sort == first:
-        return other if other in _NAMES else ""
+        return sort_of(scenario, other)
     return "" if sort == other else first
 
 
@@ -137,6 +180,7 @@ INDEXED = (
     *("state", "disputed", "unconfirmed", "silent", "doubt", "rank", "since"),
     *("overridden", "override_since", "override_until", "purged", "purged_at"),
     *("reported_in", "voteless_in"),
+    *(f"{kind}_{n + 1}" for n in range(MAX_DETAILS) for kind in DETAIL_KINDS),
 )
 """Columns that an index contains or filters by, and that most records leave unchanged."""
 

@@ -11,11 +11,12 @@ from uuid import UUID
 import msgspec
 
 from dashboard.core.common.times import MINUTE_MS
+from dashboard.core.states.board_rows import details_of, history_cause
 from dashboard.core.states.caveats import Doubts, doubted_agents, doubts_of, rank_of, silent_votes
-from dashboard.core.states.models import CHANGE, CONFIRMED, UNCONFIRMED
+from dashboard.core.states.models import CHANGE, CONFIRMED, DETAIL_KINDS, UNCONFIRMED
 from domain.names import USER_PREFIX, name_ok, state_name_ok
 from domain.records import StateRecord, Tombstone
-from domain.scenario import Scenario
+from domain.scenario import MAX_DETAILS, Scenario
 from wire.sink import (
     AnswerValue,
     OverrideValue,
@@ -33,6 +34,9 @@ from wire.sink import (
 #
 # The materialiser reads records from Kafka, and reconcile gets them from the fold. Both go through
 # `read`, so that the rows are the same either way.
+
+DETAIL_COLUMNS = tuple(f"{kind}_{n + 1}" for n in range(MAX_DETAILS) for kind in DETAIL_KINDS)
+"""Columns of AssetState for the scenario's details: each has one for texts and one for numbers."""
 
 COLUMNS = (
     "scenario",
@@ -59,6 +63,7 @@ COLUMNS = (
     "override_until",
     "override_user",
     "pending_due",
+    *DETAIL_COLUMNS,
     "record",
     "purged",
     "purged_at",
@@ -189,12 +194,13 @@ def record_row(scenario: Scenario, seen: ReadableRecord) -> tuple[Any, ...]:
     shape, cause = seen.shape, seen.shape.cause
     if isinstance(shape, TombstoneValue):
         shown: tuple[Any, ...] = ("", 0, None, "", 0, False, None, None, None, None)
-        marks: tuple[Any, ...] = (None, None, None, *_NO_OVERRIDE, None)
+        marks: tuple[Any, ...] = (None, None, None, *_NO_OVERRIDE, None, *_NO_DETAILS)
         purged: tuple[Any, ...] = (True, cause.time)
     else:
         shown = _shown(scenario, shape)
         due = shape.pending.due if shape.pending else None
-        marks = (*_last_report(shape.votes, cause.time), *_override(shape.override), due)
+        report, override = _last_report(shape.votes, cause.time), _override(shape.override)
+        marks = (*report, *override, due, *detail_columns(scenario, shape))
         purged = (False, None)
     return (
         scenario.name,
@@ -225,6 +231,17 @@ def _shown(scenario: Scenario, shape: StateValue) -> tuple[Any, ...]:
         silent_votes(shape.votes),
         doubted_agents(shape.votes, shape.doubts),
     )
+
+
+_NO_DETAILS = (None,) * len(DETAIL_COLUMNS)
+
+
+def detail_columns(scenario: Scenario, shape: StateValue) -> tuple[str | float | None, ...]:
+    """Return the values of DETAIL_COLUMNS: text and number of each detail."""
+    columns: list[str | float | None] = []
+    for value in details_of(scenario, shape):
+        columns += (value, None) if isinstance(value, str) else (None, value)
+    return (*columns, *_NO_DETAILS[len(columns) :])
 
 
 _NO_OVERRIDE = (False, None, None, None)
@@ -314,7 +331,8 @@ def change_row(scenario: str, seen: ReadableRecord, kind: str, before: Shown) ->
     For a change of state, the time and the previous state come from the record if it has them.
     """
     shape, cause = seen.shape, seen.shape.cause
-    text = msgspec.json.encode(cause).decode()
+    held = cause.type == "hold" and isinstance(shape, StateValue)
+    text = msgspec.json.encode(history_cause(shape) if held else cause).decode()  # type: ignore[arg-type]
     at, previous = cause.time, before.state
     if kind == CHANGE and isinstance(shape, StateValue):
         at, previous = shape.since, shape.previous or ""

@@ -15,6 +15,8 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT, chunks, execute_many, lock_until_commit
 from dashboard.core.common.times import Clock, now_ms
 from dashboard.core.states import models
+from dashboard.core.states.board_rows import named_details
+from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed
 from dashboard.notify.notifications.ingestion import is_late
 from dashboard.notify.notifications.models import (
@@ -36,6 +38,7 @@ from domain.notifications.group import IncidentKey, Member, group_from_plain, pl
 from domain.notifications.machine import Close, Hold, RuleState, Send, Summary, World
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule_parser import RuleError
+from wire.sink import state_value
 
 # ---- happenings ----------------------------------------------------------------------------------
 # Stored events and current acknowledgements in the form that rules work with.
@@ -57,7 +60,7 @@ def events_of_rows(rows: Iterable[IncidentEvent]) -> list[Event]:
     A late event is given with the current state of its incident.
     """
     rows = list(rows)
-    labels = {name: labels_of(name, assets) for name, assets in _assets(rows).items()}
+    labels = {name: traits_of(name, assets) for name, assets in _assets(rows).items()}
     late = _incidents(row for row in rows if _depends(row))
     events = []
     for row in rows:
@@ -69,6 +72,22 @@ def events_of_rows(rows: Iterable[IncidentEvent]) -> list[Event]:
         elif (now := _as_it_is(row, event, late)) is not None:
             events.append(now)
     return events
+
+
+def traits_of(scenario: str, assets: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return by what rules tell assets apart: what agents add now, and labels before that."""
+    traits, known = labels_of(scenario, assets), scenarios().get(scenario)
+    if known is None or not known.details or not assets:
+        return traits
+    rows = AssetState.objects.filter(scenario=scenario, asset__in=listed(assets), purged=False)
+    for asset, record in rows.values_list("asset", "record"):
+        details = named_details(known, state_value(record)).items()
+        added = {
+            key: f"{value:.15g}" if isinstance(value, float) else str(value)
+            for key, value in details
+        }
+        traits[asset] = added | traits.get(asset, {})
+    return traits
 
 
 def agent_events(rows: Iterable[AgentEvent]) -> list[Event]:

@@ -83,9 +83,9 @@ class RuleForm(forms.Form):
     )
     labels = forms.CharField(
         required=False,
-        label="Any of these labels",
+        label="Any of these labels or details",
         widget=forms.Textarea(attrs={"rows": 2, "placeholder": "tier=gold"}),
-        help_text="One on each line, as key=value.",
+        help_text="One on each line, as key=value, or rate=>10000.",
     )
     after = SpanField(label="Lasts at least", required=False, zero=True, initial="0s")
     group_by = forms.CharField(

@@ -25,7 +25,12 @@ from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.core.states.models import CHANGE, Transition
 from dashboard.core.states.queries import listed
 from dashboard.notify.notifications import channel_views, rule_forms, texts
-from dashboard.notify.notifications.decisions import Assets, Maintenance, agent_event
+from dashboard.notify.notifications.decisions import (
+    Assets,
+    Maintenance,
+    agent_event,
+    traits_of,
+)
 from dashboard.notify.notifications.ingestion import AGENT_KIND_OF
 from dashboard.notify.notifications.ingestion import agent_event as stored_event
 from dashboard.notify.notifications.models import ChangedMeanwhile, Channel, Message, Rota
@@ -39,7 +44,6 @@ from dashboard.notify.notifications.rule_forms import (
 )
 from dashboard.notify.notifications.texts import described, target_names, whom
 from dashboard.watch.agents.models import AgentFinding
-from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.annotations.models import Acknowledgement
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.events import BEGUN, CHANGED, ENDED, MARKED, Ack, Event
@@ -93,7 +97,8 @@ class Preview(NamedTuple):
 def preview(rule: RuleValue, since: int, until: int) -> Preview:
     """Return what a rule would have sent between two times (Unix ms).
 
-    It is based on the incidents and findings of that time, with the current labels of assets.
+    It is based on the incidents and findings of that time, with the assets' labels, and what agents
+    add, of now.
     """
     rows, more = _incidents(rule, since, until)
     found = _findings(rule, since, until)
@@ -157,7 +162,7 @@ def _labels(rows: Iterable[Incident]) -> Labels:
     return {
         (scenario, asset): labels
         for scenario, incidents in _by_scenario(rows).items()
-        for asset, labels in labels_of(scenario, {row.asset for row in incidents}).items()
+        for asset, labels in traits_of(scenario, {row.asset for row in incidents}).items()
     }
 
 

@@ -23,6 +23,7 @@ from dashboard.notify.notifications.decisions import (
     Assets,
     Maintenance,
     read_rule,
+    traits_of,
 )
 from dashboard.notify.notifications.ingestion import is_late
 from dashboard.notify.notifications.models import (
@@ -38,7 +39,6 @@ from dashboard.notify.notifications.on_call import NO_ADDRESS, reach, store_none
 from dashboard.notify.notifications.on_call import UNREACHED_REASONS as MISSED
 from dashboard.notify.notifications.outbox import DECIDED, MessageDraft, Recipient, only_one, put
 from dashboard.notify.notifications.texts import LONGEST_NAME, MOST_IN_PAYLOAD, MOST_LISTED
-from dashboard.watch.annotations.labels import labels_of
 from domain.notifications.group import TASK
 from domain.notifications.machine import REASONS
 from domain.notifications.rule import Rule as RuleValue
@@ -254,7 +254,7 @@ class _Turn:
         assets: Assets = {}
         for row in rows:
             assets.setdefault(row.scenario, set()).add(row.asset)
-        labels = {name: labels_of(name, names) for name, names in assets.items()}
+        labels = {name: traits_of(name, names) for name, names in assets.items()}
         begin = min((row.at for row in rows), default=now)
         end = max((row.at for row in rows), default=now)
         self.now = now

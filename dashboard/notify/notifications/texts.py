@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.template.loader import render_to_string
@@ -13,9 +13,12 @@ from django.template.loader import render_to_string
 from dashboard.core.common.navigation import agent_path
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import duration, exact_span, utc
+from dashboard.core.states.board_rows import details_text
+from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed as values_of
 from dashboard.notify.notifications.models import Channel, Rota
 from dashboard.notify.notifications.rule_forms import AGENT_CHOICES
+from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.incidents.models import Case, Incident
 from domain.notifications.events import AGENT_DOUBTED, AGENT_LATE, AGENT_REFUSED, AGENT_SILENT
 from domain.notifications.group import (
@@ -30,6 +33,8 @@ from domain.notifications.group import (
 from domain.notifications.hours import Hours
 from domain.notifications.machine import Send, Summary
 from domain.notifications.rule import Rule
+from domain.scenario import Scenario
+from wire.sink import state_value
 
 # ---- texts ---------------------------------------------------------------------------------------
 # The content of a rule's message: as text, as HTML, and as JSON for programs.
@@ -174,8 +179,8 @@ def as_text(send: Send, why: str, url: str) -> str:
     """Return a message as plain text. why: the line that explains it; url: of the group's page."""
     listed = send.members
     lines = [subject(send), ""]
-    for member in listed[:MOST_LISTED]:
-        lines += [f"- {_line(member)}", *([f"  {_page_url(member)}"] if member.finding else [])]
+    for member, facts in _with_facts(listed[:MOST_LISTED]):
+        lines += [f"- {_line(member, facts)}", *(f"  {line}" for line in _links(member, facts))]
     if len(listed) > MOST_LISTED:
         lines.append(f"- and {len(listed) - MOST_LISTED} more")
     lines += ["", *(f"{number}: {at}" for number, at in _numbered(listed).items())]
@@ -190,12 +195,53 @@ def _link_words(send: Send) -> str:
     return "See all of it" if of_agents else "Acknowledge, or see all of it"
 
 
-def _line(member: Member) -> str:
+class AssetFacts(NamedTuple):
+    """What a message says of an asset besides its state. details: what agents add, in words."""
+
+    details: str = ""
+    links: Sequence[Mapping[str, str]] = ()
+
+
+def _with_facts(members: Sequence[Member]) -> Iterator[tuple[Member, AssetFacts]]:
+    """Yield each member with the facts of its asset as they are now; none of an agent."""
+    of_assets = [member for member in members if not member.finding]
+    by_scenario = {
+        name: _facts(known, [member.asset for member in of_assets if member.scenario == name])
+        for name, known in scenarios().items()
+    }
+    for member in members:
+        known = {} if member.finding else by_scenario.get(member.scenario, {})
+        yield member, known.get(member.asset, AssetFacts())
+
+
+def _facts(scenario: Scenario, assets: Sequence[str]) -> dict[str, AssetFacts]:
+    """Return the facts of those of these assets that are on the board."""
+    if not assets or not (scenario.details or scenario.links):
+        return {}
+    rows = AssetState.objects.filter(scenario=scenario.name, asset__in=assets, purged=False)
+    labels = labels_of(scenario.name, assets)
+    return {
+        asset: AssetFacts(
+            details_text(scenario, state_value(record)),
+            scenario.links_of(asset, labels.get(asset, {})),
+        )
+        for asset, record in rows.values_list("asset", "record")
+    }
+
+
+def _line(member: Member, facts: AssetFacts) -> str:
     end = (
         "" if member.over_at is None else f", over after {duration(member.over_at - member.since)}"
     )
     so = member.finding or _label(member, member.state)
-    return f"{member.asset} ({_title(member)}): {so} since {utc(member.since)}{end}"
+    added = f"; {facts.details}" if facts.details else ""
+    return f"{member.asset} ({_title(member)}): {so} since {utc(member.since)}{end}{added}"
+
+
+def _links(member: Member, facts: AssetFacts) -> list[str]:
+    """Return the lines of links below a member's."""
+    own = [_page_url(member)] if member.finding else []
+    return own + [f"{link['title']}: {link['url']}" for link in facts.links]
 
 
 def _title(member: Member) -> str:
@@ -212,7 +258,7 @@ def as_html(send: Send, why: str, url: str) -> str:
     listed = send.members
     context = {
         "subject": subject(send),
-        "rows": [_cells(member) for member in listed[:MOST_LISTED]],
+        "rows": [_cells(*each) for each in _with_facts(listed[:MOST_LISTED])],
         "more": max(0, len(listed) - MOST_LISTED),
         "numbers": _numbered(listed),
         "url": "" if send.kind == RESOLVED else url,
@@ -223,8 +269,10 @@ def as_html(send: Send, why: str, url: str) -> str:
     return render_to_string("notifications/mail.html", context)
 
 
-def _cells(member: Member) -> dict[str, str]:
+def _cells(member: Member, facts: AssetFacts) -> dict[str, Any]:
     return {
+        "details": facts.details,
+        "links": facts.links,
         "asset": member.asset,
         "scenario": _title(member),
         "state": member.finding or _label(member, member.state),
@@ -245,8 +293,9 @@ def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
         "active": sum(member.active for member in send.members),
         "over": sum(not member.active for member in send.members),
         "incidents": [
-            _plain(member) | {"number": case.number if (case := cases.get(member.key)) else ""}
-            for member in incidents[:MOST_IN_PAYLOAD]
+            _plain(member, facts)
+            | {"number": case.number if (case := cases.get(member.key)) else ""}
+            for member, facts in _with_facts(incidents[:MOST_IN_PAYLOAD])
         ],
         "numbers": {case.number: _plain_case(case) for case in cases.values()},
         "agents": [_plain_agent(member) for member in agents[:MOST_IN_PAYLOAD]],
@@ -254,13 +303,15 @@ def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
     }
 
 
-def _plain(member: Member) -> dict[str, Any]:
+def _plain(member: Member, facts: AssetFacts) -> dict[str, Any]:
     return {
         "scenario": member.scenario,
         "asset": member.asset,
         "place": member.place,
         "state": member.state,
         "worst": member.worst,
+        "details": facts.details,
+        "links": facts.links,
         "since": member.since,
         "over_at": member.over_at,
     }

@@ -21,9 +21,9 @@ from bus.base import Bus, BusError, ConsumerRecord, Reader, TopicSpec
 from bus.follower import TopicConsumer
 from dashboard.core.states.caveats import ranks_of
 from dashboard.core.states.ingestion import SinkBatch, UnreadableSinkRecord
-from dashboard.core.states.models import AssetState
+from dashboard.core.states.models import AssetState, DetailKeys
 from dashboard.core.states.queries import sink_offsets
-from dashboard.core.states.rows import read
+from dashboard.core.states.rows import DETAIL_COLUMNS, detail_columns, read
 from dashboard.serve.materialiser.writer import write
 from domain.scenario import Scenario
 from wire.batch_query import decode_result
@@ -37,7 +37,7 @@ from wire.job import (
     decode_progress,
 )
 from wire.pipeline import decode_pipeline
-from wire.sink import UnreadableState
+from wire.sink import UnreadableState, state_value
 from wire.topics import Topics
 
 log = structlog.get_logger(__name__)
@@ -152,6 +152,7 @@ class Materialiser(TopicConsumer):
     def _prepare(self) -> None:
         """Update what is stored of assets for this version and its scenarios."""
         rank_anew(self._scenarios)
+        fill_details_anew(self._scenarios)
 
     def _sinks(self) -> list[str]:
         states = [self._topics.states(name) for name in self._scenarios]
@@ -204,6 +205,19 @@ def _rank(rows: QuerySet[AssetState], severity: int) -> None:
     disputed, undisputed = ranks_of(severity)
     rank = Case(When(disputed=None, then=undisputed), default=disputed)
     rows.update(severity=severity, rank=rank)
+
+
+def fill_details_anew(scenarios: dict[str, Scenario]) -> None:
+    """Fill the columns of details from the records where a scenario's details have changed."""
+    for scenario in scenarios.values():
+        keys = msgspec.json.encode(scenario.detail_keys).decode()
+        before = DetailKeys.objects.filter(scenario=scenario.name).first()
+        if keys != (before.keys if before else "[]"):
+            rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
+            for row in rows.only("record").iterator(BATCH):
+                columns = detail_columns(scenario, state_value(row.record))
+                rows.filter(pk=row.pk).update(**dict(zip(DETAIL_COLUMNS, columns, strict=True)))
+            DetailKeys.objects.update_or_create(scenario=scenario.name, defaults={"keys": keys})
 
 
 def _behind(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -49,6 +50,26 @@ class MuteForm(UnmuteForm):
         data = self.cleaned_data
         until = now + QUICK[data["end"]] if data["end"] in QUICK else None
         return Mute(agent, until, user, data["reason"], str(data["id"]))
+
+
+class MuteSeveralForm(MuteForm):
+    """A form that mutes several agents alike; the id of each mute is made from the form's."""
+
+    agents = forms.MultipleChoiceField(label="Agents", widget=forms.CheckboxSelectMultiple)
+    field_order = ("id", "agents", "end", "reason")
+
+    def __init__(self, agents: Iterable[str], data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(data)
+        choice = self.fields["agents"]
+        assert isinstance(choice, forms.MultipleChoiceField)
+        choice.choices = [(agent, agent) for agent in agents]
+
+    def records(self, user: str, now: int) -> Iterator[Mute]:
+        """Yield the mute of each agent that the valid form names, at `now` (ms)."""
+        for agent in self.cleaned_data["agents"]:
+            mute = self.record(agent, user, now)
+            assert isinstance(mute, Mute)
+            yield replace(mute, id=str(uuid.uuid5(self.cleaned_data["id"], agent)))
 
 
 FORMS: dict[str, type[UnmuteForm]] = {form.do: form for form in (MuteForm, UnmuteForm)}

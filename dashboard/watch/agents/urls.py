@@ -8,6 +8,7 @@ app_name = "agents"
 
 urlpatterns = [
     path("agents/", views.agents, name="agents"),
+    path("mute/<slug:scenario>/", views.mute_several, name="mute-several"),
     path("mute/<slug:scenario>/<asset:agent>/", views.mute, name="mute"),
     path("unmute/<slug:scenario>/<asset:agent>/", views.unmute, name="unmute"),
     path("mute-again/<slug:scenario>/<asset:agent>/", views.again, name="again"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -25,7 +27,7 @@ from dashboard.core.common.navigation import agent_path, render_page
 from dashboard.core.common.scenarios import scenario_or_404, scenario_or_first
 from dashboard.core.common.times import now_ms
 from dashboard.watch.agents import mutes
-from dashboard.watch.agents.forms import FORMS, MuteForm, UnmuteForm
+from dashboard.watch.agents.forms import FORMS, MuteForm, MuteSeveralForm, UnmuteForm
 from dashboard.watch.agents.models import MuteIdTaken, MuteRequest
 from dashboard.watch.agents.statistics import (
     AGENTS,
@@ -47,9 +49,48 @@ from domain.scenario import Scenario
 @role_required("read", OPERATORS)
 def agents(request: HttpRequest) -> HttpResponse:
     """Return the page of a scenario's agents; scripts get only the part that refreshes."""
-    scenario, now = scenario_or_first(request.GET.get("scenario", "")), now_ms()
+    return _list_page(request, scenario_or_first(request.GET.get("scenario", "")))
+
+
+@form_of("agents:agents")
+@role_required("command")
+def mute_several(request: HttpRequest, scenario: str) -> HttpResponseBase:
+    """Mute the chosen agents in every partition of the scenario."""
+    known, user, now = scenario_or_404(scenario), user_of(request), now_ms()
+    held = mutes.mutes(known, now)
+    form = _several_form(known, held, now, request.POST)
+    if not form.is_valid():
+        return _list_page(request, known, form, 422)
+    records = list(form.records(user.get_username(), now))
+    if len(held.keys() | {each.agent for each in records}) > MAX_MUTED:
+        form.add_error(None, f"At most {MAX_MUTED} agents of {known.title} are muted at once.")
+        return _list_page(request, known, form, 422)
+    try:
+        for record in records:
+            ask = MuteRequest.objects.keep(known.name, record, user, now)
+            mutes.send(known, ask, Actor.of(request))
+    except (TooMany, MuteIdTaken) as error:
+        form.add_error(None, f"{record.agent} and those after it are not muted: {error}")
+        return _list_page(request, known, form, 422)
+    messages.success(request, f"Muted: {', '.join(each.agent for each in records)}.")
+    return redirect(f"{reverse('agents:agents')}?scenario={known.name}")
+
+
+def _several_form(
+    scenario: Scenario, held: Collection[str], now: int, data: Any = None
+) -> MuteSeveralForm:
+    """Return the form with the listed agents that are not muted."""
+    rows, _ = listed(scenario, mutes.mutes(scenario, now), now)
+    return MuteSeveralForm([row.agent for row in rows if row.agent not in held], data)
+
+
+def _list_page(
+    request: HttpRequest, scenario: Scenario, form: MuteSeveralForm | None = None, status: int = 200
+) -> HttpResponse:
+    now = now_ms()
     held = mutes.mutes(scenario, now)
     rows, total = listed(scenario, held, now)
+    address = f"{reverse('agents:agents')}?scenario={scenario.name}"
     context = {
         "now": now,
         "scenario": scenario,
@@ -60,9 +101,13 @@ def agents(request: HttpRequest) -> HttpResponse:
         "most": MOST,
         "muted": len(held),
         "faulty": sum(bool(row.faults) for row in rows),
-        "address": request.get_full_path(),
+        "address": request.get_full_path() if request.method == "GET" else address,
+        "form": form,
+        "refused": form is not None,
     }
-    return render_page(request, "agents/agents", context)
+    if form is None and rows and may(request.user, "command") and not is_fragment(request):
+        context["form"] = _several_form(scenario, held, now)
+    return render_page(request, "agents/agents", context, status=status)
 
 
 @require_safe

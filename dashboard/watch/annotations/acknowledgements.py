@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.cache import caches
+from django.db.models import Count
 
 from dashboard.core.common.access import Limit
 from dashboard.core.common.times import DAY_MS, MINUTE_MS
 from dashboard.core.states.ingestion import BatchChanges, StateChange, by_asset
+from dashboard.core.states.queries import listed
 from dashboard.core.states.rows import place_of
 from dashboard.core.states.stores import newest_states
 from dashboard.watch.annotations.models import SHIFT_MS, Acknowledgement, Note, Presence, Shift
@@ -31,11 +33,27 @@ ABSENT = "it is not on the board"
 """Why what is not there is not acknowledged."""
 
 
+NAMED = 5
+"""Most assets that a sentence names."""
+
+
 class AckOutcome(NamedTuple):
-    """The assets that were acknowledged, and why others were not."""
+    """The assets that were acknowledged or noted on, and why others were not."""
 
     taken: list[str]
     left: list[tuple[str, str]]
+
+    def words(self, scenario: Scenario, done: str, undone: str) -> str:
+        """Return the outcome in sentences. done: with a place for `5 sites`."""
+        n, sentences = len(self.taken), []
+        if n:
+            sentences.append(f"{done.format(f'{n} {scenario.noun}' + 's' * (n > 1))}.")
+        if self.left:
+            named = [f"{asset}, {why}" for asset, why in self.left[:NAMED]]
+            more = len(self.left) - len(named)
+            rest = f"; and {more} more" if more else ""
+            sentences.append(f"{undone}: {'; '.join(named)}{rest}.")
+        return " ".join(sentences)
 
 
 def acknowledge(
@@ -141,6 +159,8 @@ def _end(ack: Acknowledgement, moves: list[StateChange], scenario: Scenario) -> 
 MOST_NOTES = 500
 """Most notes of one asset."""
 NOTE_LIMIT = Limit("notes", 60)
+FULL = f"{MOST_NOTES} notes on it already"
+"""Why an asset takes no further note."""
 
 
 class NoteRefused(ValueError):
@@ -148,16 +168,33 @@ class NoteRefused(ValueError):
 
 
 def write_note(scenario: str, asset: str, user: User, text: str, now: int) -> Note:
-    """Add a note. Raises NoteRefused where the asset has too many, TooMany."""
+    """Add a note to an asset. Raises NoteRefused where the asset has too many, TooMany."""
+    outcome = write_notes(scenario, [asset], user, text, now)
+    if outcome.left:
+        raise NoteRefused(f"There are {FULL}: delete some first.")
+    return Note.objects.of_asset(scenario, asset).filter(user=user, at=now).latest("pk")
+
+
+def write_notes(
+    scenario: str, assets: Collection[str], user: User, text: str, now: int
+) -> AckOutcome:
+    """Add the same note to each of these assets that has not too many. Raises TooMany."""
     NOTE_LIMIT.take(user.pk, now)
+    outcome, name = AckOutcome([], []), user.get_username()
     with changing(scenario, now) as changed:
-        if Note.objects.of_asset(scenario, asset).count() >= MOST_NOTES:
-            raise NoteRefused(f"There are {MOST_NOTES} notes on it already: delete some first.")
-        changed.append(asset)
-        name = user.get_username()
-        return Note.objects.create(
-            scenario=scenario, asset=asset, user=user, username=name, text=text, at=now
+        notes = Note.objects.shown().filter(scenario=scenario, asset__in=listed(assets))
+        counts = dict(notes.values_list("asset").annotate(Count("pk")).order_by())
+        for asset in assets:
+            if counts.get(asset, 0) >= MOST_NOTES:
+                outcome.left.append((asset, FULL))
+            else:
+                outcome.taken.append(asset)
+        changed.extend(outcome.taken)
+        Note.objects.bulk_create(
+            Note(scenario=scenario, asset=asset, user=user, username=name, text=text, at=now)
+            for asset in outcome.taken
         )
+    return outcome
 
 
 def edit_note(note: Note, user: User, text: str, now: int) -> None:

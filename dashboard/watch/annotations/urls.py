@@ -9,6 +9,7 @@ from dashboard.watch.annotations import views as annotation_views
 annotations_urls = [
     path("s/<str:scenario>/acknowledge/", annotation_views.acknowledge_many, name="acknowledge"),
     path("s/<str:scenario>/take-back/", annotation_views.take_back_many, name="take-back"),
+    path("s/<str:scenario>/notes/", annotation_views.write_note_of_many, name="notes"),
     path("s/<str:scenario>/note/<asset:asset>/", annotation_views.write_note, name="note"),
     path("notes/<int:number>/edit/", annotation_views.edit_note, name="edit-note"),
     path("notes/<int:number>/delete/", annotation_views.delete_note, name="delete-note"),

@@ -31,8 +31,6 @@ from dashboard.watch.annotations.models import Note
 from domain.names import name_ok
 from domain.scenario import Scenario
 
-# Most assets that a message names.
-NAMED = 5
 # Of more assets at once the audit has one entry.
 LOGGED_EACH = 20
 
@@ -62,7 +60,8 @@ def acknowledge_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
             return _refused(request, known, assets, form, 429)
         facts = {"until": until, "reason": reason}
         _audited(request, "asset.acknowledged", scenario, outcome.taken, **facts)
-        return _outcome_response(request, known, assets, _words(known, outcome), outcome)
+        words = outcome.words(known, "Acknowledged {}", "Not acknowledged")
+        return _outcome_response(request, known, assets, words, outcome)
     return _refused(request, known, assets, form, 422)
 
 
@@ -87,20 +86,6 @@ def _assets(form: forms.Form, request: HttpRequest) -> list[str]:
         form.full_clean()
         form.add_error(None, error)
         return []
-
-
-def _words(scenario: Scenario, outcome: AckOutcome) -> str:
-    """Return the results in one sentence."""
-    n, sentences = len(outcome.taken), []
-    if n:
-        noun = f"{scenario.noun}" if n == 1 else f"{scenario.noun}s"
-        sentences.append(f"Acknowledged {n} {noun}.")
-    if outcome.left:
-        named = [f"{asset}, {why}" for asset, why in outcome.left[:NAMED]]
-        more = len(outcome.left) - len(named)
-        rest = f"; and {more} more" if more else ""
-        sentences.append(f"Not acknowledged: {'; '.join(named)}{rest}.")
-    return " ".join(sentences)
 
 
 @form_of("board:scenario", "scenario")
@@ -140,8 +125,9 @@ def _refused(
     faults = {name: [str(each) for each in errors] for name, errors in form.errors.items()}
     if _is_script(request) or not assets:
         return JsonResponse({"errors": faults}, status=status)
-    shown = form if isinstance(form, AckForm) else None
-    return _forms(request, scenario, assets[0], ack=shown, status=status)
+    ack = form if isinstance(form, AckForm) else None
+    note = form if isinstance(form, NoteForm) else None
+    return _forms(request, scenario, assets[0], ack=ack, note=note, status=status)
 
 
 def _is_script(request: HttpRequest) -> bool:
@@ -176,6 +162,26 @@ def write_note(request: HttpRequest, scenario: str, asset: str) -> HttpResponseB
         return _forms(request, known, asset, note=form, status=status)
     audit(Actor.of(request), "note.written", scenario=scenario, target=asset, text=text)
     return _after(request, known, asset, "Note written.")
+
+
+@form_of("board:scenario", "scenario")
+@role_required("command")
+def write_note_of_many(request: HttpRequest, scenario: str) -> HttpResponseBase:
+    """Add the same note to the named assets, and return to a script what became of each as JSON."""
+    known, user = scenario_or_404(scenario), _user(request)
+    form = NoteForm(request.POST)
+    assets = _assets(form, request)
+    if not assets or not form.is_valid():
+        return _refused(request, known, assets, form, 422)
+    text = form.cleaned_data["text"]
+    try:
+        outcome = acknowledgements.write_notes(scenario, assets, user, text, now_ms())
+    except TooMany as error:
+        form.add_error(None, str(error))
+        return _refused(request, known, assets, form, 429)
+    _audited(request, "note.written", scenario, outcome.taken, text=text)
+    words = outcome.words(known, "Noted on {}", "Not noted")
+    return _outcome_response(request, known, assets, words, outcome)
 
 
 @require_http_methods(["GET", "POST"])

@@ -24,6 +24,7 @@ from dashboard.core.common.tables import (
 )
 from dashboard.core.common.times import DAY_MS, HOUR_MS
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, parse
+from dashboard.core.states.filter_terms import Filter, Term, Text
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.rows import quarter_of
 from dashboard.watch.bulk import review
@@ -31,6 +32,7 @@ from dashboard.watch.bulk.models import Run
 from dashboard.watch.bulk.review import MOST, TargetAsset, visible
 from dashboard.watch.commands.forms import CHOOSE, TASK, EndForm, ScheduleFields, expected_state
 from dashboard.watch.filters.query import rows as filtered
+from dashboard.watch.filters.search import by_name
 from domain.names import MAX_STATE, USER_PREFIX
 from domain.scenario import Scenario
 from wire.sink import Votes, votes_value
@@ -156,6 +158,29 @@ MAX_FILE = 32 * 1_048_576
 """Largest list of names, bytes: 100,000 of the longest in one byte a character fit."""
 MAX_STATES = 50
 FILE_AGAIN = "Choose the file again: the browser does not keep it."
+
+
+MOST_NAMED = 900
+"""Most names in one form: it has a thousand fields at the most."""
+
+
+def names_of_filter(
+    scenario: Scenario, text: str, states: list[str], now: int
+) -> tuple[list[str], bool]:
+    """Return the first names that a filter finds in these states (none: any), by name.
+
+    Also returns whether there may be others. Raises FilterError.
+    """
+    wanted = parse(text, scenario, now)
+    if states:
+        chosen = Term("state", tuple(Text(state) for state in states[:MAX_STATES]))
+        wanted = Filter((*wanted.terms, chosen))
+    names: list[str] = []
+    after: str | None = ""
+    while after is not None and len(names) < MOST_NAMED:
+        found, after = by_name(scenario, wanted, now, after=after, limit=MOST_NAMED - len(names))
+        names += (name for name, _ in found)
+    return names, after is not None
 
 
 class BulkSelection(NamedTuple):

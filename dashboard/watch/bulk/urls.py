@@ -10,6 +10,7 @@ urlpatterns = [
     path("stale/", views.stale_list, name="stale"),
     path("bulk/", views.bulk, name="bulk"),
     path("bulk/review/", views.review, name="review"),
+    path("bulk/names/", views.names, name="names"),
     path("bulk/<uuid:id>/", views.run, name="run"),
     path("bulk/<uuid:id>/start/", views.start, name="start"),
     path("bulk/<uuid:id>/ask/", views.ask, name="ask"),

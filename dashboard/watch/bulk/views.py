@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db import IntegrityError, transaction
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -37,6 +37,7 @@ from dashboard.core.common.resumable import start_task
 from dashboard.core.common.scenarios import scenario_or_404, scenario_or_first, scenarios
 from dashboard.core.common.tables import Column, ListOrder, PagePosition, Pager, Table, TableFile
 from dashboard.core.common.times import exact_span, now_ms
+from dashboard.core.states.filter_parser import FilterError
 from dashboard.watch.bulk import forms
 from dashboard.watch.bulk.forms import REASONS, BulkForm, StaleForm
 from dashboard.watch.bulk.models import (
@@ -273,6 +274,23 @@ def bulk(request: HttpRequest) -> HttpResponse:
         data = account_models.find_draft(request, "bulk") or request.GET
         form = _begun(scenario_or_404(data.get("scenario") or next(iter(scenarios()))), data)
     return _page(request, form)
+
+
+@require_safe
+@never_cache
+@role_required("command")
+def names(request: HttpRequest) -> HttpResponse:
+    """Return the names that a board's filter finds as JSON, as many as a form can name.
+
+    more: whether there are others.
+    """
+    scenario = scenario_or_first(request.GET.get("scenario", ""))
+    text, states = request.GET.get("q", ""), request.GET.getlist("state")
+    try:
+        found, more = forms.names_of_filter(scenario, text, states, now_ms())
+    except FilterError as error:
+        return JsonResponse({"problem": str(error)}, status=422)
+    return JsonResponse({"names": found, "more": more})
 
 
 @form_of("bulk:bulk")

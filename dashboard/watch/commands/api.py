@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from dashboard.core.api.schemas import NO_NUL, AssetOut, StrictSchema
 from dashboard.core.api.store_answers import VIA_OF_ASSETS, RecordAnswerOut, one_by
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import OPERATORS
+from dashboard.core.states.board_rows import plain_record
 from dashboard.core.states.models import Answer, AssetState
 from dashboard.core.states.stores import Via
 from dashboard.watch.annotations.labels import labels_of
@@ -123,11 +123,12 @@ def get_asset(
     asset: str,
     via: Via | None = Query(None, description=VIA_OF_ASSETS),
 ) -> Any:
-    """One asset's state record."""
+    """One asset's state record, its labels, and what agents add of the scenario's details."""
     if via is not None:
         return one_by(via, known_scenario(scenario), asset)
-    row = shown_asset(known_scenario(scenario), asset)
-    return {**json.loads(row.record), "labels": labels_of(scenario, [asset]).get(asset, {})}
+    known = known_scenario(scenario)
+    row = shown_asset(known, asset)
+    return plain_record(known, row.record, labels_of(scenario, [asset]).get(asset, {}))
 
 
 @router.operation("PUT scenarios/{scenario}/assets/{asset:asset}", COMMAND_OUT, "command", *SEND)

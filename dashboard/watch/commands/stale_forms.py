@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from dashboard.core.common.text import isolated
 from dashboard.core.common.times import moment
-from dashboard.core.states.board_rows import cause_text
+from dashboard.core.states.board_rows import cause_in_words, cause_of
 from dashboard.core.states.models import CHANGE, Transition
 from dashboard.core.states.rows import place_of
 from domain.records import REFUSED
@@ -168,18 +168,18 @@ def _is_now(
     """Return `is Under attack since 14:05:12 UTC, reported by waf-7`."""
     if record is None:
         gone = last is not None and not last.state
-        since = format_html(" since {}{}", moment(last.at, now), _by(last)) if gone and last else ""
+        by = _by(scenario, last) if gone and last else ""
+        since = format_html(" since {}{}", moment(last.at, now), by) if gone and last else ""
         return format_html("is no longer on the board{}", since)
-    cause = record.cause
-    by = f", {cause_text(cause)}" if cause.time == record.since else ""
+    by = f", {cause_of(scenario, record)}" if record.cause.time == record.since else ""
     if last is not None and last.state == record.state and last.at == record.since:
-        by = _by(last)
+        by = _by(scenario, last)
     label = scenario.spec(record.state).label
     return format_html("is {} since {}{}", label, moment(record.since, now), by)
 
 
-def _by(transition: Transition) -> str:
-    return f", {cause_text(cause_value(transition.cause))}"
+def _by(scenario: Scenario, change: Transition) -> str:
+    return f", {cause_in_words(scenario, change.state, cause_value(change.cause))}"
 
 
 def _pending(

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from django.db.models import Max
+
 from dashboard.core.common.text import isolated
+from dashboard.core.states.board_rows import amount
 from dashboard.core.states.filter_terms import FLAGS, KEYS, WORDS, quoted
 from dashboard.core.states.models import AssetState
 from dashboard.watch.agents.models import Agent
@@ -24,7 +27,8 @@ def examples(scenario: Scenario) -> list[str]:
     worded = ["is:unhandled", "is:disputed", "has:doubt", "has:silent"]
     own = [] if scenario.life_cycle else worded
     state = f"state:{quoted(scenario.states[0].label)}"
-    return [state, "since:<1h", *_agents(scenario), "override:yes", *own, *_labels(scenario)]
+    said = [*_details(scenario), *_labels(scenario)]
+    return [state, "since:<1h", *_agents(scenario), "override:yes", *own, *said]
 
 
 def placeholder(scenario: Scenario) -> str:
@@ -37,6 +41,12 @@ def _agents(scenario: Scenario) -> list[str]:
     """Return a term for the agent with the most live votes, or none if no agent has reported."""
     found = Agent.objects.filter(scenario=scenario.name).order_by("-votes", "agent").first()
     return [f"agent:{quoted(found.agent)}"] if found else []
+
+
+def _details(scenario: Scenario) -> list[str]:
+    """Return a term for each detail that some asset has."""
+    found = ((key, _detail_values(scenario, key, "")) for key in scenario.detail_keys)
+    return [f"{key}:{values[0].text}" for key, values in found if values]
 
 
 def _labels(scenario: Scenario) -> list[str]:
@@ -70,6 +80,7 @@ _HINTS = {
     "muted": "a live vote of it is muted: yes, no",
     "name": "the whole name, or its beginning and *",
 }
+DETAIL_HINT = "what agents add: VALUE, VALUE*, >10000"
 _WORDS = {
     "unhandled": "not in a good state, not acknowledged, not in maintenance",
     "disputed": "an agent, live, silent or in doubt, says worse than what is shown",
@@ -134,9 +145,13 @@ def _after_comma(part: str) -> int:
 
 def _keys(scenario: Scenario, typed: str) -> list[Completion]:
     own = [Completion(f"{key}:", key, _HINTS[key]) for key in KEYS]
-    labels = [Completion(f"{key}:", key, "label") for key in keys(scenario.name) if key not in KEYS]
+    own += [Completion(f"{key}:", key, DETAIL_HINT) for key in scenario.detail_keys]
+    known = (*KEYS, *scenario.detail_keys)
+    labels = [
+        Completion(f"{key}:", key, "label") for key in keys(scenario.name) if key not in known
+    ]
     begun = [each for each in (*own, *labels) if each.label.startswith(typed.lower())]
-    return begun[: MOST + len(KEYS)]
+    return begun[: MOST + len(known)]
 
 
 def _values(scenario: Scenario, key: str, typed: str, viewer: str) -> Iterable[Completion]:
@@ -158,10 +173,29 @@ def _values(scenario: Scenario, key: str, typed: str, viewer: str) -> Iterable[C
         return [*_flags(), *_users(viewer, _pinned_by(scenario))]
     if key == "ack":
         return [*_flags(), *_users(viewer, _acknowledged_by(scenario))]
-    if key == "name":
-        return []
+    return [] if key == "name" else _added_values(scenario, key, typed)
+
+
+def _added_values(scenario: Scenario, key: str, typed: str) -> Iterable[Completion]:
+    """Return the values of a detail or a label."""
+    if key in scenario.detail_keys:
+        return _detail_values(scenario, key, typed)
     named = (Completion(quoted(value), value) for value in values(scenario.name, key, typed, MOST))
     return [*named, *([] if typed else [Completion("*", "*", "any value")])]
+
+
+def _detail_values(scenario: Scenario, key: str, typed: str) -> list[Completion]:
+    """Return a detail's texts, and powers of ten that its numbers exceed, the highest first."""
+    place = scenario.detail_keys.index(key) + 1
+    rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
+    texts = rows.filter(**{f"detail_{place}__icontains": typed}).order_by(f"detail_{place}")
+    named = texts.values_list(f"detail_{place}", flat=True).distinct()[:MOST]
+    most = rows.aggregate(most=Max(f"amount_{place}"))["most"] or 0
+    numbers = [f">{10**n}" for n in range(14, -1, -1) if most > 10**n][:3]
+    return [
+        *(Completion(quoted(text), text) for text in named if text),
+        *(Completion(number, number, f"the highest is {amount(most)}") for number in numbers),
+    ]
 
 
 def _in_words(key: str, span: str) -> str:

@@ -16,6 +16,7 @@ from dashboard.core.states.filter_parser import FilterError, parse
 from dashboard.core.states.filter_terms import (
     UNHANDLED,
     WORD,
+    AmountTerm,
     DurationTerm,
     Filter,
     Flag,
@@ -24,6 +25,7 @@ from dashboard.core.states.filter_terms import (
     Text,
     TimeTerm,
     VoteTerm,
+    amount_of,
 )
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import DOUBTED
@@ -50,7 +52,10 @@ def rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:
 def condition(term: Term, scenario: Scenario, now: int) -> Q:
     """Return the database condition for one term, on rows of `scenario`."""
     look = _LOOKS.get(term.key)
-    if look is None:
+    if term.detail:
+        place = scenario.detail_keys.index(term.key) + 1
+        asked = [_detail(place, value) for value in term.values]  # type: ignore[arg-type]
+    elif look is None:
         asked = [_label(term.key, value, scenario) for value in term.values]  # type: ignore[arg-type]
     else:
         asked = [look(value, scenario, now) for value in term.values]
@@ -99,6 +104,18 @@ def time_is(column: str, value: DurationTerm | TimeTerm, now: int) -> Q:
     if isinstance(value, DurationTerm):  # longer ago means an earlier time
         return _compared(column, not value.more, now - value.ms)
     return _compared(column, value.after, value.at)
+
+
+def _detail(place: int, value: Text | AmountTerm) -> Q:
+    """Return the condition for a detail's value. place: of the detail, from 1."""
+    text, number = f"detail_{place}", f"amount_{place}"
+    if isinstance(value, AmountTerm):
+        return Q(**{f"{number}__gt" if value.more else f"{number}__lt": value.than})
+    if value.prefix:
+        any_number = Q() if value.text else Q(**{f"{number}__isnull": False})
+        return text_is(text, value) | any_number if any_number else text_is(text, value)
+    amount = amount_of(value.text)
+    return text_is(text, value) if amount is None else text_is(text, value) | Q(**{number: amount})
 
 
 def _since(value: DurationTerm | TimeTerm, _scenario: Scenario, now: int) -> Q:

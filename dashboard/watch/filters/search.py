@@ -169,7 +169,8 @@ def few(wanted: Filter, scenario: Scenario, now: int) -> list[int] | None:
     Otherwise returns None.
     """
     for term in wanted.terms:
-        look = _NARROW.get(term.key, None if term.own else _by_label)
+        look = _NARROW.get(term.key) or (_by_detail if term.detail else None)
+        look = look or (None if term.own else _by_label)
         if look is None or term.negated:
             continue
         ids = look(term, scenario, now)
@@ -221,6 +222,12 @@ def _by_doubt(term: Term, scenario: Scenario, now: int) -> list[int] | None:
     return _union(
         list(rows.filter(so).order_by().values_list("pk", flat=True)[: COUNTED + 1]) for so in each
     )
+
+
+def _by_detail(term: Term, scenario: Scenario, now: int) -> list[int] | None:
+    rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
+    found = rows.filter(condition(term, scenario, now)).order_by().values_list("pk", flat=True)
+    return list(found[: COUNTED + 1])
 
 
 _NARROW: dict[str, Callable[[Term, Scenario, int], list[int] | None]] = {

@@ -13,7 +13,7 @@ from dashboard.core.common.models import AssetRow
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import plain
 from dashboard.core.common.times import utc
-from dashboard.core.states.board_rows import cause_text
+from dashboard.core.states.board_rows import cause_in_words
 from dashboard.core.states.models import CHANGE, Transition
 from dashboard.core.states.queries import listed
 from dashboard.watch.annotations.models import Acknowledgement, Note
@@ -119,8 +119,9 @@ def timeline(
 
 
 def _changes(spans: Spans) -> Iterator[Moment]:
+    scenario = scenarios()[spans.scenario]
     for each in spans.during(spans.of(Transition)):
-        cause = cause_text(cause_value(each.cause))
+        cause = cause_in_words(scenario, each.state, cause_value(each.cause))
         yield Moment(each.at, each.kind, each.state, "", cause, each.asset)
 
 

@@ -1,5 +1,6 @@
 // @ts-check
-// The dialog that acknowledges what is selected, the row at the focus, or the open panel's asset.
+// The dialogs that acknowledge, or note on, what is selected, the row at the focus, or the open
+// panel's asset.
 import { announce } from "../shared/announcements.js";
 import { zone } from "../shared/clock.js";
 import { isolated } from "./badges.js";
@@ -19,7 +20,7 @@ export class Acknowledge {
     this.onDone = onDone;
     this.assets = [];
     if (!dialog) return; // who may not act has none
-    this.form = dialog.querySelector("#ack-form");
+    this.form = dialog.querySelector(".ack-form");
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.send(event.submitter?.getAttribute("formaction") ?? this.form.action);
@@ -36,12 +37,17 @@ export class Acknowledge {
     }
     this.assets = assets;
     const one = assets.length === 1;
-    const which = this.dialog.querySelector("#ack-which");
+    const which = this.dialog.querySelector(".ack-which");
     which.textContent = one ? isolated(assets[0]) : `${number(assets.length)} ${this.noun}s`;
     this.blame({});
     if (!open) return;
     this.dialog.showModal();
-    this.form.elements.reason.focus();
+    this.said().focus();
+  }
+
+  /** The field in which one says why, or what. */
+  said() {
+    return this.form.elements.reason ?? this.form.elements.text;
   }
 
   /** Acknowledge one asset for an hour, without a question. */
@@ -51,7 +57,7 @@ export class Acknowledge {
     body.set("csrfmiddlewaretoken", this.form.elements.csrfmiddlewaretoken.value);
     body.set("end", "1h");
     await this.post(this.form.action, body);
-    if (this.dialog.querySelector("#ack-errors").textContent) this.dialog.showModal();
+    if (this.form.querySelector(".field-errors").textContent) this.dialog.showModal();
   }
 
   send(url) {
@@ -82,7 +88,7 @@ export class Acknowledge {
       this.blame({ __all__: [words] });
       return;
     }
-    this.form.elements.reason.value = "";
+    this.said().value = "";
     this.dialog.close();
     announce(words); // last, as what becomes of the selection is announced too
   }
@@ -96,6 +102,6 @@ export class Acknowledge {
     const lines = Object.entries(errors).flatMap(([name, texts]) =>
       texts.map((text) => (name === "__all__" ? text : `${this.label(name)}: ${text}`)),
     );
-    this.dialog.querySelector("#ack-errors").textContent = lines.join(" ");
+    this.form.querySelector(".field-errors").textContent = lines.join(" ");
   }
 }

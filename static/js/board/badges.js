@@ -277,6 +277,20 @@ export function pending(row) {
 }
 
 /**
+ * What agents add: a text or a number.
+ *
+ * @param {[string, number | null] | null} cell
+ * @returns {HTMLElement[]}
+ */
+export function detail(cell) {
+  if (!cell) return [];
+  const [text, value] = cell;
+  const made = element("bdi", value === null ? "text" : "amount", text);
+  made.title = isolated(text);
+  return [made];
+}
+
+/**
  * What brought the state about.
  *
  * @param {BoardRow} row

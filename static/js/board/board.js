@@ -2,12 +2,14 @@
 // The board's page: socket, rows, filters, panel, banner, wall and keys put together.
 import { Acknowledge } from "./acknowledgement.js";
 import { Alarm } from "./alarm.js";
+import { startBulk } from "./bulk-dialog.js";
 import { announce } from "../shared/announcements.js";
 import * as clock from "../shared/clock.js";
 import { isJudged, matcher, showCounts, showDoubts, startFilters } from "./filters.js";
 import { startKeys, walker } from "./shortcuts.js";
 import * as marks from "./badges.js";
 import { number } from "../shared/number.js";
+import { knowDetails } from "./order.js";
 import { Paging } from "./paging.js";
 import { followFacts, Panel } from "./panel.js";
 import { Rows } from "./rows.js";
@@ -27,6 +29,7 @@ const $ = (id) => document.getElementById(id);
 const boot = JSON.parse($("boot").textContent);
 clock.correct(boot.now);
 marks.knowStates(boot.states);
+knowDetails(boot.details);
 
 /** What changes while the page is open; the rows have their own, in `rows`. */
 const state = {
@@ -66,6 +69,7 @@ function showTotals() {
   $("sorted").hidden = !rows.sort || (state.total <= shown && !paging.after);
   $("rows").hidden = shown === 0;
   paging.show(shown, state.total, known);
+  selection.offer(total, state.least);
   $("empty-board").hidden = all() > 0 || shown > 0;
   $("empty-filter").hidden = all() === 0 || shown > 0 || rows.known.size > 0;
   selection.check();
@@ -236,12 +240,17 @@ tbody.addEventListener("click", (event) => {
 // ---- selection and acknowledgement ----
 
 const walk = walker(tbody);
-const acknowledging = new Acknowledge($("ack-dialog"), boot.noun, (left) => {
+const keepSelected = (left) => {
   selection.set(
     selection.assets.filter((asset) => !left.includes(asset)),
     false,
   );
-});
+};
+const acknowledging = new Acknowledge($("ack-dialog"), boot.noun, keepSelected);
+const noting = new Acknowledge($("note-dialog"), boot.noun, keepSelected);
+$("selection-note")?.addEventListener("click", () => noting.ask(selection.assets));
+startBulk($("bulk-dialog"), selection, boot.scenario);
+$("selection-every")?.addEventListener("click", () => selection.every(boot.scenario, filters.read()));
 
 /** What is selected, else the row at the focus, else the asset of the open panel. */
 function acknowledge() {

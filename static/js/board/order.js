@@ -33,6 +33,28 @@ const SORTS = {
   pending: (a, b) => (pendingEnd(a) === pendingEnd(b) ? 0 : pendingEnd(a) - pendingEnd(b)),
 };
 
+let details = [];
+
+/**
+ * The keys of the scenario's details, whose values rows have in this order.
+ *
+ * @param {string[]} keys
+ */
+export function knowDetails(keys) {
+  details = keys;
+}
+
+/** By a detail: numbers above texts, rows without it last whichever way round. */
+function byDetail(at, turn) {
+  return (a, b) => {
+    const [one, other] = [a.details[at], b.details[at]];
+    if (!one || !other) return Number(!one) - Number(!other);
+    const [numbers, others] = [one[1] !== null, other[1] !== null];
+    if (numbers !== others) return turn * (Number(others) - Number(numbers));
+    return turn * (numbers ? other[1] - one[1] : byName(other[0], one[0]));
+  };
+}
+
 /**
  * How a page stands that is sorted so, as dashboard/core/states/queries.py has it; equals by the board.
  *
@@ -43,6 +65,10 @@ export function comparator(sort) {
   const name = sort.replace(/^-/, "");
   const turn = sort.startsWith("-") ? -1 : 1;
   if (name === "state") return (a, b) => -byOrder(a, b);
+  if (details.includes(name)) {
+    const compareDetails = byDetail(details.indexOf(name), turn);
+    return (a, b) => compareDetails(a, b) || byOrder(a, b);
+  }
   const compare = SORTS[name];
   return compare ? (a, b) => turn * compare(a, b) || byOrder(a, b) : byOrder;
 }

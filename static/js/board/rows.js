@@ -40,8 +40,17 @@ const CELLS = {
     make: (row) => [marks.votes(row)],
   },
   "col-pending": { of: (row) => row.pending, make: (row) => marks.pending(row) },
+  ...Object.fromEntries([0, 1, 2, 3].map((at) => [`col-d${at + 1}`, detailCell(at)])),
   "col-cause": { of: (row) => [row.cause, row.caused_at], make: (row) => [marks.cause(row)] },
 };
+
+/** Of the detail at this place, from 0. */
+function detailCell(at) {
+  return {
+    of: (row) => row.details?.[at] ?? null,
+    make: (row) => marks.detail(row.details?.[at] ?? null),
+  };
+}
 
 export class Rows {
   /**
@@ -163,7 +172,7 @@ export class Rows {
     for (const [name, { of, make }] of Object.entries(CELLS)) {
       made[name] = JSON.stringify(of(row, said));
       if (made[name] === before[name]) continue;
-      tr.querySelector(`.${name}`).replaceChildren(...make(row, said));
+      tr.querySelector(`.${name}`)?.replaceChildren(...make(row, said));
     }
     this.filled.set(tr, made);
     this.paint(tr);

@@ -82,6 +82,31 @@ export class Selection {
     );
   }
 
+  /** Offer to select all that match, where more match than are selected. least: more may match. */
+  offer(total, least) {
+    const button = document.getElementById("selection-every");
+    if (!button) return;
+    this.total = total;
+    this.least = least;
+    button.hidden = total <= this.size || this.size === MOST;
+    document.getElementById("selection-every-n").textContent = `${number(total)}${least ? "+" : ""}`;
+  }
+
+  /** Select all that the filter finds, on every page, as far as a form can name them. */
+  async every(scenario, { states, q }) {
+    const url = new URL(document.getElementById("selection-every").dataset.names, location.href);
+    url.search = new URLSearchParams([["scenario", scenario], ["q", q], ...states.map((s) => ["state", s])]).toString();
+    try {
+      const response = await fetch(url);
+      const { names, more, problem } = await response.json();
+      if (problem) announce(problem);
+      else this.set(names, true);
+      if (more) announce(`${number(this.size)} selected, and more match: use Bulk… for all`);
+    } catch {
+      announce("The server did not answer: nothing more is selected");
+    }
+  }
+
   clear() {
     const inBar = this.bar?.contains(document.activeElement);
     this.set(this.assets, false);
@@ -121,6 +146,7 @@ export class Selection {
     const { selected } = this.rows;
     for (const asset of this.missing) if (!selected.has(asset)) this.missing.delete(asset);
     this.bar.hidden = !selected.size;
+    this.offer(this.total ?? 0, this.least);
     document.body.classList.toggle("selecting", selected.size > 0);
     document.getElementById("selection-n").textContent = number(selected.size);
     const gone = document.getElementById("selection-gone");

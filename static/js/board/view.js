@@ -56,7 +56,8 @@ export class View {
     const { sort: name } = link.dataset;
     const by = this.sort.replace(/^-/, "") || "state";
     const head = link.closest("th");
-    const way = this.sort.startsWith("-") ? TURNED[HEADS[name]] : HEADS[name];
+    const rises = HEADS[name] ?? "descending"; // a detail's
+    const way = this.sort.startsWith("-") ? TURNED[rises] : rises;
     if (by === name) head.setAttribute("aria-sort", way);
     else head.removeAttribute("aria-sort");
     const url = new URL(location.href);

@@ -12,11 +12,13 @@ from support.browser.browser_pages import (
     Open,
     Send,
     live,
+    order,
     resize,
     row,
     serious_in_both,
     too_wide_in,
 )
+from support.run.stack import wait_until
 
 
 def well(page: Page) -> None:
@@ -89,3 +91,50 @@ def test_a_stale_asset_is_chosen_and_purged(open_as: Open, prefix: str) -> None:
     page.get_by_role("button", name="Purge 1").click()
     expect(page.locator("#progress-title")).to_have_text("Done")
     expect(page.locator(".bulk-counts")).to_contain_text("Applied1")
+
+
+def test_few_are_pinned_in_a_dialog_over_the_board(open_as: Open, send: Send, prefix: str) -> None:
+    for name in ("a", "b", "c"):
+        send("connectivity", f"{prefix}{name}", "monitor", "down")
+    page = live(open_as("operator", f"/s/connectivity/?q={prefix}"))
+    wait_until(lambda: len(order(page)) == 3, 45, "the networks")
+    page.keyboard.press("j")
+    page.keyboard.press(" ")
+    page.locator("#selection-every").click()
+    expect(page.locator("#selection-n")).to_have_text("3")
+    page.locator("#selection button[value=set]").click()
+    dialog = page.locator("#bulk-dialog")
+    dialog.locator("[name=to]").select_option("up")
+    dialog.get_by_role("button", name="Review…").click()
+    expect(dialog.locator(".field-reason .errorlist")).to_be_visible()
+    dialog.locator("[name=reason]").fill("a drill")
+    dialog.get_by_role("button", name="Review…").click()
+    expect(dialog.locator(".bulk-sum")).to_contain_text("3 of 3 will be pinned")
+    dialog.locator(".bulk-start button").click()
+    expect(dialog.locator(".bulk-counts")).to_contain_text("Applied3", timeout=45_000)
+    expect(page.locator("#selection")).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(row(page, f"{prefix}a").locator(".badge.override")).to_be_visible()
+
+
+def test_a_note_and_maintenance_for_what_is_selected(
+    open_as: Open, send: Send, prefix: str
+) -> None:
+    for name in ("a", "b"):
+        send("connectivity", f"{prefix}{name}", "monitor", "down")
+    page = live(open_as("operator", f"/s/connectivity/?q={prefix}"))
+    wait_until(lambda: len(order(page)) == 2, 45, "the networks")
+    page.keyboard.press("j")
+    page.keyboard.press("Control+a")
+    page.locator("#selection-work").click()
+    dialog = page.locator("#bulk-dialog")
+    expect(dialog.locator("[name=assets]")).to_have_value(re.compile(f"{prefix}a"))
+    dialog.locator("[name=name]").fill("cables")
+    dialog.get_by_role("button", name="Plan it").click()
+    expect(dialog.locator("#messages")).to_contain_text("Saved.")
+    page.keyboard.press("Escape")
+    page.locator("#selection-note").click()
+    page.locator("#note-form textarea").fill("both are in rack 4")
+    page.locator("#note-form").get_by_role("button", name="Write").click()
+    for name in ("a", "b"):
+        expect(row(page, f"{prefix}{name}").locator(".badge.notes")).to_contain_text("1")

@@ -471,6 +471,7 @@ class _Maker:
                 "purge_after": self._durations(words[-1:], (2, 5, 9)),
                 "weights": self.pick(WEIGHTS),
                 "tasks": self._rule_tasks(words) if self.chance(3) else [],
+                "details": ["n"],
             }
         )
 

@@ -59,13 +59,14 @@ def test_what_a_hold_brought_says_how_long_who_voted_for_it(client: Client, worl
     assert hold
     world.later(hold)
     world.write()
-    cause = f"Clear for {exact_span(hold)} (waf-1, waf-2, waf-3, 1 more)"
+    cause = f"Clear for {exact_span(hold)}: waf-1, waf-2, waf-3, 1 more"
     assert f"Last record: {cause}" in text(client.get(PATH))
     [line] = [
         line for line in client.get("/").content.decode().split("<tr") if f'"{ASSET}"' in line
     ]
     assert cause in re.sub("[\u2068\u2069]", "", line)
-    assert "its votes lasted through the hold" in text(client.get("/events/"))
+    assert cause in text(client.get("/events/"))
+    assert "voted for long enough" not in text(client.get(PATH))
 
 
 def idle(client: Client) -> set[str]:

@@ -77,6 +77,8 @@ RECORDS = [
     record("pending", pending={"state": "suspicious", "since": 5, "due": NOW + 30_500}),
     record(f"{HEBREW} \u202e&<b>", disputed="suspicious", unconfirmed=True, override=PIN),
     record("labelled"),
+    record("added", votes=[vote(detail={"kind": "syn-flood", "rate": 41_200.5})]),
+    record("added aslant", votes=[vote(detail={"kind": f"{HEBREW}<b>", "source": True})]),
     record("held", "under-attack"),
     record("noted"),
     record("both", "suspicious"),
@@ -159,7 +161,11 @@ def by_browser(rows: list[Row], may_command: bool) -> list[Tree]:
     page = Path(get_template("board/board.html").template.origin.name).read_text()  # type: ignore[attr-defined]
     template = TEMPLATE.search(page)
     assert template
-    empty = engines["django"].from_string(template[1]).render({"may_command": may_command})
+    empty = (
+        engines["django"]
+        .from_string(template[1])
+        .render({"may_command": may_command, "scenario": scenarios()["attack"]})
+    )
     scenario = scenarios()["attack"]
     told = {
         "rows": rows,

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from dashboard.core.states import queries
+from dashboard.core.states.filter_terms import KEYS
 from domain.python_rules import EXPECTED
 from domain.scenario import FOLD, Latest, PythonRule, Quorum, Scenario, ScenarioError, Threshold
-from domain.scenario_parser import load_scenarios, scenario_from_plain
+from domain.scenario_parser import RESERVED, load_scenarios, scenario_from_plain
 from support.histories.histories import scenarios
 from support.run.selection import examples
 
@@ -500,6 +502,79 @@ def test_a_file_that_is_not_utf8(tmp_path):
     path.write_bytes(b'[net]\ntitle = "\xff"')
     with pytest.raises(ScenarioError, match="expected TOML in UTF-8"):
         load_scenarios(path)
+
+
+DETAILED = GOOD + 'details = ["kind", { key = "rate", title = "Rate of attack", unit = "/s" }]\n'
+
+
+def test_details_have_a_title_and_stay_in_order(tmp_path):
+    found = load(tmp_path, DETAILED)
+    assert [(each.key, each.title, each.unit) for each in found.details] == [
+        ("kind", "Kind", ""),
+        ("rate", "Rate of attack", "/s"),
+    ]
+    assert scenario_from_plain(found.to_plain()) == found
+
+
+@pytest.mark.parametrize(
+    ("details", "message"),
+    [
+        ('"kind"', "net.details: expected a list of tables or texts, got 'kind'"),
+        ("[5]", "net.details[0]: expected a table, got 5"),
+        ('["Kind"]', "net.details[0].key: expected a key of a-z"),
+        ('["kind", "since"]', "net.details[1].key: expected a key of a-z"),
+        ('["kind", "kind"]', "net.details: expected at most 4 details, each once"),
+        ('["a", "b", "c", "d", "e"]', "net.details: expected at most 4 details, each once"),
+        ('[{ key = "rate", per = "s" }]', "net.details[0].per: expected a known key"),
+    ],
+)
+def test_wrong_details_are_refused_with_file_and_key(tmp_path, details, message):
+    with pytest.raises(ScenarioError) as error:
+        load(tmp_path, f"{GOOD}details = {details}\n")
+    assert str(error.value).startswith(f"{tmp_path / 'some.toml'}: {message}")
+
+
+LINKED = """links = [
+    { title = "WAF", url = "https://waf.example/{scenario}?site={asset}" },
+    { title = "Runbook", url = "http://wiki.example/{label:tier}/" },
+]
+"""
+
+
+def test_a_link_is_filled_with_what_is_escaped(tmp_path):
+    found = load(tmp_path, GOOD + LINKED)
+    asset = 'a/../b?c=d&"><script>'
+    assert found.links_of(asset, {}) == [
+        {
+            "title": "WAF",
+            "url": "https://waf.example/net?site=a%2F..%2Fb%3Fc%3Dd%26%22%3E%3Cscript%3E",
+        }
+    ]
+    assert found.links_of("a", {"tier": "{asset}"})[1]["url"] == "http://wiki.example/%7Basset%7D/"
+    assert scenario_from_plain(found.to_plain()) == found
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("javascript:alert(1)", "net.links[0].url: expected an http or https address"),
+        ("ftp://waf.example/{asset}", "net.links[0].url: expected an http or https address"),
+        ("https://{asset}/", "net.links[0].url: expected an http or https address"),
+        ("https://waf.example{asset}", "net.links[0].url: expected an http or https address"),
+        ("https://me@waf.example/", "net.links[0].url: expected an http or https address"),
+        ("https://waf.example/ {asset}", "net.links[0].url: expected an http or https address"),
+        ("https://waf.example/{agent}", "net.links[0].url: expected only {asset}"),
+        ("https://waf.example/{label:}", "net.links[0].url: expected only {asset}"),
+    ],
+)
+def test_a_link_leads_to_one_host_by_http_alone(tmp_path, url, message):
+    with pytest.raises(ScenarioError) as error:
+        load(tmp_path, f'{GOOD}links = [{{ title = "WAF", url = "{url}" }}]\n')
+    assert message in str(error.value)
+
+
+def test_no_detail_takes_a_word_of_filters_or_orders():
+    assert {*KEYS, *queries._KEYS} <= RESERVED
 
 
 # ---- plain data ----------------------------------------------------------------------------

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from dashboard.board.live.page_filter import filter_of
 from dashboard.core.common.scenarios import scenarios
+from dashboard.core.states.board_rows import named_details
 from dashboard.core.states.caveats import doubted_agents, doubts_of, place_of, rank_of, silent_votes
 from dashboard.core.states.filter_parser import Filter, FilterError, parse
 from dashboard.core.states.filter_terms import Sight
 from dashboard.core.states.models import AssetState
+from dashboard.core.states.rows import DETAIL_COLUMNS, detail_columns
 from dashboard.watch.annotations.models import Label, Mark
 from dashboard.watch.annotations.row_marks import AckMark, calm_of, in_force
 from dashboard.watch.filters import query, search
@@ -42,6 +44,8 @@ def read(text: str, labels: Any = None) -> Filter:
 @pytest.mark.parametrize(
     ("text", "same"),
     [
+        ("kind:syn-flood,ssl* -rate:>2.5k", "kind:syn-flood,ssl* -rate:>2500"),
+        ("rate:<0.125,>1M RATE:7", "rate:<0.125,>1000000 rate:7"),
         ("shop", "shop"),
         ("  shop\t-test ", "shop -test"),
         ("state:attack", "state:under-attack"),
@@ -86,6 +90,10 @@ def test_a_filter_is_printed_as_it_is_read(text: str, same: str) -> None:
         ('tier:""', '""', "between the quotes"),
         ('"a"b', "b", "a space or a comma"),
         ("muted:perhaps", "perhaps", "yes or no"),
+        ("knd:syn", "knd:", "did you mean kind:?"),
+        ("rate:>many", ">many", "expected a number such as 10000, 2.5k or 1M after >"),
+        ('kind:>"5"', '>"5"', "expected a number"),
+        ("rate:>999999999G", ">999999999G", "expected a number"),
         ("is:disputd", "disputd", "did you mean disputed?"),
         ("is:silent", "silent", "expected unhandled or disputed or unconfirmed"),
         ("has:none", "none", "expected silent or doubt"),
@@ -145,10 +153,21 @@ USERS = ("ada", "Ada", "yes")
 VALUES = ("gold", "Gold", "Acme GmbH", "100%")
 
 
+DETAILS = (
+    None,
+    {"kind": "syn-flood", "rate": 41_200},
+    {"kind": "Syn-flood", "rate": 7},
+    {"kind": "100%", "rate": "7"},
+    {"rate": 0.125, "source": True},
+    {"kind": ["no", "text"], "else": 1},
+)
+
+
 def record(dice: random.Random, since: int) -> dict[str, Any]:
     """The parts of a state record that a filter looks at."""
     votes: list[dict[str, Any]] = [
-        vote(agent, dice.choice(STATES)) for agent in dice.sample(AGENTS, dice.randrange(4))
+        vote(agent, dice.choice(STATES), detail=dice.choice(DETAILS), offset=dice.randrange(9))
+        for agent in dice.sample(AGENTS, dice.randrange(4))
     ]
     if votes and dice.random() < 0.3:
         votes[0]["muted"] = {"until": None, "user": "ada"}
@@ -188,6 +207,7 @@ def sight(name: str, state: str, made: dict[str, Any], labels: dict[str, str]) -
         doubts=doubts_of(made.get("disputed"), unconfirmed, *counted(made)),
         works=worked_on(name),
         alarming=attack().is_alarming(state),
+        details=named_details(attack(), as_read(made | {"state": state})),
     )
 
 
@@ -222,6 +242,11 @@ def worked_on(name: str) -> bool:
     return until > NOW
 
 
+def details_of(made: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a record's details."""
+    return dict(zip(DETAIL_COLUMNS, detail_columns(attack(), as_read(made)), strict=True))
+
+
 def world(seed: int) -> list[Sight]:
     """Rows of the database, and the same as they are told of live."""
     dice = random.Random(seed)
@@ -240,6 +265,7 @@ def world(seed: int) -> list[Sight]:
             unconfirmed=dice.random() < 0.5, overridden=override is not None,
             override_until=override and override["until"],
             override_user=override and override["user"], pending_due=NOW if pending else None,
+            **details_of(made | {"state": state}),
         )  # fmt: skip
         labels = {key: dice.choice(VALUES) for key in ("tier", "owner") if dice.random() < 0.6}
         for key, value in labels.items():
@@ -262,7 +288,9 @@ TERMS = (
     "tier:gold", "tier:G*", "tier:*", 'owner:"Acme GmbH"', "tier:hidden", "owner:gold,Gold",
     "ack:yes", "ack:no", "ack:ada", "ack:*", "is:disputed", "is:unconfirmed", "has:silent",
     "is:disputed,unconfirmed", "has:doubt", "has:doubt,silent", "is:unhandled",
-    "is:unhandled,disputed", "in:maintenance",
+    "is:unhandled,disputed", "in:maintenance", "kind:syn-flood", "kind:S*",
+    "kind:*", 'kind:"100%"', "rate:>7", "rate:<41.2k", "rate:7", "rate:0.125,>100", "rate:7*",
+    "rate:*", "source:yes", "source:<5", "kind:>5",
 )  # fmt: skip
 
 

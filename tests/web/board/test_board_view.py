@@ -14,7 +14,7 @@ from django.test import Client
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
-from dashboard.core.states.queries import OFFERED
+from dashboard.core.states.queries import orders
 from dashboard.watch.annotations import labels
 from domain.records import Report
 from support.web.web_fixtures import bearer, make_user
@@ -67,7 +67,7 @@ def test_a_page_is_sorted_as_its_address_says(client: Client, board: World) -> N
     for sort, way in (("since", -1), ("-since", 1)):
         found = client.get("/", {"scenario": "attack", "sort": sort}).context["rows"]
         assert [row["since"] * way for row in found] == sorted(row["since"] * way for row in found)
-    assert all(len(rows(client, sort=name)) == 4 for name, _ in OFFERED)
+    assert all(len(rows(client, sort=name)) == 4 for name, _ in orders(scenarios()["attack"]))
 
 
 def test_heads_lead_from_order_to_order(client: Client, board: World) -> None:

@@ -49,7 +49,7 @@ def page_of(client: Client, agent: str = "waf-1") -> str:
     return answer.content.decode()
 
 
-def form_of(end: str = "15m", **more: str) -> dict[str, str]:
+def form_of(end: str = "15m", **more: Any) -> dict[str, Any]:
     """A form that mutes, filled in."""
     return {"id": str(uuid.uuid4()), "reason": "wild", "end": end, **more}
 
@@ -443,3 +443,37 @@ def test_a_form_that_an_address_opens_begins_at_its_reason(world: World, client:
     assert 'id="mute_reason"' in focused
     assert "autofocus" not in client.get(where).content.decode()
     assert "autofocus" not in client.get(f"{where}?do=unheard-of").content.decode()
+
+
+# ---- several at once -----------------------------------------------------------------------
+
+
+def test_several_agents_are_muted_alike_and_each_once(world: World, client: Client) -> None:
+    for agent in ("waf-1", "waf-2", "waf-3"):
+        world.report("shop", "clear", agent)
+    world.write()
+    walk(now_ms())
+    assert "Mute several…" in client.get("/agents/?scenario=attack").content.decode()
+    form = form_of(agents=["waf-1", "waf-2"])
+    answer = client.post("/mute/attack/", form)
+    assert answer["Location"] == "/agents/?scenario=attack"
+    asked = MuteRequest.objects.values_list("agent", "reason")
+    assert sorted(asked) == [("waf-1", "wild"), ("waf-2", "wild")]
+    assert AuditEntry.objects.filter(action="agent.muted").count() == 2
+    page = client.post("/mute/attack/", form_of(agents=["waf-3"], reason=""))
+    assert page.status_code == 422
+    assert re.search(r'value="waf-3"[^>]*checked', page.content.decode())
+
+
+def test_more_than_may_be_muted_are_refused_together(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for agent in ("waf-1", "waf-2"):
+        world.report("shop", "clear", agent)
+    world.write()
+    walk(now_ms())
+    monkeypatch.setattr(views, "MAX_MUTED", 1)
+    answer = client.post("/mute/attack/", form_of(agents=["waf-1", "waf-2"]))
+    assert answer.status_code == 422
+    assert "At most 1 agents of Attacks are muted at once." in answer.content.decode()
+    assert not MuteRequest.objects.exists()

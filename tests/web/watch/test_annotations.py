@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.times import now_ms
 from dashboard.watch.annotations import acknowledgements, models
 from dashboard.watch.annotations.models import NOTE_EDITED_FOR_MS, Acknowledgement, Mark, Note
@@ -50,6 +51,39 @@ def attacked(world: World) -> World:
     world.report("c", "clear")
     world.write()
     return world
+
+
+# ---- a note on many ----
+
+
+def noted(client: Client, *assets: str, note: str = "seen") -> Any:
+    """Send the same note on several, as the board's script does."""
+    form = {"asset": assets, "text": note}
+    return client.post("/s/attack/notes/", form, headers={"Accept": "application/json"})
+
+
+def test_one_note_is_written_on_each_that_has_room(
+    attacked: World, client: Client, user: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(acknowledgements, "MOST_NOTES", 1)
+    Note.objects.create(
+        scenario="attack", asset="b", user=user, username=user.username, text="x", at=1
+    )
+    answer = noted(client, "a", "b", "nobody").json()
+    assert answer["taken"] == ["a", "nobody"]
+    assert [asset for asset, _ in answer["left"]] == ["b"]
+    assert answer["words"].startswith("Noted on 2 sites. Not noted: b, ")
+    assert set(Note.objects.filter(text="seen").values_list("asset", flat=True)) == {"a", "nobody"}
+    assert mark("a").notes == 1
+    assert AuditEntry.objects.filter(action="note.written").count() == 2
+
+
+def test_a_note_on_many_needs_a_text_and_names(attacked: World, client: Client):
+    refused = noted(client, "a", note="")
+    assert refused.status_code == 422
+    assert list(refused.json()["errors"]) == ["text"]
+    assert noted(client).status_code == 422
+    assert not Note.objects.exists()
 
 
 # ---- acknowledging --------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from bus.memory import MemoryProducer
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common import kafka, resumable
 from dashboard.core.common.times import now_ms
-from dashboard.watch.bulk import execution, models, review, views
+from dashboard.watch.bulk import execution, forms, models, review, views
 from dashboard.watch.bulk.models import READY, RETURNS, SKIPPED, STAYS, Item, Run
 from dashboard.watch.bulk.review import command_id
 from domain.records import MAX_VOTERS, Command
@@ -495,3 +495,50 @@ def test_a_vote_is_left_out_only_where_no_other_gives_way(world: World, client: 
     assert outcomes(run) == {"full": SKIPPED, "room": READY}
     again = reviewed(client, by="names", names="full", kind="vote", to="under-attack")
     assert outcomes(again) == {"full": READY}
+
+
+# ---- from a selection on the board -----------------------------------------------------------
+
+
+def test_all_that_a_filter_finds_is_named_as_far_as_a_form_can(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    board(world, "a.example", "b.example", "other")
+    world.report("c.example", "clear", scenario="attack")
+    world.write()
+
+    def named(**query: Any) -> Any:
+        return client.get("/bulk/names/", {"scenario": "attack", **query}).json()
+
+    everything = ["a.example", "b.example", "c.example", "other"]
+    assert named() == {"names": everything, "more": False}
+    assert named(q="example", state="under-attack")["names"] == ["a.example", "b.example"]
+    monkeypatch.setattr(forms, "MOST_NAMED", 2)
+    assert named() == {"names": everything[:2], "more": True}
+    refused = client.get("/bulk/names/", {"scenario": "attack", "q": "state:"})
+    assert refused.status_code == 422
+    assert "expected a value" in refused.json()["problem"]
+
+
+def test_the_pages_have_the_parts_that_the_boards_dialog_shows(world: World, client: Client):
+    board(world, "a.example")
+    chosen = {"scenario": "attack", "begin": "1", "kind": "set", "asset": ["a.example"]}
+    whole = {"HX-Request": "true", "HX-Boosted": "true"}
+    page = client.post("/bulk/review/", chosen, headers=whole, follow=True).content.decode()
+    assert re.search(r'<div class="console-head">\s*<div><h1>Bulk', page)
+    assert (
+        '<form class="card bulk-form" id="bulk-form" method="post" action="/bulk/review/"' in page
+    )
+    assert ">\na.example</textarea>" in page
+    sent = form(by="names", names="a.example", kind="set", to="clear", end="1h")
+    answer = client.post("/bulk/review/", sent, headers=whole, follow=True).content.decode()
+    assert re.search(r'<div id="run" data-refresh="/bulk/[^"]*"\s+data-every="20"', answer)
+    wrong = client.post("/bulk/review/", sent | {"reason": ""}, headers=whole)
+    assert wrong.status_code == 422
+    assert 'id="bulk-form"' in wrong.content.decode()
+    window = client.get("/maintenance/new/?scenario=attack", headers=whole).content.decode()
+    assert 'class="card user-form"' in window
+    assert 'name="covers" value="assets"' in window
+    board_page = client.get("/?scenario=attack").content.decode()
+    assert 'data-window="/maintenance/new/"' in board_page
+    assert 'data-names="/bulk/names/"' in board_page

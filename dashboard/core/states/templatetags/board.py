@@ -230,6 +230,16 @@ def pending(scenario: Scenario, row: Row, now: int) -> SafeString:
     )
 
 
+@register.simple_tag
+def detail(cell: list[Any] | None) -> SafeString:
+    """Return the content of a detail's cell: a text or a number, as agents say it."""
+    if cell is None:
+        return mark_safe("")
+    text, value = cell
+    css = "text" if value is None else "amount"
+    return format_html('<bdi class="{}" title="{}">{}</bdi>', css, isolated(text), text)
+
+
 def votes_text(scenario: Scenario, row: Row) -> str:
     """Return the votes in words: `3 votes: 2 Clear, 1 silent Under attack; 1 of them muted; 1 of
     them in doubt; 2 in doubt without a vote`."""

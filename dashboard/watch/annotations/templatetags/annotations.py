@@ -14,14 +14,15 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.core.common.access import may
 from dashboard.core.common.navigation import agent_path
+from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import isolated
 from dashboard.core.common.times import until
 from dashboard.core.states.filter_parser import board_url
 from dashboard.core.states.filter_terms import quoted
 from dashboard.core.states.templatetags.board import icon
 from dashboard.watch.annotations.acknowledgements import shift_ends
-from dashboard.watch.annotations.forms import AckForm
-from dashboard.watch.annotations.labels import keys
+from dashboard.watch.annotations.forms import AckForm, NoteForm
+from dashboard.watch.annotations.labels import keys, labels_of
 from dashboard.watch.annotations.models import Acknowledgement, Label, Note
 from dashboard.watch.annotations.row_marks import NO_HAND, RowMark, calm_of, in_force
 from dashboard.watch.annotations.views import forms_of
@@ -162,6 +163,12 @@ def board_ack_form(context: Any) -> AckForm:
     return AckForm(now, shift_ends(user, now), place="board_ack")
 
 
+@register.simple_tag
+def board_note_form() -> NoteForm:
+    """Return the form of the board's dialog for a note on what is selected."""
+    return NoteForm(place="board_note")
+
+
 @register.inclusion_tag("annotations/_forms.html", takes_context=True)
 def annotation_forms(context: Any, scenario: Scenario, asset: str) -> dict[str, Any]:
     """Return the forms by which the request's user acknowledges, and writes a note."""
@@ -230,6 +237,23 @@ def labels_context(request: HttpRequest, scenario: Scenario, asset: str) -> dict
 def asset_labels(context: dict[str, Any], scenario: Scenario, asset: str) -> dict[str, Any]:
     """Return the context of the section of an asset's labels, with its form."""
     return labels_context(context["request"], scenario, asset)
+
+
+@register.simple_tag
+def asset_links(name: str, asset: str, named: bool = False) -> SafeString:
+    """Return the links of an asset of the scenario of this name; empty without any.
+
+    named: whether the asset's name is before them.
+    """
+    known = scenarios().get(name)
+    labels = labels_of(name, [asset]).get(asset, {}) if known and known.links else {}
+    links = format_html_join(
+        " ",
+        '<a href="{}" rel="noopener noreferrer nofollow" target="_blank">{}</a>',
+        ((link["url"], link["title"]) for link in known.links_of(asset, labels)) if known else (),
+    )
+    before = format_html("<bdi>{}</bdi>: ", asset) if named else ""
+    return format_html('<p class="asset-links">{}{}</p>', before, links) if links else links
 
 
 @register.simple_tag
