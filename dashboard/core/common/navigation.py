@@ -104,7 +104,13 @@ GROUPS: dict[str, tuple[MenuEntry, ...]] = {
         MenuEntry("handover:handover", "Handover", "what the next shift needs to know", OPERATORS),
     ),
     "Watch": (
-        MenuEntry("incidents:incidents", "Incidents", "what is worked on, by whom"),
+        MenuEntry(
+            "incidents:incidents", "Incidents", "what is worked on, by whom",
+            tabs=(
+                MenuEntry("incidents:by-asset", "By asset", "each asset's bad times"),
+                MenuEntry("incidents:groups", "By label", "the bad times of a customer, a tier"),
+            ),
+        ),
         MenuEntry(
             "agents:agents", "Agents", "who reports, who is silent or muted", OPERATORS,
             tabs=(

@@ -39,6 +39,7 @@ MORE = {
     Role.MANAGER: {"Watch": ["Maintenance"]},
 }
 TABS = {
+    "/incidents/": ["Incidents", "By asset", "By label"],
     "/events/": ["Events", "As of"],
     "/overrides/": ["Overrides", "Schedules"],
     "/agents/": ["Agents", "Not reporting"],
