@@ -291,7 +291,7 @@ $("wall-link").addEventListener("click", (event) => {
 
 /** To the scenario so many tabs on; a wall stays a wall. */
 function turn(by) {
-  const shown = ".tabs > [data-scenario], .tabs [aria-current]";
+  const shown = ".tabs [data-scenario], .tabs [aria-current]";
   const tabs = /** @type {HTMLAnchorElement[]} */ ([...document.querySelectorAll(shown)]);
   const at = tabs.findIndex((tab) => tab.hasAttribute("aria-current"));
   const url = new URL(tabs[(at + by + tabs.length) % tabs.length].href);

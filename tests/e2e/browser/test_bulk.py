@@ -106,7 +106,7 @@ def test_few_are_pinned_in_a_dialog_over_the_board(open_as: Open, send: Send, pr
     dialog = page.locator("#bulk-dialog")
     dialog.locator("[name=to]").select_option("up")
     dialog.get_by_role("button", name="Review…").click()
-    expect(dialog.locator(".field-reason .errorlist")).to_be_visible()
+    expect(dialog.locator("[name=reason]:invalid")).to_be_focused()
     dialog.locator("[name=reason]").fill("a drill")
     dialog.get_by_role("button", name="Review…").click()
     expect(dialog.locator(".bulk-sum")).to_contain_text("3 of 3 will be pinned")

@@ -286,7 +286,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
 # ---- what is none, and what is looked at elsewhere --------------------------------------------
 
 NO_PAGES = {
-    "board:tabs", "board:palette", "filters:complete", "handover:text", "invoices:hourly",
+    "board:tabs", "board:palette", "bulk:names", "filters:complete", "handover:text", "invoices:hourly",
     "mail_catcher:html", "healthz", "readyz", "metrics",
 }  # fmt: skip
 """Parts of pages, and what programs read."""

@@ -101,7 +101,7 @@ def test_colours_of_the_system_leave_states_apart(open_as: Open) -> None:
     shapes = page.eval_on_selector_all(
         ".chip use", "uses => uses.map(use => use.getAttribute('href'))"
     )
-    assert len(set(shapes)) == len(shapes) == 7  # three states, and what may be doubted of one
+    assert len(set(shapes)) == len(shapes) == 8  # three states, unhandled, and doubts
     box = page.locator(".chip").first
     before = box.evaluate("element => getComputedStyle(element).backgroundColor")
     box.click()
