@@ -71,7 +71,7 @@ def words(html: str) -> str:
 
 def bar(body: str) -> list[str]:
     """What stands in the bar."""
-    (nav,) = re.findall(r'<nav class="bar".*?</nav>', body, re.DOTALL)
+    (nav,) = re.findall(r'<nav class="main-bar".*?</nav>', body, re.DOTALL)
     parts = r'<a class="place".*?</a>|<button .*?</button>|<summary>.*?</summary>'
     return [words(each) for each in re.findall(parts, nav, re.DOTALL)]
 

@@ -24,7 +24,7 @@ def page(role: str, path: str) -> str:
 
 def places(body: str) -> list[tuple[str, bool]]:
     """The links of the bar and of the page's tabs, each with whether it is the page itself."""
-    navs = re.findall(r'<nav class="(?:bar|page-tabs)".*?</nav>', body, re.DOTALL)
+    navs = re.findall(r'<nav class="(?:main-bar|page-tabs)".*?</nav>', body, re.DOTALL)
     found: list[Any] = re.findall(
         r'<a (?:class="place" )?href="([^"]+)"\s*(aria-current="page")?', "".join(navs)
     )
@@ -40,8 +40,8 @@ def test_every_page_leads_to_the_console(world: World, role: str, path: str):
 
 
 def test_who_may_not_read_is_shown_no_way(world: World):
-    assert 'class="bar"' not in page("none", "/account/password/change/")
-    assert 'class="bar"' not in Client().get("/account/login/").content.decode()
+    assert 'class="main-bar"' not in page("none", "/account/password/change/")
+    assert 'class="main-bar"' not in Client().get("/account/login/").content.decode()
 
 
 @pytest.mark.parametrize("path", PAGES)
