@@ -34,7 +34,7 @@ from config.archives import pyspark_jars
 from config.java import find_java
 from ops.ports import free_port
 from streaming.fold.query import MAX_PER_BATCH
-from wire.job import decode_progress
+from wire.job import QueryReport, decode_progress
 
 PARTITIONS = 8
 SLOTS = 4
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--state-partitions", type=int, default=PARTITIONS)
     parser.add_argument("--share", type=float, default=0.4, help="of a processor, 0: no limit")
-    parser.add_argument("--reports", type=int, default=4_000_000)
+    parser.add_argument("--reports", type=int, default=8_000_000)
     parser.add_argument("--assets", type=int, default=100_000)
     run("cluster", parser, measure)
 
@@ -228,31 +228,33 @@ class Limit:
 def followed(
     copy: Product, workers: list[int], reports: int, limit: Limit
 ) -> tuple[Moment, Moment]:
-    """Drain the backlog; returns the ends of its first batch and of its last full one.
+    """Drain the backlog; returns how it stood when its first batch was done, and at its end.
 
     Raises BenchProblem.
     """
     markers = Markers(copy.bus, source(copy), copy.topics.states("sites"), reports, copy.signer())
-    follow, moments = Following(copy, copy.topics.progress), list[Moment]()
-    full, read = MAX_PER_BATCH["kernel"], 0
+    follow = Following(copy, copy.topics.progress)
     copy.launch_job().close()
 
-    def look() -> bool:
-        nonlocal read
-        for report in map(decode_progress, follow.look()):
-            rows = int((report.batch or {}).get("numInputRows", 0))
-            read += rows
-            if rows > full / 2:
-                moments.append(_moment(copy, workers, read))
-                if len(moments) == 1:
-                    limit.apply()
-        return len(moments) >= reports // full
+    first: list[int] = []  # the records of a batch that was full
 
-    copy.wait(look, PATIENCE_S, "the batches", lambda: f": {read:,} reports so far")
-    follow.close()
+    def look() -> bool:
+        rows = [int((one.batch or {}).get("numInputRows", 0)) for one in _reports(follow)]
+        first.extend(number for number in rows if number > MAX_PER_BATCH["kernel"] / 2)
+        return bool(first)
+
+    copy.wait(look, PATIENCE_S, "the first batch")
+    begun = _moment(copy, workers, first[0])
+    limit.apply()
     copy.wait(markers.answered, PATIENCE_S, "the backlog's end")
+    ended = _moment(copy, workers, reports)
+    follow.close()
     refuse_dead_letters(copy)
-    return moments[0], moments[-1]
+    return begun, ended
+
+
+def _reports(follow: Following) -> list[QueryReport]:
+    return [decode_progress(value) for value in follow.look()]
 
 
 def _moment(copy: Product, workers: list[int], read: int) -> Moment:
