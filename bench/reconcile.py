@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from bench.command import Measured, module_command, parser_of, run
-from bench.drain import refuse_dead_letters
+from bench.drain import refuse_dead_letters, run_before
 from bench.load import MAJORITY, SCENARIO, backlog, fill
 from bench.results import Row
 from bench.scale import wait_for_database
@@ -78,6 +78,7 @@ def measure(options: argparse.Namespace) -> Measured:
     with product(scenarios, KERNEL, **changes) as copy:
         manage(copy, "prepare")
         if options.rows:
+            run_before(copy)  # the log's rule comes first
             seconds = fill_log(copy, reports, options.assets)
             say(f"  log written in {seconds:.0f} s; database from the kernel's records")
             write_rows(copy)
@@ -152,6 +153,8 @@ def reconcile(copy: Product, options: argparse.Namespace, reports: int) -> Recon
         raise BenchProblem(f"reconcile: exit {process.returncode}\n{copy.tail('reconcile')}")
     result: dict[str, Any] = msgspec.json.decode(answer.read_bytes())
     say(copy.tail("reconcile"))
+    if result["compared"] < options.assets:
+        raise BenchProblem(f"reconcile compared {result['compared']:,} assets, no more")
     return Reconciled(
         options.assets, reports, options.fold, options.rows, seconds, cpu, memory, disk,
         result["records"], result["compared"],
