@@ -62,7 +62,7 @@ def test_a_filter_opens_by_the_keyboard_and_says_how_much_it_narrows(
     assert serious_in_both(page) == []
     page.set_viewport_size({"width": 1440, "height": 900})
     expect(line).to_be_hidden()
-    expect(page.get_by_label("Filter", exact=True)).to_be_visible()
+    expect(page.get_by_role("combobox", name="Filter")).to_be_visible()
 
 
 def test_a_filter_with_a_mistake_is_open(open_as: Open, rows: str, faults: list[str]) -> None:
