@@ -286,8 +286,8 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
 # ---- what is none, and what is looked at elsewhere --------------------------------------------
 
 NO_PAGES = {
-    "board:tabs", "board:palette", "bulk:names", "filters:complete", "handover:text", "invoices:hourly",
-    "mail_catcher:html", "healthz", "readyz", "metrics",
+    "board:tabs", "board:palette", "bulk:names", "filters:complete", "handover:text",
+    "invoices:hourly", "mail_catcher:html", "healthz", "readyz", "metrics",
 }  # fmt: skip
 """Parts of pages, and what programs read."""
 LEAD_ON = {
