@@ -429,7 +429,7 @@ class Bucket:
         if scenario.name != self.scenario.name:
             self._out.append(DeadLetter("bad-scenario"))
             return
-        if scenario == self.scenario:
+        if scenario.folds_like(self.scenario):
             return
         former, self.scenario = self.scenario, scenario
         self._change_all(self._cause("scenario"), former)

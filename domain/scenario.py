@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import md5
 from typing import Any, Literal
@@ -302,6 +302,10 @@ class Scenario:
         if self.life_cycle:
             return colour not in ALARMING
         return self.severity(state) >= len(self.states) - 1 or colour == "green"
+
+    def folds_like(self, other: Scenario) -> bool:
+        """Return whether all is alike but details and links, which boards alone read."""
+        return replace(self, details=other.details, links=other.links) == other
 
     def is_alarming(self, state: str) -> bool:
         """Return whether somebody has to see to an asset in a state: with severity, if not good."""

@@ -71,10 +71,27 @@ def scenario_from_plain(data: Any) -> Scenario:
     Raises ScenarioError.
     """
     try:
-        table = ConfigTable(data, "scenario")
+        table = ConfigTable(_without_unreadable(data), "scenario")
         return parse_scenario(table.text("name"), table)
     except PlainError as error:
         raise ScenarioError(str(error)) from error
+
+
+def _without_unreadable(data: Any) -> Any:
+    """Return plain data without details and links that are wrong.
+
+    The kernel reads neither: they are of what boards show, so they must not decide whether a
+    record's rule counts.
+    """
+    if not isinstance(data, Mapping):
+        return data
+    kept = dict(data)
+    for key, read in (("details", _details), ("links", _links)):
+        try:
+            read(ConfigTable(data, "scenario"))
+        except PlainError:
+            del kept[key]
+    return kept
 
 
 def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
