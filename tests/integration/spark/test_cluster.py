@@ -19,7 +19,7 @@ from support.spark.disclosure import in_arguments, in_files, pages
 from support.spark.jobs import Job
 from support.spark.pipeline_process import PipelineProcess
 from support.spark.topology import SECRET, Feed, Topology, can_hide, scenario
-from wire.job import QueryReport, decode_heartbeat, decode_progress
+from wire.job import QueryReport, decode_heartbeat
 
 pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
@@ -32,25 +32,14 @@ rule = { kind = "python", function = "loudest" }
 """
 
 
-def reports(job: Job, query: str = "kernel") -> list[QueryReport]:
-    """What a query has reported, oldest first."""
-    records = [record.value for record in job.read([job.topics.progress]) if record.value]
-    return [report for value in records if (report := decode_progress(value)).query == query]
-
-
 def last(job: Job, query: str = "kernel") -> QueryReport | None:
     """The newest report of a query."""
-    return (reports(job, query) or [None])[-1]  # type: ignore[list-item]
+    return (job.query_reports(query) or [None])[-1]  # type: ignore[list-item]
 
 
 def is_in(job: Job, status: str, trigger: str = "", query: str = "kernel") -> bool:
     report = last(job, query)
     return report is not None and report.status == status and trigger in report.trigger
-
-
-def states(job: Job, name: str = "sites") -> int:
-    """How many records of states there are."""
-    return sum(end - begin for begin, end in job.bus.offsets([job.topics.states(name)]).values())
 
 
 def quiet(cluster: Topology) -> None:
@@ -73,8 +62,10 @@ def test_rules_and_pipelines_in_python_run_on_workers_with_an_empty_environment(
     job = cluster.job("bare.", f"{scenario()}\n{PYTHON}", batch_s=5)
     job.start()
     with Feed(job), Feed(job, "words", rate=20):
-        wait_until(lambda: states(job) > 200, 150, f"no states, see {job.log}")
-        wait_until(lambda: states(job, "words") > 50, 150, f"no states in Python, see {job.log}")
+        wait_until(lambda: job.state_records() > 200, 150, f"no states, see {job.log}")
+        wait_until(
+            lambda: job.state_records("words") > 50, 150, f"no states in Python, see {job.log}"
+        )
         beats = [decode_heartbeat(one.value) for one in job.read([job.topics.buckets])]
         assert {beat.executor for beat in beats if beat.engine == "kernel"} == {"0", "1"}, beats
     quiet(cluster)
@@ -111,7 +102,7 @@ def test_a_worker_without_the_checkpoint_is_named_and_nothing_is_committed(
     job.start()
     with Feed(job) as feed:
         wait_until(lambda: last(job), 150, f"nothing is reported, see {job.log}")
-        begun = reports(job)[0].at
+        begun = job.query_reports()[0].at
         wait_until(lambda: is_in(job, "waiting"), 60, f"it does not wait, see {job.log}")
         report = last(job)
         assert report is not None
@@ -122,10 +113,10 @@ def test_a_worker_without_the_checkpoint_is_named_and_nothing_is_committed(
         enough = feed.sent + 1_000  # of which a batch would have been committed
         wait_until(lambda: feed.sent >= enough, 60, "the feed has stopped")
         assert is_in(job, "waiting")
-        assert (states(job), committed(job)) == (0, [])
+        assert (job.state_records(), committed(job)) == (0, [])
         cluster.workers[1].kill()
         wait_until(lambda: is_in(job, "running"), 60, f"it does not go on, see {job.log}")
-        wait_until(lambda: states(job) > 200, 60, f"no states, see {job.log}")
+        wait_until(lambda: job.state_records() > 200, 60, f"no states, see {job.log}")
 
 
 @pytest.mark.extensive(
@@ -142,16 +133,16 @@ def test_real_time_mode_waits_for_its_slots_in_micro_batches(open_topology: Any)
         assert report is not None
         assert report.trigger == "micro-batch"
         assert "needs 6 slots, the cluster has 4" in report.message
-        wait_until(lambda: states(job) > 200, 60, f"no states, see {job.log}")
+        wait_until(lambda: job.state_records() > 200, 60, f"no states, see {job.log}")
         cluster.add_worker(4)
         wait_until(lambda: is_in(job, "running", "real-time"), 60, f"see {job.log}")
-        before = states(job)
-        wait_until(lambda: states(job) > before + 200, 60, f"no states, see {job.log}")
+        before = job.state_records()
+        wait_until(lambda: job.state_records() > before + 200, 60, f"no states, see {job.log}")
         cluster.workers[1].kill()
         wait_until(lambda: is_in(job, "running", "micro-batch"), 60, f"see {job.log}")
-        before = states(job)
-        wait_until(lambda: states(job) > before + 200, 60, f"no states, see {job.log}")
-    assert not [one for one in reports(job) if "local[N]" in one.message]
+        before = job.state_records()
+        wait_until(lambda: job.state_records() > before + 200, 60, f"no states, see {job.log}")
+    assert not [one for one in job.query_reports() if "local[N]" in one.message]
     job.clean_up()
     assert_equal_to_fold(job)
 
@@ -186,7 +177,7 @@ def _look_for_secrets(cluster: Topology, secured: SecuredBroker, password: str) 
     job = cluster.job("secret.", batch_s=5, variables=variables)
     job.start()
     with Feed(job):
-        wait_until(lambda: states(job) > 200, 150, f"no states, see {job.log}")
+        wait_until(lambda: job.state_records() > 200, 150, f"no states, see {job.log}")
         assert in_arguments(words) == []
         secured.stand_still()  # so that a batch fails, of which Spark tells more
         wait_until(lambda: "Exception" in job.log.read_text(), 90, f"see {job.log}")
@@ -216,13 +207,13 @@ def test_a_killed_executor_costs_at_most_ten_seconds(open_topology: Any) -> None
     job.start()
     with Feed(job):
         wait_until(lambda: is_in(job, "running", "real-time"), 150, f"see {job.log}")
-        before = states(job)
-        wait_until(lambda: states(job) > before + 1_000, 60, f"no states, see {job.log}")
+        before = job.state_records()
+        wait_until(lambda: job.state_records() > before + 1_000, 60, f"no states, see {job.log}")
         at = int(time.time() * 1000)
         os.kill(cluster.workers[0].executors[0], signal.SIGKILL)
         wait_until(lambda: is_in(job, "running", "real-time"), 60, f"see {job.log}")
-        before = states(job)
-        wait_until(lambda: states(job) > before + 1_000, 60, f"no states, see {job.log}")
+        before = job.state_records()
+        wait_until(lambda: job.state_records() > before + 1_000, 60, f"no states, see {job.log}")
     times = sorted(one.timestamp for one in job.read([job.topics.states("sites")]))
     gaps = [(b - a, a) for a, b in pairwise(times) if b > at]
     assert max(gaps)[0] < 10_000, max(gaps)

@@ -14,17 +14,15 @@ from typing import Any
 
 import pytest
 
-from bus.base import Outgoing
+from bus.base import Delivered, Outgoing
 from domain.records import Report
 from streaming.fold.epochs import start_of
-from streaming.state.checkpoint import current_epoch
-from streaming.state.storage import LocalPath
 from support.histories.judge import assert_equal_to_fold
 from support.run.stack import ROOT, wait_until
 from support.spark.jobs import Job, Load
 from support.spark.storages.hdfs import MiniHdfs
 from support.spark.topology import Feed, Topology, scenario
-from wire.job import decode_heartbeat, decode_progress
+from wire.job import decode_heartbeat
 from wire.source import encode_report
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.slow]
@@ -34,21 +32,9 @@ PORTION = 100_000
 BUCKETS = {f"sites/{at}" for at in range(8)}
 
 
-def status(job: Job) -> str:
-    """What the job's query has said last."""
-    records = [record.value for record in job.read([job.topics.progress])]
-    reports = [report for report in map(decode_progress, records) if report.query == "kernel"]
-    return reports[-1].status if reports else ""
-
-
-def states(job: Job) -> int:
-    """How many records of states there are."""
-    return sum(end - begin for begin, end in job.bus.offsets([job.topics.states("sites")]).values())
-
-
 def await_states(job: Job, least: int) -> None:
     """Return once there are so many records of states."""
-    wait_until(lambda: states(job) >= least, 150, f"no states, see {job.log}")
+    wait_until(lambda: job.state_records() >= least, 150, f"no states, see {job.log}")
 
 
 def executors(job: Job) -> dict[str, set[str]]:
@@ -61,17 +47,9 @@ def executors(job: Job) -> dict[str, set[str]]:
     return held
 
 
-def state_partitions(job: Job) -> tuple[int, set[int]]:
-    """How many the newest epoch says it has, and those that Spark has made."""
-    epoch = current_epoch(LocalPath(job.data_dir) / "checkpoint" / "kernel")
-    folder = epoch.path / "state" / "0"
-    made = {int(name) for name in folder.names() if name.isdigit()}
-    return start_of(epoch).state_partitions, made
-
-
 def is_divided(job: Job, number: int) -> bool:
-    """Whether the newest epoch has so many state partitions, and Spark has made all of them."""
-    return state_partitions(job) == (number, set(range(number)))
+    """Return whether the newest epoch has so many state partitions, and Spark has made them."""
+    return (start_of(job.epoch()).state_partitions, job.stores()) == (number, set(range(number)))
 
 
 @pytest.mark.long
@@ -81,17 +59,14 @@ def test_a_million_assets_on_two_executors_equal_the_fold(open_topology: Any) ->
     producer = job.bus.producer(linger_ms=5)
     for begin in range(0, ASSETS, PORTION):
         names = (f"asset-{number}" for number in range(begin, begin + PORTION))
-        topic = job.topics.reports("sites")
-        reports = (
-            Outgoing(topic, name.encode(), encode_report(Report(name, "w1", "odd")))
-            for name in names
-        )
+        values = ((name.encode(), encode_report(Report(name, "w1", "odd"))) for name in names)
+        reports = (Outgoing(job.topics.reports("sites"), *each) for each in values)
         outcomes = producer.send_all(reports, 120)
-        assert not [each for each in outcomes if not hasattr(each, "offset")][:1]
+        assert all(isinstance(each, Delivered) for each in outcomes)
     producer.close()
     job.start()
     Load(job, 1).finish(900)
-    assert state_partitions(job) == (8, set(range(8)))
+    assert is_divided(job, 8)
     held = executors(job)
     assert held.keys() == {"0", "1"}
     assert set.union(*held.values()) == BUCKETS
@@ -141,7 +116,7 @@ def test_the_state_partitions_change_on_a_cluster_under_load(open_topology: Any)
             job.state_partitions = number
             process = job.start()
             wait_until(partial(is_divided, job, number), 150, f"see {job.log}")
-            await_states(job, states(job) + 1_000)
+            await_states(job, job.state_records() + 1_000)
             if number == 8:
                 process.kill()
                 job.clean_up()
@@ -149,7 +124,7 @@ def test_the_state_partitions_change_on_a_cluster_under_load(open_topology: Any)
                 process.terminate()
                 assert process.wait(30) == 0
         job.start()
-        wait_until(lambda: status(job) == "running", 150, f"see {job.log}")
+        wait_until(lambda: job.query_reports()[-1].status == "running", 150, f"see {job.log}")
     Load(job, 1).finish()
     with board.kept():
         for fold in ("--kernel", "--plain"):
@@ -178,7 +153,7 @@ def test_a_cluster_whose_checkpoints_are_at_a_url(open_topology: Any, hdfs: Mini
     with Feed(job):
         await_states(job, 1_000)
         os.kill(cluster.workers[1].executors[0], signal.SIGKILL)
-        await_states(job, states(job) + 1_000)
+        await_states(job, job.state_records() + 1_000)
         assert executors(job).keys() >= {"0", "1"}
     Load(job, 1).finish()
     job.clean_up()

@@ -12,8 +12,7 @@ import pytest
 
 from ops.leftovers import descendants
 from streaming.fold.epochs import start_of
-from streaming.state.checkpoint import current_epoch, positions
-from streaming.state.storage import LocalPath
+from streaming.state.checkpoint import positions
 from support.histories.judge import assert_equal_to_fold
 from support.run.stack import EmbeddedBroker, wait_until
 from support.spark.jobs import SCENARIOS, Job, Load, alive
@@ -34,11 +33,6 @@ def job(broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest) 
     made.clean_up()
 
 
-def home(job: Job) -> LocalPath:
-    """Return the query's folder."""
-    return LocalPath(job.data_dir) / "checkpoint" / str(job.engine)
-
-
 def run(job: Job, state_partitions: int | None) -> subprocess.Popen[bytes]:
     """Start the job with this setting, and wait until its query has committed something."""
     job.state_partitions = state_partitions
@@ -46,8 +40,7 @@ def run(job: Job, state_partitions: int | None) -> subprocess.Popen[bytes]:
     process = job.start()
     running = lambda: "running" in statuses(job)[before:]  # noqa: E731
     wait_until(running, 120, f"the query does not run, see {job.log}")
-    epoch = current_epoch(home(job))
-    wait_until(lambda: positions(epoch.path), 60, f"nothing is committed, see {job.log}")
+    wait_until(lambda: positions(job.epoch().path), 60, f"nothing is committed, see {job.log}")
     return process
 
 
@@ -68,15 +61,9 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     wait_until(lambda: not alive(below), 40, "processes outlive the driver")
 
 
-def stores(job: Job) -> set[int]:
-    """The state partitions of the newest checkpoint, as Spark has made them."""
-    folder = current_epoch(home(job)).path / "state" / "0"
-    return {int(name) for name in folder.names() if name.isdigit()}
-
-
 def number(job: Job) -> int:
     """How many state partitions the newest epoch says it has."""
-    return start_of(current_epoch(home(job))).state_partitions
+    return start_of(job.epoch()).state_partitions
 
 
 @pytest.mark.parametrize("engine", ["kernel", pytest.param("python", marks=pytest.mark.extensive)])
@@ -86,20 +73,20 @@ def test_the_number_changes_under_load(job: Job, engine: str) -> None:
     load.send(300)
     process = run(job, 4)
     load.send(300)
-    assert stores(job) == set(range(4))
+    assert job.stores() == set(range(4))
     stop(process)
 
     load.send(300)
     process = run(job, 8)
     load.send(300)
-    assert (number(job), stores(job)) == (8, set(range(8)))
+    assert (number(job), job.stores()) == (8, set(range(8)))
     kill(process)
 
     load.send(300)
     process = run(job, 2)
     load.send(300)
     load.finish()
-    assert (number(job), stores(job)) == (2, {0, 1})
+    assert (number(job), job.stores()) == (2, {0, 1})
     kill(process)
 
     judged = assert_equal_to_fold(job)
@@ -109,5 +96,5 @@ def test_the_number_changes_under_load(job: Job, engine: str) -> None:
     assert {(beat.epoch, beat.bucket) for beat in beats} == {
         (1, name) for name in [*sites, *orders]
     }
-    epochs = [name for name in home(job).names() if name.startswith("epoch-")]
+    epochs = [name for name in job.epoch().path.parent.names() if name.startswith("epoch-")]
     assert sorted(epochs) == ["epoch-2", "epoch-3"]

@@ -19,7 +19,10 @@ from domain.records import Command, Report
 from domain.scenario import Scenario
 from domain.scenario_parser import load_scenarios
 from ops.leftovers import descendants
+from streaming.state.checkpoint import Epoch, current_epoch
+from streaming.state.storage import LocalPath
 from support.run.stack import ROOT, EmbeddedBroker, wait_until
+from wire.job import QueryReport, decode_progress
 from wire.partitioner import partition_of
 from wire.source import encode_command, encode_report
 from wire.topics import REPORTS, Topics
@@ -188,6 +191,25 @@ class Job:
     def read(self, topics: Iterable[str]) -> list[ConsumerRecord]:
         """Everything in these topics now."""
         return read_all(self.bus, topics)
+
+    def query_reports(self, query: str = "kernel") -> list[QueryReport]:
+        """What one of its queries has reported, oldest first."""
+        records = [record.value for record in self.read([self.topics.progress]) if record.value]
+        return [report for value in records if (report := decode_progress(value)).query == query]
+
+    def state_records(self, name: str = "sites") -> int:
+        """How many records the states topic of a scenario has got."""
+        edges = self.bus.offsets([self.topics.states(name)]).values()
+        return sum(end - begin for begin, end in edges)
+
+    def epoch(self) -> Epoch:
+        """The newest epoch of its query."""
+        return current_epoch(LocalPath(self.data_dir) / "checkpoint" / (self.engine or "kernel"))
+
+    def stores(self) -> set[int]:
+        """The state partitions of the newest checkpoint, as Spark has made them."""
+        folder = self.epoch().path / "state" / "0"
+        return {int(name) for name in folder.names() if name.isdigit()}
 
 
 def read_all(bus: Bus, topics: Iterable[str]) -> list[ConsumerRecord]:

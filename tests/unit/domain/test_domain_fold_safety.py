@@ -575,6 +575,13 @@ def test_a_later_fold_stops_whoever_folds_the_log():
     assert log.add(UnknownFold("another", FOLD + 1)) == [DeadLetter("bad-scenario")]
 
 
+def test_details_and_links_alone_are_no_change_of_rule():
+    log = Log()
+    log.report("a1", "up", 100)
+    links = ({"title": "WAF", "url": "https://waf.example/{asset}"},)
+    assert log.switch(200, details=["kind"], links=links) == []
+
+
 def test_the_first_scenario_record_of_this_fold_is_a_change_of_rule():
     log = Log(vote_lifetime=1000, rule=ANY)
     log.report("a1", "down", 100)

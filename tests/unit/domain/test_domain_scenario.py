@@ -592,6 +592,17 @@ def test_a_file_and_the_record_made_of_it_are_the_same_rule(name):
     assert scenario_from_plain(found.to_plain()) == found
 
 
+@pytest.mark.parametrize("key", ["details", "links"])
+@pytest.mark.parametrize("wrong", [7, "x", [7], [{"title": "WAF"}], [{"key": "Kind"}]])
+def test_wrong_details_and_links_are_ignored_in_the_log(key, wrong):
+    plain = {
+        "name": "net",
+        "states": [{"name": "down"}, {"name": "up"}],
+        "rule": {"kind": "latest"},
+    }
+    assert scenario_from_plain({**plain, key: wrong}) == scenario_from_plain(plain)
+
+
 def test_unknown_keys_are_ignored_in_the_log(tmp_path):
     """So that a newer job's record can be read by an older one's fold."""
     found = load(tmp_path, GOOD)

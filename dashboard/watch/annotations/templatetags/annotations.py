@@ -252,7 +252,7 @@ def asset_links(name: str, asset: str, named: bool = False) -> SafeString:
         '<a href="{}" rel="noopener noreferrer nofollow" target="_blank">{}</a>',
         ((link["url"], link["title"]) for link in known.links_of(asset, labels)) if known else (),
     )
-    before = format_html("<bdi>{}</bdi>: ", asset) if named else ""
+    before = format_html("<span><bdi>{}</bdi>:</span> ", asset) if named else ""
     return format_html('<p class="asset-links">{}{}</p>', before, links) if links else links
 
 
