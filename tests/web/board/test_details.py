@@ -142,7 +142,7 @@ def test_links_are_on_the_pages_of_an_asset_and_in_rest(
     assert [link["title"] for link in found] == ["WAF", "Runbook"]
     assert found[1]["url"] == runbook
     known_incident(7)
-    of_shop = '<bdi>shop</bdi>: <a href="https://waf.example/sites/shop"'
+    of_shop = '<bdi>shop</bdi>:</span> <a href="https://waf.example/sites/shop"'
     assert of_shop in client.get("/incidents/INC-7/").content.decode()
 
 
