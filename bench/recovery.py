@@ -3,7 +3,8 @@
 The job takes one report on each asset and commits them. Then its processes (driver, JVM, Python
 workers) are killed and it is started again at once; from that moment on a report on an asset never
 seen before is sent every 100 ms. Measured is the time from the start of the process to the first
-state record that answers one of those. Nothing is warmed up, and no state is kept in memory.
+state record that answers one of those. Nothing is warmed up, and no state is kept in memory. With
+`--state-partitions 8 2` it is killed twice, and goes on with another number each time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from bench.results import Row
 from bench.stack import Beats, BenchProblem, Engine, Product, product, say
 from bus.base import Producer, Reader, TopicPartition
 from domain.records import Report
+from streaming.fold.epochs import start_of
 from streaming.state.checkpoint import current_epoch, positions
 from streaming.state.storage import LocalPath
 from wire.source import encode_report
@@ -46,10 +48,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Recovered:
-    """One recovery. Seconds from the start of the process: to the query's start, to a new state."""
+    """One recovery. Seconds from the start of the process: to the query's start, to a new state.
+
+    state_partitions: that its state was carried over to; none where it kept its number.
+    """
 
     engine: str
     assets: int
+    state_partitions: int | None
     running_s: float
     state_s: float
 
@@ -63,6 +69,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--assets", type=int, help="one size alone")
     parser.add_argument("--kills", type=int, default=3, help="how often to kill it (3)")
+    parser.add_argument("--state-partitions", type=int, nargs="+", help="one number for each kill")
     parser.add_argument("--pause", type=float, default=10, help="seconds between kills (10)")
     run("recovery", parser, measure)
 
@@ -84,12 +91,20 @@ def rows_of(runs: Sequence[Recovered], sizes: Sequence[Size]) -> list[Row]:
     """Return for each size the slowest recovery, and how much of it is the start of Spark."""
     rows = []
     for size in sizes:
-        command = module_command("recovery", f"--assets={size.assets}")
+        command = module_command("recovery", f"--assets={size.assets}", *carried_over(runs))
         state, running = slowest(runs, size)
         what = f"{size}: first new state after `kill -9`, the slowest of the kills"
+        if carried_over(runs):
+            what += ", each with another number of state partitions"
         rows.append(Row(what, "s", state, size.target, command=command))
         rows.append(Row(f"{size}: of that, until the query runs", "s", running, command=command))
     return [row for row in rows if row.figures]
+
+
+def carried_over(runs: Sequence[Recovered]) -> list[str]:
+    """Return the option that names the state partitions of these runs; none where they kept it."""
+    numbers = [str(run.state_partitions) for run in runs if run.state_partitions]
+    return ["--state-partitions", *numbers] if numbers else []
 
 
 def slowest(runs: Sequence[Recovered], size: Size) -> tuple[dict[str, float], dict[str, float]]:
@@ -105,10 +120,12 @@ def recover(engine: Engine, size: Size, options: argparse.Namespace) -> list[Rec
         run_before(copy)
         settle(copy, engine, size)
         kills = []
-        for number in range(options.kills):
+        for number, partitions in enumerate(options.state_partitions or [None] * options.kills):
             if number:
                 time.sleep(options.pause)
-            kills.append(killed(copy, engine, size, number))
+            if partitions:
+                copy.change(STATE_PARTITIONS=partitions)
+            kills.append(killed(copy, engine, size, number, partitions))
             say(f"  back after {kills[-1].state_s:.1f} s (query {kills[-1].running_s:.1f} s)")
         refuse_dead_letters(copy)
     return kills
@@ -135,8 +152,13 @@ def committed(copy: Product, ends: dict[TopicPartition, int]) -> bool:
     return any(all(at.get(place, 0) >= end for place, end in ends.items()) for at in reached)
 
 
-def killed(copy: Product, engine: Engine, size: Size, number: int) -> Recovered:
-    """Kill the job, start it, and wait for the first new state. Raises BenchProblem."""
+def killed(
+    copy: Product, engine: Engine, size: Size, number: int, partitions: int | None
+) -> Recovered:
+    """Kill the job, start it, and wait for the first new state.
+
+    partitions: the state partitions that it must have then. Raises BenchProblem.
+    """
     copy.kill("job")
     topic = copy.topics.states(SCENARIO)
     reader = copy.bus.reader({p: end for p, (_, end) in copy.bus.offsets([topic]).items()})
@@ -150,7 +172,11 @@ def killed(copy: Product, engine: Engine, size: Size, number: int) -> Recovered:
         status.close()
         reader.close()
         producer.close()
-    return Recovered(str(engine), size.assets, status.since - begun, answered - begun)
+    has = start_of(current_epoch(LocalPath(copy.folder / "checkpoint" / engine.name)))
+    if partitions not in (None, has.state_partitions):
+        raise BenchProblem(f"the job goes on with {has.state_partitions} state partitions")
+    running_s, state_s = status.since - begun, answered - begun
+    return Recovered(str(engine), size.assets, partitions, running_s, state_s)
 
 
 def until_answered(copy: Product, producer: Producer, reader: Reader, prefix: str) -> float:
