@@ -42,6 +42,7 @@ PROPERTIES = """\
 spark.authenticate true
 spark.authenticate.secret {secret}
 spark.network.crypto.enabled true
+spark.master.rest.enabled false
 """
 
 
