@@ -36,7 +36,8 @@ DAY = Query("", max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="A
 class FiguresOut(Schema):
     """Figures of a time. Durations in ms, summed over assets; availability from 0 to 1; incidents:
     incidents, of whatever scenario; null where there is no such figure, as there is none of a time
-    that was not observed. observed_ms: how much of the time was."""
+    that was not observed. observed_ms: how much of the time was; budget_ms, budget_left_ms: of one
+    scenario, as several have no target together."""
 
     observed: Literal["wholly", "partly", "not observed"]
     observed_ms: int
@@ -46,6 +47,7 @@ class FiguresOut(Schema):
     maintenance_ms: int | None
     availability: float | None
     target_percent: float | None
+    target_met: bool | None
     budget_ms: int | None
     budget_left_ms: int | None
     incidents: int | None

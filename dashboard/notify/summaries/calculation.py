@@ -340,16 +340,18 @@ class Calculation:
         return sorted(bad, key=lambda value: (value == WITHOUT, -bad[value], value))
 
     def _budget(self, by_scenario: Mapping[str, Times]) -> ErrorBudget | None:
-        """Return the error budget of times; None if a scenario has no target or they differ."""
-        percents = {name: t.percent for name, t in self.targets.items() if t.percent is not None}
-        if not by_scenario or not by_scenario.keys() <= percents.keys():
+        """Return the error budget of one scenario's times; None if it has no target.
+
+        Several scenarios have none together, as what one has left helps no other.
+        """
+        if len(by_scenario) != 1:
             return None
-        target, *others = {percents[name] for name in by_scenario}
-        if others:
+        [(name, own)] = by_scenario.items()
+        target = self.targets.get(name)
+        if target is None or target.percent is None:
             return None
-        own = _added(by_scenario.values())
-        whole = round((100 - target) * (own.good + own.bad) / 100)
-        return ErrorBudget(target, whole, whole - own.bad)
+        whole = round((100 - target.percent) * (own.good + own.bad) / 100)
+        return ErrorBudget(target.percent, whole, whole - own.bad)
 
     # ---- lists ----------------------------------------------------------------------------------
 

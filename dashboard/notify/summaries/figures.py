@@ -123,8 +123,8 @@ class Figures:
 
     incidents: those that overlap the period (for the value of a label, unbroken times in which at
     least one of its assets has an incident); assets: how many different assets had them; budget:
-    None if a scenario has no target, or if targets differ; acknowledged: delays of incidents that
-    began in the period; cleared: delays of those that ended in it; flapping: incidents that began
+    of a single scenario with a target, else None; acknowledged: delays of incidents that began in
+    the period; cleared: delays of those that ended in it; flapping: incidents that began
     within FLAP_MS of the asset's previous one; false_alarms: pending worse states that came to
     nothing; observed: the time that all figures are about: if nothing was seen, none has a meaning.
     """
@@ -138,6 +138,12 @@ class Figures:
     flapping: int
     false_alarms: int
     observed: Observed
+
+    @property
+    def target_met(self) -> bool | None:
+        """Whether the target is met; None if there is none, or nothing to judge it by."""
+        known = self.observed.seen and self.times.availability is not None
+        return self.budget.left >= 0 if self.budget and known else None
 
 
 @dataclass(frozen=True)
@@ -262,6 +268,13 @@ class PeriodSummary:
         """The groups of the scenarios in the total."""
         return tuple(each for each in self.scenarios if each.name in self.counting)
 
+    @property
+    def targeted(self) -> tuple[FigureGroup, ...]:
+        """Those of them that have a target, missed ones first and those not judged last."""
+        order = {False: 0, True: 1, None: 2}
+        groups = (each for each in self.counted if each.now.budget)
+        return tuple(sorted(groups, key=lambda each: order[each.now.target_met]))
+
 
 # ---- explanations --------------------------------------------------------------------------------
 # How each figure of a summary is counted, in a few sentences; docs/summary.md has all of it.
@@ -273,7 +286,8 @@ EXPLAINED = {
     ),
     "budget": (
         "What the target leaves for bad time: of a target of 99.5 %, half a percent of "
-        "the good and bad time that was observed so far. What was bad is taken off it."
+        "the good and bad time that was observed so far. What was bad is taken off it. "
+        "Each scenario has its own: what one has left helps no other."
     ),
     "incidents": (
         "Incidents that were going on at some time of the period. An incident is the "

@@ -18,7 +18,7 @@ Rows = Iterable[dict[str, Any]]
 
 FIGURES = (
     "observed", "observed_ms", "good_ms", "bad_ms", "unconfirmed_ms", "maintenance_ms",
-    "availability", "target_percent",
+    "availability", "target_percent", "target_met",
     "budget_ms", "budget_left_ms", "incidents", "assets", "acknowledged", "acknowledged_mean_ms",
     "acknowledged_p95_ms", "cleared", "cleared_mean_ms", "cleared_p95_ms", "flapping",
     "false_alarms",
@@ -60,6 +60,7 @@ def _figures(of: Figures) -> dict[str, Any]:
         "maintenance_ms": times.maintenance,
         "availability": times.availability,
         "target_percent": budget.target if budget else None,
+        "target_met": of.target_met,
         "budget_ms": budget.whole if budget else None,
         "budget_left_ms": budget.left if budget else None,
         "incidents": of.incidents,

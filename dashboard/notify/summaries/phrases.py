@@ -9,7 +9,13 @@ from typing import Literal, NamedTuple
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import whole_percent
 from dashboard.core.common.times import duration, utc_minute
-from dashboard.notify.summaries.figures import Figures, Observed, PeriodSummary
+from dashboard.notify.summaries.figures import (
+    ErrorBudget,
+    FigureGroup,
+    Figures,
+    Observed,
+    PeriodSummary,
+)
 from dashboard.notify.summaries.raw_history import first_record, ms_within, unobserved
 from domain.history.periods import DATES, DAY, Period, Span
 from domain.scenario import Scenario
@@ -46,6 +52,14 @@ def points(difference: float) -> str:
 def target(value: float) -> str:
     """Return a target as a percentage: `99.5 %`."""
     return f"{value:g} %"
+
+
+def verdict(of: Figures) -> str:
+    """Return a target and whether it is met, `99.5 %, missed`."""
+    if of.budget is None:
+        return NOTHING
+    judged = {True: ", met", False: ", missed", None: ""}
+    return target(of.budget.target) + judged[of.target_met]
 
 
 def length(ms: int | None) -> str:
@@ -241,27 +255,56 @@ def _by_scenario(found: PeriodSummary) -> str:
 
 
 def _targets(found: PeriodSummary) -> list[str]:
-    """Return whether the target is met; if scenarios have different ones, for each of them."""
-    if found.whole.now.budget:
-        return [_target("The target", found.whole.now)]
-    own = [each for each in found.counted if each.now.budget]
-    return [_target(f"{each.title}: the target", each.now) for each in own]
+    """Return whether the targets are met: a sentence about all of them, or none."""
+    if len(found.counted) == 1:
+        return [_target("The target", each.now) for each in found.targeted]
+    clauses = "; ".join(_clause(each) for each in found.targeted)
+    return [f"{'So far, ' if found.running else ''}{clauses}."] if clauses else []
+
+
+def _clause(group: FigureGroup) -> str:
+    """Return whether one of several scenarios met its target."""
+    budget, own = group.now.budget, group.now
+    if budget is None:
+        return ""
+    plural = group.title.endswith("s") and not group.title.endswith("ss")
+    name = f"{'their' if plural else 'its'} target of {target(budget.target)}"
+    if own.target_met is None:
+        return f"{group.title} cannot be judged by {name}, as {_why_unjudged(own)}"
+    if own.target_met:
+        return f"{group.title} met {name}{_over(own)}{_left(budget)}"
+    return f"{group.title} missed {name} by {_short_of(own)}{_over(own)}"
 
 
 def _target(name: str, of: Figures) -> str:
-    budget, own = of.budget, of.observed
+    budget = of.budget
     if budget is None:
         return ""
     name = f"{name} of {target(budget.target)} is"
-    if not own.seen:
-        return f"{name} not judged, as nothing was observed."
-    if of.times.availability is None:
-        return f"{name} not judged, as no asset had a confirmed state."
-    over = "" if own.complete else f" in the {duration(own.ms)} that were observed"
-    if budget.left < 0:
-        return (
-            f"{name} missed{over}: {duration(-budget.left)} more than the error budget was spent."
-        )
+    if of.target_met is None:
+        return f"{name} not judged, as {_why_unjudged(of)}."
+    if of.target_met:
+        return f"{name} met{_over(of)}{_left(budget)}."
+    more = f"{duration(-budget.left)} more than the error budget was spent"
+    return f"{name} missed by {_short_of(of)}{_over(of)}: {more}."
+
+
+def _why_unjudged(of: Figures) -> str:
+    return "no asset had a confirmed state" if of.observed.seen else "nothing was observed"
+
+
+def _over(of: Figures) -> str:
+    own = of.observed
+    return "" if own.complete else f" in the {duration(own.ms)} that were observed"
+
+
+def _left(budget: ErrorBudget) -> str:
     if budget.share is None:
-        return f"{name} met{over}."
-    return f"{name} met{over}, with {whole_percent(budget.share)} of the error budget left."
+        return ""
+    return f", with {whole_percent(budget.share)} of the error budget left"
+
+
+def _short_of(of: Figures) -> str:
+    """Return by how much the availability is below the target."""
+    goal = of.budget.target / 100 if of.budget else 0
+    return of_share(goal - (of.times.availability or 0)) or "less than 0.001 points"

@@ -301,15 +301,14 @@ class SummaryReport:
     def _target_note(self) -> str:
         budget = self.found.whole.now.budget
         if budget is None:
-            return _without_target(self.found)
+            return "targets are by scenario" if self.found.targeted else "no target is set"
         own = phrases.observed(self.found.whole.now.observed)
         return f"target {phrases.target(budget.target)}, judged over {own}"
 
     def _budget_tile(self) -> Tile:
         budget = self.found.whole.now.budget
         if budget is None:
-            note = _without_target(self.found)
-            return Tile("budget", "Error budget left", phrases.NOTHING, note)
+            return _targets_tile(self.found)
         if self.found.whole.now.times.availability is None:
             note = "not judged: no asset had a confirmed state"
             return Tile("budget", "Error budget left", phrases.NOTHING, note)
@@ -344,7 +343,7 @@ class SummaryReport:
         return FiguresRow(
             group,
             link,
-            phrases.NOTHING if budget is None else phrases.target(budget.target),
+            phrases.verdict(group.now),
             length(budget.left) if budget is not None and judged else phrases.NOTHING,
             bar(budget) if judged else None,
             self._changed(*shares, phrases.of_share, less_is="worse"),
@@ -365,13 +364,20 @@ class SummaryReport:
         ]
 
 
-def _without_target(found: PeriodSummary) -> str:
-    with_target = [each for each in found.counted if each.now.budget]
-    if not with_target:
-        return "no target is set"
-    if len(with_target) == len(found.counted):
-        return "targets differ by scenario: see below"
-    return "not every scenario has a target: see below"
+def _targets_tile(found: PeriodSummary) -> Tile:
+    """Return the tile of several scenarios' targets, or that says that there is none."""
+    if not found.targeted:
+        return Tile("budget", "Targets met", phrases.NOTHING, "no target is set")
+    judged = [each for each in found.targeted if each.now.target_met is not None]
+    met = sum(bool(each.now.target_met) for each in judged)
+    value = f"{met} of {len(judged)}" if judged else phrases.NOTHING
+    missed = ", ".join(each.title for each in judged if not each.now.target_met)
+    return Tile("budget", "Targets met", value, f"missed: {missed}" if missed else _unmet(found))
+
+
+def _unmet(found: PeriodSummary) -> str:
+    without = [each.title for each in found.counted if not each.now.budget]
+    return f"without a target: {', '.join(without)}" if without else "each by itself, as below"
 
 
 def _part(ms: int, times: Any) -> str:

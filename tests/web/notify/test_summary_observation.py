@@ -119,7 +119,7 @@ def test_a_product_of_twelve_minutes_says_that_no_more_was_observed(new: None, c
     assert context["sentence"] == (
         "There was 1 incident on 1 asset (Attacks 1, Connectivity not observed). Assets were in a "
         "good state for 87.5 % of the time; there is nothing of the week before to compare with. "
-        "12 m 00 s of 2 d 12 h were observed. Attacks: the target of 50 % is met in the 12 m "
+        "12 m 00 s of 2 d 12 h were observed. So far, Attacks met their target of 50 % in the 12 m "
         "00 s that were observed, with 75 % of the error budget left."
     )
     assert [cell.level for cell in cells(context)] == [-1, -1, 4, -1, -1, -1, -1]
@@ -217,8 +217,8 @@ def test_hours_without_the_job_count_neither_as_good_nor_as_bad(
     assert context["sentence"] == (
         "There was 1 incident on 1 asset, 1 more than the day before. Assets were in a good state "
         "for 96.875 % of the time, 3.125 points worse than the day before. 21 h 20 m of 1 d 00 h "
-        "were observed. The target of 97 % is missed in the 21 h 20 m that were observed: 3 m 12 s "
-        "more than the error budget was spent."
+        "were observed. The target of 97 % is missed by 0.125 points in the 21 h 20 m that were "
+        "observed: 3 m 12 s more than the error budget was spent."
     )
     assert tile(context, "availability").note == "target 97 %, judged over 21 h 20 m of 1 d 00 h"
     tuesday = cells(context, "week")
@@ -352,17 +352,32 @@ def test_targets_that_differ_are_told_each_by_itself(several: None, client: Clie
     Target.objects.create(scenario="connectivity", percent=95)
     context = client.get(MONDAY_PAGE).context
     assert context["sentence"].endswith(
-        "Attacks: the target of 90 % is missed: 3 h 36 m more than the error budget was spent. "
-        "Connectivity: the target of 95 % is met, with 17 % of the error budget left."
+        " Attacks missed their target of 90 % by 15 points; Connectivity met its target of 95 %, "
+        "with 17 % of the error budget left."
     )
-    assert tile(context, "budget").value == "–"
-    assert tile(context, "budget").note == "targets differ by scenario: see below"
+    assert tile(context, "budget").value == "1 of 2"
+    assert tile(context, "budget").note == "missed: Attacks"
     rows = {row.group.name: (row.target, row.left) for row in context["scenario_rows"]}
-    assert rows["attack"] == ("90 %", "−3 h 36 m")
-    assert rows["connectivity"] == ("95 %", "12 m 00 s")
-    Target.objects.update(percent=90)
-    together = client.get(MONDAY_PAGE).context["sentence"]
-    assert "The target of 90 % is missed" in together
+    assert rows["attack"] == ("90 %, missed", "−3 h 36 m")
+    assert rows["connectivity"] == ("95 %, met", "12 m 00 s")
+
+
+def test_what_one_scenario_has_left_helps_no_other_with_the_same_target(
+    several: None, client: Client
+):
+    for name, percent in (("attack", 80), ("connectivity", 80)):
+        Target.objects.create(scenario=name, percent=percent)
+    answer = client.get(f"/api/v1/summary?{MONDAY_PAGE.partition('?')[2]}").json()
+    whole = answer["now"]
+    assert 0.8 < whole["availability"] < 0.9
+    assert [whole[f"{name}"] for name in ("target_percent", "target_met", "budget_left_ms")] == [
+        None, None, None,
+    ]  # fmt: skip
+    met = {each["name"]: each["now"]["target_met"] for each in answer["scenarios"]}
+    assert (met["attack"], met["connectivity"], met["clients"]) == (False, True, None)
+    assert "Attacks missed their target of 80 % by 5 points; Connect" in answer["sentence"]
+    rows = {each["scenario"]: each for each in lines(client, "scenarios", MONDAY_PAGE)}
+    assert rows["attack"]["period"] == "before" or rows["attack"]["target_met"]
 
 
 def test_a_target_is_not_judged_where_no_state_was_confirmed(client: Client):
