@@ -132,7 +132,7 @@ def without_standby(copy: Product, engine: Engine, size: Size) -> Recovered:
     kill_tree(copy.pid("standby"))
     copy.forget("standby")
     copy.change(STANDBY=0)
-    recovered = killed(copy, engine, size, number=-1)
+    recovered = killed(copy, engine, size, number=-1, partitions=None)
     say(f"  without a standby {recovered.state_s:.2f} s")
     return recovered
 

@@ -262,7 +262,9 @@ def test_the_processor_time_of_threads_is_found_by_their_names(tmp_path):
 
 
 def test_a_recovery_counts_by_its_slowest_kill():
-    runs = [recovery.Recovered("kernel", 10, 4.0 + n, state) for n, state in enumerate((6, 9, 7))]
+    runs = [
+        recovery.Recovered("kernel", 10, None, 4.0 + n, state) for n, state in enumerate((6, 9, 7))
+    ]
     state, running = recovery.rows_of(runs, [recovery.Size(10, 12.0)])
     assert (state.figures, running.figures) == ({"kernel": 9}, {"kernel": 5.0})
 
