@@ -39,40 +39,35 @@ class Drain:
         begun: Mapping[TopicPartition, int],
         held: Mapping[TopicPartition, Iterable[QuarantinedRange]],
         on_records: Callable[[int], None],
-    ) -> int:
-        """Read on to the log's present end, and return how many records came.
+    ) -> None:
+        """Read on to the log's present end.
 
-        begun: where a new checkpoint begins; held: what was set aside; on_records: is called with
-        the number of records that are through.
+        begun: where it begins; held: what was set aside; on_records: is called with the number of
+        records that are through. Offsets tell it: a row of the source may be a block of records.
         """
-        done: dict[int, int] = {}
         reached = positions(self._checkpoint) or dict(begun)
+        first = sum(reached.values())
+
+        def report() -> None:
+            at = positions(self._checkpoint)
+            on_records(sum(at.values()) - first if at else 0)
+
         while batch := next_bounded_batch(reached, held):
             plan_batch(
                 self._checkpoint, batch.ends, batch_metadata(self._spark, width(self._spark))
             )
-            self._go({"once": True}, done, on_records, one_by_one=batch.close)
+            self._go({"once": True}, report, one_by_one=batch.close)
             jump(self._checkpoint, batch.ends | batch.jumps)
             reached = positions(self._checkpoint)
-        self._go({"availableNow": True}, done, on_records)
-        return sum(done.values())
+        self._go({"availableNow": True}, report)
 
     def _go(
-        self,
-        trigger: Mapping[str, Any],
-        done: dict[int, int],
-        on_records: Callable[[int], None],
-        *,
-        one_by_one: bool = False,
+        self, trigger: Mapping[str, Any], report: Callable[[], None], *, one_by_one: bool = False
     ) -> None:
-        """Run the query to its end. done: records that are through, by batch."""
+        """Run the query to its end."""
         query = self._stream(one_by_one).writeStream.foreachBatch(self._keep)
         query = query.outputMode("update").trigger(**trigger)
         running = query.option("checkpointLocation", str(self._checkpoint)).start()
-        while True:
-            ended = running.awaitTermination(LOOK_S)  # type: ignore[arg-type]
-            for progress in running.recentProgress:
-                done[progress["batchId"]] = progress["numInputRows"]
-            on_records(sum(done.values()))
-            if ended:
-                return
+        while not running.awaitTermination(LOOK_S):  # type: ignore[arg-type]
+            report()
+        report()

@@ -118,8 +118,11 @@ class Judge:
         return Reconciler(*own, **options).run()
 
     def emissions(self, fold: LogFold) -> list[FoldedRecord]:
-        """Fold on; what was emitted since."""
-        return list(read_emissions(fold.fold_on(lambda _done, _total: None).files))
+        """Fold on; what was emitted since. Its progress ends with all records."""
+        steps: list[tuple[int, int]] = []
+        turn = fold.fold_on(lambda done, total: steps.append((done, total)))
+        assert not turn.records or steps[-1] == (turn.records, turn.records)
+        return list(read_emissions(turn.files))
 
     def folds(self, starts: Starts) -> tuple[KernelFold, PlainFold]:
         """Both folds of the same buckets."""
