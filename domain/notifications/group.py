@@ -30,8 +30,9 @@ class Member(NamedTuple):
     """An incident of a group, or a fault of an agent.
 
     since: when it entered a state that the rule reports; worst: the worst such state so far;
-    over_at: when it left them; notified: the worst state that a message has reported, empty if none
-    has; ack_*: the acknowledgement in force, None without one; finding: as in an event.
+    over_at: when it left them; left: for which other state, empty if it is over; notified: the
+    worst state that a message has reported, empty if none has; ack_*: the acknowledgement in force,
+    None without one; finding: as in an event.
     """
 
     scenario: str
@@ -45,6 +46,7 @@ class Member(NamedTuple):
     ack_until: int | None = None
     ack_severity: int | None = None
     finding: str = ""
+    left: str = ""
 
     @property
     def key(self) -> IncidentKey:
@@ -78,7 +80,7 @@ class Group:
     is something to report; clock_from: since when nobody has had all of it in hand; stage: the next
     stage to notify; reached: number of stages notified; over: number of reported incidents that
     have ended and are no longer members; exempt: whether one was bad enough to pass quiet hours;
-    held: the kind of message held back, and why.
+    held: the kind of message held back, and why; held_words: a checksum of what it would report.
     """
 
     key: str
@@ -93,6 +95,7 @@ class Group:
     over: int = 0
     exempt: bool = False
     held: str = ""
+    held_words: int = 0
 
     def with_members(self, members: Iterable[Member]) -> Group:
         """Return a copy with these members."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+from zlib import crc32
 
-from domain.notifications.events import MARKED, Event
+from domain.notifications.events import CHANGED, MARKED, Event
 from domain.notifications.group import (
     ESCALATED,
     MORE,
@@ -83,7 +84,8 @@ class Summary:
 class Hold:
     """A message about a group that is held back from now on.
 
-    until: when it is considered again; members: what it would report.
+    until: when it is considered again; members: what it would report; renewed: whether it was held
+    back before, and only what it would report has changed.
     """
 
     key: str
@@ -92,6 +94,7 @@ class Hold:
     reason: str
     until: int
     members: tuple[Member, ...] = field(default=(), compare=False)
+    renewed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +233,8 @@ class _Intake:
 
 
 def _over(member: Member, event: Event) -> Member:
+    """Return a member that has left the states that the rule reports, or is over altogether."""
+    member = member._replace(left=event.state if event.kind == CHANGED else "")
     return member._replace(over_at=event.at) if member.active else member
 
 
@@ -308,17 +313,17 @@ class _Turn:
 
         If several are due, return the one to send first.
         """
-        notified = group.notified_members()
         if group.announced_at is None:
             return self._send(group, OPENED, (0,)) if self._pending_is_due(group) else None
         reached = tuple(range(group.reached))
         if self.rule.resolved and not self._goes_on(group):
             return self._send(group, RESOLVED, reached)
         if self._stage_is_due(group):
-            return self._send(group, ESCALATED, (group.stage,))
+            reminded = reached if self._reminder_is_due(group) else ()
+            return self._send(group, ESCALATED, tuple(sorted({*reminded, group.stage})))
         if self._pending_is_due(group):
             return self._send(group, MORE, reached)
-        if self._reminder_is_due(group) and any(member.active for member in notified):
+        if self._reminder_is_due(group):
             return self._send(group, REMINDER, reached)
         return None
 
@@ -340,7 +345,8 @@ class _Turn:
         repeat, sent = self.rule.repeat_ms, group.sent_at
         if repeat is None or sent is None or group.in_hand(self.now):
             return False
-        return self.now >= sent + repeat
+        goes_on = any(member.active for member in group.notified_members())
+        return goes_on and self.now >= sent + repeat
 
     def _with_clock(self, group: Group) -> Group:
         """Return a group with its escalation clock updated.
@@ -439,22 +445,25 @@ class _Turn:
         yield from sent
 
     def _hold(self, dues: Iterable[Send], reason: str, until: int) -> None:
-        """Mark groups as held back, with an action for each that was not before."""
+        """Mark groups as held back, with an action for each that was not before, or that would
+        report something else now."""
         for due in dues:
-            group, held = self.groups[due.key], f"{due.kind}: {reason}"
-            if group.held != held:
-                self.groups[due.key] = replace(group, held=held)
-                if due.kind != REMINDER:
-                    self.actions.append(
-                        Hold(due.key, due.opened_at, due.kind, reason, until, due.members)
-                    )
+            group, held, words = self.groups[due.key], f"{due.kind}: {reason}", _checksum(due)
+            if (group.held, group.held_words) == (held, words):
+                continue
+            self.groups[due.key] = replace(group, held=held, held_words=words)
+            if due.kind != REMINDER:
+                hold = Hold(due.key, due.opened_at, due.kind, reason, until, due.members)
+                self.actions.append(replace(hold, renewed=group.held == held))
 
     def record_sent(self, sent: Send) -> None:
         """Record that a message about a group is sent, and end the group if it was the last one."""
         group = replace(self.groups[sent.key], held="")
-        stage = max(sent.stages) + 1
         if sent.kind == ESCALATED:
-            group = replace(group, stage=stage, reached=max(group.reached, stage))
+            stage, reminded = group.stage + 1, len(sent.stages) > 1
+            sent_at = self.now if reminded else group.sent_at
+            reached = max(group.reached, stage)
+            group = replace(group, stage=stage, reached=reached, sent_at=sent_at)
         elif sent.kind == REMINDER:
             group = replace(group, sent_at=self.now)
         else:
@@ -483,3 +492,9 @@ class _Turn:
         if left:
             begin = max(min(member.since for member in left), group.opened_at + 1)
             self.groups[group.key] = Group(group.key, begin).with_members(left)
+
+
+def _checksum(send: Send) -> int:
+    """Return a number that changes with what a message reports."""
+    reported = sorted((each.key, each.state, each.active) for each in send.members)
+    return crc32(repr(reported).encode())

@@ -222,7 +222,6 @@ NO_SERVER = "no mail server configured"
 """Why every mail is held if no server is configured."""
 FINAL = range(500, 600)
 """Answers of a server after which a retry would fail too."""
-NO_BRACKETS = str.maketrans("[]", "()")
 
 
 class MailKind(ChannelKind):
@@ -288,7 +287,7 @@ def as_mail(message: Message) -> EmailMessage:
     mail = EmailMessage()
     mail["From"] = settings.TALLYBOARD.smtp_from
     mail["To"] = message.recipient
-    mail["Subject"] = _subject(message)
+    mail["Subject"] = message.subject
     mail["Date"] = format_datetime(utc_datetime(message.created_at))
     mail["Message-ID"] = mail_id(str(message.pk))
     mail["Auto-Submitted"] = "auto-generated"
@@ -300,21 +299,6 @@ def as_mail(message: Message) -> EmailMessage:
     if message.html:
         mail.add_alternative(message.html, subtype="html")
     return mail
-
-
-def _subject(message: Message) -> str:
-    """Return the subject of a mail; for a follow-up it includes the subject of the first mail.
-
-    Some mail programs only group mails with the same subject, ignoring `Re:` and anything in
-    brackets (RFC 5256).
-    """
-    own, first = message.subject, None
-    if message.is_follow_up:
-        rows = Message.objects.filter(pk=message.thread)
-        first = rows.values_list("subject", flat=True).first()
-    if first is None:
-        return own
-    return f"Re: {first}" if own == first else f"Re: [{own.translate(NO_BRACKETS)}] {first}"
 
 
 def mail_id(name: str) -> str:

@@ -24,6 +24,7 @@ from dashboard.notify.notifications.models import (
     Group,
     GroupIncident,
     IncidentEvent,
+    Message,
     Rule,
 )
 from dashboard.notify.notifications.on_call import store_hold, store_send, store_summary
@@ -35,7 +36,7 @@ from domain.notifications import machine
 from domain.notifications.events import ENDED, MARKED, WITHDRAWN, Ack, Event
 from domain.notifications.group import Group as GroupState
 from domain.notifications.group import IncidentKey, Member, group_from_plain, plain_group
-from domain.notifications.machine import Close, Hold, RuleState, Send, Summary, World
+from domain.notifications.machine import REASONS, Close, Hold, RuleState, Send, Summary, World
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule_parser import RuleError
 from wire.sink import state_value
@@ -201,6 +202,7 @@ log = structlog.get_logger(__name__)
 
 PORTION = 2_000
 """Events to which the rules are applied in one transaction."""
+WAITED = "it waited; its words went out in the messages that followed"
 RULE_OFF = "its rule was switched off"
 """Why a group was closed when its rule was disabled."""
 _JOIN = """\
@@ -251,6 +253,7 @@ def _close_idle(now: int) -> None:
     if pks := list(groups):
         rows = Group.objects.filter(pk__in=listed(pks))
         rows.update(closed_at=now, next_at=None, reason=RULE_OFF)
+        Message.objects.filter(group__in=listed(pks)).end_waiting(RULE_OFF, now)
 
 
 def _record_handled(
@@ -339,7 +342,7 @@ class _RuleTurn:
             groups = [self._group(part) for part in action.parts]
             store_summary(self.row, self.rule, groups, action, self.now)
         elif isinstance(action, Hold):
-            self.counts[DECIDED, action.reason] += 1
+            self.counts[DECIDED, action.reason] += not action.renewed
             group = self._group(action)
             group.reason = action.reason
             store_hold(self.row, group, action, self.now)
@@ -350,6 +353,7 @@ class _RuleTurn:
         group = self._group(action)
         if action.reason:
             self.counts[DECIDED, action.reason] += 1
+        group.messages.end_waiting(REASONS.get(action.reason, action.reason), self.now)
         group.close(action.reason, self.now)
 
     def _group(self, action: Send | Hold | Close) -> Group:
@@ -367,6 +371,7 @@ class _RuleTurn:
 
     def _record_sent(self, group: Group, send: Send) -> None:
         group.reason = ""
+        group.messages.end_waiting(WAITED, self.now)
         group.announced_at = group.announced_at or self.now
         group.worst = _worst(send.members) or group.worst
         self._join(group, send.opened_at, send.members)

@@ -30,6 +30,7 @@ from dashboard.notify.notifications.ingestion import finding_of_place
 from dashboard.notify.notifications.models import (
     OPEN,
     STATUSES,
+    WAITING,
     Group,
     GroupIncident,
     Message,
@@ -231,8 +232,9 @@ def message(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
         "now": now_ms(),
         "row": row,
         "kind": ALL_KINDS.get(row.kind, row.kind),
-        "open": row.status in OPEN,
+        "open": row.status in (*OPEN, WAITING),
         "status": STATUSES[row.status],
+        "waits": row.status == WAITING,
         "attempts": row.attempts.order_by("number"),
         "table": ATTEMPTS,
         "address": request.get_full_path(),

@@ -459,11 +459,12 @@ class GroupIncident(AssetRow):
 
 # ---- what was sent ----------------------------------------------------------------------------
 
-QUEUED, SENDING, SENT, HELD, FAILED, GIVEN_UP, NOT_SENT = (
-    "queued", "sending", "sent", "held", "failed", "given up", "not sent",
+WAITING, QUEUED, SENDING, SENT, HELD, FAILED, GIVEN_UP, NOT_SENT = (
+    "waiting", "queued", "sending", "sent", "held", "failed", "given up", "not sent",
 )  # fmt: skip
 STATUSES = {
-    QUEUED: "Waiting to be sent",
+    WAITING: "Waiting",
+    QUEUED: "About to be sent",
     SENDING: "Being sent",
     SENT: "Sent",
     HELD: "Held until what holds it is over",
@@ -471,7 +472,9 @@ STATUSES = {
     GIVEN_UP: "Given up",
     NOT_SENT: "Not sent",
 }
-"""Statuses of a message. A held one is sent later; one that is not sent never is, and has a reason.
+"""Statuses of a message. A waiting one is what a rule would send now, and waits for the rule: its
+words go out in other messages. A held one is sent later; one that is not sent never is, and has a
+reason.
 """
 OPEN = (QUEUED, SENDING, HELD, FAILED)
 """Statuses of messages that still need work."""
@@ -483,6 +486,15 @@ class MessageQuerySet(models.QuerySet["Message"]):
     def open(self) -> MessageQuerySet:
         """Return the messages that still need work."""
         return self.filter(status__in=OPEN)
+
+    def waiting(self) -> MessageQuerySet:
+        """Return the messages that wait for their rule."""
+        return self.filter(status=WAITING)
+
+    def end_waiting(self, what: str, now: int) -> int:
+        """End the wait of those that wait, and return how many did. what: what became of them."""
+        ended = {"status": NOT_SENT, "reason": what[:MAX_REASON], "ended_at": now, "dedupe": None}
+        return self.waiting().update(**ended)
 
     def due(self, now: int) -> MessageQuerySet:
         """Return the open messages that may be tried at `now` (ms) and that no worker holds."""

@@ -13,6 +13,7 @@ from dashboard.notify.notifications.models import (
     MAX_REASON,
     MAX_SUBJECT,
     NOT_SENT,
+    WAITING,
     Channel,
     Group,
     Message,
@@ -149,16 +150,46 @@ def store_summary(
 
 
 def store_hold(rule: Rule, group: Group, hold: Hold, now: int) -> None:
-    """Store that a message about a group is held back, and why."""
+    """Store that a message about a group waits, for what, until when, and the words that go out
+    then."""
+    send = texts.worst_first(Send(hold.key, hold.opened_at, hold.kind, (), hold.members))
+    text = texts.as_text(send, why_of(rule), texts.group_url(group.token))
     scenario = only_one(member.scenario for member in hold.members)
-    subject = texts.subject_of(hold.kind, hold.members) or rule.name
-    reason = f"{REASONS[hold.reason]}, until {utc(hold.until)}; its messages go out then"
-    store_none(rule, group, MessageDraft(hold.kind, subject, "", scenario), "", reason, now)
+    draft = MessageDraft(hold.kind, texts.subject(send), text, scenario, group=group)
+    store_waiting(rule, draft, f"waits:{group.token}", waits_for(hold.reason, hold.until), now)
+
+
+def waits_for(reason: str, until: int) -> str:
+    """Return for what a message waits, and until when (Unix ms), in words."""
+    return f"{REASONS[reason]}, until {utc(until)}"
+
+
+def store_waiting(rule: Rule, draft: MessageDraft, key: str, reason: str, now: int) -> None:
+    """Store what a rule would send and that it waits, in place of what waited under the same key
+    before."""
+    fields = {
+        "kind": draft.kind,
+        "scenario": draft.scenario,
+        "reason": reason[:MAX_REASON],
+        "why": why_of(rule)[:MAX_REASON],
+        "rule": rule,
+        "group": draft.group,
+        "status": WAITING,
+        "subject": draft.subject[:MAX_SUBJECT],
+        "text": draft.text,
+    }
+    first = fields | {"created_at": now}
+    Message.objects.update_or_create(dedupe=key, defaults=fields, create_defaults=first)
 
 
 def _stages(value: RuleValue, numbers: Iterable[int]) -> list[tuple[int, Stage]]:
     """Return the stages with these numbers, leaving out any that the rule no longer has."""
     return [(number, value.stages[number]) for number in numbers if number < len(value.stages)]
+
+
+def why_of(rule: Rule) -> str:
+    """Return which rule a message is of, in words."""
+    return f"Rule {rule.name}."
 
 
 def why_sent(rule: Rule, value: RuleValue, stage: int, target: Recipient) -> str:
@@ -196,7 +227,7 @@ def store_none(
         scenario=draft.scenario,
         status=NOT_SENT,
         reason=reason[:MAX_REASON],
-        why=f"Rule {rule.name}."[:MAX_REASON],
+        why=why_of(rule)[:MAX_REASON],
         rule=rule,
         group=group,
         stage=draft.stage,

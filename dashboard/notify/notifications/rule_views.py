@@ -35,6 +35,7 @@ from dashboard.notify.notifications.ingestion import AGENT_KIND_OF
 from dashboard.notify.notifications.ingestion import agent_event as stored_event
 from dashboard.notify.notifications.models import ChangedMeanwhile, Channel, Message, Rota
 from dashboard.notify.notifications.models import Rule as RuleRow
+from dashboard.notify.notifications.on_call import waits_for
 from dashboard.notify.notifications.rule_forms import (
     RuleForm,
     StageForm,
@@ -48,7 +49,7 @@ from dashboard.watch.annotations.models import Acknowledgement
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.events import BEGUN, CHANGED, ENDED, MARKED, Ack, Event
 from domain.notifications.group import SUMMARY
-from domain.notifications.machine import REASONS, Hold, Send, Summary, World
+from domain.notifications.machine import Hold, Send, Summary, World
 from domain.notifications.rehearsal import Played, Rehearsal
 from domain.notifications.rule import Rule as Definition
 from domain.notifications.rule import Rule as RuleValue
@@ -115,7 +116,11 @@ def preview(rule: RuleValue, since: int, until: int) -> Preview:
     played = [each for each in rehearsal.play(events, until) if each.at >= since]
     names = _Names(rule)
     messages = [names.sent(each) for each in played if isinstance(each.action, Send | Summary)]
-    held = [names.held(each.at, each.action) for each in played if isinstance(each.action, Hold)]
+    held = [
+        names.held(each.at, each.action)
+        for each in played
+        if isinstance(each.action, Hold) and not each.action.renewed
+    ]
     is_cut = more or len(found) == MOST_INCIDENTS or rehearsal.is_cut
     return Preview(messages, held, len(rows), is_cut, len(found))
 
@@ -248,8 +253,10 @@ class _Names:
 
     def held(self, at: int, hold: Hold) -> Previewed:
         """Return a message that would have been held back."""
-        reason = REASONS[hold.reason]
-        return Previewed(at, hold.kind, hold.key, "", 0, self._targets([0]), 0, reason)
+        send = texts.worst_first(Send(hold.key, hold.opened_at, hold.kind, (0,), hold.members))
+        subject, text = texts.subject(send), texts.as_text(send, "", "")
+        to, reason = self._targets([0]), waits_for(hold.reason, hold.until)
+        return Previewed(at, hold.kind, subject, text, 0, to, len(hold.members), reason)
 
     def _targets(self, stages: Iterable[int]) -> list[str]:
         """Return the names of the channels and rotas of these stages, each once."""
@@ -271,8 +278,8 @@ RULES = Table(
     Column.number("Messages in 7 days"),
 )  # fmt: skip
 PREVIEW = Table("", "When", "Message", Column("Covers", numeric=True), "Whom", Column("Outcome"))
-MOST_PREVIEWED = 500
-"""Most messages in a preview, the newest."""
+MOST_PREVIEWED, FIRST_PREVIEWED = 500, 10
+"""Most messages in a preview, the newest, and how many of them are open at first."""
 
 
 @require_safe
@@ -351,7 +358,12 @@ class RuleFormPage(FormPage):
         """Show the page with what the rule would have sent."""
         shown = preview(definition, self.now - PREVIEWED_MS, self.now)
         rows = sorted((*shown.messages, *shown.held), key=lambda each: -each.at)[:MOST_PREVIEWED]
-        context = {"preview": shown, "preview_rows": rows, "preview_table": PREVIEW}
+        context = {
+            "preview": shown,
+            "preview_rows": rows[:FIRST_PREVIEWED],
+            "more_rows": rows[FIRST_PREVIEWED:],
+            "preview_table": PREVIEW,
+        }
         return self.render_to_response(self.get_context_data(form=form, **context))
 
     def stored(self, form: RuleForm, definition: Definition) -> HttpResponse:

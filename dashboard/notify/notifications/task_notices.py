@@ -20,6 +20,7 @@ from dashboard.notify.notifications.decisions import (
     REPLAYED,
     RULE_OFF,
     UNKNOWN,
+    WAITED,
     Assets,
     Maintenance,
     read_rule,
@@ -35,7 +36,15 @@ from dashboard.notify.notifications.models import (
     TaskNotice,
 )
 from dashboard.notify.notifications.models import TaskNotice as Notice
-from dashboard.notify.notifications.on_call import NO_ADDRESS, reach, store_none, why_sent
+from dashboard.notify.notifications.on_call import (
+    NO_ADDRESS,
+    reach,
+    store_none,
+    store_waiting,
+    waits_for,
+    why_of,
+    why_sent,
+)
 from dashboard.notify.notifications.on_call import UNREACHED_REASONS as MISSED
 from dashboard.notify.notifications.outbox import DECIDED, MessageDraft, Recipient, only_one, put
 from dashboard.notify.notifications.texts import LONGEST_NAME, MOST_IN_PAYLOAD, MOST_LISTED
@@ -80,10 +89,20 @@ def store_message(rule: Rule, value: RuleValue, notices: Sequence[Notice], now: 
     return "" if reached.targets else missed
 
 
-def store_held(rule: Rule, notice: Notice, reason: str, now: int) -> None:
+def store_held(rule: Rule, notice: Notice, why: NoticeHold, now: int) -> None:
     """Store that a rule does not report a run, or not yet, and why."""
-    draft = MessageDraft(TASK, subject([notice]), "", notice.scenario)
-    store_none(rule, None, draft, "", REASONS[reason], now)
+    text = as_text([notice], why_of(rule)) if why.until else ""
+    draft = MessageDraft(TASK, subject([notice]), text, notice.scenario)
+    if why.until is None:
+        store_none(rule, None, draft, "", REASONS[why.reason], now)
+    else:
+        words = waits_for(why.reason, why.until)
+        store_waiting(rule, draft, _waits(notice, rule.pk), words, now)
+
+
+def _waits(notice: Notice, rule: int | str) -> str:
+    """Return the key of what a rule, by its number, would report of a run, and waits."""
+    return f"waits:{notice.pk}:{rule}"
 
 
 def store_unwanted(notice: Notice, why: str, now: int) -> None:
@@ -234,17 +253,24 @@ class _Run:
             self.held[str(rule.pk)] = why.reason
             self.until.append(why.until)
         if is_new:
-            store_held(rule, self.row, why.reason, now)
+            store_held(rule, self.row, why, now)
         return is_new
 
-    def store(self) -> None:
-        """Store the outcome. Raises Conflict if another worker has stored one."""
+    def store(self, now: int) -> None:
+        """Store the outcome, and end the wait of what waits no more.
+
+        Raises Conflict if another worker has stored an outcome.
+        """
         same = TaskNotice.objects.filter(
             pk=self.row.pk, due_at=self.row.due_at, outcome=self.row.outcome
         )
         due = min(self.until, default=None)
         if same.update(due_at=due, held=self.held, outcome=self.outcome) != 1:
             raise Conflict(str(self.row))
+        waited = [_waits(self.row, rule) for rule in self.row.held if rule not in self.held]
+        if waited:
+            what = self.outcome if self.outcome == RULE_OFF else WAITED
+            Message.objects.filter(dedupe__in=waited).end_waiting(what, now)
 
 
 class _Turn:
@@ -272,7 +298,7 @@ class _Turn:
                 self._show(rule, value, [run for run in runs if run.concerns(rule, value)])
         for run in self.runs:
             self._settle(run)
-            run.store()
+            run.store(self.now)
         models.add_counts(self.counts)
 
     def _is_shown(self, run: _Run) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from django.template.loader import render_to_string
 
 from dashboard.core.common.navigation import agent_path
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.times import duration, exact_span, utc
+from dashboard.core.common.times import duration, exact_span, span, utc
 from dashboard.core.states.board_rows import details_text
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed as values_of
@@ -48,10 +48,10 @@ LONGEST_NAME = 60
 
 LEADS = {
     OPENED: "",
-    MORE: "Now ",
-    ESCALATED: "Nobody has it in hand: ",
-    REMINDER: "Still ",
-    RESOLVED: "Over: ",
+    MORE: "Update: ",
+    ESCALATED: "Not acknowledged: ",
+    REMINDER: "Reminder: ",
+    RESOLVED: "",
 }
 AGENT_WORDS = {
     AGENT_REFUSED: "refused",
@@ -74,8 +74,30 @@ def subject(send: Send) -> str:
 
 def subject_of(kind: str, members: Collection[Member]) -> str:
     """Return the subject of a message of this kind about these incidents."""
-    over = kind == MORE and not any(member.active for member in members)
-    return f"{LEADS[RESOLVED if over else kind]}{headline(members)}"
+    if not members or any(member.active for member in members):
+        return f"{LEADS[kind]}{headline(members)}"
+    return _end(_worst_of_each(members))
+
+
+def _end(members: Collection[Member]) -> str:
+    """Return the end of incidents in one line: over, unless an asset is in a milder state now."""
+    lasted = span(max(m.over_at or 0 for m in members) - min(m.since for m in members))
+    if any(member.left for member in members) and len(members) > 1:
+        return "; ".join(_counts(members, _left_words))
+    if len(members) > 1:
+        return f"Over: {'; '.join(_counts(members, _words))} ({lasted})"
+    [member] = members
+    name, was = member.asset[:LONGEST_NAME], _label(member, member.worst)
+    if member.finding:
+        return f"Over: {name}, {lasted} (was: {_begun_small(member.finding)})"
+    if member.left:
+        return f"{name} {_left_words(member)}, no longer {was.lower()}"
+    return f"Over: {name}, {lasted} (was {was})"
+
+
+def _left_words(member: Member) -> str:
+    """Return the milder state in which an incident that is over for a rule goes on, if any."""
+    return f"now {_label(member, member.left).lower()}" if member.left else "over"
 
 
 def summary_subject(summary: Summary) -> str:
@@ -94,7 +116,7 @@ def headline(members: Collection[Member]) -> str:
         [member] = worst
         words = f": {_begun_small(member.finding)}" if member.finding else f" {_words(member)}"
         return f"{member.asset[:LONGEST_NAME]}{words}"
-    return "; ".join(_counts(worst))
+    return "; ".join(_counts(worst, _words))
 
 
 def _worst_of_each(members: Collection[Member]) -> Collection[Member]:
@@ -107,9 +129,9 @@ def _begun_small(sentence: str) -> str:
     return f"{sentence[:1].lower()}{sentence[1:]}"
 
 
-def _counts(members: Collection[Member]) -> Iterator[str]:
-    """Yield how many assets of each scenario are in each state, the worst first."""
-    counted = Counter((m.scenario, _severity(m), _noun(m), _words(m)) for m in members)
+def _counts(members: Collection[Member], words_of: Callable[[Member], str]) -> Iterator[str]:
+    """Yield how many assets of each scenario have the same words, the worst first."""
+    counted = Counter((m.scenario, _severity(m), _noun(m), words_of(m)) for m in members)
     for (_, _, noun, words), n in sorted(counted.items()):
         yield f"{n} {noun}{'' if n == 1 else 's'} {words}"
 
@@ -123,7 +145,7 @@ def _noun(member: Member) -> str:
 def _words(member: Member) -> str:
     """Return the state of an incident, or what is wrong with an agent, in a few words."""
     words = AGENT_WORDS.get(member.state, "") if member.finding else ""
-    label = words or _label(member, member.state).lower()
+    label = words or _label(member, member.state if member.active else member.worst).lower()
     return label if member.active else f"no longer {label}"
 
 
@@ -192,7 +214,7 @@ def as_text(send: Send, why: str, url: str) -> str:
 def _link_words(send: Send) -> str:
     """Return the text of a message's link. Agents cannot be acknowledged."""
     of_agents = all(member.finding for member in send.members)
-    return "See all of it" if of_agents else "Acknowledge, or see all of it"
+    return "Details" if of_agents else "Acknowledge, or see details"
 
 
 class AssetFacts(NamedTuple):
@@ -230,12 +252,22 @@ def _facts(scenario: Scenario, assets: Sequence[str]) -> dict[str, AssetFacts]:
 
 
 def _line(member: Member, facts: AssetFacts) -> str:
-    end = (
-        "" if member.over_at is None else f", over after {duration(member.over_at - member.since)}"
-    )
-    so = member.finding or _label(member, member.state)
+    end = "" if member.active else f", {_lasted(member)}"
     added = f"; {facts.details}" if facts.details else ""
-    return f"{member.asset} ({_title(member)}): {so} since {utc(member.since)}{end}{added}"
+    since = f"since {utc(member.since)}{end}{added}"
+    return f"{member.asset} ({_title(member)}): {_so(member)} {since}"
+
+
+def _so(member: Member) -> str:
+    """Return what is wrong, or was: the state of an incident, or the finding about an agent."""
+    return member.finding or _label(member, member.state if member.active else member.worst)
+
+
+def _lasted(member: Member) -> str:
+    """Return how long an incident lasted that is over for the rule; empty if it goes on."""
+    if member.over_at is None:
+        return ""
+    return f"{_left_words(member)} after {duration(member.over_at - member.since)}"
 
 
 def _links(member: Member, facts: AssetFacts) -> list[str]:
@@ -275,9 +307,9 @@ def _cells(member: Member, facts: AssetFacts) -> dict[str, Any]:
         "links": facts.links,
         "asset": member.asset,
         "scenario": _title(member),
-        "state": member.finding or _label(member, member.state),
+        "state": _so(member),
         "since": utc(member.since),
-        "lasted": "" if member.over_at is None else duration(member.over_at - member.since),
+        "lasted": _lasted(member),
     }
 
 

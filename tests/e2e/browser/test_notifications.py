@@ -49,7 +49,7 @@ def channel(open_as: Open, prefix: str, faults: list[str]) -> str:
 def test_an_attack_of_the_demo_arrives_as_a_mail(open_as: Open) -> None:
     page = open_as("operator", "/console/mail/")
     mails = page.locator("#mails tbody tr", has_text="soc@demo.invalid")
-    line = mails.filter(has_not_text="[Over: ").first  # the end of an attack is told as well
+    line = mails.filter(has_not_text="Over: ").first  # the end of an attack is told as well
     expect(line).to_be_visible(timeout=DEMO_ARRIVES_MS)
     sound(page)
     line.get_by_role("link").press("Enter")

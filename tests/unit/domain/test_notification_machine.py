@@ -283,6 +283,42 @@ def test_reminders_come_until_somebody_has_it_in_hand():
     assert kinds(played) == [(0.5, OPENED), (15.5, REMINDER), (30.5, REMINDER)]
 
 
+def test_a_stage_and_a_reminder_of_one_time_are_one_message():
+    rule = replace(STAGED, repeat_ms=10 * MINUTE)
+    played = play(rule, *attack(NOON), until=NOON + 41 * MINUTE)
+    assert [((at - NOON) / MINUTE, send.kind, send.stages) for at, send in sends(played)] == [
+        (0.5, OPENED, (0,)),
+        (10.5, ESCALATED, (0, 1)),
+        (20.5, ESCALATED, (0, 1, 2)),
+        (30.5, REMINDER, (0, 1, 2)),
+        (40.5, REMINDER, (0, 1, 2)),
+    ]
+
+
+def test_stages_that_begin_anew_are_reached_once_with_the_reminder():
+    rule = replace(STAGED, repeat_ms=40 * MINUTE)
+    until = NOON + 50 * MINUTE + 30 * SECOND
+    played = play(rule, *attack(NOON), ack(NOON + 25 * MINUTE, until=until))
+    again = [send for at, send in sends(play(rule, *attack(NOON), ack(NOON + 25 * MINUTE,
+             until=until), until=NOON + 2 * HOUR)) if at > until]  # fmt: skip
+    assert kinds(played)[-1] == (50.5, REMINDER)
+    assert [(send.kind, send.stages) for send in again] == [
+        (ESCALATED, (1,)), (ESCALATED, (2,)), (REMINDER, (0, 1, 2)),
+    ]  # fmt: skip
+
+
+def test_what_waits_is_renewed_where_its_words_change():
+    rule = replace(STAGED, quiet=Quiet(NIGHT))
+    late = MONDAY + 23 * HOUR
+    events = [*attack(late, "a", 60), *attack(late + 20 * MINUTE, "b")]
+    played = play(rule, *events, until=late + 3 * HOUR)
+    holds = [action for _, action in played if isinstance(action, Hold)]
+    assert [(hold.renewed, len(hold.members)) for hold in holds] == [
+        (False, 1), (True, 2), (True, 2),
+    ]  # fmt: skip
+    assert [member.active for member in holds[-1].members] == [False, True]
+
+
 def test_quiet_hours_hold_messages_until_they_end():
     rule = replace(STAGED, quiet=Quiet(NIGHT))
     late = MONDAY + 23 * HOUR

@@ -62,17 +62,17 @@ def test_mails_of_a_thread_are_together_below_the_newest(mailbox: Mailbox, clien
     for mail in (
         threaded("shop under attack", "a"),
         threaded("pay under attack", "b"),
-        threaded("Re: [Still shop under attack] shop under attack", "c", "a"),
+        threaded("Reminder: shop under attack", "c", "a"),
         letter("alone"),
-        threaded("Re: [Over: shop no longer under attack] shop under attack", "d", "a"),
+        threaded("Over: shop, 12 min (was Under attack)", "d", "a"),
         letter("alone too"),
     ):
         mailbox.keep(mail)
     page: Any = client.get(LIST)
     assert [(mail.subject, mail.earlier) for mail in page.context["found"].rows] == [
         ("alone too", False),
-        ("Re: [Over: shop no longer under attack] shop under attack", False),
-        ("Re: [Still shop under attack] shop under attack", True),
+        ("Over: shop, 12 min (was Under attack)", False),
+        ("Reminder: shop under attack", True),
         ("shop under attack", True),
         ("alone", False),
         ("pay under attack", False),

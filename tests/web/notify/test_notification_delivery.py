@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from email.message import EmailMessage
@@ -25,10 +26,10 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, now_ms
 from dashboard.core.states.models import EventCount
 from dashboard.notify.notifications import channels as notification_channels
-from dashboard.notify.notifications import decisions, delivery, outbox, tasks
+from dashboard.notify.notifications import decisions, delivery, outbox, tasks, texts
 from dashboard.notify.notifications.channels import NO_SERVER, as_mail
 from dashboard.notify.notifications.chat import ChatKind
-from dashboard.notify.notifications.decisions import RULE_OFF, decide
+from dashboard.notify.notifications.decisions import RULE_OFF, WAITED, decide
 from dashboard.notify.notifications.delivery import DeliveryAttempt, deliver
 from dashboard.notify.notifications.ingestion import LATE_MS, SETTLED_MS, ingest_incidents
 from dashboard.notify.notifications.models import (
@@ -41,6 +42,7 @@ from dashboard.notify.notifications.models import (
     NOT_SENT,
     SENDING,
     SENT,
+    WAITING,
     Attempt,
     Channel,
     Group,
@@ -57,6 +59,7 @@ from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Label
 from dashboard.watch.incidents.ingestion import IncidentChange
 from dashboard.watch.incidents.models import ALL, Incident, Window
+from domain.notifications.group import Member
 from domain.notifications.machine import QUIET, REASONS
 from domain.notifications.rule_parser import rule_from_plain
 from support.web.receivers import HookServer, MailServer, hook_server, mail_server
@@ -179,31 +182,60 @@ def test_an_attack_is_mailed_and_its_end_in_the_same_thread(
     calm(world, "shop")
     run(clock, 6 * MINUTE_MS)
     last = next(each for each in mails.mails[2:] if each["To"] == "soc@example.org")
-    assert last["Subject"] == "Re: [Over: shop no longer under attack] shop under attack"
-    assert last.get_body(("plain",)).get_content().startswith("Over: shop no longer under attack")  # type: ignore[union-attr]
+    assert re.fullmatch(r"Over: shop, \d+ (s|min) \(was Under attack\)", last["Subject"])
+    assert text_of(last).startswith(last["Subject"])
+    assert "- shop (Attacks): Under attack since 2" in text_of(last)
+    assert ", over after " in text_of(last)
     assert last["References"] == last["In-Reply-To"] == first["Message-ID"]
     assert last["Message-ID"] != first["Message-ID"]
     group = Group.objects.get()
     assert (group.closed_at is not None, group.incidents, group.reason) == (True, 1, "")
 
 
-@pytest.mark.parametrize(
-    ("own", "subject"),
-    [
-        ("Over: shop is calm", "Re: [Over: shop is calm] shop under attack"),
-        ("Still a[1] under attack", "Re: [Still a(1) under attack] shop under attack"),
-        ("shop under attack", "Re: shop under attack"),
-    ],
-)
-def test_a_mail_that_follows_another_has_its_subject_after_its_own(own: str, subject: str):
+def test_a_mail_that_follows_another_refers_to_it_and_has_a_subject_of_its_own():
     to, thread = Recipient("mail", "soc@example.org"), str(uuid.uuid4())
     first = outbox.put(to, MessageDraft("opened", "shop under attack", "text", thread=thread), 1)
+    own = "Reminder: shop under attack"
     other = outbox.put(to, MessageDraft("reminder", own, "text", thread=thread), 2)
     assert as_mail(first)["Subject"] == "shop under attack"
-    assert as_mail(other)["Subject"] == subject
-    assert as_mail(other)["References"] == as_mail(first)["Message-ID"]
-    Message.objects.filter(pk=first.pk).delete()
+    assert as_mail(first)["References"] is None
     assert as_mail(other)["Subject"] == own
+    assert as_mail(other)["References"] == as_mail(first)["Message-ID"]
+
+
+def test_what_is_still_suspicious_is_not_called_over(world: World, mails: MailServer, clock: Clock):
+    rule(channel("mail", "soc@example.org"), at_least="under-attack")
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    world.report("shop", "suspicious")
+    world.later(5 * MINUTE_MS)
+    world.report("shop", "suspicious")
+    world.write()
+    run(clock, 6 * MINUTE_MS)
+    last = Message.objects.order_by("-created_at")[0]
+    assert (last.kind, last.subject) == (
+        "resolved", "shop now suspicious, no longer under attack",
+    )  # fmt: skip
+    assert ", now suspicious after " in last.text
+    assert "Over" not in last.text
+
+
+@pytest.mark.parametrize(
+    ("members", "subject"),
+    [
+        ([("a", ""), ("b", "")], "Over: 2 sites no longer under attack (12 min)"),
+        ([("a", ""), ("b", "suspicious")], "1 site now suspicious; 1 site over"),
+        ([("a", "")], "Over: a, 12 min (was Under attack)"),
+    ],
+)
+def test_the_end_of_incidents_in_one_line(members: list[tuple[str, str]], subject: str):
+    ended = [
+        Member("attack", name, name, 0, "under-attack", "under-attack", 12 * MINUTE_MS, left=left)
+        for name, left in members
+    ]
+    for kind in ("opened", "more", "resolved"):
+        assert texts.subject_of(kind, ended) == subject
 
 
 def test_an_attack_on_300_sites_is_one_mail(world: World, mails: MailServer, clock: Clock):
@@ -345,7 +377,7 @@ def test_who_is_on_call_is_told_where_nobody_acknowledges(
     run(clock)
     run(clock, 10 * MINUTE_MS)
     assert mails.recipients == ["soc@example.org", "nina@example.org"]
-    assert mails.mails[-1]["Subject"] == "Nobody has it in hand: shop under attack"
+    assert mails.mails[-1]["Subject"] == "Not acknowledged: shop under attack"
     assert "stage 2 of 2, on call in Night" in Message.objects.get(kind="escalated").why
 
 
@@ -725,7 +757,58 @@ def test_a_preview_looks_at_acknowledgements_and_says_what_is_held(world: World,
     in_hand = preview(rule_from_plain(plain), begun, until)
     assert [each.kind for each in in_hand.messages] == ["opened"]
     quiet = preview(rule_from_plain(plain | {"quiet": night}), begun, until)
-    assert (quiet.messages, [each.reason for each in quiet.held][:1]) == ([], [REASONS[QUIET]])
+    [waits, *_] = quiet.held
+    assert quiet.messages == []
+    assert waits.reason.startswith(f"{REASONS[QUIET]}, until 2")
+    assert (waits.subject, waits.incidents) == (escalated.messages[0].subject, 1)
+    assert "shop (Attacks): Under attack since" in waits.text
+
+
+# ---- waiting -----------------------------------------------------------------------------------
+
+
+def test_what_waits_for_quiet_hours_has_its_words_and_ends_once_they_are_sent(
+    world: World, mails: MailServer, clock: Clock
+):
+    quiet = {"zone": "UTC", "begin": "00:00", "end": "24:00", "exempt": "under-attack"}
+    row = rule(channel("mail", "soc@example.org"), quiet=quiet)
+    world.report("shop", "suspicious")
+    world.write()
+    run(clock)
+    waiting = Message.objects.get()
+    assert (waiting.status, waiting.rule, waiting.kind) == (WAITING, row, "opened")
+    assert waiting.reason.startswith(f"{REASONS[QUIET]}, until 2")
+    assert waiting.subject == "shop suspicious"
+    assert "- shop (Attacks): Suspicious since" in waiting.text
+    world.report("forum", "suspicious")
+    world.write()
+    run(clock)
+    waiting.refresh_from_db()
+    assert waiting.subject == "2 sites suspicious"
+    assert (Message.objects.count(), count_of("notification", QUIET)) == (1, 1)
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.reason) == (NOT_SENT, WAITED)
+    assert len(mails.mails) == 1
+
+
+def test_what_waits_for_a_rule_that_is_switched_off_ends(
+    world: World, mails: MailServer, clock: Clock
+):
+    night = {"zone": "UTC", "begin": "00:00", "end": "24:00"}
+    row = rule(channel("mail", "soc@example.org"), quiet=night)
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    row.switch(enabled=False, now=now_ms())
+    world.report("forum", "under-attack")
+    world.write()
+    run(clock)
+    waiting = Message.objects.get()
+    assert (waiting.status, waiting.reason) == (NOT_SENT, RULE_OFF)
+    assert mails.mails == []
 
 
 # ---- faults of the database ------------------------------------------------------------------

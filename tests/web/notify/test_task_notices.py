@@ -15,11 +15,12 @@ from django.test import Client
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, now_ms, utc_datetime
 from dashboard.core.states.models import AssetState, EventCount, SinkOffset
 from dashboard.notify.notifications import task_notices
-from dashboard.notify.notifications.decisions import REPLAYED, RULE_OFF, UNKNOWN
+from dashboard.notify.notifications.decisions import REPLAYED, RULE_OFF, UNKNOWN, WAITED
 from dashboard.notify.notifications.ingestion import LATE_MS
 from dashboard.notify.notifications.models import (
     NOT_SENT,
     QUEUED,
+    WAITING,
     Channel,
     Message,
     Rota,
@@ -259,13 +260,17 @@ def test_quiet_hours_hold_it_until_their_end(world: World):
     decide()
     decide(MINUTE_MS)
     assert Message.objects.get(status=QUEUED).rule == Rule.objects.get(name="Awake")
-    assert Message.objects.get(status=NOT_SENT).reason == REASONS[QUIET]
+    waiting = Message.objects.get(status=WAITING)
+    assert waiting.reason.startswith(f"{REASONS[QUIET]}, until 2")
+    assert waiting.subject in waiting.text
     notice = TaskNotice.objects.get()
     assert (list(notice.held.values()), count_of(QUIET)) == ([QUIET], 1)
     decide(2 * HOUR_MS)
     assert Message.objects.filter(status=QUEUED).count() == 2
     notice.refresh_from_db()
     assert (notice.outcome, notice.held, notice.due_at) == (SENT, {}, None)
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.reason) == (NOT_SENT, WAITED)
 
 
 def test_what_waits_for_a_rule_that_is_switched_off_is_not_sent(world: World):
@@ -275,6 +280,7 @@ def test_what_waits_for_a_rule_that_is_switched_off_is_not_sent(world: World):
     Rule.objects.filter(pk=row.pk).update(enabled=False)
     decide(2 * HOUR_MS)
     assert outcomes() == [RULE_OFF]
+    assert Message.objects.get().reason == RULE_OFF
     assert not Message.objects.filter(status=QUEUED).exists()
 
 
@@ -321,7 +327,7 @@ def test_a_rule_that_has_sent_enough_waits(world: World):
     notified(world, "b")
     decide()
     assert outcomes() == [SENT, ""]
-    assert Message.objects.get(status=NOT_SENT).reason == REASONS[LIMIT]
+    assert Message.objects.get(status=WAITING).reason.startswith(REASONS[LIMIT])
     decide(HOUR_MS + 1)
     assert outcomes() == [SENT, SENT]
     assert Message.objects.filter(status=QUEUED).count() == 2

@@ -308,7 +308,7 @@ def test_a_rule_tells_of_an_agent_and_of_its_end(world: World, client: Client, r
     assert message.subject == f"waf-2: {said}"
     assert "/agents/attack/waf-2/" in message.text
     assert "Acknowledge" not in message.text
-    assert "See all of it" in message.html
+    assert "Details" in message.html
     (plain,) = message.payload["agents"]
     assert (plain["agent"], plain["finding"]) == ("waf-2", "agent-doubted")
     assert message.payload["incidents"] == []
@@ -324,7 +324,8 @@ def test_a_rule_tells_of_an_agent_and_of_its_end(world: World, client: Client, r
     watch(now + MINUTE)
     decide(lambda: now + MINUTE)
     end = Message.objects.exclude(pk=message.pk).get()
-    assert (end.kind, end.subject) == ("resolved", f"Over: waf-2: {said}")
+    assert end.kind == "resolved"
+    assert re.fullmatch(rf"Over: waf-2, \d+ (s|min) \(was: {said}\)", end.subject)
     assert end.thread == message.thread
     decide(lambda: now + 2 * MINUTE)
     assert Message.objects.count() == 2

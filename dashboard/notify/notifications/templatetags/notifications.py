@@ -16,12 +16,14 @@ from dashboard.notify.notifications.models import (
     SENDING,
     SENT,
     STATUSES,
+    WAITING,
 )
 from domain.notifications.rule import AGENT, AGENTS, BY_ASSET, BY_SCENARIO
 
 register = template.Library()
 
 SIGNS = {
+    WAITING: ("clock", "amber"),
     QUEUED: ("clock", "grey"),
     SENDING: ("clock", "grey"),
     SENT: ("check", "green"),
