@@ -85,7 +85,10 @@ def _end(members: Collection[Member]) -> str:
     if any(member.left for member in members) and len(members) > 1:
         return "; ".join(_counts(members, _left_words))
     if len(members) > 1:
-        return f"Over: {'; '.join(_counts(members, _words))} ({lasted})"
+        counted = Counter(map(_noun, members)).items()
+        assets = ", ".join(f"{n} {noun}{'' if n == 1 else 's'}" for noun, n in counted)
+        were = dict.fromkeys(map(_was, sorted(members, key=_severity)))
+        return f"Over: {assets}, {lasted} (were {', '.join(were)})"
     [member] = members
     name, was = member.asset[:LONGEST_NAME], _label(member, member.worst)
     if member.finding:
@@ -144,9 +147,14 @@ def _noun(member: Member) -> str:
 
 def _words(member: Member) -> str:
     """Return the state of an incident, or what is wrong with an agent, in a few words."""
-    words = AGENT_WORDS.get(member.state, "") if member.finding else ""
-    label = words or _label(member, member.state if member.active else member.worst).lower()
-    return label if member.active else f"no longer {label}"
+    if not member.active:
+        return f"no longer {_was(member)}"
+    return AGENT_WORDS[member.state] if member.finding else _label(member, member.state).lower()
+
+
+def _was(member: Member) -> str:
+    """Return the worst state of an incident, or what was wrong with an agent, in a few words."""
+    return AGENT_WORDS[member.state] if member.finding else _label(member, member.worst).lower()
 
 
 def _label(member: Member, state: str) -> str:
