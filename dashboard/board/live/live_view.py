@@ -46,6 +46,7 @@ class LiveView:
         self._figures: dict[str, dict[Figure, Mapping[str, int]]] = {}
         self._marks: dict[str, dict[str, RowMark]] = {}
         self._annotated: set[str] = set()
+        self._ends: dict[str, int] = {}
         self._offsets: dict[str, dict[SinkPartition, int]] = {}
         self._apart: set[str] = set()
         self.heartbeat_at: int | None = None
@@ -132,14 +133,28 @@ class LiveView:
                 elif sub.receive_marks(news):
                     sub.rouse()
 
-    def regroup(self, scenario: str) -> None:
-        """Have sockets read again of which the end of an acknowledgement or of maintenance may
-        change the rows."""
+    def set_end(self, scenario: str, at: int | None) -> None:
+        """Set when the first acknowledgement or maintenance ends, Unix ms, None for never."""
         with self._lock:
-            for sub in self._subscriptions.get(scenario, ()):
-                if sub.follows_marks():
-                    sub.invalidate()
-                    sub.rouse()
+            if at is None:
+                self._ends.pop(scenario, None)
+            else:
+                self._ends[scenario] = at
+
+    def end(self, now: int) -> set[str]:
+        """Have sockets read again of which what has ended by `now` (Unix ms) may change the rows.
+
+        Returns the scenarios in which something has ended.
+        """
+        with self._lock:
+            ended = {scenario for scenario, at in self._ends.items() if at <= now}
+            for scenario in ended:
+                del self._ends[scenario]
+                for sub in self._subscriptions.get(scenario, ()):
+                    if sub.follows_marks():
+                        sub.invalidate()
+                        sub.rouse()
+            return ended
 
     def annotated(self) -> set[str]:
         """Return the scenarios whose marks have changed since the last call."""

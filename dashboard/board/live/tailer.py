@@ -68,7 +68,6 @@ class Tailer(TopicConsumer):
         self._replication = replication
         self._uncounted = set(scenarios)
         self._changes = MarkChanges()
-        self._ends: dict[str, int] = {}
         self._beside = Beside(scenarios, view)
         self._next_maintenance = self._next_news = 0.0
 
@@ -129,10 +128,7 @@ class Tailer(TopicConsumer):
         """Read what people have added in whichever process, and record what its end changes."""
         for name, marks in self._changes.read().items():
             self._view.annotate(name, marks)
-        now = time.time_ns() // 1_000_000
-        ended = {name for name, at in self._ends.items() if at <= now}
-        for name in ended:
-            self._view.regroup(name)
+        ended = self._view.end(time.time_ns() // 1_000_000)
         self._uncounted |= (self._view.annotated() | ended) & self._scenarios.keys()
 
     def _judge_agents(self, at: float) -> None:
@@ -147,9 +143,7 @@ class Tailer(TopicConsumer):
         self._view.set_figure(name, "doubts", numbers.merged.doubts)
         self._view.set_figure(name, "acknowledged", numbers.handled.acknowledged)
         self._view.set_figure(name, "unhandled", numbers.unhandled)
-        self._ends.pop(name, None)
-        if numbers.handled.ends is not None:
-            self._ends[name] = numbers.handled.ends
+        self._view.set_end(name, numbers.handled.ends)
 
     def _prune(self) -> None:
         offsets = sink_offsets()

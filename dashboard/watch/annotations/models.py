@@ -34,6 +34,8 @@ MAX_TEXT = 8_000
 """Longest text of a handover, characters."""
 MAX_WORK = 100
 """Longest name of a maintenance window, characters."""
+NUMBER = "INC-"
+"""What the number of an incident begins with."""
 
 ENDS: dict[str, str] = {
     "worse": "it got more severe",
@@ -162,6 +164,10 @@ class Note(AssetRow, AuthoredRow):
 class MarkQuerySet(models.QuerySet["Mark"]):
     """Marks."""
 
+    def speaking(self) -> MarkQuerySet:
+        """Return those that say anything."""
+        return self.exclude(ack_until=None, notes=0, work_until=None, case=None)
+
     def in_force(self, scenario: str, now: int) -> MarkQuerySet:
         """Return those of acknowledgements and of maintenance that have not ended at `now`."""
         return self.filter(Q(ack_until__gt=now) | Q(work_until__gt=now), scenario=scenario)
@@ -172,7 +178,8 @@ class Mark(AssetRow):
 
     revision: rises with each change, so that readers keep the newest; changed_at: by which live
     processes find what is new. ack_*: of the acknowledgement in force, empty without one; work_*:
-    of the maintenance window that covers it, the one that ends last where there are several.
+    of the maintenance window that covers it, the one that ends last where there are several; case:
+    the number of the incident that its asset is in now.
     """
 
     revision = models.BigIntegerField()
@@ -186,10 +193,11 @@ class Mark(AssetRow):
     work_name = models.CharField(max_length=MAX_WORK, blank=True)
     work_until = models.BigIntegerField(null=True)
     work_window = models.BigIntegerField(null=True)
+    case = models.BigIntegerField(null=True)
 
     SHOWN: ClassVar = (
         "revision", "changed_at", "ack_by", "ack_since", "ack_until", "ack_severity",
-        "ack_reason", "notes", "work_name", "work_until", "work_window",
+        "ack_reason", "notes", "work_name", "work_until", "work_window", "case",
     )  # fmt: skip
 
     objects = MarkQuerySet.as_manager()
@@ -329,7 +337,7 @@ ANNOTATIONS_KEPT = (
         Mark,
         "changed_at",
         MARK_KEPT_MS,
-        condition=Q(notes=0, work_until=None),
+        condition=Q(notes=0, work_until=None, case=None),
         also_past="ack_until",
     ),
 )

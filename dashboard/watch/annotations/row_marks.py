@@ -1,5 +1,5 @@
-"""Marks of acknowledgements, notes and maintenance in a board's row: kept next to them, sent to
-every board.
+"""Marks of acknowledgements, notes, maintenance and incidents in a board's row: kept next to them,
+sent to every board.
 
 A live process finds what is new by `changes`; the one in which a change happened sends its own at
 once.
@@ -8,16 +8,17 @@ once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Greatest
 from django.dispatch import Signal
 
 from dashboard.core.common.extension_point import Provider
-from dashboard.core.common.sql import lock_until_commit
+from dashboard.core.common.sql import insert_many, lock_until_commit
 from dashboard.core.states.caveats import alarming_ranks
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed
@@ -30,6 +31,8 @@ marks_changed = Signal()
 
 OVERLAP_MS = 10_000
 """So far back it is looked again: a transaction that began first may end last."""
+_TEXTS = ("ack_by", "ack_reason", "work_name")
+"""Columns that are empty rather than null."""
 MOST = 100_000
 """Most marks of one scenario that a live process knows, the newest."""
 
@@ -60,14 +63,23 @@ work_on = Provider(_no_work)
 """Returns those of these assets of a scenario that are in a maintenance window at a time."""
 
 
+def _no_cases(scenario: str, assets: Collection[str]) -> Mapping[str, int]:  # noqa: ARG001
+    return {}
+
+
+case_on = Provider(_no_cases)
+"""Returns the numbers of the incidents that those of these assets of a scenario are in."""
+
+
 class RowMark(NamedTuple):
-    """The marks that a row shows; in JSON a list in this order."""
+    """The marks that a row shows; in JSON a list in this order. case: an incident's number."""
 
     asset: str
     revision: int
     ack: AckMark | None
     notes: int
     work: Work | None = None
+    case: int | None = None
 
     @classmethod
     def of(cls, row: Row) -> RowMark:
@@ -82,7 +94,7 @@ class RowMark(NamedTuple):
         work = None
         if row.work_until is not None and row.work_window is not None:
             work = Work(row.work_name, row.work_until, row.work_window)
-        return cls(row.asset, row.revision, ack, row.notes, work)
+        return cls(row.asset, row.revision, ack, row.notes, work, row.case)
 
     def works(self, now: int) -> bool:
         """Return whether the asset is in maintenance at `now` (Unix ms)."""
@@ -139,12 +151,13 @@ def renew(scenario: str, assets: Collection[str], now: int) -> list[RowMark]:
     counted = dict(notes.values_list("asset").annotate(n=Count("pk")).order_by())
     acks = Acknowledgement.objects.of_assets(scenario, assets).in_force(now)
     newest = {ack.asset: ack for ack in acks.order_by("at")}
-    works = work_on(scenario, assets, now)
+    works, cases = work_on(scenario, assets, now), case_on(scenario, assets)
     rows = [
         _row(scenario, asset, known.get(asset, 0), newest.get(asset), counted.get(asset, 0), now)
         for asset in assets
     ]
     for row in rows:
+        row.case = cases.get(row.asset)
         if work := works.get(row.asset):
             row.work_name, row.work_until, row.work_window = work
     Row.objects.bulk_create(
@@ -154,6 +167,32 @@ def renew(scenario: str, assets: Collection[str], now: int) -> list[RowMark]:
         update_fields=list(Row.SHOWN),
     )
     return [RowMark.of(row) for row in rows]
+
+
+_NUMBERED = ("scenario", "asset", "case", "revision", "changed_at", "notes", *_TEXTS)
+_NUMBER = """\
+ON CONFLICT (scenario, asset) DO UPDATE
+SET "case" = excluded."case", changed_at = excluded.changed_at, revision = CASE
+WHEN annotations_mark.revision < excluded.revision THEN excluded.revision
+ELSE annotations_mark.revision + 1 END
+WHERE annotations_mark."case" IS DISTINCT FROM excluded."case"
+"""
+
+
+def renumber(scenario: str, assets: Collection[str], now: int) -> None:
+    """Write in the marks of these assets which incidents they are in, in the transaction that
+    changed this.
+
+    Plain SQL, as the materialiser writes thousands a second.
+    """
+    alone(scenario)
+    cases = case_on(scenario, assets)
+    rest = (now, now, 0, *("" for _ in _TEXTS))
+    rows = [(scenario, asset, case, *rest) for asset, case in sorted(cases.items())]
+    insert_many("annotations_mark", _NUMBERED, rows, _NUMBER)
+    left = _rows(scenario, [asset for asset in assets if asset not in cases])
+    newer = Greatest(F("revision") + 1, Value(now))
+    left.filter(case__isnull=False).update(case=None, changed_at=now, revision=newer)
 
 
 def _row(
@@ -172,7 +211,7 @@ def _row(
     return row
 
 
-def _rows(scenario: str, assets: Collection[str]) -> Iterable[Row]:
+def _rows(scenario: str, assets: Collection[str]) -> QuerySet[Row]:
     return Row.objects.filter(scenario=scenario, asset__in=listed(assets))
 
 
@@ -191,6 +230,8 @@ class MarkChanges:
         """Return the marks by scenario; a mark that is returned twice has the same revision."""
         marks: dict[str, list[RowMark]] = {}
         rows = Row.objects.filter(changed_at__gt=self._seen - OVERLAP_MS)
+        if not self._seen:
+            rows = rows.speaking()
         for row in rows.order_by("-changed_at")[:MOST]:
             marks.setdefault(row.scenario, []).append(RowMark.of(row))
             self._seen = max(self._seen, row.changed_at)

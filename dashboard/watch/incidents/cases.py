@@ -23,11 +23,11 @@ from dashboard.core.audit.log import record as audit
 from dashboard.core.common.access import OPERATORS, Limit
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import LONG, chunks, lock_until_commit
-from dashboard.core.common.times import SECOND_MS
-from dashboard.core.states.queries import listed
+from dashboard.core.common.times import SECOND_MS, now_ms
+from dashboard.core.states.queries import fetched, listed
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.labels import labels_of
-from dashboard.watch.annotations.row_marks import RowMark
+from dashboard.watch.annotations.row_marks import RowMark, alone, renumber
 from dashboard.watch.incidents.models import (
     ACKNOWLEDGED,
     RESOLVED,
@@ -113,7 +113,7 @@ def join(scenario: str, touched: Iterable[tuple[str, str]]) -> None:
     Call it in the transaction that writes the incidents. touched: the asset and place of each that
     began, ended or was withdrawn.
     """
-    lock_until_commit("incidents", scenario)
+    _only_here(scenario)
     for portion in chunks(sorted(set(touched)), LONG):
         _join(scenario, dict.fromkeys(portion))
 
@@ -129,6 +129,25 @@ def _join(scenario: str, touched: Collection[tuple[str, str]]) -> None:
         _assign(scenario, sorted(new, key=lambda row: (row.began_at, row.asset)))
     numbers = {row.case_id for row in rows if row.case_id is not None}
     Case.objects.filter(pk__in=listed(numbers)).settle()
+    renumber(scenario, assets, now_ms())
+
+
+def numbers_of(scenario: str, assets: Collection[str]) -> dict[str, int]:
+    """Return the number of the case of each of these assets that is in trouble."""
+    return {asset: case for asset, case in fetched(_NUMBERS, scenario, assets) if case is not None}
+
+
+_NUMBERS = """\
+SELECT asset, case_id FROM incidents_incident WHERE ended_at IS NULL AND scenario = %s"""
+
+
+def _only_here(scenario: str) -> None:
+    """Lock the membership of a scenario's cases, and the marks that show it, to the commit.
+
+    All take these two locks in this order.
+    """
+    alone(scenario)
+    lock_until_commit("incidents", scenario)
 
 
 def _assign(scenario: str, rows: list[Incident]) -> None:
@@ -306,7 +325,7 @@ def merge(case: Case, user: User, into: Case, now: int) -> None:
         raise CaseRefused("An incident cannot be merged with itself.")
     if into.scenario != case.scenario:
         raise CaseRefused(f"{into.number} is of another scenario.")
-    lock_until_commit("incidents", case.scenario)
+    _only_here(case.scenario)
     into.owner, into.ticket = into.owner or case.owner, into.ticket or case.ticket
     if into.acknowledged_at is None:
         into.acknowledged_at, into.acknowledged_by = case.acknowledged_at, case.acknowledged_by
@@ -321,6 +340,7 @@ def merge(case: Case, user: User, into: Case, now: int) -> None:
     Case.objects.filter(pk=case.pk).update(**gone)
     into.write("merged", user, now, f"{case.number} into {into.number}")
     Case.objects.filter(pk=into.pk).settle()
+    _renumber(into, now)
 
 
 @transaction.atomic
@@ -330,7 +350,7 @@ def split(case: Case, user: User, assets: Collection[str], now: int) -> Case:
     Raises CaseRefused if these are none of its assets, or all of them.
     """
     _begin(case, user, now)
-    lock_until_commit("incidents", case.scenario)
+    _only_here(case.scenario)
     members = case.members.filter(asset__in=listed(list(assets)))
     first = members.first()
     if first is None:
@@ -345,7 +365,15 @@ def split(case: Case, user: User, assets: Collection[str], now: int) -> Case:
     for each in (case, own):
         each.write("split", user, now, f"{own.number} off {case.number}")
     Case.objects.filter(pk__in=[case.pk, own.pk]).settle()
+    _renumber(own, now)
     return own
+
+
+def _renumber(case: Case, now: int) -> None:
+    """Mark the rows of a case's assets that are in trouble with its number."""
+    assets = set(case.members.open().values_list("asset", flat=True))
+    for portion in chunks(sorted(assets), LONG):
+        renumber(case.scenario, portion, now)
 
 
 MOST_OF_TICKET = 20

@@ -54,7 +54,7 @@ from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, parse
 from dashboard.core.states.filter_terms import WORD, Filter
 from dashboard.core.states.models import PLACE, AssetState
 from dashboard.core.states.queries import listed
-from dashboard.watch.annotations.models import MAX_VALUE, MAX_WORK, Label
+from dashboard.watch.annotations.models import MAX_VALUE, MAX_WORK, NUMBER, Label
 from domain.history.runs import merged
 from domain.names import MAX_STATE
 from domain.scenario import Scenario
@@ -286,8 +286,6 @@ MAX_ENTRY = 2_000
 """Longest text of an entry, characters."""
 MAX_TICKET = 100
 """Longest reference to a ticket, characters."""
-NUMBER = "INC-"
-"""What a number begins with."""
 
 OPEN, ACKNOWLEDGED, RESOLVED = "open", "acknowledged", "resolved"
 CASE_STATUSES = {

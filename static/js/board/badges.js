@@ -216,15 +216,15 @@ export function badges(row) {
 }
 
 /**
- * Who has it in hand, whether it is in maintenance, and the number of its notes; ack, work: null
- * unless they are in force.
+ * Who has it in hand, its maintenance, the number of its notes, and its incident; ack, work: null unless they are in force; number: null unless the asset is in an incident.
  *
  * @param {any} ack
  * @param {number} notes
  * @param {any} work
+ * @param {number | null} number
  * @returns {HTMLElement[]}
  */
-export function annotations(ack, notes, work) {
+export function annotations(ack, notes, work, number) {
   const shown = [];
   if (ack) {
     const [by, , , , reason] = ack;
@@ -245,6 +245,12 @@ export function annotations(ack, notes, work) {
     made.append(element("span", "visually-hidden", ` ${word}`));
     made.title = `${notes} ${word}`;
     shown.push(made);
+  }
+  if (number) {
+    const link = element("a", "case", `INC-${number}`);
+    link.setAttribute("tabindex", "-1"); // `i` follows it
+    link.setAttribute("href", `/incidents/INC-${number}/`);
+    shown.push(link);
   }
   return shown;
 }

@@ -225,7 +225,7 @@ const addressOf = (asset) => `/s/${boot.scenario}/a/${encodeURIComponent(asset)}
 addEventListener("popstate", () => state.panel.follow(addressOf));
 const renewFacts = followFacts();
 tbody.addEventListener("click", (event) => {
-  if (event.target.closest(".pick")) return;
+  if (event.target.closest(".pick") || (event.target.closest(".case") && !wall.on)) return;
   if (event.target.closest(".have")) {
     acknowledging.have(event.target.closest("tr").dataset.asset);
     return;

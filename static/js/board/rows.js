@@ -12,10 +12,11 @@ import { byOrder, comparator, placeOf, plan } from "./order.js";
 const PACE_MS = 1000;
 const MOST_FLASHED = 50; // more than these and the whole page would flash
 
+const UNMARKED = ["", 0, null, 0, null, null];
 const STEP = 30; // rows made or moved in one frame: with more a page is felt to stick
 
-// Of each cell what it is made of, and how. said: who has the row's asset in hand, its notes, and
-// its maintenance.
+// Of each cell what it is made of, and how. said: who has the row's asset in hand, its notes, its
+// maintenance and the number of its incident.
 const CELLS = {
   "col-state": {
     of: (row, said) => [
@@ -28,10 +29,10 @@ const CELLS = {
       row.votes.length > 0,
       said,
     ],
-    make: (row, [ack, notes, work]) => [
+    make: (row, [ack, notes, work, number]) => [
       marks.rowState(row),
       ...marks.badges(row),
-      ...marks.annotations(ack, notes, work),
+      ...marks.annotations(ack, notes, work, number),
     ],
   },
   "col-since": { of: (row) => row.since, make: (row) => [ticking("since", row.since)] },
@@ -78,7 +79,7 @@ export class Rows {
     this.sort = "";
     this.frame = 0;
     this.chosen = null;
-    this.marks = new Map(); // by asset: [asset, revision, ack, notes, work], as dashboard/live has them
+    this.marks = new Map(); // by asset: [asset, revision, ack, notes, work, number], as dashboard/live has them
     this.calmFrom = Infinity; // the severity from which on nothing is to be done
     this.selected = new Set();
     for (const tr of tbody.rows) this.lines.set(tr.dataset.asset, tr);
@@ -181,16 +182,17 @@ export class Rows {
   // ---- what people add ----
 
   /**
-   * Who has a row's asset in hand now, or null; how many notes it has; its maintenance, or null.
+   * Who has a row's asset in hand now, or null; how many notes it has; its maintenance, or null;
+   * the number of its incident, or null.
    *
    * @param {BoardRow} row
-   * @returns {[any, number, any]}
+   * @returns {[any, number, any, number | null]}
    */
   said(row) {
-    const [, , ack, notes, work] = this.marks.get(row.asset) ?? [row.asset, 0, null, 0, null];
+    const [, , ack, notes, work, number] = this.marks.get(row.asset) ?? UNMARKED;
     const [, , until, severity] = ack ?? [];
     const held = ack && now() < until && severity <= row.severity && row.severity < this.calmFrom;
-    return [held ? ack : null, notes, work && now() < work[1] ? work : null];
+    return [held ? ack : null, notes, work && now() < work[1] ? work : null, number];
   }
 
   /** Whether somebody has an alarming row in hand, or it is in maintenance. */
@@ -213,10 +215,11 @@ export class Rows {
   /** Acknowledgements and maintenance whose time is over are shown no more. */
   tick() {
     const at = now();
-    for (const [asset, [, revision, ack, notes, work]] of this.marks) {
+    for (const [asset, [, revision, ack, notes, work, number]] of this.marks) {
       const [acked, worked] = [ack?.[2] <= at, work?.[1] <= at];
       if (!acked && !worked) continue;
-      this.marks.set(asset, [asset, revision, acked ? null : ack, notes, worked ? null : work]);
+      const left = [acked ? null : ack, notes, worked ? null : work, number];
+      this.marks.set(asset, [asset, revision, ...left]);
       this.renew(asset);
       this.soon();
     }

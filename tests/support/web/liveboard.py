@@ -142,8 +142,12 @@ class Board:
         self.view.settle(self.subscription, merged.rows, merged.last, written, stopped)
         self.seen["snapshot"] += 1
         self.seen["later page"] += self.wanted.after is not None and bool(merged.rows)
+        self.send({"type": "snapshot", **self.page(merged)})
+
+    def page(self, merged: Merged) -> dict[str, Any]:
+        """What a snapshot says of the rows, and of the marks that they have."""
         marks = [self.marks[row["asset"]] for row in merged.rows if row["asset"] in self.marks]
-        self.send({"type": "snapshot", **merged._asdict(), "marks": marks})
+        return {**merged._asdict(), "marks": marks}
 
     def flush(self, _: int = 0) -> None:
         if self.reading is not None or self.subscription.stale:
@@ -156,36 +160,44 @@ class Board:
 
     def acknowledge(self, number: int) -> None:
         """Somebody has an asset in hand for a while, from some severity on, or takes it back."""
-        self.mark(number, AckMark("ada", 0, self.now + number, number % 2, "") if number else None)
+        ack = AckMark("ada", 0, self.now + number, number % 2, "") if number else None
+        self.mark(number, ack=ack)
 
     def work(self, number: int) -> None:
         """Maintenance of an asset begins, or ends."""
-        self.mark(number, self.ack_of(number), Work("racks", self.now + number, 1))
+        self.mark(number, work=Work("racks", self.now + number, 1) if number else None)
 
-    def ack_of(self, number: int) -> AckMark | None:
-        known = self.marks.get(self.asset(number))
-        return known.ack if known else None
+    def join(self, number: int) -> None:
+        """The trouble of an asset becomes part of an incident, or is over."""
+        self.mark(number, case=1_000 + number if number else None)
 
     def asset(self, number: int) -> str:
         """One of the log's assets."""
         names = sorted({entry.asset for entry in self.log}) or [""]
         return names[number % len(names)]
 
-    def mark(self, number: int, ack: AckMark | None, work: Work | None = None) -> None:
-        asset = self.asset(number)
-        self.marks[asset] = RowMark(asset, len(self.log) + self.seen.total(), ack, 0, work)
+    def mark(self, number: int, **said: Any) -> None:
+        """Something is said of an asset; with 0 it is taken back, of one that has such a mark."""
+        named = [asset for asset, mark in self.marks.items() for key in said if getattr(mark, key)]
+        asset = self.asset(number) if number or not named else named[0]
+        before = self.marks.get(asset, RowMark(asset, 0, None, 0))
         self.seen["mark"] += 1
+        self.marks[asset] = before._replace(revision=before.revision + 1, **said)
         self.view.annotate("watch", [self.marks[asset]])
+        self.view.set_end("watch", min(self.ends(), default=None))
+
+    def ends(self) -> list[int]:
+        """When what handles assets ends."""
+        parts = [part for mark in self.marks.values() for part in (mark.ack, mark.work)]
+        return [part.until for part in parts if part is not None and part.until > self.now]
 
     def wait(self, ms: int) -> None:
         """Time passes; what ends meanwhile is looked up by the tailer."""
-        before, self.now = self.now, self.now + ms
+        self.now += ms
         self.client.now = self.now
-        ends = [ack.until for _, _, ack, *_ in self.marks.values() if ack]
-        ends += [work.until for *_, work in self.marks.values() if work]
-        if any(before < end <= self.now for end in ends):
+        if self.view.end(self.now):
             self.seen["end"] += 1
-            self.view.regroup("watch")
+            self.view.set_end("watch", min(self.ends(), default=None))
 
     def hand(self, entry: LiveRecord) -> Hand:
         """What handles an asset by now."""
@@ -222,15 +234,21 @@ class Board:
         entries = [self.judged(entry) for entry in self.stored.values() if entry.row]
         entries.sort(key=self.order)
         rows = [entry.row for entry in entries if entry.row]
-        matching = [row for row in rows if self.wanted.matches(row)]
         counts = Counter(row["state"] for row in rows)
         kept = {asset: kept_of(e) for asset, e in self.stored.items() if asset in overlay}
         newer = {a: self.judged(entry) for a, entry in newer_than(overlay, kept).items()}
         page, stopped = self._page([entry for entry in entries if entry.asset not in newer])
         doubts = doubts_among(rows)
-        stored = StoredPage(page, len(matching), counts, stopped=stopped, doubts=doubts)
+        apart = self.wanted.terms is not None
+        left = [entry for entry in entries if not apart or entry.asset not in newer]
+        total = self.matching(left)
+        stored = StoredPage(page, total, counts, stopped=stopped, apart=apart, doubts=doubts)
         hands = {entry.asset: entry.hand for entry in (*entries, *newer.values())}
         return merge(stored, kept, newer, self.wanted, hands)
+
+    def matching(self, entries: Iterable[LiveRecord]) -> int:
+        """How many of these match, on whatever page."""
+        return sum(self.wanted.matches(e.row) and self.wanted.allows(e) for e in entries)
 
     def _page(self, entries: list[LiveRecord]) -> tuple[list[Row], Order | None]:
         """Of what is in order, the page's rows and one more; and where looking ended, before the
@@ -264,14 +282,14 @@ class Board:
 
     def check(self) -> None:
         fresh = self.database(self.view.overlay("watch"))
-        assert_snapshot_plus_events(self.client, fresh._asdict(), LIMIT)
+        assert_snapshot_plus_events(self.client, self.page(fresh), LIMIT)
         assert self.client.unhandled == self.unhandled()
         entries = self.newest()
         rows = [entry.row for entry in entries if entry.row]
         assert fresh.counts == Counter(row["state"] for row in rows)
         assert fresh.doubts == doubts_among(rows)
         self.seen.update(fresh.doubts)
-        assert fresh.total == sum(self.wanted.matches(row) for row in rows)
+        assert fresh.total == self.matching(entries)
         expected = sorted(filter(self.wanted.shows, entries), key=self.order)
         self.seen["handled"] += any(e.hand.holds for e in expected)
         assert fresh.rows == [entry.row for entry in expected[:LIMIT]]

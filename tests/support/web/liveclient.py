@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from dashboard.board.live.page_filter import token_of_order
 
 Row = dict[str, Any]
@@ -36,7 +38,7 @@ class Client:
         self.counts = message.get("counts", self.counts)
         self.doubts = message.get("doubts", self.doubts)
         self.unhandled = message.get("unhandled", self.unhandled)
-        for mark in message.get("marks", ()):
+        for mark in msgspec.json.decode(msgspec.json.encode(message.get("marks", []))):
             known = self.marks.get(mark[0])
             if known is None or mark[1] > known[1]:
                 self.marks[mark[0]] = mark
@@ -73,7 +75,7 @@ class Client:
 
     def is_handled(self, row: Row) -> bool:
         """Return whether somebody has it in hand by now, or it is in maintenance."""
-        _, _, ack, _, work = self.marks.get(row["asset"], [None, 0, None, 0, None])
+        _, _, ack, _, work, _ = self.marks.get(row["asset"], [None, 0, None, 0, None, None])
         held = ack is not None and self.now < ack[2] and ack[3] <= row["severity"]
         return held or (work is not None and self.now < work[1])
 
@@ -98,3 +100,7 @@ def assert_snapshot_plus_events(client: Client, fresh: Mapping[str, Any], limit:
     assert {row["asset"]: row for row in client.shown(limit)} == {
         row["asset"]: row for row in fresh["rows"]
     }
+    marks = {mark[0]: mark for mark in msgspec.json.decode(msgspec.json.encode(fresh["marks"]))}
+    assert {asset: client.marks[asset] for asset in marks} == marks
+    unmarked = [client.marks[a] for a in expected.keys() - marks.keys() if a in client.marks]
+    assert not any(any(mark[2:]) for mark in unmarked), f"not in a fresh snapshot: {unmarked}"

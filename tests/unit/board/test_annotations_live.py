@@ -67,7 +67,7 @@ def test_a_mark_is_told_to_who_shows_the_row_and_to_nobody_else(live):
     view.annotate("other", [mark("a")])
     assert (woken, bool(view.take(subscription))) == ([], False)
     view.annotate("watch", [mark("a", 7, 2)])
-    assert told(view, subscription)["marks"] == [["a", 7, None, 2, None]]
+    assert told(view, subscription)["marks"] == [["a", 7, None, 2, None, None]]
 
 
 def test_an_older_mark_and_the_same_again_are_not_told(live):
@@ -84,7 +84,7 @@ def test_a_row_that_comes_brings_its_mark(live):
     view.apply("watch", [row("b", offset=2)], {})
     message = told(view, subscription)
     assert [each["asset"] for each in message["rows"]] == ["b"]
-    assert message["marks"] == [["b", 7, None, 1, None]]
+    assert message["marks"] == [["b", 7, None, 1, None, None]]
 
 
 def test_a_mark_that_comes_while_the_snapshot_is_read_is_told_after_it(live):
@@ -94,7 +94,7 @@ def test_a_mark_that_comes_while_the_snapshot_is_read_is_told_after_it(live):
     view.annotate("watch", [mark("a", 7)])
     view.settle(subscription, [row("a").row or {}], None, {PLACE: 1})
     assert woken == [1]
-    assert told(view, subscription)["marks"] == [["a", 7, None, 1, None]]
+    assert told(view, subscription)["marks"] == [["a", 7, None, 1, None, None]]
 
 
 def test_the_watched_asset_is_told_of_its_marks(live):
@@ -149,7 +149,8 @@ def test_a_board_is_read_again_if_what_is_handled_decides_its_rows(
     view.annotate("watch", [news])
     assert subscription.stale is anew
     shown_by(view, subscription, subscription.filter, cut)
-    view.regroup("watch")
+    view.set_end("watch", 9)
+    assert (view.end(8), view.end(9), view.end(9)) == (set(), {"watch"}, set())
     assert subscription.stale is anew, "its end too"
 
 

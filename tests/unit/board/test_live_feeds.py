@@ -194,7 +194,7 @@ def test_marks_of_rows_are_in_the_message_of_all(view):
     view.annotate("watch", [RowMark("a", 7, None, 1), RowMark("unseen", 8, None, 1)])
     assert view.take(one) is view.take(other)
     view.annotate("watch", [RowMark("a", 9, None, 1)])
-    assert told(view, one)["marks"] == [["a", 9, None, 1, None]]
+    assert told(view, one)["marks"] == [["a", 9, None, 1, None, None]]
 
 
 def test_a_board_that_is_closed_leaves_nothing(view):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dashboard.board.live.page_filter import PageFilter
 from dashboard.core.states.caveats import DOUBTS
+from dashboard.core.states.filter_terms import UNHANDLED, Filter, Term
 from support.histories.histories import histories, seeded
 from support.run.selection import examples
 from support.web.liveboard import Board, log_of, small_board
@@ -23,24 +24,35 @@ def small():
 
 
 STEPS = (
-    "materialise", "tail", "prune", "snapshot", "flush", "refilter", "acknowledge", "work", "wait",
+    "materialise", "tail", "prune", "snapshot", "flush", "refilter", "acknowledge", "work", "join",
+    "wait",
 )  # fmt: skip
-FILTERS = st.sampled_from([PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="Ü/")])
+AFTER = ("acknowledge", "work", "join", "wait")
+"""What may change a board to which nothing comes any more."""
+UNHANDLED_ONLY = PageFilter(terms=Filter((Term("is", (UNHANDLED,)),)))
+FILTERS = st.sampled_from(
+    [PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="Ü/"), UNHANDLED_ONLY]
+)
 SCRIPTS = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 6)), max_size=25)
+ENDINGS = st.lists(st.tuples(st.sampled_from(AFTER), st.integers(0, 6)), max_size=8)
 REPLAYS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 8)), max_size=3)
 
 
-def run(board: Board, script: list[tuple[str, int]]) -> None:
+def run(board: Board, script: list[tuple[str, int]], ending: list[tuple[str, int]]) -> None:
     for name, number in script:
         getattr(board, name)(number)
     board.settle()
     board.check()
+    for name, number in ending:
+        getattr(board, name)(number)
+        board.settle()
+        board.check()
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(histories(), REPLAYS, FILTERS, SCRIPTS)
-def test_snapshot_plus_events_is_a_fresh_snapshot(history, replays, wanted, script):
-    run(Board(log_of(history, replays), wanted), script)
+@given(histories(), REPLAYS, FILTERS, SCRIPTS, ENDINGS)
+def test_snapshot_plus_events_is_a_fresh_snapshot(history, replays, wanted, script, ending):
+    run(Board(log_of(history, replays), wanted), script, ending)
 
 
 @pytest.mark.extensive(
@@ -50,12 +62,14 @@ def test_many_seeds_and_everything_is_reached():
     import random
 
     seen: Counter[str] = Counter()
-    wanted = (PageFilter(), PageFilter(frozenset(["bad", "odd"])), PageFilter(q="a"))
+    some = PageFilter(frozenset(["bad", "odd"]))
+    wanted = (PageFilter(), some, PageFilter(q="a"), UNHANDLED_ONLY)
     for seed in range(450):
         dice = random.Random(seed)
         replays = [(dice.randrange(60), dice.randrange(1, 9)) for _ in range(dice.randrange(4))]
-        board = Board(log_of(seeded(seed), replays), wanted[seed % 3])
-        run(board, [(dice.choice(STEPS), dice.randrange(7)) for _ in range(40)])
+        board = Board(log_of(seeded(seed), replays), wanted[seed % 4])
+        script = [(dice.choice(STEPS), dice.randrange(7)) for _ in range(40)]
+        run(board, script, [(dice.choice(AFTER), dice.randrange(7)) for _ in range(10)])
         seen.update(board.seen)
     assert seen["snapshot"] > 200
     assert seen["gone"] > 20

@@ -89,7 +89,8 @@ MARKS = [
     RowMark("both", 1, AckMark(HEBREW, 5, NOW + 60_000, 0, ""), 1_000),
     RowMark("plain", 1, AckMark("ada", 5, NOW - 1, 0, "over"), 0),
     RowMark("pinned", 1, None, 2, Work(f"racks <{HEBREW}>", NOW + 60_500, 7)),
-    RowMark("days", 1, None, 0, Work("over", NOW - 1, 8)),
+    RowMark("days", 1, None, 0, Work("over", NOW - 1, 8), 1042),
+    RowMark("disputed", 1, None, 2, None, 7),
 ]
 
 Tree = list[Any]

@@ -258,7 +258,8 @@ async def test_no_gap_and_no_stale_row_whatever_the_database_does_meanwhile(worl
 
 
 def _fresh(wanted: PageFilter) -> dict[str, Any]:
-    return read(scenarios()["attack"], wanted, live_view().overlay("attack")).merged._asdict()
+    found = read(scenarios()["attack"], wanted, live_view().overlay("attack"))
+    return {**found.merged._asdict(), "marks": found.marks}
 
 
 async def test_a_filter_is_the_servers_too(world: World):

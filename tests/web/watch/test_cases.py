@@ -19,7 +19,8 @@ from dashboard.core.states.ingestion import StateChange
 from dashboard.notify.notifications import texts
 from dashboard.notify.notifications.models import Group, GroupIncident, Message, Rule
 from dashboard.watch.annotations import acknowledgements
-from dashboard.watch.annotations.models import Acknowledgement, Label
+from dashboard.watch.annotations.models import Acknowledgement, Label, Mark
+from dashboard.watch.annotations.row_marks import MarkChanges, marks_of
 from dashboard.watch.incidents import cases
 from dashboard.watch.incidents.ingestion import MOST_VOTES, join_cases, record, votes_text
 from dashboard.watch.incidents.models import Case, Incident, WorstMoment
@@ -28,7 +29,7 @@ from dashboard.watch.incidents.views import CASE_ACTS
 from domain.notifications.group import Member
 from domain.notifications.machine import Send
 from domain.records import Report
-from support.web.web_fixtures import bearer, logged_in_as, make_user
+from support.web.web_fixtures import bearer, logged_in_as, make_user, show
 from support.web.world import World
 from wire.sink import VoteValue
 
@@ -650,6 +651,40 @@ def test_assets_are_split_off_under_a_number_of_their_own(client: Client, user: 
     assert kinds(case)[-1] == ("split", words)
     assert client.post(page, {"assets": ["c"]}).status_code == 409
     assert client.post(page, {"assets": ["b"]}).status_code == 422
+
+
+def numbers() -> dict[str, int | None]:
+    """Which incident each site's row names, by its mark."""
+    return {mark.asset: mark.case for mark in Mark.objects.order_by("asset")}
+
+
+def test_a_row_has_the_number_of_its_incident_while_its_trouble_goes_on(client: Client, user: User):
+    log = Log()
+    case = wave(log, "a", "b")
+    live = MarkChanges()
+    assert sorted(live.read()["attack"]) == sorted(marks_of("attack", ["a", "b"]))
+    assert numbers() == {"a": case.pk, "b": case.pk}
+    acknowledgements.write_note("attack", "a", user, "looking", now_ms())
+    assert numbers() == {"a": case.pk, "b": case.pk}
+    before = Mark.objects.get(asset="a").revision
+    write(log.change("a", GOOD, 100))
+    assert numbers() == {"a": None, "b": case.pk}
+    assert Mark.objects.get(asset="a").revision > before
+    assert {mark.asset: mark.case for mark in live.read()["attack"]} == numbers()
+    show("attack", "b", BAD)
+    page = client.get("/?scenario=attack").content.decode()
+    row = re.search(r'data-asset="b".*?</tr>', page, re.DOTALL)
+    assert row
+    assert f'href="/incidents/{case.number}/">{case.number}</a>' in row[0]
+
+
+def test_a_row_follows_what_is_merged_and_split(user: User):
+    first, second = two_cases(user)
+    Incident.objects.filter(asset="a").update(ended_at=BEGAN + 1)
+    cases.merge(second, user, first, now_ms())
+    assert {numbers()[asset] for asset in "bc"} == {first.pk}
+    own = cases.split(first, user, ["c"], now_ms())
+    assert (numbers()["b"], numbers()["c"]) == (first.pk, own.pk)
 
 
 def test_rest_merges_and_splits(client: Client, user: User):

@@ -9,6 +9,7 @@ from typing import Any
 from django import template
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -23,7 +24,7 @@ from dashboard.core.states.templatetags.board import icon
 from dashboard.watch.annotations.acknowledgements import shift_ends
 from dashboard.watch.annotations.forms import AckForm, NoteForm
 from dashboard.watch.annotations.labels import keys, labels_of
-from dashboard.watch.annotations.models import Acknowledgement, Label, Note
+from dashboard.watch.annotations.models import NUMBER, Acknowledgement, Label, Note
 from dashboard.watch.annotations.row_marks import NO_HAND, RowMark, calm_of, in_force
 from dashboard.watch.annotations.views import forms_of
 from domain.scenario import Scenario
@@ -51,7 +52,7 @@ def agent_url(agent: str, scenario: str) -> str:
 def row_marks(
     scenario: Scenario, row: dict[str, Any], known: Mapping[str, RowMark], now: int
 ) -> SafeString:
-    """Return who has it in hand, how many notes there are, and whether it is in maintenance, as
+    """Return who has it in hand, its maintenance, its notes and its incident, as
     `js/board/badges.js` does."""
     mark = known.get(row["asset"])
     if mark is None:
@@ -74,6 +75,8 @@ def row_marks(
                 "note" if mark.notes == 1 else "notes",
             )
         )
+    if mark.case is not None:
+        badges.append(case_link(mark.case))
     return format_html_join("", "{}", ((badge,) for badge in badges))
 
 
@@ -87,6 +90,17 @@ def row_handled(
     if not row["alarming"]:
         return ""
     return " is-handled" if hand.holds else " is-unhandled"
+
+
+@register.simple_tag
+def case_link(number: int) -> SafeString:
+    """Return the link to the incident of this number. `i` follows it from the row."""
+    return format_html(
+        '<a class="case" tabindex="-1" href="{}">{}{}</a>',
+        reverse("incidents:incident", args=[number]),
+        NUMBER,
+        number,
+    )
 
 
 def _ack(mark: RowMark) -> SafeString:
