@@ -172,8 +172,9 @@ class Board:
         self.mark(number, case=1_000 + number if number else None)
 
     def asset(self, number: int) -> str:
-        """One of the log's assets."""
-        names = sorted({entry.asset for entry in self.log}) or [""]
+        """One of the assets that alarm, else of the log's."""
+        alarming = {entry.asset for entry in self.newest() if entry.row and entry.row["alarming"]}
+        names = sorted(alarming or {entry.asset for entry in self.log}) or [""]
         return names[number % len(names)]
 
     def mark(self, number: int, **said: Any) -> None:
