@@ -17,7 +17,14 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import HOUR_MS, SECOND_MS, now_ms
 from dashboard.core.states.ingestion import StateChange
 from dashboard.notify.notifications import texts
-from dashboard.notify.notifications.models import Group, GroupIncident, Message, Rule
+from dashboard.notify.notifications.models import (
+    QUEUED,
+    STATUSES,
+    Group,
+    GroupIncident,
+    Message,
+    Rule,
+)
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Acknowledgement, Label, Mark
 from dashboard.watch.annotations.row_marks import MarkChanges, marks_of
@@ -503,7 +510,7 @@ def test_messages_carry_number_owner_ticket_and_status(attacked: Case, settings:
 
 
 def test_the_handover_lists_them_by_owner(attacked: Case, client: Client):
-    link = f'href="{attacked.get_absolute_url()}"'
+    link = f"{attacked.number}</a> <bdi>3 sites"
     assert link in client.get("/handover/").content.decode()
     Case.objects.update(owner="olga", ticket="SOC-7")
     text = client.get("/handover/text/").content.decode()
@@ -582,7 +589,7 @@ def test_messages_are_on_the_timeline_of_those_who_may_read_them(attacked: Case,
         kind="opened", subject="3 sites under attack", means="mail", recipient="soc@example.org",
         group=group, rule=rule, created_at=now_ms(),
     )  # fmt: skip
-    words = "3 sites under attack, to soc@example.org, Waiting to be sent"
+    words = f"3 sites under attack, to soc@example.org, {STATUSES[QUEUED]}"
     url = attacked.get_absolute_url()
     assert words in client.get(url).content.decode()
     manager = logged_in_as("manager")
