@@ -29,13 +29,13 @@ from streaming.queries.protocol import (
     ReadRequest,
     Request,
     Stepped,
+    reason,
     scratch_of,
     start_batch_session,
 )
 from streaming.queries.replay import what_if
 from streaming.queries.state_reader import read_state
 from streaming.spark.jvm import JvmLost
-from streaming.spark.restart_policy import first_line
 from streaming.spark.session import VersionProblem
 from wire.job import AskStep
 from wire.topics import Topics
@@ -76,7 +76,7 @@ def main() -> None:
         ended = Ended("failed", str(problem))
     except Exception as error:
         log.debug("the batch query failed", exc_info=error)
-        ended = Ended("failed", f"{type(error).__name__}: {first_line(str(error))}")
+        ended = Ended("failed", reason(error, settings))
     shutil.rmtree(scratch_of(settings), ignore_errors=True)
     output.write(ended)
     os._exit(0)  # the JVM ends with its standard input

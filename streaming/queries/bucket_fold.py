@@ -40,9 +40,8 @@ from streaming.fold.rules import dump_rule, scan
 from streaming.kernel import KernelProblem
 from streaming.queries.bucket_snapshot import CommittedState, write_snapshots
 from streaming.queries.drain import Drain
-from streaming.queries.protocol import start_batch_session, width
+from streaming.queries.protocol import reason, start_batch_session, width
 from streaming.spark.jvm import JvmLost
-from streaming.spark.restart_policy import first_line
 from streaming.spark.session import VersionProblem
 from streaming.state.buckets import BucketId, bucket_keys
 from streaming.state.checkpoint import positions
@@ -326,7 +325,7 @@ def main() -> None:
         answers.write(FoldFailed(str(problem)))
     except Exception as error:
         log.debug("the log could not be folded", exc_info=error)
-        answers.write(FoldFailed(f"{type(error).__name__}: {first_line(str(error))}"))
+        answers.write(FoldFailed(reason(error, settings)))
     os._exit(0)  # the JVM ends with its standard input
 
 

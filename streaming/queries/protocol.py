@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from py4j.protocol import Py4JNetworkError
 
 from bus.base import Bus, BusError, Delivered
 from streaming.fold.query import PARTITIONS
+from streaming.spark.restart_policy import first_line
 from streaming.spark.session import start_session
 from wire.batch_query import ReadState, Result, Snapshot, encode_result
 from wire.job import AskStep, Outcome
@@ -113,6 +115,16 @@ class Publisher:
     def close(self) -> None:
         """Close the connection."""
         self._producer.close()
+
+
+def reason(error: Exception, settings: Settings) -> str:
+    """Return why a batch query failed, for its answer."""
+    if isinstance(error, (ConnectionError, Py4JNetworkError)):
+        return (
+            f"Spark's JVM ended, as it does when its heap of {settings.batch_query_memory} is "
+            f"full: raise TALLYBOARD_BATCH_QUERY_MEMORY"
+        )
+    return f"{type(error).__name__}: {first_line(str(error))}"
 
 
 # ---- session -------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ from streaming.queries.comparison import (
     match,
     transitions,
 )
-from streaming.queries.protocol import QueryRefused
+from streaming.queries.protocol import QueryRefused, reason
 from streaming.queries.replay_window import (
     AppendTimes,
     ReplayWindow,
@@ -653,3 +653,11 @@ def test_doubts_stand_side_by_side() -> None:
         "v: contradiction, said nothing readable (weight 1); x: contradiction, said down (weight 1)"
     )
     assert (told["doubts"].board, told["doubts"].differs) == ("none", True)
+
+
+def test_a_full_heap_is_named_with_its_setting() -> None:
+    settings = Settings(batch_query_memory="600m")
+    assert "heap of 600m is full: raise TALLYBOARD_BATCH_QUERY_MEMORY" in reason(
+        ConnectionRefusedError(111, "Connection refused"), settings
+    )
+    assert reason(ValueError("no such column\n at x"), settings) == "ValueError: no such column"
