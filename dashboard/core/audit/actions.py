@@ -83,6 +83,7 @@ ACTIONS: dict[str, str] = {
     "export.events": "downloaded events",
     "export.incidents": "downloaded incidents",
     "export.summary": "downloaded a table of a summary",
+    "export.history": "downloaded the times behind a figure of a summary",
     "export.alarms": "downloaded alarms",
     "export.messages": "downloaded the messages of notifications",
     "export.audit": "downloaded the audit",

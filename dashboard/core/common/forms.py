@@ -110,6 +110,8 @@ class FilterForm(forms.Form):
 
     PLACES: tuple[str, ...] = ()
     """Fields that say where in the list a page begins; they are not part of the filter."""
+    SHOWING: tuple[str, ...] = ("zone",)
+    """Fields that say how rows are shown, not which."""
     FEW = 2
     """Fields of a filter that always shows; a longer one of a list collapses on a phone."""
     collapses = False
@@ -123,7 +125,8 @@ class FilterForm(forms.Form):
     @property
     def narrowing(self) -> int:
         """Return how many of the fields narrow the list."""
-        return sum(bool(self._given(name)) for name in self.fields if name not in self.PLACES)
+        aside = (*self.PLACES, *self.SHOWING)
+        return sum(bool(self._given(name)) for name in self.fields if name not in aside)
 
     def offer(self, name: str, choices: Sequence[tuple[str, Any]]) -> None:
         """Set a field's choices, which may be grouped."""
@@ -163,7 +166,8 @@ class ListForm(FilterForm):
 
     def criteria(self) -> dict[str, Any]:
         """Return a valid form's filter, by field; times in Unix ms."""
-        parts = {name: self.cleaned_data[name] for name in self.fields if name not in self.PLACES}
+        aside = (*self.PLACES, *self.SHOWING)
+        parts = {name: self.cleaned_data[name] for name in self.fields if name not in aside}
         return {
             name: unix_ms(value) if isinstance(value, datetime) else value
             for name, value in parts.items()
@@ -171,14 +175,32 @@ class ListForm(FilterForm):
 
 
 class PeriodForm(FilterForm):
-    """A filter with an optional beginning and an optional end, in UTC."""
+    """A filter with an optional beginning and an optional end, in UTC or in the zone that the URL
+    names."""
 
-    start = UtcTimeField(label="From (UTC)")
-    end = UtcTimeField(label="Until (UTC)")
+    start = UtcTimeField(label="From")
+    end = UtcTimeField(label="Until")
+    zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        for name in ("start", "end"):
+            self.fields[name].label = f"{self.fields[name].label} ({self.time_zone})"
+
+    @property
+    def time_zone(self) -> ZoneInfo:
+        """The zone of its times; UTC unless the URL names one that is known."""
+        try:
+            return ZoneInfo(str(self.data.get("zone") or "UTC"))
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            return ZoneInfo("UTC")
 
     def clean(self) -> dict[str, Any]:
         """Return the cleaned data; an end not after the beginning is an error of its field."""
         data = super().clean() or self.cleaned_data
+        for name in ("start", "end"):
+            if data.get(name):
+                data[name] = data[name].replace(tzinfo=self.time_zone)
         start, end = data.get("start"), data.get("end")
         if start and end and end <= start:
             self.add_error("end", "Expected a time after From.")

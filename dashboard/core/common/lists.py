@@ -146,8 +146,12 @@ class ListPage(View):
         record_export(
             self.request, self.exported_as or self.name, f"{self.name}.{suffix}", self.form.query()
         )
-        lines = (map(self.plain, portion) for portion in self.portions())
-        return attachment(self.request, written(suffix, self.fields, lines), self.name, suffix)
+        lines = written(suffix, self.fields, self.file_rows())
+        return attachment(self.request, lines, self.name, suffix)
+
+    def file_rows(self) -> Iterable[Iterable[dict[str, Any]]]:
+        """Yield the lines of the file in portions."""
+        return (map(self.plain, portion) for portion in self.portions())
 
     def portions(self) -> Iterable[Iterable[Any]]:
         """Yield the rows of the file in portions."""

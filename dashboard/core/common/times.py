@@ -7,8 +7,9 @@ browser converts page elements to the viewer's time zone, and keeps durations ti
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import overload
+from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 from django.utils.html import format_html
@@ -55,6 +56,11 @@ def utc(at: int) -> str:
     return utc_datetime(at).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def zoned(at: int, zone: ZoneInfo) -> str:
+    """Return a time in a zone to the second, `2026-01-31 15:03:59 CET`."""
+    return utc_datetime(at).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
 def utc_minute(at: int) -> str:
     """Return a time to the minute, `2026-01-31 14:03 UTC`."""
     return utc_datetime(at).strftime("%Y-%m-%d %H:%M UTC")
@@ -82,9 +88,9 @@ def iso_second(at: int) -> str:
 FIELD_MINUTE, FIELD_SECOND = "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"
 
 
-def field_text(at: int, text_format: str = FIELD_MINUTE) -> str:
+def field_text(at: int, text_format: str = FIELD_MINUTE, zone: tzinfo = UTC) -> str:
     """Return a time for a field of type datetime-local, `2026-01-31T14:03`."""
-    return utc_datetime(at).strftime(text_format)
+    return utc_datetime(at).astimezone(zone).strftime(text_format)
 
 
 # ---- durations as text ----------------------------------------------------------------------

@@ -30,7 +30,14 @@ from dashboard.notify.summaries.figures import (
     slot_of,
 )
 from dashboard.notify.summaries.incident_figures import IncidentFigures, incident_figures
-from dashboard.notify.summaries.models import ALL_SLOTS, HourRow, ReportingZone, Target, raw_edge
+from dashboard.notify.summaries.models import (
+    ALL_SLOTS,
+    Alarm,
+    HourRow,
+    ReportingZone,
+    Target,
+    raw_edge,
+)
 from dashboard.notify.summaries.raw_history import (
     Gaps,
     first_record,
@@ -136,6 +143,7 @@ class Calculation:
     _labels: dict[str, Labels] = field(default_factory=dict)
     _gone: dict[tuple[tuple[str, ...], Span], Gaps] = field(default_factory=dict)
     _known: dict[tuple[tuple[str, ...], Span], Observed] = field(default_factory=dict)
+    _false: dict[Span, Counter[str] | None] = field(default_factory=dict)
 
     def summary(self) -> PeriodSummary:
         """Return the answer."""
@@ -277,7 +285,7 @@ class Calculation:
         whole_hours = self._whole_hours(span)
         stamp = str([annotation_labels.state(name).n for name in names])
         data = kept(
-            f"incidents:{self.question.label}:{','.join(self.counting)}",
+            f"groups:{self.question.label}:{','.join(self.counting)}",
             names,
             whole_hours,
             stamp if self.question.label else "",
@@ -328,7 +336,19 @@ class Calculation:
         counted_ = counted_._replace(incidents=counted_.merged)
         total = _added(by_scenario.values())
         observed = self._observed(self.counting, part.span)
-        return _figures(total, counted_, self._budget(by_scenario), 0, observed)
+        false_alarms = self._false_alarms(part.span)
+        own = None if false_alarms is None else false_alarms[value]
+        return _figures(total, counted_, self._budget(by_scenario), own, observed)
+
+    def _false_alarms(self, span: Span) -> Counter[str] | None:
+        """Return how many false alarms ended in a time by value; None if some are deleted."""
+        if span not in self._false:
+            first = min(filter(None, (self.firsts[name] for name in self.counting)), default=0)
+            known = max(span.begin, first) >= raw_edge(self.now)
+            ended = Alarm.objects.false(self.counting, span) if known else ()
+            values = (self._value_of(*place) for place in ended)
+            self._false[span] = Counter(values) if known else None
+        return self._false[span]
 
     def _values(self, now: TimesOf, before: TimesOf) -> list[str]:
         """Return the values of the label, those with most bad time first, and "" last."""
@@ -432,7 +452,7 @@ def _figures(
     times: Times,
     own: summary_incident_figures.IncidentTotals,
     budget: ErrorBudget | None,
-    false_alarms: int,
+    false_alarms: int | None,
     observed: Observed,
 ) -> Figures:
     return Figures(

@@ -122,11 +122,12 @@ class Figures:
     """The figures of one group in one period.
 
     incidents: those that overlap the period (for the value of a label, unbroken times in which at
-    least one of its assets has an incident); assets: how many different assets had them; budget:
-    of a single scenario with a target, else None; acknowledged: delays of incidents that began in
-    the period; cleared: delays of those that ended in it; flapping: incidents that began
-    within FLAP_MS of the asset's previous one; false_alarms: pending worse states that came to
-    nothing; observed: the time that all figures are about: if nothing was seen, none has a meaning.
+    least one of its assets has an incident of a scenario); assets: how many different assets had
+    them; budget: of a single scenario with a target, else None; acknowledged: delays of incidents
+    that began in the period; cleared: delays of those that ended in it; flapping: incidents that
+    began within FLAP_MS of the asset's previous one; false_alarms: pending worse states that came
+    to nothing, None if they are no longer known; observed: the time that all figures are about: if
+    nothing was seen, none has a meaning.
     """
 
     times: Times
@@ -136,7 +137,7 @@ class Figures:
     acknowledged: Delays
     cleared: Delays
     flapping: int
-    false_alarms: int
+    false_alarms: int | None
     observed: Observed
 
     @property
@@ -335,7 +336,7 @@ EXPLAINED = {
     ),
     "labels": (
         "An asset counts by the label that it has now. Incidents are those of the label as "
-        "one: unbroken times in which at least one of its assets had one."
+        "one: unbroken times in which at least one of its assets had one, scenario by scenario."
     ),
     "overrides": "States that somebody pinned in the period, by hand, with their reason.",
     "runs": "Commands for many assets at once that were started in the period.",

@@ -44,7 +44,7 @@ COLUMNS = ("pk", "scenario", "asset", "began_at", "ended_at", "acknowledged_at")
 class IncidentTally:
     """The figures of a group of incidents, which must be added in the order of their beginnings.
 
-    reach: up to when at least one of them has been going on without a break.
+    reach: by scenario, up to when at least one of them has been going on without a break.
     """
 
     incidents: int = 0
@@ -53,7 +53,7 @@ class IncidentTally:
     acknowledged: list[int] = field(default_factory=list)
     cleared: list[int] = field(default_factory=list)
     flapping: int = 0
-    reach: float = float("-inf")
+    reach: dict[str, float] = field(default_factory=dict)
 
     def add(self, spell: Spell, span: Span) -> None:
         """Count an incident that overlaps the span, or whose delays belong to it."""
@@ -65,8 +65,9 @@ class IncidentTally:
         self.incidents += 1
         self.assets.add((spell.scenario, spell.asset))
         until = float("inf") if ended is None else ended
-        self.merged += began > self.reach
-        self.reach = max(self.reach, until)
+        reach = self.reach.get(spell.scenario, float("-inf"))
+        self.merged += began > reach
+        self.reach[spell.scenario] = max(reach, until)
         if span.begin <= began < span.end:
             if spell.acknowledged_at is not None:
                 self.acknowledged.append(spell.acknowledged_at - began)
@@ -86,7 +87,8 @@ class IncidentTally:
 
 
 class IncidentTotals(NamedTuple):
-    """The figures of a group. merged: unbroken times with at least one incident going on."""
+    """The figures of a group. merged: unbroken times with at least one incident of a scenario
+    going on."""
 
     incidents: int = 0
     merged: int = 0

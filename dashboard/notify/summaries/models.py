@@ -23,7 +23,7 @@ from dashboard.core.common.times import DAY_MS, duration, now_ms, utc_datetime
 from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.models import HISTORY_KEPT_MS, PLACE
 from dashboard.notify.notifications.models import new_token
-from domain.history.periods import DAY, WEEK
+from domain.history.periods import DAY, WEEK, Span
 from domain.names import MAX_STATE
 
 # ---- summaries -----------------------------------------------------------------------------------
@@ -99,6 +99,8 @@ class ImpairedSpan(SpanRow):
 
     state = models.CharField(max_length=MAX_STATE)
     unconfirmed = models.BooleanField()
+    counted = 0
+    """How much of it a figure counts, ms; lists set it."""
     length_class = length_class("begin", "end")
 
     objects = SpanQuerySet.as_manager()
@@ -116,6 +118,16 @@ class ImpairedSpan(SpanRow):
         )
 
 
+class AlarmQuerySet(models.QuerySet["Alarm"]):
+    """Alarms."""
+
+    def false(self, scenarios: Collection[str], span: Span) -> QuerySet[Alarm, tuple[str, str]]:
+        """Return scenario and asset of each alarm that ended in a time and came to nothing."""
+        ended = {"end__gte": span.begin, "end__lt": span.end}
+        rows = self.filter(scenario__in=scenarios, came_true=False, **ended)
+        return rows.values_list("scenario", "asset")
+
+
 FALSE, TRUE, PENDING = "false", "true", "pending"
 OUTCOMES = {FALSE: "came to nothing", TRUE: "came true", PENDING: "still pending"}
 """The outcomes of alarms."""
@@ -127,6 +139,8 @@ class Alarm(SpanRow):
 
     state = models.CharField(max_length=MAX_STATE)
     came_true = models.BooleanField(null=True)
+
+    objects = AlarmQuerySet.as_manager()
 
     class Meta:
         constraints = (

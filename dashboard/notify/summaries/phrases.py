@@ -69,6 +69,19 @@ def length(ms: int | None) -> str:
     return f"−{duration(-ms)}" if ms < 0 else duration(ms)
 
 
+def exact(ms: int) -> str:
+    """Return a duration (ms) with nothing rounded: `27 h 05 m 04 s`, `1.25 s`."""
+    minutes, rest = divmod(ms, 60_000)
+    seconds = f"{rest // 1_000}.{rest % 1_000:03d}".rstrip("0").rstrip(".")
+    if not minutes:
+        return f"{seconds} s"
+    whole, _, part = seconds.partition(".")
+    seconds = f"{whole.zfill(2)}{part and '.'}{part}"
+    if minutes < 60:
+        return f"{minutes} m {seconds} s"
+    return f"{minutes // 60:,} h {minutes % 60:02d} m {seconds} s"
+
+
 def count(n: int, one: str, many: str = "") -> str:
     """Return a number with its noun: `1 incident`, `1,204 incidents`."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"

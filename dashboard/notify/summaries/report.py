@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -28,74 +28,99 @@ from dashboard.notify.summaries.figures import (
     Question,
     WorstAsset,
 )
-from dashboard.notify.summaries.forms import address, scenario_parts
+from dashboard.notify.summaries.forms import SERVICE, address
+from dashboard.notify.summaries.lists import BAD, MAINTENANCE, UNCONFIRMED
 from dashboard.notify.summaries.models import FALSE
 from dashboard.notify.summaries.phrases import FigureTrend, changed, count, length, percent
 from dashboard.watch.incidents.models import BEGINNING, ENDING
-from domain.history.periods import Period, Span
+from domain.history.periods import Period
 
 # ---- links ---------------------------------------------------------------------------------------
 # The addresses of the lists behind the figures of a summary.
 
-Parts = list[tuple[str, str]]
 
-
+@dataclass(frozen=True)
 class Links:
-    """Addresses of the lists behind a summary's figures. If the period goes on, they cover it to
-    its end, so that a list is current whenever it is opened."""
+    """Addresses of the lists behind a summary's figures, of all its scenarios or of one, of all
+    assets or of those with a value of its label ("": without it).
 
-    def __init__(self, found: PeriodSummary, whole: Span) -> None:
-        self.question: Question = found.question
-        self._time: Parts = [("start", field_text(whole.begin)), ("end", field_text(whole.end))]
+    If the period goes on, they cover it to its end, so that a list is current whenever it is
+    opened.
+    """
 
-    def incidents(self, *, scenario: str = "") -> str:
-        """Return the list of the incidents that were going on in the period."""
-        return self._incidents(scenario)
+    found: PeriodSummary
+    scenario: str = ""
+    value: str | None = None
 
-    def acknowledged(self, *, scenario: str = "") -> str:
-        """Return the list of the incidents whose delay until acknowledgement counts."""
-        return self._incidents(scenario, of_time=BEGINNING, status="acknowledged")
+    @property
+    def incidents(self) -> str:
+        """The list of the incidents that were going on in the period; of a value, of its groups."""
+        return self.of_incidents() if self.value is None else self._groups()
 
-    def cleared(self, *, scenario: str = "") -> str:
-        """Return the list of the incidents whose delay until the all-clear counts."""
-        return self._incidents(scenario, of_time=ENDING)
+    @property
+    def acknowledged(self) -> str:
+        """The list of the incidents whose delay until acknowledgement counts."""
+        return self.of_incidents(of_time=BEGINNING, status="acknowledged")
 
-    def flapping(self, *, scenario: str = "") -> str:
-        """Return the list of the incidents that flapped."""
-        return self._incidents(scenario, of_time=BEGINNING, flapping="on")
+    @property
+    def cleared(self) -> str:
+        """The list of the incidents whose delay until the all-clear counts."""
+        return self.of_incidents(of_time=ENDING)
 
-    def of_label(self, value: str) -> str:
-        """Return the list of the groups with a label's value; without a value, or with several
-        scenarios, the list of incidents."""
-        if not value or len(self.question.scenarios) != 1:
-            return self._incidents("", label=f"{self.question.label}:{value}")
-        own = [
-            ("scenario", self.question.scenarios[0]),
-            ("label", self.question.label),
-            ("value", value),
-        ]
-        return f"{reverse('incidents:groups')}?{urlencode(own + self._time)}"
+    @property
+    def flapping(self) -> str:
+        """The list of the incidents that flapped."""
+        return self.of_incidents(of_time=BEGINNING, flapping="on")
+
+    @property
+    def bad(self) -> str:
+        """The list of the times in bad states."""
+        return self._spans(BAD)
+
+    @property
+    def unconfirmed(self) -> str:
+        """The list of the unconfirmed times."""
+        return self._spans(UNCONFIRMED)
+
+    @property
+    def maintenance(self) -> str:
+        """The list of the times of maintenance."""
+        return self._spans(MAINTENANCE)
+
+    @property
+    def false_alarms(self) -> str:
+        """The list of the alarms that ended in the period and came to nothing."""
+        return self._address("summaries:alarms", [("outcome", FALSE), *self._label])
 
     def of_asset(self, scenario: str, asset: str) -> str:
         """Return the list of the incidents of one asset."""
-        return self._incidents(scenario, asset=asset)
+        return Links(self.found, scenario).of_incidents(asset=asset)
 
-    def records(self, kind: str, *, scenario: str = "") -> str:
-        """Return the list of the spans of a kind."""
-        parts = [("kind", kind), *self._scenarios(scenario), *self._time]
-        return f"{reverse('summaries:spans')}?{urlencode(parts)}"
+    def _spans(self, kind: str) -> str:
+        hours = [("hours", SERVICE)] if self.found.question.service else []
+        return self._address("summaries:spans", [("kind", kind), *hours, *self._label])
 
-    def false_alarms(self, *, scenario: str = "") -> str:
-        """Return the list of the alarms that ended in the period and came to nothing."""
-        parts = [("outcome", FALSE), *self._scenarios(scenario), *self._time]
-        return f"{reverse('summaries:alarms')}?{urlencode(parts)}"
+    def of_incidents(self, **more: str) -> str:
+        """Return the list of incidents by asset. more: of its filter."""
+        return self._address("incidents:by-asset", [*more.items(), *self._label])
 
-    def _incidents(self, scenario: str, **more: str) -> str:
-        parts = [*self._scenarios(scenario), *self._time, *more.items()]
-        return f"{reverse('incidents:by-asset')}?{urlencode(parts)}"
+    def _groups(self) -> str:
+        value = ("value", self.value) if self.value else ("without", "on")
+        return self._address("incidents:groups", [("label", self.found.question.label), value])
 
-    def _scenarios(self, scenario: str) -> Parts:
-        return [("scenario", scenario)] if scenario else scenario_parts(self.question)
+    def _address(self, name: str, parts: Iterable[tuple[str, str]]) -> str:
+        scenarios = [self.scenario] if self.scenario else self.found.counting
+        zone = ZoneInfo(self.found.zone)
+        whole = self.found.question.period.span(zone)
+        time = [("start", field_text(whole.begin, zone=zone))]
+        time += [("end", field_text(whole.end, zone=zone)), ("zone", self.found.zone)]
+        query = [*(("scenario", each) for each in scenarios), *time, *parts]
+        return f"{reverse(name)}?{urlencode(query)}"
+
+    @property
+    def _label(self) -> list[tuple[str, str]]:
+        key = self.found.question.label
+        return [] if self.value is None else [("label", f"{key}:{self.value}")]
 
 
 # ---- report --------------------------------------------------------------------------------------
@@ -127,7 +152,7 @@ class FiguresRow(NamedTuple):
     """The figures of a scenario or of a label's value, as a row of a table."""
 
     group: FigureGroup
-    link: str
+    links: Links
     target: str
     left: str
     bar: int | None
@@ -165,7 +190,7 @@ class SummaryReport:
     @property
     def links(self) -> Links:
         """The links to the lists behind the figures."""
-        return Links(self.found, self.question.period.span(ZoneInfo(self.found.zone)))
+        return Links(self.found)
 
     def context(self) -> dict[str, Any]:
         """Return the template's context."""
@@ -183,10 +208,10 @@ class SummaryReport:
             "ways": self._ways(),
             "tiles": self._tiles(),
             "classes": self._classes(),
-            "scenario_rows": [self._row(each, self.links.incidents(scenario=each.name),
+            "scenario_rows": [self._row(each, Links(found, each.name),
                                         phrases.bad_states(scenarios()[each.name]))
                               for each in found.scenarios],
-            "label_rows": [self._row(each, self.links.of_label(each.name))
+            "label_rows": [self._row(each, Links(found, value=each.name))
                            for each in found.labels],
             "calendar": calendar(found.heat, self._page_of),
             "week": week(found),
@@ -235,18 +260,18 @@ class SummaryReport:
                 self._target_note(),
                 self._changed(now.times.availability, before.times.availability, phrases.of_share,
                         less_is="worse"),
-                self.links.incidents(),
+                self.links.incidents,
             ),
             self._budget_tile(),
             Tile(
                 "incidents", "Incidents", f"{now.incidents:,}", f"on {count(now.assets, 'asset')}",
                 self._changed(now.incidents, before.incidents, phrases.of_number),
-                self.links.incidents(),
+                self.links.incidents,
             ),
             Tile(
                 "bad", "Time in bad states", length(now.times.bad), self._bad_note(),
                 self._changed(now.times.bad, before.times.bad, phrases.of_time),
-                self.links.records("bad"),
+                self.links.bad,
             ),
         ]  # fmt: skip
 
@@ -258,9 +283,9 @@ class SummaryReport:
         now, before = self.found.whole.now, self.found.whole.before
         return [
             self._delay("acknowledged", "To acknowledge", now.acknowledged, before.acknowledged,
-                        self.links.acknowledged()),
+                        self.links.acknowledged),
             self._delay("cleared", "To all-clear", now.cleared, before.cleared,
-                        self.links.cleared()),
+                        self.links.cleared),
         ]  # fmt: skip
 
     def _numbers(self) -> list[Tile]:
@@ -269,12 +294,12 @@ class SummaryReport:
             Tile(
                 "flapping", "Flapping", f"{now.flapping:,}", "began again within 15 minutes",
                 self._changed(now.flapping, before.flapping, phrases.of_number),
-                self.links.flapping(),
+                self.links.flapping,
             ),
             Tile(
                 "false_alarms", "False alarms", f"{now.false_alarms:,}", "came to nothing",
                 self._changed(now.false_alarms, before.false_alarms, phrases.of_number),
-                self.links.false_alarms(),
+                self.links.false_alarms,
             ),
         ]  # fmt: skip
 
@@ -314,7 +339,7 @@ class SummaryReport:
             return Tile("budget", "Error budget left", phrases.NOTHING, note)
         share = "" if budget.share is None else f"{whole_percent(budget.share)} of "
         note = f"{share}{length(budget.whole)}"
-        link = self.links.records("bad")
+        link = self.links.bad
         return Tile("budget", "Error budget left", length(budget.left), note, None, link,
                     bar(budget))  # fmt: skip
 
@@ -325,24 +350,24 @@ class SummaryReport:
             Tile(
                 "unconfirmed", "Unconfirmed", length(now.unconfirmed), _part(now.unconfirmed, now),
                 self._changed(now.unconfirmed, before.unconfirmed, phrases.of_time),
-                self.links.records("unconfirmed"),
+                self.links.unconfirmed,
             ),
             Tile(
                 "maintenance", "Maintenance", length(now.maintenance), _part(now.maintenance, now),
                 self._changed(now.maintenance, before.maintenance, phrases.of_time, less_is=""),
-                reverse("maintenance:windows"),
+                self.links.maintenance,
             ),
         ])  # fmt: skip
 
     # ---- tables -------------------------------------------------------------------------------
 
-    def _row(self, group: FigureGroup, link: str, bad_states: str = "") -> FiguresRow:
+    def _row(self, group: FigureGroup, links: Links, bad_states: str = "") -> FiguresRow:
         budget, times = group.now.budget, group.now.times
         judged = budget is not None and times.availability is not None
         shares = (group.now.times.availability, group.before.times.availability)
         return FiguresRow(
             group,
-            link,
+            links,
             phrases.verdict(group.now),
             length(budget.left) if budget is not None and judged else phrases.NOTHING,
             bar(budget) if judged else None,

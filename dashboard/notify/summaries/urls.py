@@ -9,7 +9,7 @@ from dashboard.notify.summaries.lists import AlarmList, SpanList
 summaries_urls = [
     path("summary/", summary_views.summary_page, name="summary"),
     path("summary/settings/", summary_views.settings_page, name="settings"),
-    *SpanList.addresses("summary/history/", "spans"),
+    *SpanList.addresses("summary/history/", "spans", "span-file"),
     *AlarmList.addresses("summary/alarms/", "alarms", "alarm-file"),
     path("summary/<str:table>.<str:form>", summary_views.summary_file, name="file"),
 ]

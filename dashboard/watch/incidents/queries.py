@@ -276,8 +276,11 @@ class IncidentGroup:
         return duration((now_ms() if self.ended_at is None else self.ended_at) - self.began_at)
 
     def get_absolute_url(self) -> str:
-        """Return the URL of its page."""
-        return reverse("incidents:group", args=[self.incidents[0].pk, self.key])
+        """Return the URL of its page; without a value, of its first incident."""
+        first = self.incidents[0]
+        if not self.value:
+            return first.get_absolute_url()
+        return reverse("incidents:group", args=[first.pk, self.key])
 
     @property
     def report_url(self) -> str:
@@ -311,22 +314,37 @@ class GroupResult:
         """The groups that a page shows."""
         return self.groups[:MOST_SHOWN]
 
+    @classmethod
+    def joined(cls, results: Iterable[GroupResult]) -> GroupResult:
+        """Return the groups of several scenarios together."""
+        own = list(results)
+        groups = sorted((group for each in own for group in each.groups), key=_newest)
+        return cls(groups[::-1], any(each.cut for each in own))
 
-def find_groups(rows: IncidentQuerySet, scenario: Scenario, key: str) -> GroupResult:
+
+def _newest(group: IncidentGroup) -> tuple[int, str]:
+    return group.began_at, group.value
+
+
+def find_groups(
+    rows: IncidentQuerySet, scenario: Scenario, key: str, *, without: bool = False
+) -> GroupResult:
     """Return the groups that a scenario's incidents form by a label.
 
-    Incidents of assets without the label are in no group.
+    Incidents of assets without the label are in no group, unless `without`: then the rows are
+    theirs alone, and form groups of their own.
     """
     newest = rows.filter(scenario=scenario.name).order_by("-began_at")
     found = list(newest[: MOST_LOOKED_AT + 1])
     cut = len(found) > MOST_LOOKED_AT
-    by_value = _by_value(scenario, key, found[:MOST_LOOKED_AT])
+    rows_found = found[:MOST_LOOKED_AT]
+    by_value = {"": rows_found} if without else _by_value(scenario, key, rows_found)
     groups = [
         group
         for value, members in by_value.items()
         for group in merge(scenario, key, value, members)
     ]
-    groups.sort(key=lambda group: (group.began_at, group.value), reverse=True)
+    groups.sort(key=_newest, reverse=True)
     return GroupResult(groups, cut)
 
 
@@ -386,6 +404,7 @@ def _around(members: IncidentQuerySet, row: Incident) -> list[Incident]:
 GROUP_TABLE = Table(
     "",
     "Label",
+    "Scenario",
     "Began",
     Column("Lasted", "from the first incident to the end of the last", numeric=True),
     Column("Worst", "the most severe state of all of them"),

@@ -402,16 +402,19 @@ class GroupFilterForm(ListForm, PeriodForm):
     """The filter of groups in the URL. Times in UTC."""
 
     before = None
-    scenario = forms.ChoiceField(required=False)
+    scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
     label = forms.ChoiceField(required=False)
     value = forms.CharField(required=False, max_length=MAX_VALUE, label="Of one value")
+    without = forms.BooleanField(required=False, label="Only assets without it")
 
-    field_order = ("scenario", "label", "value")
+    field_order = ("scenario", "label", "value", "without")
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
-        self.chosen = scenario_or_first(str(self.data.get("scenario", "")))
-        self.keys = keys(self.chosen.name)
+        named = self._given("scenario") or []
+        known = [each for name, each in scenarios().items() if name in named]
+        self.chosen = known or [scenario_or_first("")]
+        self.keys = list(dict.fromkeys(key for each in self.chosen for key in keys(each.name)))
         self.offer("scenario", scenario_choices())
         self.offer("label", [(key, key) for key in self.keys])
 
@@ -423,14 +426,18 @@ class GroupFilterForm(ListForm, PeriodForm):
     def rows(self) -> IncidentQuerySet:
         """Return the incidents to group."""
         data = self.criteria()
-        of_value = (self.key, data["value"]) if data["value"] else None
+        value = "" if data["without"] else data["value"]
+        of_value = (self.key, value) if value or data["without"] else None
         return Incident.objects.find(start=data["start"], end=data["end"], label=of_value)
 
     def groups(self) -> GroupResult | None:
         """Return the groups, or None if the filter is invalid or the scenario has no labels."""
         if not self.is_valid() or not self.key:
             return None
-        return find_groups(self.rows(), self.chosen, self.key)
+        rows, without = self.rows(), self.cleaned_data["without"]
+        return GroupResult.joined(
+            find_groups(rows, each, self.key, without=without) for each in self.chosen
+        )
 
 
 class GroupList(ListPage):
@@ -452,7 +459,7 @@ class GroupList(ListPage):
     def context(self) -> dict[str, Any]:
         """Return the label and scenario of the groups."""
         key = self.form.key if self.form.is_valid() else ""
-        return {"key": key, "scenario": self.form.chosen}
+        return {"key": key, "scenario": self.form.chosen[0]}
 
     def portions(self) -> Iterable[Iterable[IncidentGroup]]:
         """Return the groups for the file."""

@@ -136,6 +136,7 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/summary/", None, READ),
     ("get", "/summary/figures.csv", None, READ),
     ("get", "/summary/history/", None, READ),
+    ("get", "/summary/history/history.csv", None, READ),
     ("get", "/summary/alarms/", None, READ),
     ("get", "/summary/alarms/alarms.csv", None, READ),
     ("get", "/summary/settings/", None, ADMIN),

@@ -260,7 +260,7 @@ def test_the_rows_of_labels_link_to_their_groups(history: None, client: Client):
     }
     assert rows["Acme"].now.incidents == 1  # the three overlap, or touch what does
     for row in rows.values():
-        found = client.get(row.link).context["found"]
+        found = client.get(row.links.incidents).context["found"]
         behind = found.groups if hasattr(found, "groups") else found.rows
         assert len(behind) == row.now.incidents, row.group.name
 

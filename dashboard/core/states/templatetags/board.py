@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django import template
 from django.template.context import Context
@@ -363,6 +364,15 @@ def number_cell(value: float | str | None, text: str | None = None) -> SafeStrin
 def moment_cell(at: int | None, now: int, missing: str = MISSING) -> SafeString:
     """Return a cell that shows a time (Unix ms)."""
     return _time_cell(times.moment, at, now, missing)
+
+
+@register.simple_tag
+def zone_cell(at: int | None, zone: ZoneInfo, missing: str = MISSING) -> SafeString:
+    """Return a cell that shows a time (Unix ms) in a zone, to the second."""
+    if not at:
+        return format_html('<td data-value="">{}</td>', or_none("", missing))
+    mark = '<td data-value="{}"><time datetime="{}">{}</time></td>'
+    return format_html(mark, at, times.iso_second(at), times.zoned(at, zone))
 
 
 @register.simple_tag

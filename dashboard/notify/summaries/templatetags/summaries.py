@@ -14,6 +14,7 @@ from dashboard.notify.summaries.phrases import FigureTrend
 register = template.Library()
 register.filter(phrases.percent)
 register.filter("length_of", phrases.length)
+register.filter(phrases.exact)
 register.simple_tag(phrases.observed)
 
 
