@@ -22,6 +22,7 @@ from dashboard.notify.notifications.message_views import (
     ALL_KINDS,
     MessageList,
     find_messages,
+    mark_as_read,
     page_of_messages,
     place_of,
 )
@@ -348,6 +349,59 @@ def _plain_shift(row: RotaShift) -> dict[str, Any]:
 
 
 # ---- messages ---------------------------------------------------------------------------------
+
+
+class ReadIn(StrictSchema):
+    """One's own message that has been read; null for all."""
+
+    message: uuid.UUID | None = None
+
+
+class ReadOut(Schema):
+    """How many messages are marked as read."""
+
+    read: int
+
+
+class OwnMessageOut(Schema):
+    """A message to oneself. read_at: null until one has marked it as read. Times in Unix ms."""
+
+    id: str
+    created_at: int
+    kind: str
+    subject: str
+    text: str
+    read_at: int | None
+
+
+class OwnMessagesOut(Schema):
+    """One's own messages, the newest first; next: `before` of the next page, or null."""
+
+    items: list[OwnMessageOut]
+    unread: int
+    next: str | None
+
+
+@router.operation("GET notifications/inbox", OwnMessagesOut, "read", *READ)
+def list_own_messages(
+    request: ApiRequest,
+    before: str = Query("", max_length=60, pattern=NO_NUL, description="`next` of a page."),
+    limit: int = Query(100, ge=1, le=500),
+) -> Any:
+    """What was sent to oneself by name, the newest first, and how many are unread."""
+    rows = Message.objects.inbox_of(request.auth)
+    page = page_of_messages(rows, _place(before), limit)
+    names = ("created_at", "kind", "subject", "text", "read_at")
+    items = [{"id": str(row.pk), **{n: getattr(row, n) for n in names}} for row in page.rows]
+    return {"items": items, "unread": rows.unread().count(), "next": page.following}
+
+
+@router.operation("POST notifications/inbox/read", ReadOut, "read", *WRITE)
+def mark_own_messages(request: ApiRequest, given: ReadIn) -> Any:
+    """Mark one of one's own messages as read, or all."""
+    name = str(given.message) if given.message else ""
+    return {"read": mark_as_read(request.auth, name, now_ms())}
+
 
 Moment = Query(None, ge=0, le=MAX_TIME)
 

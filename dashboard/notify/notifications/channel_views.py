@@ -50,6 +50,11 @@ class ChannelForm(forms.Form):
     )
     window = SpanField(label="In", initial="1h")
     enabled = forms.BooleanField(required=False, initial=True, label="Enabled")
+    last_resort = forms.BooleanField(
+        required=False,
+        label="Last resort",
+        help_text="Reached too when what a rule sends has reached nobody.",
+    )
 
     def __init__(self, kind: ChannelKind, data: Any = None, row: Channel | None = None) -> None:
         super().__init__(data, initial=_initial(row) if row else None)
@@ -86,7 +91,7 @@ class ChannelForm(forms.Form):
 
 
 def _initial(row: Channel) -> dict[str, Any]:
-    names = ("name", "address", "most", "enabled")
+    names = ("name", "address", "most", "enabled", "last_resort")
     return {name: getattr(row, name) for name in names} | {"window": row.window_ms}
 
 
@@ -131,7 +136,12 @@ SERVICE_TABLE = Table("services", "Service", "URL", "Parameters")
 def channels(request: HttpRequest) -> HttpResponse:
     """Show the list of channels."""
     rows = [(row, *_kind_of(row)) for row in Channel.objects.in_use()]
-    context = {"rows": rows, "table": CHANNEL_TABLE, "kinds": kind_choices()}
+    context = {
+        "rows": rows,
+        "table": CHANNEL_TABLE,
+        "kinds": kind_choices(),
+        "without_last_resort": rows and not Channel.objects.last_resorts().exists(),
+    }
     return render(request, "notifications/channels.html", context)
 
 
@@ -219,9 +229,13 @@ def _store(request: HttpRequest, form: ChannelForm, row: Channel, made: str, act
     if secret or "address" in data:
         row.address = form.kind.shown(data.get("address", ""), secret)
     row.name, row.most, row.window_ms = data["name"], data["most"], data["window"]
-    row.enabled, row.changed_at = data["enabled"], now_ms()
+    row.enabled, row.last_resort = data["enabled"], data["last_resort"]
+    row.changed_at = now_ms()
     row.save()
-    record(Actor.of(request), action, target=row.name, kind=row.kind, address=row.address)
+    record(
+        Actor.of(request), action, target=row.name, kind=row.kind, address=row.address,
+        last_resort=row.last_resort,
+    )  # fmt: skip
 
 
 def _shown_once(request: HttpRequest, row: Channel, secret: str) -> HttpResponse:

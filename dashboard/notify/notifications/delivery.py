@@ -15,8 +15,11 @@ import structlog
 from django.db import transaction
 from django.db.models import F, QuerySet
 
+from dashboard.core.common.sql import lock_until_commit
 from dashboard.core.common.times import HOUR_MS, Clock, now_ms
 from dashboard.core.states import models
+from dashboard.core.states.queries import listed
+from dashboard.notify.notifications import texts
 from dashboard.notify.notifications.channels import CHANNELS, Obstacle, Undelivered
 from dashboard.notify.notifications.models import (
     FAILED,
@@ -25,6 +28,7 @@ from dashboard.notify.notifications.models import (
     MAX_ANSWER,
     MAX_REASON,
     NOT_SENT,
+    OPEN,
     SENDING,
     SENT,
     Attempt,
@@ -32,7 +36,15 @@ from dashboard.notify.notifications.models import (
     Message,
     MessageQuerySet,
 )
-from dashboard.notify.notifications.outbox import DELIVERED, MessageDraft, Recipient, only_one, put
+from dashboard.notify.notifications.outbox import (
+    DELIVERED,
+    MessageDraft,
+    Recipient,
+    new_occasion,
+    only_one,
+    put,
+    targets_of_channel,
+)
 from domain.notifications.group import SUMMARY
 
 log = structlog.get_logger(__name__)
@@ -145,7 +157,9 @@ def _summary(channel: Channel, recipient: str, messages: Sequence[Message], now:
     text = "\n".join([subject, "", *lines, "", why]) + "\n"
     plain = {"kind": SUMMARY, "messages": [message.payload for message in messages]}
     scenario = only_one(message.scenario for message in messages)
-    draft = MessageDraft(SUMMARY, subject, text, scenario, payload=plain, why=why)
+    draft = MessageDraft(
+        SUMMARY, subject, text, scenario, payload=plain, why=why, occasion=new_occasion()
+    )
     return put(Recipient(channel.kind, recipient, channel), draft, now)
 
 
@@ -239,3 +253,88 @@ class DeliveryAttempt:
 
 def _ms_since(begun: float) -> int:
     return round((time.monotonic() - begun) * 1000)
+
+
+# ---- nobody reached ------------------------------------------------------------------------------
+# What a rule sends and nobody gets is an alarm of its own, to the channels of last resort. Alarms
+# belong to no occasion, so that none is raised about another.
+
+UNREACHED = "unreached"
+"""The kind of these alarms."""
+REACH_MS = 150_000
+"""How long recipients are tried before they count as not reached, ms: some five tries."""
+NO_LAST_RESORT = "no channel is a last resort, or all of them have failed already"
+MOST_LISTED = 20
+"""Most messages that an alarm lists."""
+
+
+def alarm(clock: Clock = now_ms) -> bool:
+    """Alarm the channels of last resort of what has reached nobody. Return False: that was all."""
+    now = clock()
+    if Message.objects.without_reader(now - HOUR_MS).exists():
+        with transaction.atomic():
+            lock_until_commit("notifications", "unreached")
+            if lost := _lost_occasions(now):
+                _store_alarm(lost, now)
+    return False
+
+
+def _lost_occasions(now: int) -> list[list[Message]]:
+    """Return the messages of each occasion that has reached nobody, the oldest occasion first."""
+    names = Message.objects.without_reader(now - HOUR_MS).values_list("occasion", flat=True)
+    occasions: dict[str, list[Message]] = {}
+    rows = Message.objects.filter(occasion__in=listed(set(names))).select_related("rule", "group")
+    for row in rows.order_by("created_at", "stage"):
+        occasions.setdefault(row.occasion, []).append(row)
+    return [rows for rows in occasions.values() if all(_is_lost(row, now) for row in rows)]
+
+
+def _is_lost(row: Message, now: int) -> bool:
+    """Return whether a message has not reached its recipient; one that a limit holds back waits."""
+    if row.status in OPEN:
+        return now - row.created_at >= REACH_MS and row.reason != LIMITED
+    return row.status != SENT and row.reason != MERGED
+
+
+def _store_alarm(lost: Sequence[list[Message]], now: int) -> None:
+    """Put one alarm about these occasions into the outbox for each channel of last resort."""
+    draft = _alarm_draft(lost)
+    failed = {(row.means, row.recipient) for rows in lost for row in rows}
+    targets = [
+        target
+        for channel in Channel.objects.last_resorts()
+        if channel.kind in CHANNELS
+        for target in targets_of_channel(channel)
+        if target[:2] not in failed
+    ]
+    for target in targets:
+        put(target, draft, now)
+    if not targets:
+        row = put(Recipient("", ""), draft, now)
+        _end([row], NOT_SENT, NO_LAST_RESORT, now)
+    Message.objects.filter(pk__in=[row.pk for rows in lost for row in rows]).update(
+        unreached_at=now
+    )
+    models.add_counts({(DELIVERED, "nobody reached"): len(lost)})
+
+
+def _alarm_draft(lost: Sequence[list[Message]]) -> MessageDraft:
+    what = lost[0][0].subject if len(lost) == 1 else f"{len(lost)} messages"
+    subject = f"Nobody was reached: {what}"
+    lines = [line for rows in lost[:MOST_LISTED] for line in _lost_lines(rows)]
+    if len(lost) > MOST_LISTED:
+        lines.append(f"- and {len(lost) - MOST_LISTED} more")
+    why = "Sent to the channels of last resort, as a message reached nobody."
+    plain = {"kind": UNREACHED, "messages": [str(rows[0].pk) for rows in lost]}
+    scenario = only_one(row.scenario for rows in lost for row in rows)
+    text = "\n".join([subject, "", *lines, "", why]) + "\n"
+    return MessageDraft(UNREACHED, subject, text, scenario, payload=plain, why=why)
+
+
+def _lost_lines(rows: Sequence[Message]) -> list[str]:
+    """Return what was to be sent, whom it did not reach and why, and where it is acknowledged."""
+    first = rows[0]
+    rule = f" (rule {first.rule.name})" if first.rule else ""
+    tried = [f"  {row.recipient or 'nobody'}: {row.reason or row.status}" for row in rows]
+    link = [f"  {texts.group_url(first.group.token)}"] if first.group else []
+    return [f"- {first.subject}{rule}", *tried[:MOST_LISTED], *link]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,12 +20,21 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import ALLOWED, TooMany, refusal, role_of, role_required, user_of
+from dashboard.core.common.access import (
+    ALLOWED,
+    TooMany,
+    form_of,
+    lapsed,
+    refusal,
+    role_of,
+    role_required,
+    user_of,
+)
 from dashboard.core.common.forms import ListForm, PeriodForm
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.navigation import OPERATORS, render_page
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.tables import Column, ListOrder, Page, Table, page_of
+from dashboard.core.common.tables import Column, ListOrder, Page, Pager, Table, page_of
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.queries import listed
 from dashboard.notify.notifications.ingestion import finding_of_place
@@ -36,6 +47,13 @@ from dashboard.notify.notifications.models import (
     Message,
     Rule,
 )
+from dashboard.notify.notifications.outbox import (
+    SNOOZE,
+    SNOOZED_MS,
+    MessageReply,
+    ReplyExpired,
+    read_reply,
+)
 from dashboard.notify.notifications.texts import LONGEST_NAME
 from dashboard.watch.agents.models import AgentFinding
 from dashboard.watch.annotations.acknowledgements import acknowledge, shift_ends
@@ -43,7 +61,7 @@ from dashboard.watch.annotations.forms import AckForm
 from dashboard.watch.commands.models import ScheduledTask
 from dashboard.watch.incidents.models import Incident, Notified
 from domain.names import MAX_NAME
-from domain.notifications.group import KINDS, TASK
+from domain.notifications.group import KINDS, TASK, IncidentKey
 
 # ---- message list --------------------------------------------------------------------------------
 # The list of messages: filtered, newest first, by page, and as a file.
@@ -55,12 +73,14 @@ MOST_OF_INCIDENT = 200
 ALL_KINDS = {
     **KINDS,
     "test": "a test",
+    "unreached": "nobody was reached by a message",
     "digest": "a summary of a time",
     "points": "earned points",
     "views": "views of a product",
     "browser": "a browser of another user",
 }
 MESSAGES = Table("", "Message", "Status", "To", "Why", "Written", Column("Tries", numeric=True))
+INBOX = Table("", "Message", "Written", Column.unseen("Mark as read"))
 ATTEMPTS = Table(
     "", Column("Try", numeric=True), "At", Column("Took", numeric=True), "Outcome", "Answer"
 )
@@ -287,11 +307,14 @@ def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
 def incidents_of(group: Group) -> list[Incident]:
     """Return the incidents of a group, newest first."""
     members = group.members.order_by("-pk")[:MOST_LISTED]
+    return _incidents((member.scenario, member.asset, member.place) for member in members)
+
+
+def _incidents(keys: Iterable[IncidentKey]) -> list[Incident]:
+    """Return the incidents with these keys, in their order, of the scenarios that there are."""
     found = []
-    for member in members:
-        row = Incident.objects.filter(
-            scenario=member.scenario, asset=member.asset, place=member.place
-        ).first()
+    for scenario, asset, place in keys:
+        row = Incident.objects.filter(scenario=scenario, asset=asset, place=place).first()
         if row and row.scenario in scenarios():
             found.append(row)
     return found
@@ -308,27 +331,41 @@ def agents_of(group: Group) -> QuerySet[AgentFinding]:
 def _acknowledged(request: HttpRequest, form: AckForm, incidents: list[Incident]) -> bool:
     """Acknowledge the incidents that go on. Return False if refused; the form then says why."""
     user, data = user_of(request), form.cleaned_data
+    by = (Actor.of(request), "a notification's link")
+    try:
+        taken = _acknowledge(incidents, user, data["reason"], data["until"], form.now, by)
+    except TooMany as why:
+        form.add_error(None, str(why))
+        return False
+    if taken:
+        messages.success(request, f"Acknowledged: {_named(taken)}.")
+    else:
+        messages.info(request, "Nothing to acknowledge: it is over.")
+    return True
+
+
+def _named(assets: list[str]) -> str:
+    return f"{', '.join(assets[:5])}{_more(len(assets) - 5)}"
+
+
+def _acknowledge(
+    incidents: Iterable[Incident], user: User, reason: str, until: int, now: int,
+    by: tuple[Actor, str],
+) -> list[str]:  # fmt: skip
+    """Acknowledge the assets of the incidents that go on, and return those that were.
+
+    by: whom the audit names, and by what. Times in Unix ms. Raises TooMany.
+    """
     assets: dict[str, list[str]] = {}
     for incident in incidents:
         if incident.ended_at is None:
             assets.setdefault(incident.scenario, []).append(incident.asset)
     taken: list[str] = []
-    try:
-        for name, of_scenario in assets.items():
-            outcome = acknowledge(
-                scenarios()[name], of_scenario, user, data["reason"], data["until"], form.now
-            )
-            taken += outcome.taken
-            _log_acknowledged(request, name, outcome.taken, data["until"], data["reason"])
-    except TooMany as why:
-        form.add_error(None, str(why))
-        return False
-    count = len(taken)
-    if count:
-        messages.success(request, f"Acknowledged: {', '.join(taken[:5])}{_more(count - 5)}.")
-    else:
-        messages.info(request, "Nothing to acknowledge: it is over.")
-    return True
+    for name, of_scenario in assets.items():
+        outcome = acknowledge(scenarios()[name], of_scenario, user, reason, until, now)
+        taken += outcome.taken
+        _log_acknowledged(by, name, outcome.taken, until, reason)
+    return taken
 
 
 def _more(count: int) -> str:
@@ -336,11 +373,104 @@ def _more(count: int) -> str:
 
 
 def _log_acknowledged(
-    request: HttpRequest, scenario: str, assets: list[str], until: int, reason: str
+    by: tuple[Actor, str], scenario: str, assets: list[str], until: int, reason: str
 ) -> None:
     if assets:
         target = assets[0] if len(assets) == 1 else f"{len(assets)} assets"
         record(
-            Actor.of(request), "asset.acknowledged", scenario=scenario, target=target,
-            assets=assets, until=until, reason=reason, by="a notification's link",
+            by[0], "asset.acknowledged", scenario=scenario, target=target,
+            assets=assets, until=until, reason=reason, by=by[1],
         )  # fmt: skip
+
+
+# ---- replies -------------------------------------------------------------------------------------
+# The page behind a link by which the recipient of a message answers it: one button, and no login,
+# as the link is theirs alone. Nothing is done until the button is pressed.
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@login_not_required
+def reply(request: HttpRequest, token: str) -> HttpResponse:
+    """Show what a link would do; on POST, do it in the name of the message's recipient."""
+    try:
+        given = read_reply(token)
+    except ReplyExpired:
+        return _reply_page(request, 410, refusal="This link has expired: it is older than a day.")
+    if given is None:
+        refusal = "This link is not one of ours, or only part of it was opened."
+        return _reply_page(request, 404, refusal=refusal)
+    name = given.user.get_username()
+    if why := lapsed(given.user.pk, name, "command"):
+        return _reply_page(request, 403, refusal=f"Not possible: {why}.")
+    return _reply(request, given, now_ms())
+
+
+def _reply(request: HttpRequest, given: MessageReply, now: int) -> HttpResponse:
+    """Show a valid link's page, or act by it."""
+    running = [each for each in _reported(given.message) if each.ended_at is None]
+    until = now + SNOOZED_MS if given.act == SNOOZE else shift_ends(given.user, now)
+    context = {"now": now, "until": until, "incidents": running, "act": given.act,
+               "row": given.message, "who": given.user}  # fmt: skip
+    if request.method != "POST" or not running:
+        return _reply_page(request, 200, **context)
+    by = (Actor.of(request, given.user), f"the link of the message {given.message.pk}")
+    reason = "Snoozed" if given.act == SNOOZE else ""
+    try:
+        taken = _acknowledge(running, given.user, reason, until, now, by)
+    except TooMany as why:
+        return _reply_page(request, 429, **context, problem=str(why))
+    return _reply_page(request, 200, **context, done=_named(taken) or "nothing: it is over")
+
+
+def _reported(row: Message) -> list[Incident]:
+    """Return the incidents that a message has reported, and no others of its group."""
+    members = row.payload.get("incidents", [])
+    return _incidents((each["scenario"], each["asset"], each["place"]) for each in members)
+
+
+def _reply_page(request: HttpRequest, status: int, **context: Any) -> HttpResponse:
+    return render(request, "notifications/reply.html", context, status=status)
+
+
+# ---- inbox ---------------------------------------------------------------------------------------
+# A user's own messages.
+
+
+@require_safe
+@never_cache
+@role_required("read")
+def inbox(request: HttpRequest) -> HttpResponse:
+    """Show the messages to the user, the newest first."""
+    user, form = user_of(request), MessageFilterForm(request.GET)
+    before = form.cleaned_data["before"] if form.is_valid() else None
+    rows = Message.objects.inbox_of(user)
+    found = page_of_messages(rows, before)
+    context = {
+        "now": now_ms(),
+        "found": found,
+        "unread": rows.unread().count(),
+        "pager": Pager.by_key("", "before", before, found.following, ("The newest", "Older")),
+        "table": INBOX,
+    }
+    return render_page(request, "notifications/inbox", context)
+
+
+@never_cache
+@form_of("notifications:inbox")
+@role_required("read")
+def mark_read(request: HttpRequest) -> HttpResponse:
+    """Mark one of the user's messages as read, or all."""
+    mark_as_read(user_of(request), request.POST.get("message", ""), now_ms())
+    return redirect("notifications:inbox")
+
+
+def mark_as_read(user: User, name: str, now: int) -> int:
+    """Mark a user's message as read, all without a name; return how many were. An id that is none
+    of theirs marks nothing."""
+    rows = Message.objects.filter(user=user).unread()
+    try:
+        rows = rows.filter(pk=uuid.UUID(name)) if name else rows
+    except ValueError:
+        return 0
+    return rows.update(read_at=now)

@@ -11,13 +11,14 @@ from typing import Any, Self, TypeVar
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
-from django.db.models import F, Index, Q, UniqueConstraint
+from django.db.models import Exists, F, Index, OuterRef, Q, UniqueConstraint
 
 from dashboard.core.common.models import AgentRow, AssetRow, AuthoredRow
 from dashboard.core.common.retention import Retention
 from dashboard.core.common.times import DAY_MS
 from dashboard.core.states.models import PLACE
 from domain.names import MAX_STATE
+from domain.notifications.group import RESOLVED
 from domain.notifications.rule import AGENT, AGENTS
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule_parser import rule_from_plain
@@ -61,6 +62,10 @@ class RetirableQuerySet(models.QuerySet[M]):
 class ChannelQuerySet(RetirableQuerySet["Channel"]):
     """Channels."""
 
+    def last_resorts(self) -> ChannelQuerySet:
+        """Return the channels that are reached when a message reached nobody."""
+        return self.filter(retired_at=None, enabled=True, last_resort=True).order_by("pk")
+
 
 class Channel(AuthoredRow):
     """A way to reach somebody.
@@ -68,7 +73,8 @@ class Channel(AuthoredRow):
     kind: from `channels.CHANNELS`; address: whom it reaches, in the form of its kind: mail
     addresses separated by commas, a webhook's URL, or the masked form of an Apprise URL; secret:
     encrypted by `dashboard.core.accounts.encryption`; most, window_ms: the limit, as messages per
-    window; retired_at: since when it sends nothing any more.
+    window; last_resort: whether it is reached when a message reached nobody; retired_at: since when
+    it sends nothing any more.
     """
 
     name = models.CharField(max_length=MAX_TITLE)
@@ -78,6 +84,7 @@ class Channel(AuthoredRow):
     most = models.IntegerField(default=60)
     window_ms = models.BigIntegerField(default=3_600_000)
     enabled = models.BooleanField(default=True)
+    last_resort = models.BooleanField(default=False)
     changed_at = models.BigIntegerField()
     retired_at = models.BigIntegerField(null=True)
 
@@ -491,6 +498,22 @@ class MessageQuerySet(models.QuerySet["Message"]):
         """Return the messages that wait for their rule."""
         return self.filter(status=WAITING)
 
+    def without_reader(self, since: int) -> MessageQuerySet:
+        """Return the messages written since a time (Unix ms) of which nobody may have any, and of
+        which there was no alarm. The end of what went on matters less."""
+        rows = self.filter(unreached_at=None, created_at__gt=since)
+        return rows.exclude(occasion="").exclude(status=SENT).exclude(kind=RESOLVED)
+
+    def inbox_of(self, user: User) -> MessageQuerySet:
+        """Return the messages to a user, once for each occasion, though several ways reach them."""
+        same = Message.objects.filter(user=user, occasion=OuterRef("occasion"))
+        again = same.exclude(occasion="").filter(pk__lt=OuterRef("pk"))
+        return self.filter(user=user).exclude(status=NOT_SENT).exclude(Exists(again))
+
+    def unread(self) -> MessageQuerySet:
+        """Return the messages that their user has not marked as read."""
+        return self.filter(read_at=None)
+
     def end_waiting(self, what: str, now: int) -> int:
         """End the wait of those that wait, and return how many did. what: what became of them."""
         ended = {"status": NOT_SENT, "reason": what[:MAX_REASON], "ended_at": now, "dedupe": None}
@@ -508,7 +531,9 @@ class Message(models.Model):
     about several, or about none; kind: from `domain.notifications.group.KINDS`, or `test`,
     `digest`, `points`, `views`, `browser`; reason: why it is held, given up or not sent; why: what
     caused it, in words; channel, rota, user: whom it should reach and through what; recipient: the
-    address; payload: JSON for programs; thread: the id of the first message of its conversation;
+    address; occasion: the same for all that one decision of a rule sends; unreached_at: when there
+    was an alarm, as it reached nobody; read_at: when its user marked it as read; payload: JSON for
+    programs; thread: the id of the first message of its conversation;
     dedupe: a key that only one message can have; next_at: when to try next; lease, lease_until:
     which worker holds it, and until when.
     """
@@ -535,6 +560,7 @@ class Message(models.Model):
     headers = models.JSONField(default=dict)
     payload = models.JSONField(default=dict)
     thread = models.CharField(max_length=36, blank=True)
+    occasion = models.CharField(max_length=36, blank=True)
     dedupe = models.CharField(max_length=200, null=True, unique=True)  # noqa: DJ001 - few have one
     created_at = models.BigIntegerField()
     next_at = models.BigIntegerField(default=0)
@@ -542,6 +568,8 @@ class Message(models.Model):
     lease = models.CharField(max_length=36, blank=True)
     lease_until = models.BigIntegerField(default=0)
     ended_at = models.BigIntegerField(null=True)
+    unreached_at = models.BigIntegerField(null=True)
+    read_at = models.BigIntegerField(null=True)
 
     objects = MessageQuerySet.as_manager()
 
@@ -551,6 +579,8 @@ class Message(models.Model):
             Index(fields=["next_at"], condition=Q(status__in=OPEN), name="messages_to_send"),
             Index(fields=["channel", "ended_at"], name="messages_of_channel"),
             Index(fields=["scenario", "ended_at"], name="messages_by_age"),
+            Index(fields=["user", "-created_at"], name="messages_of_user"),
+            Index(fields=["occasion"], condition=~Q(occasion=""), name="messages_of_occasion"),
         )
 
     def __str__(self) -> str:

@@ -23,8 +23,11 @@ from dashboard.notify.notifications.models import (
 from dashboard.notify.notifications.outbox import (
     MessageDraft,
     Recipient,
+    new_id,
+    new_occasion,
     only_one,
     put,
+    reply_urls,
     targets_of_channel,
     targets_of_user,
 )
@@ -101,26 +104,39 @@ def store_send(rule: Rule, value: RuleValue, group: Group, send: Send, now: int)
     """Put a message about a group into the outbox for every recipient of its stages."""
     url, send = texts.group_url(group.token), texts.worst_first(send)
     scenario = only_one(member.scenario for member in send.members)
-    reached = reach(_stages(value, send.stages), now)
+    reached, occasion = reach(_stages(value, send.stages), now), new_occasion()
     for stage, target in reached.targets:
         why = why_sent(rule, value, stage, target)
+        thread = _thread(group, target)
+        number = new_id(thread)
+        replies = _replies(send, number, target)
         draft = MessageDraft(
+            id=number,
+            occasion=occasion,
             kind=send.kind,
             scenario=scenario,
             subject=texts.subject(send),
-            text=texts.as_text(send, why, url),
-            html=texts.as_html(send, why, url) if target.means == "mail" else "",
+            text=texts.as_text(send, why, url, replies),
+            html=texts.as_html(send, why, url, replies) if target.means == "mail" else "",
             payload=texts.payload(send, rule.name, url),
             why=why,
             rule=rule,
             group=group,
             stage=stage,
-            thread=_thread(group, target),
+            thread=thread,
         )
         put(target, draft, now)
     for stage, name, reason in reached.missed:
-        missed = MessageDraft(send.kind, texts.subject(send), "", scenario, stage=stage)
+        missed = MessageDraft(
+            send.kind, texts.subject(send), "", scenario, stage=stage, occasion=occasion
+        )
         store_none(rule, group, missed, name, UNREACHED_REASONS[reason], now)
+
+
+def _replies(send: Send, number: uuid.UUID, target: Recipient) -> dict[str, str]:
+    """Return the links by which a recipient who is a user answers a message about incidents."""
+    can = any(member.active and not member.finding for member in send.members)
+    return reply_urls(number, target.user) if can and target.user else {}
 
 
 def store_summary(
@@ -135,17 +151,17 @@ def store_summary(
     ]
     limit = f"The rule sends at most {value.most} messages in {duration(value.per_ms)}."
     scenario = only_one(member.scenario for part in summary.parts for member in part.members)
-    reached = reach(_stages(value, stages), now)
+    reached, occasion = reach(_stages(value, stages), now), new_occasion()
     for stage, target in reached.targets:
         why = why_sent(rule, value, stage, target)
         text = "\n".join([subject, "", *lines, "", limit, why]) + "\n"
         draft = MessageDraft(
             SUMMARY, subject, text, scenario, payload=_plain(rule, groups, summary), why=why,
-            rule=rule, stage=stage,
+            rule=rule, stage=stage, occasion=occasion,
         )  # fmt: skip
         put(target, draft, now)
     for stage, name, reason in reached.missed:
-        missed = MessageDraft(SUMMARY, subject, "", scenario, stage=stage)
+        missed = MessageDraft(SUMMARY, subject, "", scenario, stage=stage, occasion=occasion)
         store_none(rule, None, missed, name, UNREACHED_REASONS[reason], now)
 
 
@@ -231,6 +247,7 @@ def store_none(
         rule=rule,
         group=group,
         stage=draft.stage,
+        occasion=draft.occasion,
         recipient=to,
         subject=draft.subject[:MAX_SUBJECT],
         created_at=now,

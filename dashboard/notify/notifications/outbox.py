@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Count, Min
+from django.urls import reverse
 
+from dashboard.core.accounts.encryption import SEALED, NoKey, seal, unseal
 from dashboard.core.common.metrics import (
     MESSAGE_OUTCOMES,
     MESSAGES,
@@ -17,7 +21,7 @@ from dashboard.core.common.metrics import (
     NOTIFICATION_DECISIONS,
     MetricFamily,
 )
-from dashboard.core.common.times import now_ms
+from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
 from dashboard.core.states.models import EventCount
 from dashboard.notify.notifications.channels import CHANNELS
 from dashboard.notify.notifications.models import (
@@ -61,6 +65,8 @@ class MessageDraft:
     group: Group | None = None
     stage: int | None = None
     thread: str = ""
+    occasion: str = ""
+    id: uuid.UUID | None = None
 
 
 def targets_of_channel(channel: Channel) -> list[Recipient]:
@@ -95,10 +101,21 @@ def put(target: Recipient, draft: MessageDraft, now: int, *, dedupe: str = "") -
     The first message of a conversation gets the conversation's id.
     """
     row = _row(target, draft, now, dedupe)
-    if draft.thread and not Message.objects.filter(pk=draft.thread).exists():
-        row.id = uuid.UUID(draft.thread)
+    row.id = draft.id or new_id(draft.thread)
     Message.objects.bulk_create([row], ignore_conflicts=True)
     return Message.objects.get(dedupe=dedupe) if dedupe else row
+
+
+def new_id(thread: str) -> uuid.UUID:
+    """Return the id of a new message: the first of a conversation has the conversation's."""
+    if thread and not Message.objects.filter(pk=thread).exists():
+        return uuid.UUID(thread)
+    return uuid.uuid4()
+
+
+def new_occasion() -> str:
+    """Return a name for what one decision of a rule sends."""
+    return str(uuid.uuid4())
 
 
 def _row(target: Recipient, draft: MessageDraft, now: int, dedupe: str) -> Message:
@@ -120,10 +137,67 @@ def _row(target: Recipient, draft: MessageDraft, now: int, dedupe: str) -> Messa
         headers=draft.headers,
         payload=draft.payload,
         thread=draft.thread,
+        occasion=draft.occasion,
         dedupe=dedupe or None,
         created_at=now,
         next_at=now,
     )
+
+
+# ---- replies -------------------------------------------------------------------------------------
+# Links by which the recipient of a message answers it without a login.
+
+ACKNOWLEDGE, SNOOZE = "acknowledge", "snooze"
+REPLIES = {
+    ACKNOWLEDGE: "Acknowledge until the end of my shift",
+    SNOOZE: "Snooze for 1 hour",
+}
+"""What the links of a message do. Snoozing is acknowledging for so long: then it begins again."""
+SNOOZED_MS = HOUR_MS
+REPLY_MS = DAY_MS
+"""How long the links of a message can be used."""
+
+
+class ReplyExpired(Exception):
+    """The link is too old."""
+
+
+class MessageReply(NamedTuple):
+    """What the recipient of a message asks for by one of its links."""
+
+    message: Message
+    user: User
+    act: str
+
+
+def reply_urls(message: uuid.UUID, user: User) -> dict[str, str]:
+    """Return the links by which a user answers a message, by act.
+
+    They are encrypted and signed with the key of secrets, as all processes share it.
+    """
+    until = now_ms() + REPLY_MS
+    sealed = {act: seal(json.dumps(["reply", message.hex, user.pk, act, until])) for act in REPLIES}
+    base = settings.TALLYBOARD.own_url
+    return {act: f"{base}{reverse('notifications:reply', args=[n])}" for act, n in sealed.items()}
+
+
+def read_reply(token: str) -> MessageReply | None:
+    """Return what a link asks for, None if it is none of ours or its message is gone.
+
+    Raises ReplyExpired.
+    """
+    if not token.startswith(SEALED):
+        return None
+    try:
+        label, name, pk, act, until = json.loads(unseal(token))
+    except (NoKey, TypeError, ValueError):
+        return None
+    if label != "reply":
+        return None
+    if until < now_ms():
+        raise ReplyExpired
+    row = Message.objects.filter(pk=uuid.UUID(name), user=pk).select_related("user").first()
+    return MessageReply(row, row.user, act) if row and row.user else None
 
 
 # ---- metrics -------------------------------------------------------------------------------------

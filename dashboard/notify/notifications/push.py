@@ -38,8 +38,9 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.states.board_rows import asset_path
 from dashboard.notify.notifications.channels import ChannelKind, Undelivered
 from dashboard.notify.notifications.models import MAX_AGENT, Message, PushSubscription
+from dashboard.notify.notifications.outbox import ACKNOWLEDGE, SNOOZE, reply_urls
 from dashboard.watch.incidents.models import Incident
-from domain.notifications.group import TASK
+from domain.notifications.group import RESOLVED, TASK
 
 # ---- subscriptions -------------------------------------------------------------------------------
 # Users' subscriptions: created by their browsers; removed by users, or when a push service says so.
@@ -201,6 +202,8 @@ log = structlog.get_logger(__name__)
 
 GONE = (404, 410)
 """Statuses by which a push service says that a subscription no longer exists."""
+SHORT = {ACKNOWLEDGE: "Acknowledge", SNOOZE: "Snooze 1 h"}
+"""Titles of a notification's buttons."""
 LONGEST_TITLE, LONGEST_BODY = 120, 400
 """Most characters of a notification; browsers show fewer."""
 
@@ -239,9 +242,19 @@ def as_notification(message: Message) -> bytes:
         "body": message.text[:LONGEST_BODY],
         "tag": message.thread or str(message.id),
         "url": page_of(message),
+        "actions": _actions(message),
     }
     content = json.dumps(shown, ensure_ascii=False).encode()
     return content if len(content) <= MOST_BYTES else json.dumps(shown | {"body": ""}).encode()
+
+
+def _actions(message: Message) -> list[dict[str, str]]:
+    """Return the buttons of a notification that has links to answer it: title and path of each."""
+    user, group = message.user, message.group
+    if user is None or group is None or group.is_of_agents or message.kind == RESOLVED:
+        return []
+    links = reply_urls(message.id, user).items()
+    return [{"action": act, "title": SHORT[act], "url": urlsplit(at).path} for act, at in links]
 
 
 def page_of(message: Message) -> str:

@@ -46,7 +46,14 @@ from dashboard.notify.notifications.on_call import (
     why_sent,
 )
 from dashboard.notify.notifications.on_call import UNREACHED_REASONS as MISSED
-from dashboard.notify.notifications.outbox import DECIDED, MessageDraft, Recipient, only_one, put
+from dashboard.notify.notifications.outbox import (
+    DECIDED,
+    MessageDraft,
+    Recipient,
+    new_occasion,
+    only_one,
+    put,
+)
 from dashboard.notify.notifications.texts import LONGEST_NAME, MOST_IN_PAYLOAD, MOST_LISTED
 from domain.notifications.group import TASK
 from domain.notifications.machine import REASONS
@@ -67,7 +74,7 @@ def store_message(rule: Rule, value: RuleValue, notices: Sequence[Notice], now: 
     Return why it reaches nobody, or an empty string.
     """
     scenario = only_one(notice.scenario for notice in notices)
-    reached = reach([(0, value.stages[0])], now)
+    reached, occasion = reach([(0, value.stages[0])], now), new_occasion()
     for stage, target in reached.targets:
         why = why_sent(rule, value, stage, target)
         draft = MessageDraft(
@@ -79,11 +86,12 @@ def store_message(rule: Rule, value: RuleValue, notices: Sequence[Notice], now: 
             why=why,
             rule=rule,
             stage=stage,
+            occasion=occasion,
             thread=_thread(rule, notices[0], target),
         )
         put(target, draft, now, dedupe=_key(rule, notices[0], target))
     for stage, name, reason in reached.missed:
-        draft = MessageDraft(TASK, subject(notices), "", scenario, stage=stage)
+        draft = MessageDraft(TASK, subject(notices), "", scenario, stage=stage, occasion=occasion)
         store_none(rule, None, draft, name, MISSED[reason], now)
     missed = next((reason for *_, reason in reached.missed), NO_ADDRESS)
     return "" if reached.targets else missed

@@ -9,11 +9,11 @@ from celery import shared_task
 
 from dashboard.core.common.resumable import start_task
 from dashboard.notify.notifications.decisions import decide
-from dashboard.notify.notifications.delivery import deliver
+from dashboard.notify.notifications.delivery import alarm, deliver
 from dashboard.notify.notifications.task_notices import decide_notices
 
 log = structlog.get_logger(__name__)
-STEPS: tuple[Callable[[], bool], ...] = (decide, decide_notices, deliver)
+STEPS: tuple[Callable[[], bool], ...] = (decide, decide_notices, deliver, alarm)
 
 
 @shared_task(ignore_result=True)

@@ -17,6 +17,7 @@ from dashboard.core.states.board_rows import details_text
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed as values_of
 from dashboard.notify.notifications.models import Channel, Rota
+from dashboard.notify.notifications.outbox import REPLIES
 from dashboard.notify.notifications.rule_forms import AGENT_CHOICES
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.incidents.models import Case, Incident
@@ -205,8 +206,9 @@ def _case_url(case: Case) -> str:
     return f"{settings.TALLYBOARD.own_url}{case.get_absolute_url()}"
 
 
-def as_text(send: Send, why: str, url: str) -> str:
-    """Return a message as plain text. why: the line that explains it; url: of the group's page."""
+def as_text(send: Send, why: str, url: str, replies: Mapping[str, str] | None = None) -> str:
+    """Return a message as plain text. why: the line that explains it; url: of the group's page;
+    replies: links by which its recipient answers."""
     listed = send.members
     lines = [subject(send), ""]
     for member, facts in _with_facts(listed[:MOST_LISTED]):
@@ -215,14 +217,15 @@ def as_text(send: Send, why: str, url: str) -> str:
         lines.append(f"- and {len(listed) - MOST_LISTED} more")
     lines += ["", *(f"{number}: {at}" for number, at in _numbered(listed).items())]
     if url and any(member.active for member in listed):
-        lines += ["", f"{_link_words(send)}: {url}"]
+        answers = [f"{REPLIES[act]}: {at}" for act, at in (replies or {}).items()]
+        lines += ["", *answers, f"{_link_words(send, replies)}: {url}"]
     return "\n".join([*lines, "", why]) + "\n"
 
 
-def _link_words(send: Send) -> str:
+def _link_words(send: Send, replies: Mapping[str, str] | None) -> str:
     """Return the text of a message's link. Agents cannot be acknowledged."""
     of_agents = all(member.finding for member in send.members)
-    return "Details" if of_agents else "Acknowledge, or see details"
+    return "Details" if of_agents or replies else "Acknowledge, or see details"
 
 
 class AssetFacts(NamedTuple):
@@ -293,8 +296,8 @@ def _page_url(member: Member) -> str:
     return f"{settings.TALLYBOARD.own_url}{agent_path(member.scenario, member.asset)}"
 
 
-def as_html(send: Send, why: str, url: str) -> str:
-    """Return a message as HTML for a mail. why: as in `as_text`; url: of the group's page."""
+def as_html(send: Send, why: str, url: str, replies: Mapping[str, str] | None = None) -> str:
+    """Return a message as HTML for a mail. why, url, replies: as in `as_text`."""
     listed = send.members
     context = {
         "subject": subject(send),
@@ -302,7 +305,8 @@ def as_html(send: Send, why: str, url: str) -> str:
         "more": max(0, len(listed) - MOST_LISTED),
         "numbers": _numbered(listed),
         "url": "" if send.kind == RESOLVED else url,
-        "link": _link_words(send),
+        "link": _link_words(send, replies),
+        "replies": [(REPLIES[act], at) for act, at in (replies or {}).items()],
         "of_agents": all(member.finding for member in listed),
         "why": why,
     }

@@ -36,6 +36,9 @@ notifications_urls = [
     path("notifications/rotas/<int:number>/remove/", rota_views.remove_shift, name="remove-shift"),
     *MessageList.addresses("notifications/messages/", "messages", "file"),
     path("notifications/messages/<uuid:number>/", message_views.message, name="message"),
+    path("notifications/reply/<str:token>/", message_views.reply, name="reply"),
+    path("account/messages/", message_views.inbox, name="inbox"),
+    path("account/messages/read/", message_views.mark_read, name="mark-read"),
     path("notifications/ack/<str:token>/", message_views.acknowledge_group, name="acknowledge"),
 ]
 

@@ -128,6 +128,7 @@ OF_OPERATION: dict[str, dict[str, Any]] = {
         "end": 4_102_444_800_000,
         "before": "1790000000000.6f1d7a9e-0000-4000-8000-000000000001",
     },
+    "list_own_messages": {"before": "1790000000000.6f1d7a9e-0000-4000-8000-000000000001"},
     "get_view": {"key": "order-1*", "after": "b3JkZXItMA=="},
     "list_maintenance": {"status": "running", "q": "racks", "before": 4711},
     "post_alerts": {
@@ -237,6 +238,9 @@ BODIES: dict[str, dict[str, Any]] = {
             "summary": "Cancel a task by its id",
             "value": {"task": "6f1d7a9e-0000-4000-8000-000000000003"},
         },
+    },
+    "mark_own_messages": {
+        "all": {"summary": "All of them", "value": {"message": None}},
     },
     "create_notification_rule": {
         "by-night": {

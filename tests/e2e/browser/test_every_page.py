@@ -257,6 +257,8 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "accounts:sessions": "/account/sessions/",
         "accounts:tokens": "/account/tokens/",
         "push:browsers": "/account/notifications/",
+        "notifications:inbox": "/account/messages/",
+        "notifications:reply": "/notifications/reply/guessed/",
         "account_change_password": "/account/password/change/",
         "account_logout": "/account/logout/",
         "mfa_index": "/account/2fa/",

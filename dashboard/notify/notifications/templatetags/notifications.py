@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django import template
 from django.utils.safestring import SafeString
 
@@ -17,6 +20,7 @@ from dashboard.notify.notifications.models import (
     SENT,
     STATUSES,
     WAITING,
+    Message,
 )
 from domain.notifications.rule import AGENT, AGENTS, BY_ASSET, BY_SCENARIO
 
@@ -54,6 +58,12 @@ def _part_words(part: str) -> str:
     if name == BY_SCENARIO and value in scenarios():
         return _title(value)
     return value.partition("/")[2] if name == BY_ASSET else part
+
+
+@register.simple_tag(takes_context=True)
+def unread_messages(context: Mapping[str, Any]) -> int:
+    """Return how many messages the user has not marked as read."""
+    return Message.objects.inbox_of(context["request"].user).unread().count()
 
 
 @register.simple_tag
