@@ -69,6 +69,9 @@ MAX_RUNS = 1_000_000
 # Largest number of tasks that a scenario may start on an asset.
 MAX_RULE_TASKS = 16
 
+INCIDENT = "incident"
+"""Word for the incidents of several scenarios together, and of those that name none."""
+
 MAX_LINKS = 8
 """Most links of a scenario."""
 
@@ -241,7 +244,8 @@ class Scenario:
     number of live voters needed to lower and to raise a state; forget_after: how long a silent vote
     is kept, None for the default; fold: the version of the fold it was written for;
     signed_commands: whether commands count only with a signature; tasks: the tasks that it starts;
-    details: what of agents' details has a column; links: from each asset to other programs.
+    details: what of agents' details has a column; links: from each asset to other programs;
+    incident: word for an unbroken time that is not good.
     """
 
     name: str
@@ -267,6 +271,7 @@ class Scenario:
     tasks: tuple[TaskRule, ...] = ()
     details: tuple[DetailSpec, ...] = ()
     links: tuple[LinkSpec, ...] = ()
+    incident: str = INCIDENT
 
     @cached_property
     def lenient(self) -> bool:
@@ -304,8 +309,9 @@ class Scenario:
         return self.severity(state) >= len(self.states) - 1 or colour == "green"
 
     def folds_like(self, other: Scenario) -> bool:
-        """Return whether all is alike but details and links, which boards alone read."""
-        return replace(self, details=other.details, links=other.links) == other
+        """Return whether all is alike but what boards alone read: details, links, a word."""
+        alike = replace(self, details=other.details, links=other.links, incident=other.incident)
+        return alike == other
 
     def is_alarming(self, state: str) -> bool:
         """Return whether somebody has to see to an asset in a state: with severity, if not good."""
@@ -459,6 +465,7 @@ class Scenario:
             "tasks": [task.plain() for task in self.tasks],
             **({"details": [detail.plain() for detail in self.details]} if self.details else {}),
             **({"links": [link.plain() for link in self.links]} if self.links else {}),
+            **({} if self.incident == INCIDENT else {"incident": self.incident}),
             "fold": self.fold,
         }
 

@@ -16,6 +16,7 @@ from domain.scenario import (
     COLOURS,
     FOLD,
     ICONS,
+    INCIDENT,
     KEEP,
     LEAST_PERIOD,
     LINK_PLACE,
@@ -46,6 +47,7 @@ RESERVED = frozenset(
      "in", "muted", "name", "asset", "votes")
 )  # fmt: skip
 """Keys that no detail may have: filters and orders of a board use these words themselves."""
+_NOUN = re.compile(r"[a-z]{1,24}\Z")
 _LABEL = re.compile(r"label:[a-z][a-z0-9_-]{0,31}\Z")
 # No name of an asset may choose the host, so a place is only behind it.
 _LINK = re.compile(r"https?://[^\s{}/?#\\@]+(?:[/?#](?:[^\s{}\\]|\{[^\s{}]*\})*)?\Z")
@@ -78,15 +80,15 @@ def scenario_from_plain(data: Any) -> Scenario:
 
 
 def _without_unreadable(data: Any) -> Any:
-    """Return plain data without details and links that are wrong.
+    """Return plain data without details, links and a word for incidents that are wrong.
 
-    The kernel reads neither: they are of what boards show, so they must not decide whether a
+    The kernel reads none of them: they are of what boards show, so they must not decide whether a
     record's rule counts.
     """
     if not isinstance(data, Mapping):
         return data
     kept = dict(data)
-    for key, read in (("details", _details), ("links", _links)):
+    for key, read in (("details", _details), ("links", _links), ("incident", _incident)):
         try:
             read(ConfigTable(data, "scenario"))
         except PlainError:
@@ -161,6 +163,7 @@ def parse_scenario(name: str, table: ConfigTable, *, fold: int = 1) -> Scenario:
         tasks=_tasks(table, known),
         details=_details(table),
         links=_links(table),
+        incident=_incident(table),
     )
 
 
@@ -306,6 +309,13 @@ def _links(table: ConfigTable) -> tuple[LinkSpec, ...]:
     if len(links) > MAX_LINKS:
         raise PlainError(f"{table.path}.links", f"at most {MAX_LINKS} links", len(links))
     return links
+
+
+def _incident(table: ConfigTable) -> str:
+    word = table.text("incident", INCIDENT)
+    if not _NOUN.match(word):
+        raise PlainError(f"{table.path}.incident", "a word of a-z, at most 24 letters", word)
+    return word
 
 
 def _link(table: ConfigTable) -> LinkSpec:

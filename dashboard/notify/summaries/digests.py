@@ -31,6 +31,7 @@ from dashboard.notify.summaries.phrases import (
     NOT_OBSERVED,
     bad_states_of,
     count,
+    incident_noun,
     observed,
     percent,
     period_title,
@@ -172,7 +173,7 @@ def sentence(found: PeriodSummary) -> str:
     part = "" if now.observed.complete else f" {observed(now.observed)} were observed."
     if found.empty:
         return f"no asset was on the board.{part}"
-    words = f"{count(now.incidents, 'incident')} on {count(now.assets, 'asset')}"
+    words = f"{count(now.incidents, incident_noun(found))} on {count(now.assets, 'asset')}"
     words += f", {duration(now.times.bad)} in bad states{_named(found)}{_trend(now, before)}"
     return f"{words}; available {percent(now.times.availability)}.{part}"
 
@@ -199,7 +200,7 @@ def _short(found: PeriodSummary) -> str:
     if found.empty:
         return "no asset on the board"
     available = percent(found.whole.now.times.availability)
-    return f"{count(incidents, 'incident')}, available {available}"
+    return f"{count(incidents, incident_noun(found))}, available {available}"
 
 
 def _row(each: WorstAsset, last: Figures) -> DigestAsset:

@@ -18,7 +18,7 @@ from dashboard.notify.summaries.figures import (
 )
 from dashboard.notify.summaries.raw_history import first_record, ms_within, unobserved
 from domain.history.periods import DATES, DAY, Period, Span
-from domain.scenario import Scenario
+from domain.scenario import INCIDENT, Scenario
 
 NOTHING = "–"
 """Shown if there is no such figure."""
@@ -82,9 +82,20 @@ def exact(ms: int) -> str:
     return f"{minutes // 60:,} h {minutes % 60:02d} m {seconds} s"
 
 
-def count(n: int, one: str, many: str = "") -> str:
+def count(n: int, one: str) -> str:
     """Return a number with its noun: `1 incident`, `1,204 incidents`."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    return f"{n:,} {one if n == 1 else plural(one)}"
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun: `incidents`, `breaches`."""
+    return f"{noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
+
+
+def incident_noun(found: PeriodSummary) -> str:
+    """Return the word for a summary's incidents: the scenario's own, if it is of one alone."""
+    nouns = [scenarios()[name].incident for name in found.counting]
+    return nouns[0] if len(nouns) == 1 else INCIDENT
 
 
 def period_title(period: Period) -> str:
@@ -240,12 +251,12 @@ def _available(now: Figures, before: Figures, name: str) -> str:
 
 
 def _incidents(found: PeriodSummary) -> str:
-    now, before = found.whole.now, found.whole.before
+    now, before, noun = found.whole.now, found.whole.before, incident_noun(found)
     if not now.incidents:
         then = before_name(found)
         after = f", after {before.incidents:,} {then}" if before.incidents else ""
-        return f"There was no incident{after}."
-    words = f"There {'was' if now.incidents == 1 else 'were'} {count(now.incidents, 'incident')}"
+        return f"There was no {noun}{after}."
+    words = f"There {'was' if now.incidents == 1 else 'were'} {count(now.incidents, noun)}"
     words = f"{words} on {count(now.assets, 'asset')}{_by_scenario(found)}"
     if not before.times.present:
         return f"{words}."
@@ -260,11 +271,15 @@ def _by_scenario(found: PeriodSummary) -> str:
     """Return how many incidents each scenario had; empty if there is only one scenario."""
     if len(found.counted) < 2:
         return ""
-    parts = (
-        f"{each.title} {f'{each.now.incidents:,}' if each.now.observed.seen else NOT_OBSERVED}"
-        for each in found.counted
-    )
-    return f" ({', '.join(parts)})"
+    return f" ({', '.join(map(_number_of, found.counted))})"
+
+
+def _number_of(group: FigureGroup) -> str:
+    """Return how many incidents one of several scenarios had, by its own word for them."""
+    noun, n = scenarios()[group.name].incident, group.now.incidents
+    if not group.now.observed.seen:
+        return f"{group.title} {NOT_OBSERVED}"
+    return f"{group.title} {n:,}" if noun == INCIDENT else count(n, noun)
 
 
 def _targets(found: PeriodSummary) -> list[str]:

@@ -188,6 +188,11 @@ class SummaryReport:
         return self.found.question
 
     @property
+    def noun(self) -> str:
+        """The word for an incident."""
+        return phrases.incident_noun(self.found)
+
+    @property
     def links(self) -> Links:
         """The links to the lists behind the figures."""
         return Links(self.found)
@@ -264,7 +269,8 @@ class SummaryReport:
             ),
             self._budget_tile(),
             Tile(
-                "incidents", "Incidents", f"{now.incidents:,}", f"on {count(now.assets, 'asset')}",
+                "incidents", phrases.plural(self.noun).capitalize(), f"{now.incidents:,}",
+                f"on {count(now.assets, 'asset')}",
                 self._changed(now.incidents, before.incidents, phrases.of_number),
                 self.links.incidents,
             ),
@@ -319,7 +325,7 @@ class SummaryReport:
     def _delay(self, name: str, title: str, now: Delays, before: Delays, link: str) -> Tile:
         if not now.count:
             return Tile(name, title, phrases.NOTHING, "none in this time", None, link)
-        note = f"95 of 100 within {length(now.p95)}; {count(now.count, 'incident')}"
+        note = f"95 of 100 within {length(now.p95)}; {count(now.count, self.noun)}"
         change = self._changed(now.mean, before.mean, phrases.of_time)
         return Tile(name, title, length(now.mean), note, change, link)
 

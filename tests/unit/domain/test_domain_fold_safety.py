@@ -575,11 +575,11 @@ def test_a_later_fold_stops_whoever_folds_the_log():
     assert log.add(UnknownFold("another", FOLD + 1)) == [DeadLetter("bad-scenario")]
 
 
-def test_details_and_links_alone_are_no_change_of_rule():
+def test_what_boards_alone_read_is_no_change_of_rule():
     log = Log()
     log.report("a1", "up", 100)
     links = ({"title": "WAF", "url": "https://waf.example/{asset}"},)
-    assert log.switch(200, details=["kind"], links=links) == []
+    assert log.switch(200, details=["kind"], links=links, incident="outage") == []
 
 
 def test_the_first_scenario_record_of_this_fold_is_a_change_of_rule():

@@ -603,6 +603,23 @@ def test_wrong_details_and_links_are_ignored_in_the_log(key, wrong):
     assert scenario_from_plain({**plain, key: wrong}) == scenario_from_plain(plain)
 
 
+def test_a_scenario_names_its_incidents(tmp_path):
+    assert load(tmp_path, GOOD).incident == "incident"
+    own = load(tmp_path, f'{GOOD}incident = "outage"\n')
+    assert own.incident == "outage"
+    assert scenario_from_plain(own.to_plain()) == own
+    assert own != load(tmp_path, GOOD)
+    assert own.folds_like(load(tmp_path, GOOD))
+
+
+@pytest.mark.parametrize("wrong", ["7", '""', '"Out age"', f'"{"a" * 25}"'])
+def test_a_wrong_word_for_incidents_is_refused_in_the_file_and_ignored_in_the_log(tmp_path, wrong):
+    with pytest.raises(ScenarioError, match=r"net\.incident: expected a "):
+        load(tmp_path, f"{GOOD}incident = {wrong}\n")
+    plain = load(tmp_path, GOOD).to_plain()
+    assert scenario_from_plain({**plain, "incident": [wrong]}) == scenario_from_plain(plain)
+
+
 def test_unknown_keys_are_ignored_in_the_log(tmp_path):
     """So that a newer job's record can be read by an older one's fold."""
     found = load(tmp_path, GOOD)

@@ -117,7 +117,7 @@ def test_a_product_of_twelve_minutes_says_that_no_more_was_observed(new: None, c
     context = client.get("/summary/").context
     assert context["title"] == "Week 10 of 2026"
     assert context["sentence"] == (
-        "There was 1 incident on 1 asset (Attacks 1, Connectivity not observed). Assets were in a "
+        "There was 1 incident on 1 asset (1 attack, Connectivity not observed). Assets were in a "
         "good state for 87.5 % of the time; there is nothing of the week before to compare with. "
         "12 m 00 s of 2 d 12 h were observed. So far, Attacks met their target of 50 % in the 12 m "
         "00 s that were observed, with 75 % of the error budget left."
@@ -167,7 +167,7 @@ def test_a_digest_of_a_time_that_was_not_observed_says_so(new: None):
     assert {each.now for each in mail.changes} == {"not observed"}
     so_far = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
     mail = content_of(so_far, "Attacks", "every day", "https://x/end")
-    assert "1 incident on 1 asset, 3 m 00 s in bad states (Under attack or Suspicious)" in (
+    assert "1 attack on 1 asset, 3 m 00 s in bad states (Under attack or Suspicious)" in (
         mail.sentence
     )
     assert mail.sentence.endswith(" 12 m 00 s of 12 h 00 m were observed.")
@@ -215,7 +215,7 @@ def test_hours_without_the_job_count_neither_as_good_nor_as_bad(
     assert now.times == (2 * seen - 80 * MINUTE_MS, 80 * MINUTE_MS, 0, 0)
     assert now.observed == (seen, DAY_MS, True)
     assert context["sentence"] == (
-        "There was 1 incident on 1 asset, 1 more than the day before. Assets were in a good state "
+        "There was 1 attack on 1 asset, 1 more than the day before. Assets were in a good state "
         "for 96.875 % of the time, 3.125 points worse than the day before. 21 h 20 m of 1 d 00 h "
         "were observed. The target of 97 % is missed by 0.125 points in the 21 h 20 m that were "
         "observed: 3 m 12 s more than the error budget was spent."
@@ -328,7 +328,7 @@ def test_incidents_are_counted_by_scenario_and_those_of_life_cycles_are_not(
 ):
     answer = client.get(MONDAY_PAGE)
     context = answer.context
-    assert "There were 2 incidents on 2 assets (Attacks 1, Connectivity 1)" in context["sentence"]
+    assert "There were 2 incidents on 2 assets (1 attack, 1 outage)" in context["sentence"]
     assert tile(context, "bad").value == "7 h 00 m"
     assert tile(context, "bad").note == (
         "Attacks: Under attack or Suspicious; Connectivity: Down or Degraded; all assets together"
@@ -339,8 +339,10 @@ def test_incidents_are_counted_by_scenario_and_those_of_life_cycles_are_not(
     assert "Under attack by day" not in page
     assert "Time under attack" not in page
     networks = client.get(f"{MONDAY_PAGE}&scenario=connectivity")
-    assert "There was 1 incident on 1 asset," in networks.context["sentence"]
+    assert "There was 1 outage on 1 asset," in networks.context["sentence"]
     assert tile(networks.context, "bad").note == "Down or Degraded; all assets together"
+    titles = [tile(each, "incidents").title for each in (context, networks.context)]
+    assert titles == ["Incidents", "Outages"]
     said = networks.content.decode().partition('<p class="sentence">')[2]
     assert "nder attack" not in said
     only = client.get(f"{MONDAY_PAGE}&scenario=clients").context

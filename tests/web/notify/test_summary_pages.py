@@ -110,7 +110,7 @@ def tiles(client: Client, path: str = WEEK) -> dict[str, Any]:
 def test_one_sentence_says_how_the_week_went(history: None, client: Client):
     sentence = client.get(WEEK).context["sentence"]
     assert sentence == (
-        "There were 3 incidents on 2 assets, 2 more than the week before. Assets were in a good "
+        "There were 3 attacks on 2 assets, 2 more than the week before. Assets were in a good "
         "state for 99.49 % of the time, 0.384 points better than the week before. The target of "
         "99 % is met, with 49 % of the error budget left."
     )
@@ -123,7 +123,7 @@ def test_figures_are_compared_in_words(history: None, client: Client):
     assert told["bad"].value == "3 h 25 m"
     assert told["bad"].change == phrases.FigureTrend("2 h 35 m less", "arrow-down", "better")
     assert told["acknowledged"].value == "4 m 00 s"
-    assert told["cleared"].note == "95 of 100 within 2 h 00 m; 3 incidents"
+    assert told["cleared"].note == "95 of 100 within 2 h 00 m; 3 attacks"
     assert told["flapping"].value == told["false_alarms"].value == "1"
     assert told["unconfirmed"].value == "1 h 00 m"
     assert told["maintenance"].value == "0 s"
