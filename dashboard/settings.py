@@ -199,6 +199,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
+    "budgets": {
+        "task": "dashboard.notify.summaries.tasks.watch_budgets",
+        "schedule": 60.0,
+        "options": {"expires": 55.0},
+    },
     "maintenance": {
         "task": "dashboard.watch.incidents.tasks.keep_windows",
         "schedule": 5.0,

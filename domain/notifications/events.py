@@ -26,6 +26,13 @@ AGENT_KINDS = {
 }
 """The agent faults that rules report."""
 
+BUDGET_FAST, BUDGET_SLOW = "budget-fast", "budget-slow"
+BUDGET_KINDS = {
+    BUDGET_FAST: "an error budget is spent within a few days",
+    BUDGET_SLOW: "an error budget does not last",
+}
+"""What rules report of scenarios' error budgets, as findings."""
+
 
 class Ack(NamedTuple):
     """An acknowledgement: until when it holds, and the asset's severity when it was made."""
@@ -40,8 +47,9 @@ class Event:
 
     place: where the incident began; state: the asset's new state; labels: the asset's, and what
     agents add; ack: for kind MARKED, the acknowledgement in force from now on. finding: a
-    description of what is wrong with an agent, empty for an incident. If it is set, `asset` is the
-    agent, `state` is one of AGENT_KINDS, and the kind is BEGUN or ENDED.
+    description of what is wrong with an agent or an error budget, empty for an incident. If it is
+    set, `asset` is what it is about, `state` is one of AGENT_KINDS or BUDGET_KINDS, and the kind is
+    BEGUN or ENDED.
     """
 
     kind: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from domain.notifications.events import BEGUN, CHANGED, Event
+from domain.notifications.events import BEGUN, BUDGET_KINDS, CHANGED, Event
 from domain.notifications.hours import Hours
 from domain.scenario import Scenario
 
@@ -14,6 +14,9 @@ BY_SCENARIO, BY_ASSET = "scenario", "asset"
 
 AGENTS, AGENT = "agents of", "agent"
 """Prefixes of the keys of agent groups."""
+
+BUDGET = "error budget of"
+"""Prefix of the keys of groups about an error budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class Rule:
     more to report; repeat_ms: repeat a message this often while nobody has the group in hand;
     resolved: whether to report the end; incidents: whether to report incidents; tasks: whether to
     report runs of scheduled tasks that notify, in any state; agents: the agent faults to report,
-    from AGENT_KINDS; most, per_ms: send at most `most` messages in `per_ms`.
+    from AGENT_KINDS; budgets: whether to report error budgets that burn too fast; most, per_ms:
+    send at most `most` messages in `per_ms`.
     """
 
     stages: tuple[Stage, ...]
@@ -69,6 +73,7 @@ class Rule:
     incidents: bool = True
     tasks: bool = True
     agents: tuple[str, ...] = ()
+    budgets: bool = False
     most: int = 20
     per_ms: int = 3_600_000
 
@@ -82,16 +87,18 @@ class Rule:
             return False
         return not self.at_least or reaches(scenario, state, self.at_least)
 
-    def covers_agent(self, scenario: str, kind: str) -> bool:
-        """Return whether the rule covers a fault of this kind in an agent of a scenario."""
-        return kind in self.agents and scenario in (self.scenarios or (scenario,))
+    def covers_finding(self, scenario: str, kind: str) -> bool:
+        """Return whether the rule covers a finding of this kind about an agent, or about the error
+        budget, of a scenario."""
+        reported = kind in self.agents or (self.budgets and kind in BUDGET_KINDS)
+        return reported and scenario in (self.scenarios or (scenario,))
 
     def covers_event(self, scenario: Scenario, event: Event) -> bool:
         """Return whether the rule covers what an event began or changed, ignoring labels."""
         if event.kind not in (BEGUN, CHANGED):
             return False
         if event.finding:
-            return self.covers_agent(scenario.name, event.state)
+            return self.covers_finding(scenario.name, event.state)
         return self.covers(scenario, event.state)
 
     def joins(self, scenario: Scenario, event: Event) -> bool:
@@ -118,6 +125,8 @@ class Rule:
         """
         if not event.finding:
             return self.key(event.scenario, event.asset, event.labels)
+        if event.state in BUDGET_KINDS:
+            return f"{BUDGET} {event.scenario}"
         if BY_ASSET in self.group_by:
             return f"{AGENT} {event.scenario}/{event.asset}"
         return f"{AGENTS} {event.scenario}"

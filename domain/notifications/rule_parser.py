@@ -78,6 +78,7 @@ def plain_rule(rule: Rule) -> dict[str, Any]:
         "incidents": rule.incidents,
         "tasks": rule.tasks,
         "agents": list(rule.agents),
+        "budgets": rule.budgets,
         "most": rule.most,
         "per_ms": rule.per_ms,
     }
@@ -226,6 +227,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "incidents": _flag,
     "tasks": _flag,
     "agents": _listed(_agent_kind),
+    "budgets": _flag,
     "most": _number(1, MOST_MESSAGES),
     "per_ms": _number(MINUTE_MS, DAY_MS, " ms"),
 }

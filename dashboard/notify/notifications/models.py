@@ -19,7 +19,7 @@ from dashboard.core.common.times import DAY_MS
 from dashboard.core.states.models import PLACE
 from domain.names import MAX_STATE
 from domain.notifications.group import RESOLVED
-from domain.notifications.rule import AGENT, AGENTS
+from domain.notifications.rule import AGENT, AGENTS, BUDGET
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule_parser import rule_from_plain
 
@@ -304,11 +304,12 @@ class AgentEventQuerySet(models.QuerySet["AgentEvent"]):
 
 
 class AgentEvent(AgentRow):
-    """The begin or end of a finding about an agent, stored in the transaction that stores it.
+    """The begin or end of a finding about an agent, or an error budget, stored in the transaction
+    that stores it.
 
-    kind: from `domain.notifications.events.KINDS`; finding: from AGENT_KINDS there; place:
-    identifies the finding; words: what is wrong; handled_at: when the rules handled it; outcome:
-    why the rules ignored it, if they did.
+    kind: from `domain.notifications.events.KINDS`; finding: from AGENT_KINDS or BUDGET_KINDS;
+    place: identifies the finding; words: what is wrong; handled_at: when the rules handled it;
+    outcome: why the rules ignored it, if they did.
     """
 
     kind = models.CharField(max_length=16)
@@ -438,8 +439,14 @@ class Group(models.Model):
 
     @property
     def is_of_agents(self) -> bool:
-        """Whether the group is about agents rather than incidents."""
-        return self.key.startswith((f"{AGENTS} ", f"{AGENT} "))
+        """Whether the group is about agents, or an error budget, rather than incidents."""
+        return self.key.startswith((f"{AGENTS} ", f"{AGENT} ", f"{BUDGET} "))
+
+    @property
+    def budget_of(self) -> str:
+        """The scenario whose error budget the group is about, empty for another group."""
+        prefix, _, scenario = self.key.rpartition(" ")
+        return scenario if prefix == BUDGET else ""
 
     def close(self, reason: str, now: int) -> None:
         """Close the group. reason: why it is closed without a message, empty if it had one."""

@@ -27,7 +27,10 @@ FEWEST_STAGES = 3
 SPANS = {"after_ms": "after", "window_ms": "window", "repeat_ms": "repeat", "per_ms": "per"}
 FIELDS = {**SPANS, "hours": "hours_begin", "quiet": "quiet_begin"}
 """Names of form fields by key of the data, where the two differ."""
-KEPT = ("scenarios", "states", "at_least", "resolved", "incidents", "tasks", "agents", "most")
+KEPT = (
+    *("scenarios", "states", "at_least", "resolved", "incidents", "tasks", "agents", "budgets"),
+    "most",
+)
 """Fields with the same names and values as in the data."""
 AGENT_CHOICES = [
     (AGENT_REFUSED, "Reports refused"),
@@ -101,6 +104,7 @@ class RuleForm(forms.Form):
     incidents = forms.BooleanField(required=False, initial=True, label="Incidents")
     tasks = forms.BooleanField(required=False, initial=True, label="Scheduled tasks that notify")
     agents = _checks("Agents", AGENT_CHOICES)
+    budgets = forms.BooleanField(required=False, label="Error budgets that burn too fast")
     most = forms.IntegerField(label="At most so many messages", initial=20)
     per = SpanField(label="In", initial="1h")
     hours_begin, hours_end = _clock("From"), _clock("Until")
@@ -111,7 +115,7 @@ class RuleForm(forms.Form):
     quiet_zone = forms.CharField(required=False, max_length=64, label="Zone", initial="UTC")
     quiet_exempt = forms.ChoiceField(required=False, label="Except this state or a worse one")
 
-    WHAT = ("incidents", "tasks", "agents")
+    WHAT = ("incidents", "tasks", "budgets", "agents")
     WHICH = ("scenarios", "at_least", "states", "labels", "after")
     HOW = ("group_by", "window", "repeat", "most", "per", "resolved")
     HOURS = ("hours_begin", "hours_end", "hours_zone", "hours_days")
@@ -184,6 +188,7 @@ class RuleForm(forms.Form):
             "incidents": data["incidents"],
             "tasks": data["tasks"],
             "agents": data["agents"],
+            "budgets": data["budgets"],
             "most": data["most"],
             "per_ms": data["per"],
         }

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.http import urlencode
 
 from dashboard.core.common.navigation import agent_path
 from dashboard.core.common.scenarios import scenarios
@@ -21,7 +23,15 @@ from dashboard.notify.notifications.outbox import REPLIES
 from dashboard.notify.notifications.rule_forms import AGENT_CHOICES
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.incidents.models import Case, Incident
-from domain.notifications.events import AGENT_DOUBTED, AGENT_LATE, AGENT_REFUSED, AGENT_SILENT
+from domain.notifications.events import (
+    AGENT_DOUBTED,
+    AGENT_LATE,
+    AGENT_REFUSED,
+    AGENT_SILENT,
+    BUDGET_FAST,
+    BUDGET_KINDS,
+    BUDGET_SLOW,
+)
 from domain.notifications.group import (
     ESCALATED,
     MORE,
@@ -59,8 +69,10 @@ AGENT_WORDS = {
     AGENT_SILENT: "silent",
     AGENT_DOUBTED: "in doubt",
     AGENT_LATE: "late",
+    BUDGET_FAST: "burning fast",
+    BUDGET_SLOW: "not lasting",
 }
-"""The condition of several agents, in a word or two."""
+"""The condition of several agents or error budgets, in a word or two."""
 
 
 def group_url(token: str) -> str:
@@ -91,7 +103,7 @@ def _end(members: Collection[Member]) -> str:
         were = dict.fromkeys(map(_was, sorted(members, key=_severity)))
         return f"Over: {assets}, {lasted} (were {', '.join(were)})"
     [member] = members
-    name, was = member.asset[:LONGEST_NAME], _label(member, member.worst)
+    name, was = _name(member)[:LONGEST_NAME], _label(member, member.worst)
     if member.finding:
         return f"Over: {name}, {lasted} (was: {_begun_small(member.finding)})"
     if member.left:
@@ -119,7 +131,7 @@ def headline(members: Collection[Member]) -> str:
     if len(worst) == 1:
         [member] = worst
         words = f": {_begun_small(member.finding)}" if member.finding else f" {_words(member)}"
-        return f"{member.asset[:LONGEST_NAME]}{words}"
+        return f"{_name(member)[:LONGEST_NAME]}{words}"
     return "; ".join(_counts(worst, _words))
 
 
@@ -127,6 +139,16 @@ def _worst_of_each(members: Collection[Member]) -> Collection[Member]:
     """Return one incident per asset or agent, preferably one that goes on, and the worst."""
     ranked = sorted(members, key=lambda m: (m.active, -_severity(m)))
     return {(m.scenario, m.asset, bool(m.finding)): m for m in ranked}.values()
+
+
+def _name(member: Member) -> str:
+    """Return what a line is about: an asset, an agent, or a scenario's error budget."""
+    return f"{member.asset} of {_title(member)}" if is_of_budget(member) else member.asset
+
+
+def is_of_budget(member: Member) -> bool:
+    """Return whether it is an error budget that burns too fast."""
+    return bool(member.finding) and member.state in BUDGET_KINDS
 
 
 def _begun_small(sentence: str) -> str:
@@ -142,7 +164,7 @@ def _counts(members: Collection[Member], words_of: Callable[[Member], str]) -> I
 
 def _noun(member: Member) -> str:
     if member.finding:
-        return "agent"
+        return "error budget" if is_of_budget(member) else "agent"
     return known.noun if (known := scenarios().get(member.scenario)) else "asset"
 
 
@@ -266,7 +288,8 @@ def _line(member: Member, facts: AssetFacts) -> str:
     end = "" if member.active else f", {_lasted(member)}"
     added = f"; {facts.details}" if facts.details else ""
     since = f"since {utc(member.since)}{end}{added}"
-    return f"{member.asset} ({_title(member)}): {_so(member)} {since}"
+    title = "" if is_of_budget(member) else f" ({_title(member)})"
+    return f"{_name(member)}{title}: {_so(member)} {since}"
 
 
 def _so(member: Member) -> str:
@@ -292,7 +315,10 @@ def _title(member: Member) -> str:
 
 
 def _page_url(member: Member) -> str:
-    """Return the address of an agent's page."""
+    """Return the address of the page of an agent, or of the summary of an error budget."""
+    if is_of_budget(member):
+        query = urlencode({"period": "month", "scenario": member.scenario})
+        return f"{settings.TALLYBOARD.own_url}{reverse('summaries:summary')}?{query}"
     return f"{settings.TALLYBOARD.own_url}{agent_path(member.scenario, member.asset)}"
 
 
@@ -307,10 +333,18 @@ def as_html(send: Send, why: str, url: str, replies: Mapping[str, str] | None = 
         "url": "" if send.kind == RESOLVED else url,
         "link": _link_words(send, replies),
         "replies": [(REPLIES[act], at) for act, at in (replies or {}).items()],
-        "of_agents": all(member.finding for member in listed),
+        "what": _columns(listed),
         "why": why,
     }
     return render_to_string("notifications/mail.html", context)
+
+
+def _columns(members: Iterable[Member]) -> tuple[str, str]:
+    """Return the titles of the first two columns of a mail."""
+    if not all(member.finding for member in members):
+        return "Asset", "State"
+    of_budgets = all(is_of_budget(member) for member in members)
+    return "Error budget" if of_budgets else "Agent", "What is wrong"
 
 
 def _cells(member: Member, facts: AssetFacts) -> dict[str, Any]:
@@ -328,7 +362,8 @@ def _cells(member: Member, facts: AssetFacts) -> dict[str, Any]:
 def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
     """Return a message as JSON-able data for programs. Times in Unix ms."""
     incidents = [member for member in send.members if not member.finding]
-    agents = [member for member in send.members if member.finding]
+    budgets = [member for member in send.members if is_of_budget(member)]
+    agents = [member for member in send.members if member.finding and member not in budgets]
     cases = cases_of(incidents[:MOST_IN_PAYLOAD])
     return {
         "kind": send.kind,
@@ -343,6 +378,7 @@ def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
         ],
         "numbers": {case.number: _plain_case(case) for case in cases.values()},
         "agents": [_plain_agent(member) for member in agents[:MOST_IN_PAYLOAD]],
+        "budgets": [_plain_finding(member) for member in budgets],
         "more": max(0, max(len(incidents), len(agents)) - MOST_IN_PAYLOAD),
     }
 
@@ -372,9 +408,12 @@ def _plain_case(case: Case) -> dict[str, Any]:
 
 
 def _plain_agent(member: Member) -> dict[str, Any]:
+    return {"agent": member.asset, **_plain_finding(member)}
+
+
+def _plain_finding(member: Member) -> dict[str, Any]:
     return {
         "scenario": member.scenario,
-        "agent": member.asset,
         "finding": member.state,
         "words": member.finding,
         "since": member.since,
@@ -407,6 +446,7 @@ def _described(rule: Rule) -> Iterator[tuple[str, str]]:
     yield "Reminder", f"every {exact_span(rule.repeat_ms)}" if rule.repeat_ms else "none"
     yield "When it is over", "says so" if rule.resolved else "says nothing"
     yield "Scheduled tasks", "reported when they notify" if rule.tasks else "not reported"
+    yield "Error budgets", "reported when they burn too fast" if rule.budgets else "not reported"
     yield "At most", f"{rule.most} messages in {exact_span(rule.per_ms)}"
     if rule.hours:
         yield "Only", hours(rule.hours)

@@ -20,6 +20,7 @@ from dashboard.notify.summaries.figures import (
     LongIncident,
     OverrideSpan,
     PeriodSummary,
+    TargetStatus,
     WorstAsset,
 )
 from dashboard.notify.summaries.phrases import sentence
@@ -84,6 +85,32 @@ class SpanOut(Schema):
     """The time that is counted, Unix ms."""
 
 
+class BurnOut(Schema):
+    """How fast an error budget was spent in the last `window_ms` of the period: a rate of 1 spends
+    just the whole of it; null where that is not known."""
+
+    window_ms: int
+    rate: float | None
+    observed_ms: int
+
+
+class BudgetOut(Schema):
+    """How much of an error budget was left at a time (Unix ms), and whether anything was observed
+    since the one before."""
+
+    at: int
+    left_ms: int
+    seen: bool
+
+
+class TargetOut(Schema):
+    """How a scenario did by its target: its figures are in `scenarios`."""
+
+    scenario: str
+    burn: list[BurnOut]
+    line: list[BudgetOut]
+
+
 class DayOut(Schema):
     """A day, and its time in bad states; null where nothing of it was observed."""
 
@@ -139,6 +166,7 @@ class SummaryOut(Schema):
     now: FiguresOut
     before: FiguresOut
     scenarios: list[GroupOut]
+    targets: list[TargetOut]
     labels: list[GroupOut]
     labels_total: int
     days: list[DayOut]
@@ -198,6 +226,7 @@ def plain(found: PeriodSummary) -> dict[str, Any]:
         "now": files.figures(found.whole.now),
         "before": files.figures(found.whole.before),
         "scenarios": [_group(each) for each in found.scenarios],
+        "targets": [_target(each) for each in found.targets],
         "labels": [_group(each) for each in found.labels],
         "labels_total": found.labels_total,
         "days": list(files.days(found)),
@@ -210,6 +239,15 @@ def plain(found: PeriodSummary) -> dict[str, Any]:
         "runs": found.runs,
         "runs_total": found.runs_total,
     }
+
+
+def _target(status: TargetStatus) -> dict[str, Any]:
+    burns = (
+        {"window_ms": each.window_ms, "rate": each.rate, "observed_ms": each.observed.ms}
+        for each in status.burn
+    )
+    line = ({"at": each.at, "left_ms": each.left, "seen": each.seen} for each in status.line)
+    return {"scenario": status.scenario, "burn": list(burns), "line": list(line)}
 
 
 def _group(group: FigureGroup) -> dict[str, Any]:

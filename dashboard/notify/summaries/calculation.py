@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -15,8 +16,11 @@ from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.core.states.models import Transition
 from dashboard.notify.summaries import incident_figures as summary_incident_figures
 from dashboard.notify.summaries.figures import (
+    BURN_WINDOWS,
     MOST_VALUES,
     MOST_WORST,
+    BudgetPoint,
+    Burn,
     ErrorBudget,
     FigureGroup,
     Figures,
@@ -25,6 +29,7 @@ from dashboard.notify.summaries.figures import (
     Observed,
     PeriodSummary,
     Question,
+    TargetStatus,
     Times,
     WorstAsset,
     slot_of,
@@ -61,14 +66,18 @@ from dashboard.notify.summaries.times import (
     reaches,
     times_by_value,
     times_of,
+    times_within,
     worst,
 )
 from dashboard.watch.annotations import labels as annotation_labels
 from domain.history.periods import (
+    DAY,
     PeriodComparison,
     Span,
     begin_of,
     compared,
+    containing,
+    day_of,
     hour_begin,
     hours_within,
 )
@@ -83,6 +92,15 @@ WITHOUT = ""
 def summary(question: Question, now: int | None = None) -> PeriodSummary:
     """Return the summary of a period, and of the one before it, as of `now` (Unix ms)."""
     return Calculation(question, now_ms() if now is None else now).summary()
+
+
+def burns_of(
+    scenario: str, target: float, windows: Iterable[int], now: int
+) -> dict[int, float | None]:
+    """Return a scenario's burn rates up to `now` (Unix ms) by window, ms; within service hours."""
+    today = containing(DAY, day_of(now, ReportingZone.objects.current()))
+    found = Calculation(Question((scenario,), today, service=True), now)
+    return {each.window_ms: each.rate for each in found.burns(scenario, target, windows)}
 
 
 def keep_answer(question: Question, now: int) -> None:
@@ -186,6 +204,7 @@ class Calculation:
             first_at=min(filter(None, (self.firsts[name] for name in self.counting)), default=None),
             counting=tuple(self.counting),
             unobserved=tuple(Span(*each) for each in unobserved),
+            targets=tuple(self._statuses(now, parts[0])),
         )
 
     # ---- what is asked --------------------------------------------------------------------------
@@ -373,6 +392,55 @@ class Calculation:
         whole = round((100 - target.percent) * (own.good + own.bad) / 100)
         return ErrorBudget(target.percent, whole, whole - own.bad)
 
+    # ---- targets --------------------------------------------------------------------------------
+
+    def _statuses(self, now: TimesOf, part: PeriodData) -> Iterator[TargetStatus]:
+        """Yield how the scenarios that have a target did."""
+        for name in self.names:
+            figures = self._scenario_in(name, part)
+            if figures.budget is not None:
+                yield TargetStatus(
+                    name,
+                    scenarios()[name].title,
+                    figures,
+                    figures.budget,
+                    tuple(self._line(name, now.counted[name], figures.budget)),
+                    tuple(self.burns(name, figures.budget.target, BURN_WINDOWS)),
+                )
+
+    def _line(self, name: str, own: ScopeTimes, budget: ErrorBudget) -> Iterator[BudgetPoint]:
+        """Yield how much of a budget was left by the end of each day, or hour of a single day."""
+        begin, end = self.spans.now
+        if begin >= end:
+            return
+        gone, left = self._unobserved([name], self.spans.now), budget.whole
+        yield BudgetPoint(begin, left, seen=True)
+        for since, until, bad in self._steps(own):
+            left = budget.left if until == end else left - bad
+            yield BudgetPoint(until, left, ms_within(gone, since, until) < until - since)
+
+    def _steps(self, own: ScopeTimes) -> Iterator[tuple[int, int, int]]:
+        """Yield begin, end and bad time of the days of the period, or of the hours of its day."""
+        period, span = self.question.period, self.spans.now
+        if period.days == 1:
+            for slot, same in groupby(hours_within(*span, self.zone), slot_of):
+                hours = list(same)  # two, if the clock is put back
+                yield hours[0].begin, hours[-1].end, own.slots[slot]
+            return
+        for n in range(period.first.toordinal(), period.after.toordinal()):
+            begin, end = (begin_of(date.fromordinal(day), self.zone) for day in (n, n + 1))
+            if begin < span.end:
+                yield begin, min(end, span.end), own.days[n]
+
+    def burns(self, name: str, target: float, windows: Iterable[int]) -> Iterator[Burn]:
+        """Yield how fast a scenario's budget was spent in windows (ms) at the end of what is
+        counted; nothing for a time to come."""
+        end = self.spans.now.end
+        for window in windows if self.spans.now.ms else ():
+            span = Span(end - window, end)
+            rate = burn_rate(times_within(self._scope(name, span)), target)
+            yield Burn(window, rate, self._observed([name], span))
+
     # ---- lists ----------------------------------------------------------------------------------
 
     def _heat(self, of_scenarios: Iterable[ScopeTimes], gone: Gaps) -> tuple[HeatDay, ...]:
@@ -446,6 +514,15 @@ def _added(times: Iterable[Times]) -> Times:
     for own in times:
         total = total.plus(own)
     return total
+
+
+def burn_rate(times: Times, target: float) -> float | None:
+    """Return how many times faster than the target (percent) allows the time is bad; None if that
+    is not known."""
+    allowed = (100 - target) / 100
+    if times.availability is None or not allowed:
+        return None
+    return (1 - times.availability) / allowed
 
 
 def _figures(

@@ -5,13 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import ceil
 from typing import Any, NamedTuple
 
 from dashboard.core.common.times import MINUTE_MS, duration
 from dashboard.core.states.board_rows import asset_path
-from dashboard.notify.summaries.figures import ErrorBudget, HeatDay, LongIncident, PeriodSummary
+from dashboard.notify.summaries.figures import (
+    ErrorBudget,
+    HeatDay,
+    LongIncident,
+    PeriodSummary,
+    TargetStatus,
+)
 from dashboard.notify.summaries.phrases import NOT_OBSERVED, length
 from domain.history.periods import DAY, Span, containing
 
@@ -215,6 +221,41 @@ def bar(budget: ErrorBudget | None) -> int | None:
     if budget is None or budget.share is None:
         return None
     return round(100 * min(1.0, max(0.0, budget.share)))
+
+
+class BudgetLine(NamedTuple):
+    """The line of an error budget. points: x and y, for SVG; zero: the height at which nothing is
+    left; gaps: x and width of what was not observed; words: a description."""
+
+    points: str
+    zero: float
+    gaps: list[tuple[float, float]]
+    words: str
+
+
+HEIGHT = 40
+"""The height of a line, in its own units."""
+
+
+def budget_line(status: TargetStatus) -> BudgetLine | None:
+    """Return the line of an error budget over the period; None before that has begun."""
+    line = status.line
+    if len(line) < 2:
+        return None
+    begin, low = line[0].at, min(0, *(each.left for each in line))
+    unit, high = WIDTH / (line[-1].at - begin), max(1, status.budget.whole - low)
+
+    def height(left: int) -> float:
+        return round((status.budget.whole - left) * HEIGHT / high, 1)
+
+    points = " ".join(f"{(at - begin) * unit:.1f},{height(left)}" for at, left, _ in line)
+    unseen = [
+        (round((one.at - begin) * unit, 1), round((two.at - one.at) * unit, 1))
+        for one, two in pairwise(line)
+        if not two.seen
+    ]
+    words = f"{length(status.budget.whole)} at first, {length(status.budget.left)} left"
+    return BudgetLine(points, height(0), unseen, words)
 
 
 def plotted(found: PeriodSummary) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
+from dashboard.core.common.times import DAY_MS, HOUR_MS
 from domain.history.periods import Hour, Period, Span
 
 # ---- slots ---------------------------------------------------------------------------------------
@@ -108,6 +109,31 @@ class ErrorBudget(NamedTuple):
         return self.left / self.whole if self.whole else None
 
 
+class Burn(NamedTuple):
+    """How fast an error budget was spent in the last part of a time, `window_ms` long.
+
+    rate: 1 spends just the whole budget if it goes on like this; None without confirmed states, or
+    without a budget.
+    """
+
+    window_ms: int
+    rate: float | None
+    observed: Observed
+
+
+BURN_WINDOWS = (HOUR_MS, 6 * HOUR_MS, 3 * DAY_MS)
+"""The last parts of a time for which burn rates are shown, ms."""
+
+
+class BudgetPoint(NamedTuple):
+    """How much of the error budget of a whole time was left at `at`, Unix ms. left: ms; seen:
+    whether anything was observed since the point before."""
+
+    at: int
+    left: int
+    seen: bool
+
+
 @dataclass(frozen=True)
 class Delays:
     """How long something took, ms. p95: by nearest rank; mean and p95 are None if count is 0."""
@@ -155,6 +181,19 @@ class FigureGroup:
     title: str
     now: Figures
     before: Figures
+
+
+@dataclass(frozen=True)
+class TargetStatus:
+    """How a scenario with a target did in the period. line: from its beginning, with all of the
+    budget, by days, or by hours of a single day; burn: by BURN_WINDOWS, none of a time to come."""
+
+    scenario: str
+    title: str
+    figures: Figures
+    budget: ErrorBudget
+    line: tuple[BudgetPoint, ...] = ()
+    burn: tuple[Burn, ...] = ()
 
 
 class WorstAsset(NamedTuple):
@@ -234,7 +273,8 @@ class PeriodSummary:
     which raw history is counted; computed_at: when it was computed; zone: the reporting zone;
     whole: the total; week: bad ms by weekday (Monday first) and hour, None where nothing was
     observed; week_unobserved: how much was not observed, ms; *_total: how many there are of what is
-    listed; empty: whether no asset of these scenarios was on the board in the period.
+    listed; empty: whether no asset of these scenarios was on the board in the period; targets: of
+    the scenarios that have one.
     """
 
     question: Question
@@ -263,6 +303,7 @@ class PeriodSummary:
     first_at: int | None = None
     counting: tuple[str, ...] = ()
     unobserved: tuple[Span, ...] = ()
+    targets: tuple[TargetStatus, ...] = ()
 
     @property
     def counted(self) -> tuple[FigureGroup, ...]:
@@ -320,6 +361,10 @@ EXPLAINED = {
     "maintenance": (
         "Time of planned work that is not to count. It is neither good nor bad; incidents "
         "in it are still listed."
+    ),
+    "targets": (
+        "The line begins with the whole error budget and falls with bad time; what is hatched was "
+        "not observed. A burn rate of 1 spends just the budget, and 2 in half the time."
     ),
     "heat": (
         "The time in bad states of each day of the reporting zone, added up over assets. "

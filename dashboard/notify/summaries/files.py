@@ -95,6 +95,29 @@ def _hours(found: PeriodSummary) -> Rows:
             yield {"weekday": weekday + 1, "hour": hour, "bad_ms": ms, "observed": observed}
 
 
+BURNS = ("burn_1h", "burn_6h", "burn_3d")
+TARGETS = (
+    "scenario", "observed", "observed_ms", "availability", "target_percent", "target_met",
+    "budget_ms", "budget_left_ms", *BURNS,
+)  # fmt: skip
+
+
+def _targets(found: PeriodSummary) -> Rows:
+    for each in found.targets:
+        burns = dict.fromkeys(BURNS) | {
+            name: own.rate for name, own in zip(BURNS, each.burn, strict=False)
+        }
+        row = {"scenario": each.scenario, **figures(each.figures), **burns}
+        yield {name: row[name] for name in TARGETS}
+
+
+def _budgets(found: PeriodSummary) -> Rows:
+    for each in found.targets:
+        for at, left, seen in each.line:
+            observed = WHOLLY if seen else NOT_OBSERVED
+            yield {"scenario": each.scenario, "at": at, "left_ms": left, "observed": observed}
+
+
 WORST_FIELDS = ("scenario", "asset", "bad", "unconfirmed", "incidents", "before")
 INCIDENTS = (
     "id", "scenario", "asset", "label", "worst", "began_at", "ended_at", "acknowledged_at",
@@ -109,6 +132,8 @@ FILES: dict[str, tuple[tuple[str, ...], Callable[[PeriodSummary], Rows]]] = {
     "scenarios": (
         ("scenario", "period", *FIGURES), lambda found: _groups(found.scenarios, "scenario"),
     ),
+    "targets": (TARGETS, _targets),
+    "budgets": (("scenario", "at", "left_ms", "observed"), _budgets),
     "labels": (("value", "period", *FIGURES), lambda found: _groups(found.labels, "value")),
     "days": (("day", "bad_ms", "observed"), days),
     "hours": (("weekday", "hour", "bad_ms", "observed"), _hours),
@@ -120,6 +145,8 @@ FILES: dict[str, tuple[tuple[str, ...], Callable[[PeriodSummary], Rows]]] = {
 TITLES = {
     "figures": "Figures",
     "scenarios": "By scenario",
+    "targets": "Targets",
+    "budgets": "Error budgets",
     "labels": "By label",
     "days": "By day",
     "hours": "By weekday and hour",
@@ -158,6 +185,17 @@ def _table_groups(title: str, name: str) -> Table:
 
 SCENARIO_TABLE = _table_groups("Scenario", "summary-scenarios")
 LABEL_TABLE = _table_groups("Value", "summary-labels")
+TARGET_TABLE = Table(
+    "",
+    "Scenario",
+    "Target",
+    Column("Budget over the period", "the whole of it at first; below the dashed line it is spent"),
+    Column.number("Left"),
+    Column.number("Burn 1 h", "1: spends just the budget; of the last hour"),
+    Column.number("6 h", "the same, of the last six hours"),
+    Column.number("3 d", "the same, of the last three days"),
+    css="budgets",
+)
 WORST_TABLE = Table(
     "summary-worst",
     "Asset",

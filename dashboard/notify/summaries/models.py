@@ -342,10 +342,12 @@ class TargetQuerySet(models.QuerySet["Target"]):
 
 class Target(ScenarioRow):
     """What a scenario's availability should be. percent: null for no target; hours: for each
-    weekday, Monday first, the service hours (0 to 23 of the reporting zone); [] for all."""
+    weekday, Monday first, the service hours (0 to 23 of the reporting zone); [] for all; burning:
+    what rules know of its error budget: since when it burns too fast, and in which words."""
 
     percent = models.FloatField(null=True)
     hours = models.JSONField(default=list)
+    burning = models.JSONField(default=dict)
 
     objects = TargetQuerySet.as_manager()
 

@@ -10,6 +10,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import whole_percent
 from dashboard.core.common.times import duration, utc_minute
 from dashboard.notify.summaries.figures import (
+    Burn,
     ErrorBudget,
     FigureGroup,
     Figures,
@@ -147,6 +148,16 @@ def observed(own: Observed) -> str:
     if not own.seen:
         return NOT_OBSERVED
     return duration(own.ms) if own.complete else f"{duration(own.ms)} of {duration(own.whole)}"
+
+
+def burn(own: Burn) -> str:
+    """Return a burn rate, `2.4 ×`; with how much was observed, if not all of its window was."""
+    if not own.observed.seen:
+        return NOT_OBSERVED
+    if own.rate is None:
+        return NOTHING
+    part = "" if own.observed.complete else f" of {duration(own.observed.ms)}"
+    return f"{own.rate:,.1f} ×{part}"
 
 
 # ---- differences --------------------------------------------------------------------------------

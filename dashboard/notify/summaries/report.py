@@ -16,16 +16,27 @@ from dashboard.core.common.times import field_text
 from dashboard.core.states.board_rows import asset_path
 from dashboard.notify.summaries import phrases
 from dashboard.notify.summaries.calculation import has_sums_before
-from dashboard.notify.summaries.charts import bar, calendar, gaps, plotted, timelines, week
+from dashboard.notify.summaries.charts import (
+    BudgetLine,
+    bar,
+    budget_line,
+    calendar,
+    gaps,
+    plotted,
+    timelines,
+    week,
+)
 from dashboard.notify.summaries.figures import (
     EXPLAINED,
     BulkRun,
+    Burn,
     Delays,
     FigureGroup,
     Figures,
     OverrideSpan,
     PeriodSummary,
     Question,
+    TargetStatus,
     WorstAsset,
 )
 from dashboard.notify.summaries.forms import SERVICE, address
@@ -166,6 +177,17 @@ class FiguresRow(NamedTuple):
         return self.group.now
 
 
+class TargetRow(NamedTuple):
+    """How a scenario did by its target, as a row of a table."""
+
+    status: TargetStatus
+    target: str
+    left: str
+    line: BudgetLine | None
+    burn: list[tuple[str, Burn]]
+    link: str
+
+
 class Worst(NamedTuple):
     """An asset with much time in bad states."""
 
@@ -218,6 +240,7 @@ class SummaryReport:
                               for each in found.scenarios],
             "label_rows": [self._row(each, Links(found, value=each.name))
                            for each in found.labels],
+            "target_rows": [self._target_row(each) for each in found.targets],
             "calendar": calendar(found.heat, self._page_of),
             "week": week(found),
             "timelines": timelines(found, scenarios()),
@@ -380,6 +403,17 @@ class SummaryReport:
             self._changed(*shares, phrases.of_share, less_is="worse"),
             phrases.observed(group.now.observed),
             bad_states,
+        )
+
+    def _target_row(self, status: TargetStatus) -> TargetRow:
+        known = status.figures.target_met is not None
+        return TargetRow(
+            status,
+            phrases.verdict(status.figures),
+            length(status.budget.left) if known else phrases.NOTHING,
+            budget_line(status) if known else None,
+            [(phrases.burn(each), each) for each in status.burn],
+            Links(self.found, status.scenario).bad,
         )
 
     def _worst(self) -> list[Worst]:

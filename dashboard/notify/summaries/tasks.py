@@ -9,6 +9,7 @@ from django.db.models import F
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
+from dashboard.notify.summaries.budgets import watch
 from dashboard.notify.summaries.calculation import keep_answer
 from dashboard.notify.summaries.digests import send_due
 from dashboard.notify.summaries.figures import Question
@@ -58,6 +59,12 @@ def keep_answers(now: int) -> None:
     for unit in UNITS:
         for label in ("", *keys):
             keep_answer(Question(tuple(scenarios()), containing(unit, today), label), now)
+
+
+@shared_task(ignore_result=True)
+def watch_budgets() -> None:
+    """Report the error budgets that began or ceased to burn too fast to the rules."""
+    watch(now_ms())
 
 
 # ---- digests -------------------------------------------------------------------------------------

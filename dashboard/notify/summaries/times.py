@@ -191,6 +191,24 @@ def counted(scope: Scope) -> ScopeTimes:
     return result
 
 
+def times_within(scope: Scope) -> Times:
+    """Return the times of a scope that may begin within an hour, of which there is but one sum."""
+    begin = hour_begin(scope.span.begin, scope.zone)
+    whole = counted(scope._replace(span=Span(begin, scope.span.end))).times
+    before = Span(begin, scope.span.begin)
+    return whole.less(_raw_times(scope, before)) if before.ms else whole
+
+
+def _raw_times(scope: Scope, span: Span) -> Times:
+    """Return what raw history says about a part of a scope."""
+    counts, total = in_slots(scope.slots), Times()
+    hours = hours_within(*span, scope.zone)
+    for each in add_up(scope.scenario, hours, scope.slots).hours:
+        if counts(each.hour):
+            total = total.plus(Times(each.good, each.bad, each.unconfirmed, each.maintenance))
+    return total
+
+
 def _add_rows(result: ScopeTimes, scope: Scope) -> None:
     """Add sums by the hour."""
     rows = HourRow.objects.filter(

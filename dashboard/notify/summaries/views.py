@@ -39,6 +39,7 @@ from domain.scenario import Scenario
 TABLES = {
     "scenarios": files.SCENARIO_TABLE,
     "labels": files.LABEL_TABLE,
+    "targets": files.TARGET_TABLE,
     "worst": files.WORST_TABLE,
     "overrides": files.OVERRIDE_TABLE,
     "runs": files.RUN_TABLE,

@@ -35,6 +35,7 @@ WHOLE: dict[str, Any] = {
     "incidents": False,
     "tasks": False,
     "agents": ["agent-silent", "agent-late"],
+    "budgets": True,
     "most": 5,
     "per_ms": 600_000,
 }  # fmt: skip
@@ -77,7 +78,7 @@ def test_a_rule_tells_of_tasks_by_scenario_and_labels(change: dict[str, Any], ex
 )
 def test_a_rule_tells_of_agents_by_kind_and_scenario(change: dict[str, Any], expected: bool):
     rule = rule_from_plain({"stages": [{"channels": [1]}]} | change)
-    assert rule.covers_agent("attack", "agent-late") is expected
+    assert rule.covers_finding("attack", "agent-late") is expected
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_it_is_sent_once_when_it_is_due(reader: User, post: MailServer):
     assert sent(post, DUE - 1) == []
     [mail] = sent(post, DUE + MINUTE_MS)
     assert post.recipients == ["olga@example.org"]
-    assert "3 attacks" in mail["Subject"]
+    assert "3 incidents" in mail["Subject"]
     assert sent(post, DUE + HOUR_MS) == sent(post, DUE + 23 * HOUR_MS) == []
     assert len(sent(post, DUE + DAY_MS)) == 1
     assert list(Issue.objects.order_by("first").values_list("first", flat=True)) == [
@@ -120,13 +120,13 @@ def test_it_begins_with_a_sentence_and_sorts_by_time_lost(reader: User, post: Ma
     [mail] = sent(post, DUE)
     text, html = part(mail, "plain"), part(mail, "html")
     first = text.splitlines()[0]
-    assert "3 attacks on 3 assets, 1 h 30 m in bad states" in first
+    assert "3 incidents on 3 assets, 1 h 30 m in bad states" in first
     assert "2 h 30 m less than before" in first
     assert text.index("shop") < text.index("mail <b>")
     assert "fine" not in text
     assert "mail &lt;b&gt;" in html
     assert "<b>" not in html
-    assert html.index("3 attacks on 3 assets") < html.index("<table style")
+    assert html.index("3 incidents on 3 assets") < html.index("<table style")
     assert "https://board.example/s/attack/a/shop/" in html
     assert "period=day&date=2026-11-22&scenario=attack" in text
     assert "late" not in text

@@ -6,7 +6,8 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -46,7 +47,7 @@ from dashboard.watch.incidents.models import (
 from domain.history.periods import Period, between, containing
 from domain.scenario import Scenario
 from support.run.selection import examples
-from support.web.independent_summary import History, Spans, mean_and_p95, together
+from support.web.independent_summary import Counted, History, Spans, mean_and_p95, together
 from support.web.lived_month import (
     ASSETS,
     BEGUN,
@@ -172,6 +173,8 @@ def check(answer: PeriodSummary, past: History, now: int, gaps: Spans = ()) -> N
         assert figures.false_alarms == counted.false_alarms
         check_attacks(figures, past, span)
         check_budget(figures)
+    check_targets(answer, counts[0], spans[0])
+    check_burns(answer, past, spans[0], service, gaps)
     check_labels(answer, past, spans, counts)
     check_lists(answer, past, spans, counts)
 
@@ -197,6 +200,56 @@ def check_budget(figures: Figures) -> None:
     assert figures.budget.left == figures.budget.whole - figures.times.bad
     if counted:
         assert figures.times.availability == figures.times.good / counted
+
+
+def steps(period: Period, begin: int, end: int) -> list[int]:
+    """When days begin, or hours of a single day that have another number, and the end."""
+    if period.days > 1:
+        days = (local(period.first + timedelta(days=n)) for n in range(period.days))
+        return [*(day for day in days if begin <= day < end), end]
+    clock = [
+        (minute, datetime.fromtimestamp(minute / 1000, ZoneInfo(ZONE)).hour)
+        for minute in range(begin, end, MINUTE)
+    ]
+    changed = [two[0] for one, two in pairwise(clock) if one[1] != two[1]]
+    return [begin, *changed, end]
+
+
+def check_targets(answer: PeriodSummary, counted: Counted, span: tuple[int, int]) -> None:
+    """Compare the line of the budget with what was bad until each of its points."""
+    [status] = answer.targets
+    assert status.figures == answer.whole.now
+    begin, end = span
+    period, zone = answer.question.period, ZoneInfo(ZONE)
+    if begin >= end:
+        assert status.line == ()
+        return
+    assert [point.at for point in status.line] == steps(period, begin, end)
+    first, *others = status.line
+    assert first.left == status.budget.whole
+    for point in others:
+        last = datetime.fromtimestamp((point.at - MINUTE) / 1000, zone)
+        if period.days > 1:
+            bad = [ms for day, ms in counted.days.items() if day <= last.date()]
+        else:
+            bad = [ms for (_, hour), ms in counted.slots.items() if hour <= last.hour]
+        assert point.left == status.budget.whole - sum(bad)
+    assert others[-1].left == status.budget.left
+
+
+def check_burns(
+    answer: PeriodSummary, past: History, span: tuple[int, int], service: Any, gaps: Spans
+) -> None:
+    """Compare the burn rates of the last hour, six hours and three days."""
+    [status] = answer.targets
+    begin, end = span
+    windows = (HOUR, 6 * HOUR, 3 * DAY) if begin < end else ()
+    assert tuple(each.window_ms for each in status.burn) == windows
+    for each in status.burn:
+        own = past.count(end - each.window_ms, end, ZONE, ALL_WINDOWS, service, gaps)
+        good, bad, *_ = own.total()
+        expected = bad / (good + bad) / 0.005 if good + bad else None
+        assert each.rate == (expected and pytest.approx(expected))
 
 
 def check_labels(answer: PeriodSummary, past: History, spans: Any, counts: Any) -> None:
@@ -320,6 +373,8 @@ def check_observed(answer: PeriodSummary, span: tuple[int, int]) -> None:
     assert sum(each.ms for each in answer.unobserved) == span[1] - span[0] - len(minutes) * MINUTE
     own = answer.whole.now.observed
     assert own.seen is bool(minutes)
+    for one, two in pairwise(answer.targets[0].line):
+        assert two.seen is any(one.at <= minute < two.at for minute in minutes)
     if not answer.question.service:
         assert (own.ms, own.whole) == (len(minutes) * MINUTE, span[1] - span[0])
     zone = ZoneInfo(ZONE)

@@ -382,6 +382,45 @@ def test_what_one_scenario_has_left_helps_no_other_with_the_same_target(
     assert rows["attack"]["period"] == "before" or rows["attack"]["target_met"]
 
 
+def test_a_target_has_a_line_and_burn_rates_alike_on_the_page_in_files_and_in_rest(
+    several: None, client: Client
+):
+    for name, percent in (("attack", 90), ("connectivity", 95)):
+        Target.objects.create(scenario=name, percent=percent)
+    context = client.get(MONDAY_PAGE).context
+    attack, network = context["target_rows"]
+    assert [words for words, _ in attack.burn] == ["0.0 ×", "0.0 ×", "0.8 ×"]
+    assert (attack.left, network.left) == ("−3 h 36 m", "12 m 00 s")
+    lefts = [each.left / MINUTE_MS for each in attack.status.line]
+    assert lefts == [144, 84, 24, -36, -96, -156, *[-216] * 19]
+    assert attack.line.points.startswith("0.0,0.0 41.7,6.7 ")
+    assert (attack.line.zero, network.line.zero) == (16.0, 40.0)
+    assert attack.line.words == "2 h 24 m at first, −3 h 36 m left"
+    rest = client.get(f"/api/v1/summary?{MONDAY_PAGE.partition('?')[2]}").json()["targets"]
+    assert [each["scenario"] for each in rest] == ["attack", "connectivity"]
+    assert [each["left_ms"] / MINUTE_MS for each in rest[0]["line"]] == lefts
+    assert [each["rate"] for each in rest[0]["burn"]] == [0, 0, pytest.approx(6 / 72 / 0.1)]
+    row, _ = lines(client, "targets", MONDAY_PAGE)
+    assert (row["target_met"], row["budget_left_ms"]) == ("False", str(-216 * MINUTE_MS))
+    assert float(row["burn_3d"]) == rest[0]["burn"][2]["rate"]
+    budgets = [row for row in lines(client, "budgets", MONDAY_PAGE) if row["scenario"] == "attack"]
+    assert [int(row["left_ms"]) / MINUTE_MS for row in budgets] == lefts
+    assert budgets[1]["at"] == "2026-03-02T01:00:00.000Z"
+
+
+def test_a_line_and_a_burn_rate_say_what_was_not_observed(silent: None, client: Client):
+    context = client.get("/summary/?period=day&date=2026-03-03&scenario=attack").context
+    [row] = context["target_rows"]
+    unseen = [n for n, each in enumerate(row.status.line) if not each.seen]
+    assert unseen == [10, 11]
+    assert row.line.gaps == [(375.0, 41.7), (416.7, 41.7)]
+    assert [words for words, _ in row.burn] == ["0.0 ×", "0.0 ×", "0.3 × of 2 d 21 h"]
+    week = client.get("/summary/?period=week&date=2026-01-07&scenario=attack").context
+    [row] = week["target_rows"]
+    assert (row.line, row.left) == (None, "–")
+    assert {words for words, _ in row.burn} == {"not observed"}
+
+
 def test_a_target_is_not_judged_where_no_state_was_confirmed(client: Client):
     present(MONDAY - 28 * DAY_MS)
     ImpairedSpan.objects.create(

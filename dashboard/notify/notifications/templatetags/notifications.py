@@ -22,7 +22,7 @@ from dashboard.notify.notifications.models import (
     WAITING,
     Message,
 )
-from domain.notifications.rule import AGENT, AGENTS, BY_ASSET, BY_SCENARIO
+from domain.notifications.rule import AGENT, AGENTS, BUDGET, BY_ASSET, BY_SCENARIO
 
 register = template.Library()
 
@@ -44,6 +44,8 @@ def group_words(key: str) -> str:
     """Return what the incidents or agents of a group have in common, in words."""
     if key.startswith(f"{AGENTS} "):
         return f"{AGENTS} {_title(key.removeprefix(AGENTS).strip())}"
+    if key.startswith(f"{BUDGET} "):
+        return f"{BUDGET} {_title(key.removeprefix(BUDGET).strip())}"
     if key.startswith(f"{AGENT} "):
         return f"{AGENT} {key.partition('/')[2]}"
     return ", ".join(map(_part_words, key.split(", "))) if key else "all incidents"
