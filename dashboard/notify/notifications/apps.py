@@ -10,7 +10,8 @@ class NotificationsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the kinds of channel and the messages on the pages of incidents and tasks, and
-        connect to the signals of acknowledgements, incidents and findings about agents."""
+        connect to the signals of acknowledgements, incidents, what people do to these, and
+        findings about agents."""
         from dashboard.core.accounts.encryption import OTHER_SECRETS
         from dashboard.notify.notifications.channels import (
             MailKind,
@@ -20,6 +21,7 @@ class NotificationsConfig(AppConfig):
         )
         from dashboard.notify.notifications.chat import ChatKind
         from dashboard.notify.notifications.ingestion import (
+            ingest_case_change,
             ingest_findings,
             ingest_incidents,
             recheck_groups,
@@ -30,7 +32,7 @@ class NotificationsConfig(AppConfig):
         from dashboard.watch.annotations.row_marks import marks_changed
         from dashboard.watch.commands.models import messages_url
         from dashboard.watch.incidents.ingestion import incidents_changed
-        from dashboard.watch.incidents.models import messages_about
+        from dashboard.watch.incidents.models import case_changed, messages_about
 
         for kind in (MailKind(), WebhookKind(), ChatKind(), PushKind()):
             register(kind)
@@ -40,3 +42,4 @@ class NotificationsConfig(AppConfig):
         marks_changed.connect(recheck_groups, dispatch_uid="notifications")
         findings_changed.connect(ingest_findings, dispatch_uid="notifications")
         incidents_changed.connect(ingest_incidents, dispatch_uid="notifications")
+        case_changed.connect(ingest_case_change, dispatch_uid="notifications")

@@ -49,6 +49,11 @@ class ChannelForm(forms.Form):
         min_value=1, max_value=10_000, label="At most so many messages", initial=60
     )
     window = SpanField(label="In", initial="1h")
+    changes = forms.BooleanField(
+        required=False,
+        label="Changes of incidents",
+        help_text="What people do to any incident: acknowledge, hand over, note, resolve, merge…",
+    )
     enabled = forms.BooleanField(required=False, initial=True, label="Enabled")
     last_resort = forms.BooleanField(
         required=False,
@@ -91,7 +96,7 @@ class ChannelForm(forms.Form):
 
 
 def _initial(row: Channel) -> dict[str, Any]:
-    names = ("name", "address", "most", "enabled", "last_resort")
+    names = ("name", "address", "most", "changes", "enabled", "last_resort")
     return {name: getattr(row, name) for name in names} | {"window": row.window_ms}
 
 
@@ -229,12 +234,16 @@ def _store(request: HttpRequest, form: ChannelForm, row: Channel, made: str, act
     if secret or "address" in data:
         row.address = form.kind.shown(data.get("address", ""), secret)
     row.name, row.most, row.window_ms = data["name"], data["most"], data["window"]
-    row.enabled, row.last_resort = data["enabled"], data["last_resort"]
+    row.changes, row.enabled, row.last_resort = (
+        data["changes"],
+        data["enabled"],
+        data["last_resort"],
+    )
     row.changed_at = now_ms()
     row.save()
     record(
         Actor.of(request), action, target=row.name, kind=row.kind, address=row.address,
-        last_resort=row.last_resort,
+        changes=row.changes, last_resort=row.last_resort,
     )  # fmt: skip
 
 

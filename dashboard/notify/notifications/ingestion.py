@@ -1,5 +1,5 @@
-"""Storing events of incidents and agents, and task runs that notify, for the rules: nothing that
-is committed is missed."""
+"""Storing events of incidents and agents, and task runs that notify, for the rules, and changes of
+incidents for the channels: nothing that is committed is missed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,20 @@ from dashboard.core.common.times import MINUTE_MS, now_ms
 from dashboard.core.states.ingestion import BatchChanges
 from dashboard.core.states.queries import listed
 from dashboard.core.states.rows import ReadableRecord
-from dashboard.notify.notifications.models import AgentEvent, Group, GroupIncident, TaskNotice
+from dashboard.notify.notifications.channels import CHANNELS
+from dashboard.notify.notifications.models import (
+    AgentEvent,
+    Channel,
+    Group,
+    GroupIncident,
+    TaskNotice,
+)
+from dashboard.notify.notifications.outbox import put, targets_of_channel
+from dashboard.notify.notifications.texts import change_draft
 from dashboard.watch.agents.models import AgentFinding
 from dashboard.watch.annotations.row_marks import RowMark
 from dashboard.watch.incidents.ingestion import IncidentChange
+from dashboard.watch.incidents.models import Case
 from domain.notifications.events import (
     AGENT_DOUBTED,
     AGENT_LATE,
@@ -156,6 +166,17 @@ def finding_of_place(place: str) -> int | None:
     """Return the number of the finding that a place identifies; None for an incident's place."""
     number = place.removeprefix(AGENT_PLACE)
     return int(number) if number != place else None
+
+
+def ingest_case_change(case: int, kind: str, by: str, text: str, now: int, **_: Any) -> None:
+    """Store a message on what somebody did to a case for each channel that sends such changes, in
+    the transaction that stores the change."""
+    channels = list(Channel.objects.of_changes().filter(kind__in=CHANNELS))
+    if not channels:
+        return
+    draft = change_draft(Case.objects.get(pk=case), kind, by, text, now)
+    for target in (each for channel in channels for each in targets_of_channel(channel)):
+        put(target, draft, now)
 
 
 def recheck_groups(scenario: str, marks: Iterable[RowMark], **_: Any) -> None:

@@ -72,6 +72,7 @@ MOST_OF_INCIDENT = 200
 """Most messages on an incident's page."""
 ALL_KINDS = {
     **KINDS,
+    "changed": "somebody changed an incident",
     "test": "a test",
     "unreached": "nobody was reached by a message",
     "digest": "a summary of a time",

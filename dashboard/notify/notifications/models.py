@@ -66,6 +66,10 @@ class ChannelQuerySet(RetirableQuerySet["Channel"]):
         """Return the channels that are reached when a message reached nobody."""
         return self.filter(retired_at=None, enabled=True, last_resort=True).order_by("pk")
 
+    def of_changes(self) -> Self:
+        """Return the channels that send what people do to incidents."""
+        return self.in_use().filter(enabled=True, changes=True)
+
 
 class Channel(AuthoredRow):
     """A way to reach somebody.
@@ -73,8 +77,8 @@ class Channel(AuthoredRow):
     kind: from `channels.CHANNELS`; address: whom it reaches, in the form of its kind: mail
     addresses separated by commas, a webhook's URL, or the masked form of an Apprise URL; secret:
     encrypted by `dashboard.core.accounts.encryption`; most, window_ms: the limit, as messages per
-    window; last_resort: whether it is reached when a message reached nobody; retired_at: since when
-    it sends nothing any more.
+    window; changes: whether it sends what people do to incidents; last_resort: whether it is
+    reached when a message reached nobody; retired_at: since when it sends nothing any more.
     """
 
     name = models.CharField(max_length=MAX_TITLE)
@@ -84,6 +88,7 @@ class Channel(AuthoredRow):
     most = models.IntegerField(default=60)
     window_ms = models.BigIntegerField(default=3_600_000)
     enabled = models.BooleanField(default=True)
+    changes = models.BooleanField(default=False)
     last_resort = models.BooleanField(default=False)
     changed_at = models.BigIntegerField()
     retired_at = models.BigIntegerField(null=True)
@@ -535,12 +540,12 @@ class Message(models.Model):
     """A message to one recipient, or the decision to send none.
 
     id: the same in every attempt, so that receivers can detect duplicates; scenario: empty if it is
-    about several, or about none; kind: from `domain.notifications.group.KINDS`, or `test`,
-    `digest`, `points`, `views`, `browser`; reason: why it is held, given up or not sent; why: what
-    caused it, in words; channel, rota, user: whom it should reach and through what; recipient: the
-    address; occasion: the same for all that one decision of a rule sends; unreached_at: when there
-    was an alarm, as it reached nobody; read_at: when its user marked it as read; payload: JSON for
-    programs; thread: the id of the first message of its conversation;
+    about several, or about none; kind: from `domain.notifications.group.KINDS`, or `changed`,
+    `test`, `digest`, `points`, `views`, `browser`; reason: why it is held, given up or not sent;
+    why: what caused it, in words; channel, rota, user: whom it should reach and through what;
+    recipient: the address; occasion: the same for all that one decision of a rule sends;
+    unreached_at: when there was an alarm, as it reached nobody; read_at: when its user marked it as
+    read; payload: JSON for programs; thread: the id of the first message of its conversation;
     dedupe: a key that only one message can have; next_at: when to try next; lease, lease_until:
     which worker holds it, and until when.
     """

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+from uuid import NAMESPACE_URL, uuid5
 
 from django.conf import settings
 from django.template.loader import render_to_string
@@ -19,10 +20,10 @@ from dashboard.core.states.board_rows import details_text
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed as values_of
 from dashboard.notify.notifications.models import Channel, Rota
-from dashboard.notify.notifications.outbox import REPLIES
+from dashboard.notify.notifications.outbox import REPLIES, MessageDraft
 from dashboard.notify.notifications.rule_forms import AGENT_CHOICES
 from dashboard.watch.annotations.labels import labels_of
-from dashboard.watch.incidents.models import Case, Incident
+from dashboard.watch.incidents.models import ENTRY_WORDS, Case, Incident
 from domain.notifications.events import (
     AGENT_DOUBTED,
     AGENT_LATE,
@@ -405,6 +406,22 @@ def _plain_case(case: Case) -> dict[str, Any]:
         "ticket_url": case.ticket_url,
         "url": _case_url(case),
     }
+
+
+def change_draft(case: Case, kind: str, by: str, text: str, now: int) -> MessageDraft:
+    """Return a message on what somebody did to a case. kind: one of ENTRY_WORDS; now: Unix ms."""
+    words = f"{ENTRY_WORDS[kind]}{f': {text}' if text else ''}"
+    lines = (f"{by}: {words}", "", f"{case.number}, {case.subject}: {case.status}", _case_url(case))
+    known = {"change": kind, "by": by, "text": text, "at": now, "number": case.number}
+    return MessageDraft(
+        "changed",
+        f"{case.number}, {case.subject}: {words} ({by})",
+        "\n".join(lines) + "\n",
+        case.scenario,
+        payload={"kind": "changed", **known, "numbers": {case.number: _plain_case(case)}},
+        why="what people do to incidents",
+        thread=str(uuid5(NAMESPACE_URL, _case_url(case))),
+    )
 
 
 def _plain_agent(member: Member) -> dict[str, Any]:

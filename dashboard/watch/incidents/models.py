@@ -369,8 +369,14 @@ class CaseQuerySet(models.QuerySet["Case"]):
         """
         since = Greatest(Value(at), F("began_at"))
         owner = Choice(When(owner="", then=Value(by)), default=F("owner"))
+        fields = {"acknowledged_at": since, "acknowledged_by": by, "owner": owner}
         first = self.unresolved().filter(acknowledged_at=None)
-        return first.update(acknowledged_at=since, acknowledged_by=by, owner=owner)
+        with transaction.atomic():
+            numbers = list(first.values_list("pk", flat=True))
+            taken = [number for number in numbers if first.filter(pk=number).update(**fields)]
+            for case in Case.objects.filter(pk__in=listed(taken)):
+                case.announce(ACKNOWLEDGED, by, at)
+        return len(taken)
 
 
 class CaseFacts(NamedTuple):
@@ -506,7 +512,19 @@ class Case(ScenarioRow):
     def write(self, kind: str, user: User, now: int, text: str = "") -> CaseEntry:
         """Add an entry to its timeline, and return it. kind: one of ENTRY_WORDS; now: Unix ms."""
         name = user.get_username()
+        if kind != ACKNOWLEDGED:  # which only the first one changes
+            self.announce(kind, name, now, text)
         return self.entries.create(kind=kind, user=user, username=name, at=now, text=text)
+
+    def announce(self, kind: str, by: str, now: int, text: str = "") -> None:
+        """Signal what somebody did to it."""
+        case_changed.send(Case, case=self.pk, kind=kind, by=by, text=text, now=now)
+
+
+case_changed = Signal()
+"""Sent in the transaction in which somebody changes a case. case: its number; kind: one of
+ENTRY_WORDS; by: a name; text: of the entry; now: Unix ms.
+"""
 
 
 ENTRY_WORDS = {

@@ -20,6 +20,7 @@ from dashboard.board.live.snapshots import Merged, StoredPage, merge, newer_than
 from dashboard.board.live.subscription import SocketSubscription
 from dashboard.core.states.board_rows import Row, row_of
 from dashboard.core.states.caveats import DOUBTS
+from dashboard.core.states.filter_terms import UNHANDLED, Filter, Term
 from dashboard.core.states.queries import Kept
 from dashboard.watch.annotations.row_marks import NO_HAND, AckMark, Hand, RowMark, Work, in_force
 from domain.records import DeadLetter, StateRecord
@@ -31,6 +32,9 @@ from wire.sink import encode_state, state_value
 PLACE = ("watch.states", 0)
 LIMIT = 2
 """Small, so that the few assets of a history do not all fit."""
+
+
+UNHANDLED_ONLY = PageFilter(terms=Filter((Term("is", (UNHANDLED,)),)))
 
 
 def made_bodies(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
@@ -129,25 +133,41 @@ class Board:
     def prune(self, _: int = 0) -> None:
         self.view.prune({PLACE: self.written})
 
-    def snapshot(self, _: int = 0) -> None:
-        """Begin one, or end the one that was begun: what lies between happens meanwhile."""
+    def snapshot(self, number: int = 0) -> None:
+        """Begin one, or end the one that was begun: what lies between happens meanwhile.
+
+        number: odd where the database is read at its beginning, else it is at its end.
+        """
         if self.reading is None:
             if self.subscription.stale:
                 self.view.begin(self.subscription)
-                self.reading = self.view.overlay("watch")
+                overlay = self.view.overlay("watch")
+                early = self.read(overlay) if number % 2 else None
+                self.reading = lambda: early or self.read(overlay)
             return
-        overlay, self.reading = self.reading, None
-        merged = self.database(overlay)
-        stopped, written = merged.stopped is not None, {PLACE: self.written}
-        self.view.settle(self.subscription, merged.rows, merged.last, written, stopped)
+        merged, written, page = self.reading()
+        self.reading = None
+        stopped = merged.stopped is not None
+        self.view.settle(self.subscription, merged.rows, merged.last, {PLACE: written}, stopped)
         self.seen["snapshot"] += 1
         self.seen["later page"] += self.wanted.after is not None and bool(merged.rows)
-        self.send({"type": "snapshot", **self.page(merged)})
+        self.send({"type": "snapshot", **page})
+
+    def read(self, overlay: dict[str, LiveRecord]) -> tuple[Merged, int, dict[str, Any]]:
+        """What the database has now, merged: how far it is written, and what a snapshot says."""
+        merged = self.database(overlay)
+        return merged, self.written, self.page(merged)
 
     def page(self, merged: Merged) -> dict[str, Any]:
         """What a snapshot says of the rows, and of the marks that they have."""
         marks = [self.marks[row["asset"]] for row in merged.rows if row["asset"] in self.marks]
         return {**merged._asdict(), "marks": marks}
+
+    def reread(self, number: int = 0) -> None:
+        """The browser requests a snapshot, of which the reading begins."""
+        if self.reading is None:
+            self.view.restart(self.subscription)
+            self.snapshot(number)
 
     def flush(self, _: int = 0) -> None:
         if self.reading is not None or self.subscription.stale:

@@ -16,7 +16,7 @@ from dashboard.board.live.page_filter import LiveRecord, PageFilter, order_of_to
 from dashboard.board.live.subscription import SocketSubscription
 from dashboard.core.states.board_rows import Row
 from support.run.selection import examples
-from support.web.liveboard import LIMIT, PLACE, Board, small_board
+from support.web.liveboard import LIMIT, PLACE, UNHANDLED_ONLY, Board, small_board
 from support.web.liveclient import Client
 
 STATES = ("bad", "odd", "good")
@@ -48,8 +48,30 @@ def entries_of(log: Sequence[tuple[str, int | None, int]]) -> list[LiveRecord]:
         if severity is not None:
             row = {"asset": asset, "state": STATES[severity], "rank": severity, "doubts": []}
             row |= {"since": since, "version": version, "alarming": severity < 2}
+            row |= {"severity": severity, "unconfirmed": False, "pending": None, "override": None}
+            row["caused_at"] = since
         made.append(LiveRecord(asset, version, row, PLACE, offset))
     return made
+
+
+SAID = st.tuples(
+    st.sampled_from(["reread", "acknowledge", "acknowledge", "work", "join", "wait"]),
+    st.integers(0, 6),
+)
+PAGES = st.sampled_from([PageFilter(), PageFilter(after=(1, -2, "a2")), UNHANDLED_ONLY])
+
+
+@settings(max_examples=examples(250), deadline=None)
+@given(logs(2, 24), PAGES, st.lists(st.lists(SAID, min_size=1, max_size=3), max_size=6))
+def test_what_is_said_of_assets_moves_the_rows_as_in_a_fresh_snapshot(log, wanted, said):
+    board = Board(entries_of(log), wanted)
+    board.materialise(len(log) // 2)
+    board.settle()
+    for portion in said:
+        for name, number in portion:
+            getattr(board, name)(number)
+        board.settle()
+        board.check()
 
 
 def opened(board: Board, after: str | None) -> None:

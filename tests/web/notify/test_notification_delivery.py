@@ -57,12 +57,14 @@ from dashboard.notify.notifications.outbox import MessageDraft, Recipient
 from dashboard.notify.notifications.rule_views import preview
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Label
+from dashboard.watch.incidents import cases
 from dashboard.watch.incidents.ingestion import IncidentChange
-from dashboard.watch.incidents.models import ALL, Incident, Window
+from dashboard.watch.incidents.models import ALL, Case, Incident, Window
 from domain.notifications.group import Member
 from domain.notifications.machine import QUIET, REASONS
 from domain.notifications.rule_parser import rule_from_plain
 from support.web.receivers import HookServer, MailServer, hook_server, mail_server
+from support.web.web_fixtures import make_user, show
 from support.web.world import World
 
 pytestmark = pytest.mark.django_db
@@ -521,6 +523,87 @@ def test_a_webhook_is_signed_and_keeps_its_id_in_every_try(hooks: HookServer, cl
     assert json.loads(first.body)["data"] == {"kind": "test"}
     tries = Attempt.objects.filter(message=message).order_by("number")
     assert [(each.number, each.succeeded) for each in tries] == [(1, False), (2, True)]
+
+
+def change(hooks: HookServer, clock: Clock) -> list[tuple[str, ...]]:
+    """Deliver; return what was posted: what was done, by whom, with which text."""
+    run(clock)
+    posted = [json.loads(each.body) for each in hooks.posted]
+    hooks.posted.clear()
+    assert {each["type"] for each in posted} <= {"notification.changed"}
+    keys = ("change", "by", "text")
+    return sorted(tuple(each["data"][key] for key in keys) for each in posted)
+
+
+@pytest.fixture
+def case(hooks: HookServer) -> Case:
+    """An incident of two sites, and a webhook that is sent what people do to it."""
+    channel("webhook", hooks.url, changes=True)
+    channel("webhook", hooks.url, name="rules alone")
+    channel("webhook", hooks.url, name="off", changes=True, enabled=False)
+    made: Case = Case.objects.create(scenario="attack", began_at=now_ms())
+    for asset in ("bank", "shop"):
+        show("attack", asset, "under-attack")
+        Incident.objects.create(
+            scenario="attack", asset=asset, place="1", began_at=now_ms(), state="under-attack",
+            worst="under-attack", case=made,
+        )  # fmt: skip
+    return made
+
+
+def test_what_people_do_to_an_incident_is_posted(case: Case, hooks: HookServer, clock: Clock):
+    ada = make_user("operator")
+    make_user("admin")
+    assert cases.acknowledge(case, ada, "", now_ms() + HOUR_MS, now_ms()) == 2
+    assert change(hooks, clock) == [("acknowledged", "operator", "")]
+    cases.acknowledge(case, ada, "again", now_ms() + HOUR_MS, now_ms())
+    assert not change(hooks, clock), "it was acknowledged already"
+    cases.hand_over(case, ada, "admin", "I go", clock())
+    cases.set_ticket(case, ada, "SOC-7", clock())
+    cases.write_note(case, ada, "called", clock())
+    cases.note_closed_ticket("SOC-7", ada, "", clock())
+    assert change(hooks, clock) == [
+        ("closed", "operator", "SOC-7"), ("note", "operator", "called"),
+        ("owner", "operator", "admin: I go"), ("ticket", "operator", "SOC-7"),
+    ]  # fmt: skip
+    own = cases.split(case, ada, ["shop"], clock())
+    words = f"{own.number} off {case.number}"
+    assert change(hooks, clock) == [("split", "operator", words), ("split", "operator", words)]
+    cases.merge(own, ada, case, clock())
+    cases.resolve(case, ada, "", clock())
+    cases.reopen(case, ada, "", clock())
+    assert [kind for kind, *_ in change(hooks, clock)] == ["merged", "reopened", "resolved"]
+
+
+def test_a_change_is_signed_tried_again_and_says_how_the_incident_is(
+    case: Case, hooks: HookServer, clock: Clock
+):
+    hooks.status = 503
+    until, user = now_ms() + HOUR_MS, make_user("operator")
+    acknowledgements.acknowledge(scenarios()["attack"], ["bank"], user, "", until, now_ms())
+    assert change(hooks, clock) == [("acknowledged", "operator", "")]
+    hooks.status = 200
+    run(clock, 6_000)
+    [posted] = hooks.posted
+    data = json.loads(posted.body)["data"]
+    assert (data["number"], data["numbers"][case.number]["status"]) == (case.number, "acknowledged")
+    assert data["numbers"][case.number]["owner"] == "operator"
+    name, at = posted.headers["Webhook-Id"], posted.headers["Webhook-Timestamp"]
+    key = base64.b64decode(SECRET.removeprefix("whsec_"))
+    expected = hmac.new(key, f"{name}.{at}.".encode() + posted.body, hashlib.sha256).digest()
+    assert posted.headers["Webhook-Signature"] == f"v1,{base64.b64encode(expected).decode()}"
+    assert Message.objects.get().status == SENT
+
+
+def test_what_is_refused_or_rolled_back_is_not_posted(case: Case, hooks: HookServer, clock: Clock):
+    ada = make_user("operator")
+    with pytest.raises(cases.CaseRefused):
+        cases.merge(case, ada, case, clock())
+    with transaction.atomic():
+        cases.set_ticket(case, ada, "SOC-7", clock())
+        transaction.set_rollback(True)
+    assert not change(hooks, clock)
+    assert not Message.objects.exists()
 
 
 def test_a_receiver_that_is_down_gets_its_messages_once_it_is_up(allowed: Any, clock: Clock):
