@@ -74,9 +74,10 @@ log = logging.getLogger("streaming.queries")
 
 # Most records of a batch: a batch query has little memory.
 PER_BATCH = 200_000
-# Fewest files that a log's emissions are sorted into: each is sorted by one task, in memory or on
-# the disk.
-FILES = 8
+# Fewest and most files that a log's emissions are sorted into, and the records of each: a task
+# sorts one, in memory where these are not many more.
+FILES, MOST_FILES = 8, 200
+PER_FILE = 250_000
 # Records at the beginning of a log among which its rule is looked for first.
 FIRST_LOOK = 1_000
 
@@ -118,9 +119,9 @@ class BucketFold:
         if total > 0:
             self._drain.run(reached, self._held(), lambda done: answers.progress(done, total))
         after = positions(self._checkpoint) or reached
-        files = self._sorted_files()
-        self._rounds += 1
         records = sum(after.values()) - sum(reached.values())
+        files = self._sorted_files(records)
+        self._rounds += 1
         named = {str(self._bucket(place)): end for place, end in after.items()}
         return Folded(named, records, files)
 
@@ -257,15 +258,16 @@ class BucketFold:
 
     # ---- files ----------------------------------------------------------------------------------
 
-    def _sorted_files(self) -> list[str]:
-        """Sort what was emitted since the last answer, and return the files."""
+    def _sorted_files(self, records: int) -> list[str]:
+        """Sort what was emitted since the last answer, from so many records; return the files."""
         self._emitted.mkdir(exist_ok=True)
         emitted = self._spark.read.schema(SCHEMA).parquet(str(self._emitted))
         if not self._rounds:
             seeded = self._spark.read.schema(SCHEMA).json(str(self._seeded))
             emitted = emitted.unionByName(seeded)
         order = ("scenario", "asset", "offset", "step")
-        rows = emitted.repartition(max(FILES, width(self._spark)), "scenario", "asset")
+        number = min(max(FILES, width(self._spark), records // PER_FILE), MOST_FILES)
+        rows = emitted.repartition(number, "scenario", "asset")
         if not self._rounds:
             rows = _visible(rows)
         rows = rows.sortWithinPartitions(*order)
