@@ -242,8 +242,9 @@ def as_notification(message: Message) -> bytes:
         "body": message.text[:LONGEST_BODY],
         "tag": message.thread or str(message.id),
         "url": page_of(message),
-        "actions": _actions(message),
     }
+    if actions := _actions(message):
+        shown["actions"] = actions
     content = json.dumps(shown, ensure_ascii=False).encode()
     return content if len(content) <= MOST_BYTES else json.dumps(shown | {"body": ""}).encode()
 
