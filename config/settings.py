@@ -106,6 +106,7 @@ class Settings(BaseSettings):
     replication: int = Field(default=1, ge=1)
 
     public_url: str | None = None
+    organisation: str = Field(default="", max_length=80)
     smtp_host: str | None = None
     smtp_port: Port = 587
     smtp_user: str | None = None

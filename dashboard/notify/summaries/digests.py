@@ -21,6 +21,7 @@ from dashboard.core.states.board_rows import asset_path
 from dashboard.notify.notifications.outbox import MessageDraft, put, targets_of_user
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.figures import (
+    Delays,
     Figures,
     PeriodSummary,
     Question,
@@ -29,13 +30,15 @@ from dashboard.notify.summaries.figures import (
 from dashboard.notify.summaries.models import EVERY, Issue, ReportingZone, Subscription
 from dashboard.notify.summaries.phrases import (
     NOT_OBSERVED,
-    bad_states_of,
+    NOTHING,
     count,
     incident_noun,
+    length,
     observed,
     percent,
     period_title,
-    why_unobserved,
+    sentence,
+    verdict,
 )
 from domain.history.periods import WEEK, Period, containing, day_of
 
@@ -72,7 +75,7 @@ def between(period: Period, last: Period | None) -> int:
 
 
 # ---- content -------------------------------------------------------------------------------------
-# The content of a digest: a sentence, what changed, and the assets that lost most time.
+# The content of a digest: the sentences of the page, figures, and the assets with most bad time.
 
 MOST = 20
 """Most assets in a digest."""
@@ -116,6 +119,7 @@ class Content(NamedTuple):
     """The content of a digest."""
 
     subject: str
+    title: str
     sentence: str
     late: str
     changes: list[FigureChange]
@@ -147,7 +151,8 @@ def content_of(
     name = f"{title}, {period_title(period)}"
     return Content(
         f"{name}: {_short(found)}",
-        f"{name}: {sentence(found)}",
+        name,
+        sentence(found),
         late.words() if late else "",
         list(_changes(found.whole.now, found.whole.before)),
         [_row(each, found.whole.before) for each in worst[:MOST]],
@@ -165,41 +170,14 @@ def summary_url(scenario: str, period: Period) -> str:
     return f"{settings.TALLYBOARD.own_url}{reverse('summaries:summary')}?{query}"
 
 
-def sentence(found: PeriodSummary) -> str:
-    """Return a sentence about how the period went."""
-    now, before = found.whole.now, found.whole.before
-    if not now.observed.seen:
-        return f"{NOT_OBSERVED}: {why_unobserved(found)}."
-    part = "" if now.observed.complete else f" {observed(now.observed)} were observed."
-    if found.empty:
-        return f"no asset was on the board.{part}"
-    words = f"{count(now.incidents, incident_noun(found))} on {count(now.assets, 'asset')}"
-    words += f", {duration(now.times.bad)} in bad states{_named(found)}{_trend(now, before)}"
-    return f"{words}; available {percent(now.times.availability)}.{part}"
-
-
-def _named(found: PeriodSummary) -> str:
-    states = bad_states_of(found)
-    return f" ({states})" if states else ""
-
-
-def _trend(now: Figures, before: Figures) -> str:
-    """Return how the time in bad states differs from the period before, in words."""
-    difference = now.times.bad - before.times.bad
-    if not before.observed.seen or not before.times.present:
-        return ", with nothing before to compare with"
-    if not difference:
-        return ", as much as before"
-    return f", {duration(abs(difference))} {'more' if difference > 0 else 'less'} than before"
-
-
 def _short(found: PeriodSummary) -> str:
     incidents = found.whole.now.incidents
     if not found.whole.now.observed.seen:
         return NOT_OBSERVED
     if found.empty:
         return "no asset on the board"
-    available = percent(found.whole.now.times.availability)
+    missed = ", target missed" if found.whole.now.target_met is False else ""
+    available = f"{percent(found.whole.now.times.availability)}{missed}"
     return f"{count(incidents, incident_noun(found))}, available {available}"
 
 
@@ -213,8 +191,9 @@ def _row(each: WorstAsset, last: Figures) -> DigestAsset:
 
 def _changes(now: Figures, before: Figures) -> Iterator[FigureChange]:
     """Yield the figures that a digest compares; those of an unobserved period say so."""
-    names = ("Observed", "Incidents", "Assets with incidents", "Time in bad states",
-             "Availability", "Time unconfirmed", "False alarms")  # fmt: skip
+    names = ("Observed", "Availability", "Target", "Error budget left", "Incidents",
+             "Assets with incidents", "Time in bad states", "Time to acknowledge",
+             "Time to all-clear", "Time unconfirmed", "False alarms")  # fmt: skip
     for name, *both in zip(names, _figures(now), _figures(before), strict=True):
         yield FigureChange(name, *both)
 
@@ -222,14 +201,25 @@ def _changes(now: Figures, before: Figures) -> Iterator[FigureChange]:
 def _figures(of: Figures) -> tuple[str, ...]:
     figures = (
         observed(of.observed),
+        percent(of.times.availability),
+        verdict(of),
+        length(of.budget.left if of.budget else None),
         f"{of.incidents:,}",
         f"{of.assets:,}",
         duration(of.times.bad),
-        percent(of.times.availability),
+        _delay(of.acknowledged),
+        _delay(of.cleared),
         duration(of.times.unconfirmed),
         f"{of.false_alarms:,}",
     )
     return figures if of.observed.seen else (NOT_OBSERVED,) * len(figures)
+
+
+def _delay(of: Delays) -> str:
+    """Return how long something took on average, and most of the time, in words."""
+    if not of.count:
+        return NOTHING
+    return f"{length(of.mean)}; 95 of 100 within {length(of.p95)}"
 
 
 def _was(n: int) -> str:
@@ -237,19 +227,19 @@ def _was(n: int) -> str:
 
 
 def _lines(content: Content) -> Iterator[str]:
-    yield content.sentence
+    yield from (content.title, "", content.sentence)
     if content.late:
         yield from ("", content.late)
     if content.rows:
         yield from ("", "Assets by time in bad states", "")
         yield from _columns(
-            ("asset", "lost", "incidents", "the time before"),
+            ("asset", "in bad states", "incidents", "before"),
             [(row.asset, row.lost, f"{row.incidents:,}", row.before) for row in content.rows],
         )
     if content.more:
         yield f"... and {content.more:,} more"
-    yield from ("", "What changed", "")
-    yield from _columns(("", "now", "the time before"), content.changes)
+    yield from ("", "Figures", "")
+    yield from _columns(("", "now", "before"), content.changes)
     yield from ("", f"All figures: {content.summary_url}")
     yield from ("", f"You get this {content.every}. To end it: {content.unsubscribe_url}")
 

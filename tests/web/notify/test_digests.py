@@ -17,7 +17,7 @@ from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import Message
-from dashboard.notify.summaries import digests
+from dashboard.notify.summaries import digests, phrases
 from dashboard.notify.summaries.digests import send_due
 from dashboard.notify.summaries.figures import (
     Delays,
@@ -30,7 +30,7 @@ from dashboard.notify.summaries.figures import (
     WorstAsset,
 )
 from dashboard.notify.summaries.models import Issue, ReportingZone, Subscription
-from domain.history.periods import DAY, WEEK, Span
+from domain.history.periods import DAY, WEEK, Period, Span
 from support.web.receivers import MailServer, mail_server
 from support.web.web_fixtures import error_of
 
@@ -39,6 +39,7 @@ pytestmark = pytest.mark.django_db
 MONDAY = int(datetime(2026, 11, 23, tzinfo=UTC).timestamp() * 1000)
 DAILY = {"every": DAY, "weekday": 0, "hour": 7}
 DUE = MONDAY + 7 * HOUR_MS
+YESTERDAY = Period(DAY, date(2026, 11, 22), date(2026, 11, 23))
 
 
 def figures(incidents: int, bad: int) -> Figures:
@@ -119,9 +120,15 @@ def test_it_is_sent_once_when_it_is_due(reader: User, post: MailServer):
 def test_it_begins_with_a_sentence_and_sorts_by_time_lost(reader: User, post: MailServer):
     [mail] = sent(post, DUE)
     text, html = part(mail, "plain"), part(mail, "html")
-    first = text.splitlines()[0]
-    assert "3 incidents on 3 assets, 1 h 30 m in bad states" in first
-    assert "2 h 30 m less than before" in first
+    title, _, words = text.splitlines()[:3]
+    assert title == "Attacks, 2026-11-22"
+    assert words == phrases.sentence(digests.summary(Question(("attack",), YESTERDAY)))
+    assert words.startswith("There were 3 incidents on 3 assets")
+    figures = [line.split("  ") for line in text.partition("Figures")[2].splitlines()]
+    shown = {cells[0]: cells[1:] for cells in figures if len(cells) > 1}
+    for name in ("Target", "Error budget left", "Time to acknowledge", "Time to all-clear"):
+        assert name in shown
+        assert f">{name}</th>" in html
     assert text.index("shop") < text.index("mail <b>")
     assert "fine" not in text
     assert "mail &lt;b&gt;" in html

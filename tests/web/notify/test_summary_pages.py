@@ -347,6 +347,18 @@ def test_an_empty_summary_says_what_to_do(client: Client):
     assert "To the board" in body
 
 
+def test_a_sheet_says_what_it_is_of(history: None, client: Client, settings: Any):
+    settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"organisation": "A & B"})
+    shown = page(client, f"{WEEK}&label=customer&hours=service")
+    head = re.search(r'<p class="print-only sheet-head">(.*?)</p>', shown, re.DOTALL)
+    assert head
+    words = " ".join(re.sub(r"<[^>]+>", " ", head[1]).split())
+    assert words.startswith("A &amp; B , Tallyboard Attacks")
+    for part in ("service hours", "by the label customer", "days and hours of UTC"):
+        assert part in words
+    assert re.search(r"counted \d{4}-\d\d-\d\d \d\d:\d\d UTC$", words)
+
+
 def test_the_link_that_is_sent_holds_everything(history: None, client: Client):
     link = client.get(f"{WEEK}&label=customer").context["link"]
     assert link == (
