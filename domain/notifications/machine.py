@@ -31,8 +31,8 @@ REASONS = {
     TOO_SHORT: "it did not last as long as the rule asks",
     OUTSIDE: "it was not in the hours of the rule",
     MAINTENANCE: "its asset was in a maintenance window that holds messages back",
-    QUIET: "held back in the quiet hours",
-    LIMIT: "held back, as the rule has sent as many messages as it may",
+    QUIET: "for the end of the quiet hours",
+    LIMIT: "as the rule has sent as many messages as it may",
 }
 """Why nothing is reported, or not yet."""
 

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 
 from dashboard.core.common.sql import lock_until_commit
-from dashboard.core.common.times import HOUR_MS, Clock, now_ms
+from dashboard.core.common.times import HOUR_MS, Clock, duration, now_ms
 from dashboard.core.states import models
 from dashboard.core.states.queries import listed
 from dashboard.notify.notifications import texts
@@ -151,9 +151,9 @@ def _merged(channel: Channel, messages: Sequence[Message], now: int) -> list[Mes
 
 
 def _summary(channel: Channel, recipient: str, messages: Sequence[Message], now: int) -> Message:
-    subject = f"{len(messages)} messages in one, by the limit of {channel.name}"
+    subject = f"{len(messages)} messages in one"
     lines = [f"- {message.subject}" for message in messages]
-    why = f"{channel.name} sends at most {channel.most} messages in its window."
+    why = f"{channel.name} sends at most {channel.most} messages in {duration(channel.window_ms)}."
     text = "\n".join([subject, "", *lines, "", why]) + "\n"
     plain = {"kind": SUMMARY, "messages": [message.payload for message in messages]}
     scenario = only_one(message.scenario for message in messages)

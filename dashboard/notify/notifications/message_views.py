@@ -144,7 +144,8 @@ def messages_of(incidents: Collection[Incident]) -> list[Notified]:
         asset__in=listed({each.asset for each in incidents}),
         place__in=listed({each.place for each in incidents}),
     ).values("group_id")
-    rows = Message.objects.filter(group_id__in=groups).order_by("-created_at", "-pk")
+    begun = min(each.began_at for each in incidents)
+    rows = Message.objects.filter(group_id__in=groups, created_at__gte=begun)
     return [
         Notified(
             row.created_at,
@@ -154,7 +155,7 @@ def messages_of(incidents: Collection[Incident]) -> list[Notified]:
             row.why,
             reverse("notifications:message", args=[row.pk]),
         )
-        for row in rows[:MOST_OF_INCIDENT]
+        for row in rows.order_by("-created_at", "-pk")[:MOST_OF_INCIDENT]
     ]
 
 

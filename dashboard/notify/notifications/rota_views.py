@@ -19,6 +19,7 @@ from dashboard.core.common.tables import Column, Table, number_of
 from dashboard.core.common.times import DAY_MS, unix_ms
 from dashboard.notify.notifications.channels import CHANNELS
 from dashboard.notify.notifications.models import MAX_TITLE, Rota, RotaShift
+from dashboard.notify.notifications.outbox import targets_of_user
 
 # ---- rota forms ----------------------------------------------------------------------------------
 # The forms of a rota and its shifts. Times in UTC.
@@ -122,12 +123,15 @@ class RotaPage(FormPage):
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         """Return the rota, its shifts, and the forms that change them."""
+        shifts = list(self.row.shifts_from(self.now)[:MOST_SHIFTS])
+        people, kinds = {shift.user for shift in shifts}, self.row.kinds
         shown = {
             "form": RotaForm(row=self.row),
             "shift_form": ShiftForm(),
             "table": SHIFTS,
             "current": self.row.shift_at(self.now),
-            "shifts": self.row.shifts_from(self.now)[:MOST_SHIFTS],
+            "shifts": shifts,
+            "unreachable": {each.pk for each in people if not targets_of_user(each, kinds)},
         }
         return super().get_context_data(**shown | context)
 

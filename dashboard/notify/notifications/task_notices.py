@@ -146,7 +146,7 @@ def subject(notices: Sequence[Notice]) -> str:
     """Return the subject of a message about runs."""
     if len(notices) > 1:
         assets = ", ".join(notice.asset[:LONGEST_NAME] for notice in notices[:MOST_LISTED])
-        return f"{len(notices)} scheduled tasks have notified: {assets}"
+        return f"{len(notices)} scheduled tasks: {assets}"
     [notice] = notices
     whose = "Scheduled task" if notice.owner == RULE_OWNER else f"Task of {notice.owner}"
     return f"{whose}: {notice.asset[:LONGEST_NAME]} {_is_so(notice)}"

@@ -119,7 +119,7 @@ def _left_words(member: Member) -> str:
 
 def summary_subject(summary: Summary) -> str:
     """Return the subject of a message that stands for several."""
-    return f"{len(summary.parts)} groups of incidents in one message"
+    return f"{len(summary.parts)} messages in one"
 
 
 def headline(members: Collection[Member]) -> str:

@@ -689,7 +689,7 @@ def test_over_a_channels_limit_one_summary_tells_of_the_rest(hooks: HookServer, 
     run(clock)
     subjects = [json.loads(posted.body)["subject"] for posted in hooks.posted]
     assert len(subjects) == 3
-    assert subjects[-1] == "8 messages in one, by the limit of webhook"
+    assert subjects[-1] == "8 messages in one"
     assert Message.objects.filter(status=NOT_SENT, reason=delivery.MERGED).count() == 8
     letter(target, 11)
     run(clock)

@@ -313,6 +313,17 @@ def test_a_rota_says_who_is_on_call_and_an_override_wins(client: Client, user: U
     assert AuditEntry.objects.filter(action="notify.shift.removed", target="Night shift").exists()
 
 
+def test_a_rota_warns_of_who_has_no_address_on_call(client: Client, user: User, rota: Rota):
+    User.objects.filter(pk=user.pk).update(email="")
+    page = f"{ROTAS}{rota.pk}/"
+    client.post(f"{page}add/", shift(user, (-1, 8)))
+    shown = client.get(page).content.decode()
+    assert "is on call and cannot be reached" in shown
+    assert "no address" in shown
+    User.objects.filter(pk=user.pk).update(email="olga@example.org")
+    assert "no address" not in client.get(page).content.decode()
+
+
 @pytest.mark.parametrize("hours", [(2, 1), (1, 1), (0, 24 * 40)])
 def test_a_shift_ends_after_it_begins(
     client: Client, user: User, rota: Rota, hours: tuple[int, int]
