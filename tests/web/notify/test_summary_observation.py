@@ -164,7 +164,8 @@ def test_a_digest_of_a_time_that_was_not_observed_says_so(new: None):
     found = summary(Question(("attack",), containing(WEEK, utc_datetime(NOW - 7 * DAY_MS).date())))
     mail = content_of(found, "Attacks", "every week", "https://x/end")
     assert mail.subject == "Attacks, Week 9 of 2026: not observed"
-    assert mail.sentence == "Not observed: the first record is of 2026-03-04 11:48 UTC."
+    assert mail.sentence.startswith("Not observed: the first record is of 2026-03-04 11:48 UTC.")
+    assert mail.sentence == phrases.sentence(found)
     assert {each.now for each in mail.changes} == {"not observed"}
     so_far = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
     mail = content_of(so_far, "Attacks", "every day", "https://x/end")
