@@ -263,7 +263,7 @@ UNREACHED = "unreached"
 """The kind of these alarms."""
 REACH_MS = 150_000
 """How long recipients are tried before they count as not reached, ms: some five tries."""
-NO_LAST_RESORT = "no channel is a last resort, or all of them have failed already"
+NO_LAST_RESORT = "every channel of last resort has just failed"
 MOST_LISTED = 20
 """Most messages that an alarm lists."""
 
@@ -297,19 +297,20 @@ def _is_lost(row: Message, now: int) -> bool:
 
 
 def _store_alarm(lost: Sequence[list[Message]], now: int) -> None:
-    """Put one alarm about these occasions into the outbox for each channel of last resort."""
-    draft = _alarm_draft(lost)
+    """Put one alarm about these occasions into the outbox for each channel of last resort, and
+    mark their messages."""
+    draft, resorts = _alarm_draft(lost), list(Channel.objects.last_resorts())
     failed = {(row.means, row.recipient) for rows in lost for row in rows}
     targets = [
         target
-        for channel in Channel.objects.last_resorts()
+        for channel in resorts
         if channel.kind in CHANNELS
         for target in targets_of_channel(channel)
         if target[:2] not in failed
     ]
     for target in targets:
         put(target, draft, now)
-    if not targets:
+    if resorts and not targets:
         row = put(Recipient("", ""), draft, now)
         _end([row], NOT_SENT, NO_LAST_RESORT, now)
     Message.objects.filter(pk__in=[row.pk for rows in lost for row in rows]).update(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, now_ms
 from dashboard.notify.notifications import delivery
@@ -112,6 +113,15 @@ def test_a_last_resort_that_has_failed_itself_is_left_out_and_none_is_said(world
     look()
     [message] = alarms()
     assert (message.status, message.reason) == (NOT_SENT, NO_LAST_RESORT)
+
+
+def test_without_a_last_resort_the_list_of_messages_says_so(world: World, client: Client):
+    rota = Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
+    rule(rotas=[rota.pk])
+    attacked(world)
+    look()
+    assert alarms() == []
+    assert "Nobody was reached" in client.get("/notifications/messages/").content.decode()
 
 
 def test_several_are_one_alarm(world: World):
