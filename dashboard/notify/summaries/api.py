@@ -42,6 +42,7 @@ class FiguresOut(Schema):
 
     observed: Literal["wholly", "partly", "not observed"]
     observed_ms: int
+    observed_share: float
     good_ms: int | None
     bad_ms: int | None
     unconfirmed_ms: int | None
@@ -55,9 +56,11 @@ class FiguresOut(Schema):
     assets: int | None
     acknowledged: int | None
     acknowledged_mean_ms: int | None
+    acknowledged_median_ms: int | None
     acknowledged_p95_ms: int | None
     cleared: int | None
     cleared_mean_ms: int | None
+    cleared_median_ms: int | None
     cleared_p95_ms: int | None
     flapping: int | None
     false_alarms: int | None
@@ -117,11 +120,13 @@ class DayOut(Schema):
     day: str
     bad_ms: int | None
     observed: Literal["wholly", "partly", "not observed"]
+    observed_share: float
 
 
 @fields_of(WorstAsset)
 class WorstOut(Schema):
-    """An asset with much time in bad states, ms; before: in the period before."""
+    """An asset with much time in bad states, ms; before: in the period before, null if nothing of
+    that was observed."""
 
 
 @fields_of(LongIncident)

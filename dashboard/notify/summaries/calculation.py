@@ -452,8 +452,8 @@ class Calculation:
     def _heat_day(self, day: date, bad: int, gone: Gaps) -> HeatDay:
         begin = begin_of(day, self.zone)
         end = min(begin_of(day + timedelta(days=1), self.zone), self.spans.now.end)
-        unseen = ms_within(gone, begin, end)
-        return HeatDay(day, bad if unseen < end - begin else None, unseen)
+        unseen, ms = ms_within(gone, begin, end), max(0, end - begin)
+        return HeatDay(day, bad if unseen < ms else None, ms, unseen)
 
     def _worst(self, times: TimesOf) -> tuple[WorstAsset, ...]:
         rows: list[Row] = []
@@ -470,6 +470,7 @@ class Calculation:
     def _described(self, rows: list[Row]) -> tuple[WorstAsset, ...]:
         numbers_of: dict[tuple[str, str], int] = {}
         before: dict[tuple[str, str], int] = {}
+        seen = {n: self._observed([n], self.spans.before).seen for n in self.counting}
         for name in self.counting:
             assets = [asset for scenario, asset, _ in rows if scenario == name]
             if assets:
@@ -484,7 +485,7 @@ class Calculation:
                 own.bad,
                 own.unconfirmed,
                 numbers_of.get((name, asset), 0),
-                before.get((name, asset), 0),
+                before.get((name, asset), 0) if seen[name] else None,
             )
             for name, asset, own in rows
         )

@@ -216,10 +216,10 @@ def _figures(of: Figures) -> tuple[str, ...]:
 
 
 def _delay(of: Delays) -> str:
-    """Return how long something took on average, and most of the time, in words."""
+    """Return how long something took half of the time, and most of the time, in words."""
     if not of.count:
         return NOTHING
-    return f"{length(of.mean)}; 95 of 100 within {length(of.p95)}"
+    return f"{length(of.median)}; 95 of 100 within {length(of.p95)}"
 
 
 def _was(n: int) -> str:

@@ -81,6 +81,10 @@ class Times(NamedTuple):
         return Times(*(max(0, one - two) for one, two in zip(self, other, strict=True)))
 
 
+COMPARED = 0.9
+"""The part of a time, 0 to 1, that must have been observed for a comparison."""
+
+
 class Observed(NamedTuple):
     """How much of a time was observed, ms, and how long the time is up to now, counting only hours
     that count; seen: whether any of it was observed, at any hour."""
@@ -93,6 +97,16 @@ class Observed(NamedTuple):
     def complete(self) -> bool:
         """Whether all of it was observed."""
         return self.seen and self.ms == self.whole
+
+    @property
+    def share(self) -> float:
+        """The part that was observed, 0 to 1."""
+        return self.ms / self.whole if self.whole else float(self.seen)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether enough of it was observed for a comparison."""
+        return self.seen and self.share >= COMPARED
 
 
 class ErrorBudget(NamedTuple):
@@ -136,11 +150,12 @@ class BudgetPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Delays:
-    """How long something took, ms. p95: by nearest rank; mean and p95 are None if count is 0."""
+    """How long something took, ms. p95, median: by nearest rank; all are None if count is 0."""
 
     count: int = 0
     mean: int | None = None
     p95: int | None = None
+    median: int | None = None
 
 
 @dataclass(frozen=True)
@@ -182,6 +197,13 @@ class FigureGroup:
     now: Figures
     before: Figures
 
+    @property
+    def comparable(self) -> bool:
+        """Whether the periods can be compared: enough of both was observed, and before there were
+        assets."""
+        both = self.now.observed.comparable and self.before.observed.comparable
+        return both and self.before.times.present > 0
+
 
 @dataclass(frozen=True)
 class TargetStatus:
@@ -197,14 +219,15 @@ class TargetStatus:
 
 
 class WorstAsset(NamedTuple):
-    """An asset with much time in bad states. before: its bad time in the period before, ms."""
+    """An asset with much time in bad states. before: its bad time in the period before, ms; None
+    if nothing of that was observed."""
 
     scenario: str
     asset: str
     bad: int
     unconfirmed: int
     incidents: int
-    before: int
+    before: int | None
 
 
 class LongIncident(NamedTuple):
@@ -254,11 +277,18 @@ class BulkRun(NamedTuple):
 
 class HeatDay(NamedTuple):
     """A day of the period and its bad time, ms; None for a day that has not begun, or on which
-    nothing was observed. unobserved: how much of it was not observed up to now, ms."""
+    nothing was observed. ms: how long it is up to now; unobserved: how much of that was not
+    observed, ms."""
 
     day: date
     bad: int | None
+    ms: int
     unobserved: int = 0
+
+    @property
+    def share(self) -> float:
+        """The part of it that was observed up to now, 0 to 1."""
+        return 1 - self.unobserved / self.ms if self.ms else 0.0
 
 
 @dataclass(frozen=True)
@@ -342,12 +372,12 @@ EXPLAINED = {
     ),
     "acknowledged": (
         "From the beginning of an incident to its first acknowledgement, of those that "
-        "began in the period and were acknowledged. 95 of 100 took no longer than the "
-        "second figure."
+        "began in the period and were acknowledged. Half of them took no longer than the first "
+        "figure, 95 of 100 no longer than the second; a single long one moves neither."
     ),
     "cleared": (
-        "From the beginning of an incident to its end, of those that ended in the period. "
-        "95 of 100 took no longer than the second figure."
+        "From the beginning of an incident to its end, of those that ended in the period. Half "
+        "of them took no longer than the first figure, 95 of 100 no longer than the second."
     ),
     "flapping": (
         "Incidents that began in the period, less than 15 minutes after the one before of "

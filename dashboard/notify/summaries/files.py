@@ -17,11 +17,11 @@ from dashboard.notify.summaries.phrases import NOT_OBSERVED
 Rows = Iterable[dict[str, Any]]
 
 FIGURES = (
-    "observed", "observed_ms", "good_ms", "bad_ms", "unconfirmed_ms", "maintenance_ms",
-    "availability", "target_percent", "target_met",
-    "budget_ms", "budget_left_ms", "incidents", "assets", "acknowledged", "acknowledged_mean_ms",
-    "acknowledged_p95_ms", "cleared", "cleared_mean_ms", "cleared_p95_ms", "flapping",
-    "false_alarms",
+    "observed", "observed_ms", "observed_share", "good_ms", "bad_ms", "unconfirmed_ms",
+    "maintenance_ms", "availability", "target_percent", "target_met", "budget_ms",
+    "budget_left_ms", "incidents", "assets", "acknowledged", "acknowledged_mean_ms",
+    "acknowledged_median_ms", "acknowledged_p95_ms", "cleared", "cleared_mean_ms",
+    "cleared_median_ms", "cleared_p95_ms", "flapping", "false_alarms",
 )  # fmt: skip
 
 
@@ -32,7 +32,11 @@ WHOLLY, PARTLY = "wholly", "partly"
 def figures(of: Figures) -> dict[str, Any]:
     """Return figures as a row of a file; without values if nothing was observed."""
     own = of.observed
-    seen = {"observed": how_observed(own), "observed_ms": own.ms}
+    seen = {
+        "observed": how_observed(own),
+        "observed_ms": own.ms,
+        "observed_share": own.share,
+    }
     known = _figures(of) if own.seen else dict.fromkeys(FIGURES)
     return known | seen
 
@@ -48,7 +52,8 @@ def days(found: PeriodSummary) -> Rows:
     """Yield the days of a summary."""
     for each in found.heat:
         observed = NOT_OBSERVED if each.bad is None else PARTLY if each.unobserved else WHOLLY
-        yield {"day": str(each.day), "bad_ms": each.bad, "observed": observed}
+        share = {"observed": observed, "observed_share": each.share}
+        yield {"day": str(each.day), "bad_ms": each.bad, **share}
 
 
 def _figures(of: Figures) -> dict[str, Any]:
@@ -73,7 +78,12 @@ def _figures(of: Figures) -> dict[str, Any]:
 
 
 def _delays(name: str, of: Delays) -> dict[str, Any]:
-    return {name: of.count, f"{name}_mean_ms": of.mean, f"{name}_p95_ms": of.p95}
+    return {
+        name: of.count,
+        f"{name}_mean_ms": of.mean,
+        f"{name}_median_ms": of.median,
+        f"{name}_p95_ms": of.p95,
+    }
 
 
 def _whole(found: PeriodSummary) -> Rows:
@@ -97,8 +107,8 @@ def _hours(found: PeriodSummary) -> Rows:
 
 BURNS = ("burn_1h", "burn_6h", "burn_3d")
 TARGETS = (
-    "scenario", "observed", "observed_ms", "availability", "target_percent", "target_met",
-    "budget_ms", "budget_left_ms", *BURNS,
+    "scenario", "observed", "observed_ms", "observed_share", "availability", "target_percent",
+    "target_met", "budget_ms", "budget_left_ms", *BURNS,
 )  # fmt: skip
 
 
@@ -135,7 +145,7 @@ FILES: dict[str, tuple[tuple[str, ...], Callable[[PeriodSummary], Rows]]] = {
     "targets": (TARGETS, _targets),
     "budgets": (("scenario", "at", "left_ms", "observed"), _budgets),
     "labels": (("value", "period", *FIGURES), lambda found: _groups(found.labels, "value")),
-    "days": (("day", "bad_ms", "observed"), days),
+    "days": (("day", "bad_ms", "observed", "observed_share"), days),
     "hours": (("weekday", "hour", "bad_ms", "observed"), _hours),
     "assets": (WORST_FIELDS, lambda found: (each._asdict() for each in found.worst)),
     "incidents": (INCIDENTS, lambda found: (each._asdict() for each in found.incidents)),
@@ -170,8 +180,8 @@ _FIGURES = (
     Column.number("In bad states", "all assets together"),
     Column.number("Unconfirmed"),
     Column.number("Maintenance"),
-    Column.number("To acknowledge", "on average"),
-    Column.number("To all-clear", "on average"),
+    Column.number("To acknowledge", "half of them took no longer"),
+    Column.number("To all-clear", "half of them took no longer"),
     Column("Observed", "how much of the time up to now", name="observed"),
 )
 

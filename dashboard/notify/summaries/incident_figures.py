@@ -14,7 +14,7 @@ from dashboard.core.common.models import ongoing, overlap
 from dashboard.core.common.times import DAY_MS
 from dashboard.notify.summaries.figures import MOST_INCIDENTS, Delays
 from dashboard.watch.incidents.models import FLAP_MS, Incident
-from domain.history.delays import mean, p95
+from domain.history.delays import mean, percentile
 from domain.history.periods import Span
 
 
@@ -129,8 +129,9 @@ class IncidentFigures(NamedTuple):
 
 
 def delays_of(delays: Sequence[int]) -> Delays:
-    """Return the count, the mean and the 95th percentile of delays, ms."""
-    return Delays(len(delays), mean(delays), p95(delays))
+    """Return the count, the mean, the 95th percentile and the median of delays, ms."""
+    ranked = sorted(delays)
+    return Delays(len(ranked), mean(ranked), percentile(ranked, 95), percentile(ranked, 50))
 
 
 def spells(scenarios: Sequence[str], span: Span) -> Iterator[Spell]:
@@ -246,7 +247,8 @@ def from_json(data: Mapping[str, Any]) -> IncidentFigures:
 
 def _row(counted: IncidentTotals) -> list[Any]:
     return [
-        [each.count, each.mean, each.p95] if isinstance(each, Delays) else each for each in counted
+        [each.count, each.mean, each.p95, each.median] if isinstance(each, Delays) else each
+        for each in counted
     ]
 
 

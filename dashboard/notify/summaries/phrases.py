@@ -144,10 +144,12 @@ def bad_states_of(found: PeriodSummary) -> str:
 
 
 def observed(own: Observed) -> str:
-    """Return how much of a time was observed: `7 d 00 h`, `12 m 00 s of 3 d 01 h`."""
+    """Return how much of a time was observed: `7 d 00 h`, `12 m 00 s of 3 d 01 h (0.2 %)`."""
     if not own.seen:
         return NOT_OBSERVED
-    return duration(own.ms) if own.complete else f"{duration(own.ms)} of {duration(own.whole)}"
+    if own.complete:
+        return duration(own.ms)
+    return f"{duration(own.ms)} of {duration(own.whole)} ({floor(own.share * 1_000) / 10:g} %)"
 
 
 def burn(own: Burn) -> str:
@@ -206,14 +208,14 @@ def of_share(difference: float) -> str:
 
 def sentence(found: PeriodSummary) -> str:
     """Return how the period went, in plain words."""
-    now, before = found.whole.now, found.whole.before
+    now = found.whole.now
     if not now.observed.seen:
         return " ".join((f"Not observed: {why_unobserved(found)}.", *_targets(found)))
     if found.empty:
         return f"No asset was on the board in this time.{_part_observed(found)}"
     parts = (
         _incidents(found),
-        _available(now, before, before_name(found)) + _part_observed(found),
+        _available(found) + _part_observed(found),
         *_targets(found),
     )
     return " ".join(parts)
@@ -237,6 +239,18 @@ def _part_observed(found: PeriodSummary) -> str:
     return "" if own.complete else f" {observed(own)} were observed."
 
 
+def uncompared(found: PeriodSummary) -> str:
+    """Return why a summary is compared with nothing, to follow `and`; empty if it is."""
+    if found.whole.comparable:
+        return ""
+    name, before = before_name(found).partition(",")[0], found.whole.before
+    if not before.observed.seen or not before.times.present:
+        return f"there is nothing of {name} to compare with"
+    if not before.observed.comparable:
+        return f"too little of {name} was observed for a comparison"
+    return f"too little was observed for a comparison with {name}"
+
+
 def before_name(found: PeriodSummary) -> str:
     """Return the name of the period before: `the week before`."""
     unit = found.question.period.unit
@@ -248,13 +262,16 @@ def before_name(found: PeriodSummary) -> str:
     return f"{name}, up to the same time" if found.running and unit != DAY else name
 
 
-def _available(now: Figures, before: Figures, name: str) -> str:
-    share, last = now.times.availability, before.times.availability
+def _available(found: PeriodSummary) -> str:
+    name, whole = before_name(found), found.whole
+    share, last = whole.now.times.availability, whole.before.times.availability
     if share is None:
         return "No asset had a confirmed state in this time."
     words = f"Assets were in a good state for {percent(share)} of the time"
+    if why := uncompared(found):
+        return f"{words}; {why}."
     if last is None:
-        return f"{words}; there is nothing of {name.partition(',')[0]} to compare with."
+        return f"{words}."
     if abs(share - last) < 5e-6:
         return f"{words}, as in {name}."
     verdict = "better" if share > last else "worse"
@@ -264,12 +281,12 @@ def _available(now: Figures, before: Figures, name: str) -> str:
 def _incidents(found: PeriodSummary) -> str:
     now, before, noun = found.whole.now, found.whole.before, incident_noun(found)
     if not now.incidents:
-        then = before_name(found)
-        after = f", after {before.incidents:,} {then}" if before.incidents else ""
+        known = before.incidents and found.whole.comparable
+        after = f", after {before.incidents:,} {before_name(found)}" if known else ""
         return f"There was no {noun}{after}."
     words = f"There {'was' if now.incidents == 1 else 'were'} {count(now.incidents, noun)}"
     words = f"{words} on {count(now.assets, 'asset')}{_by_scenario(found)}"
-    if not before.times.present:
+    if not found.whole.comparable:
         return f"{words}."
     difference = now.incidents - before.incidents
     if not difference:

@@ -252,7 +252,7 @@ class SummaryReport:
             "more_worst": self._worst()[FEW:],
             "plotted": plotted(found),
             "sums_alone": has_sums_before(found),
-            "compares": found.whole.before.times.present > 0,
+            "uncompared": phrases.uncompared(found),
             "before_observed": phrases.observed(found.whole.before.observed),
             "explained": EXPLAINED,
             "overrides": [(each, _scenario_of(each.scenario), _state_of(each),
@@ -342,9 +342,11 @@ class SummaryReport:
         text: Callable[[float], str],
         *,
         less_is: str = "better",
+        group: FigureGroup | None = None,
     ) -> FigureTrend | None:
-        """Return how a figure differs; None if there is nothing from the period before."""
-        if not self.found.whole.before.times.present:
+        """Return how a figure differs, by default one of the total; None if its periods cannot be
+        compared."""
+        if not (group or self.found.whole).comparable:
             return None
         return changed(now, before, text, less_is=less_is)
 
@@ -352,8 +354,8 @@ class SummaryReport:
         if not now.count:
             return Tile(name, title, phrases.NOTHING, "none in this time", None, link)
         note = f"95 of 100 within {length(now.p95)}; {count(now.count, self.noun)}"
-        change = self._changed(now.mean, before.mean, phrases.of_time)
-        return Tile(name, title, length(now.mean), note, change, link)
+        change = self._changed(now.median, before.median, phrases.of_time)
+        return Tile(name, title, length(now.median), f"median; {note}", change, link)
 
     def _target_note(self) -> str:
         budget = self.found.whole.now.budget
@@ -403,7 +405,7 @@ class SummaryReport:
             phrases.verdict(group.now),
             length(budget.left) if budget is not None and judged else phrases.NOTHING,
             bar(budget) if judged else None,
-            self._changed(*shares, phrases.of_share, less_is="worse"),
+            self._changed(*shares, phrases.of_share, less_is="worse", group=group),
             phrases.observed(group.now.observed),
             bad_states,
         )
@@ -420,13 +422,14 @@ class SummaryReport:
         )
 
     def _worst(self) -> list[Worst]:
+        groups = {group.name: group for group in self.found.scenarios}
         return [
             Worst(
                 each,
                 _scenario_of(each.scenario),
                 asset_path(each.scenario, each.asset),
                 self.links.of_asset(each.scenario, each.asset),
-                self._changed(each.bad, each.before, phrases.of_time),
+                self._changed(each.bad, each.before, phrases.of_time, group=groups[each.scenario]),
             )
             for each in self.found.worst
         ]

@@ -197,9 +197,16 @@ def together(incidents: Iterable[LongIncident], begin: int, end: int) -> int:
     return sum(at - MINUTE not in minutes for at in minutes)
 
 
-def mean_and_p95(delays: Sequence[int]) -> tuple[int, int | None, int | None]:
-    """Return count, mean and 95th percentile by nearest rank."""
+def spread(delays: Sequence[int]) -> tuple[int, int | None, int | None, int | None]:
+    """Return count, mean, and by nearest rank 95th percentile and median."""
     if not delays:
-        return 0, None, None
-    rank = next(n for n in range(1, len(delays) + 1) if 100 * n >= 95 * len(delays))
-    return len(delays), round(sum(delays) / len(delays)), sorted(delays)[rank - 1]
+        return 0, None, None, None
+    p95, median = (
+        next(each for each in sorted(delays) if share(each, delays) >= part) for part in (95, 50)
+    )
+    return len(delays), round(sum(delays) / len(delays)), p95, median
+
+
+def share(most: int, delays: Sequence[int]) -> float:
+    """Return how many of 100 delays are no longer than this."""
+    return 100 * sum(each <= most for each in delays) / len(delays)

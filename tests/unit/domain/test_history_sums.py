@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.history.delays import mean, p95
+from domain.history.delays import mean, percentile
 from domain.history.periods import Hour, hours
 from domain.history.sums import BadSpan, Classes, Mask, Sources, Sums
 
@@ -115,9 +115,16 @@ def test_no_hours_are_no_sums():
 
 
 @pytest.mark.parametrize(
-    ("delays", "rank"),
-    [([], None), ([7], 7), ([1, 2], 2), (list(range(1, 21)), 19), (list(range(1, 101)), 95)],
+    ("delays", "median", "p95"),
+    [
+        ([], None, None),
+        ([7], 7, 7),
+        ([1, 2], 1, 2),
+        ([1, 2, 3], 2, 3),
+        (list(range(1, 21)), 10, 19),
+        (list(range(1, 101)), 50, 95),
+    ],
 )
-def test_the_95th_percentile_is_by_nearest_rank(delays: list[int], rank: int | None):
-    assert p95(delays[::-1]) == rank
+def test_percentiles_are_by_nearest_rank(delays: list[int], median: int | None, p95: int | None):
+    assert (percentile(delays, 50), percentile(delays, 95)) == (median, p95)
     assert mean(delays) == (round(sum(delays) / len(delays)) if delays else None)

@@ -47,7 +47,7 @@ from dashboard.watch.incidents.models import (
 from domain.history.periods import Period, between, containing
 from domain.scenario import Scenario
 from support.run.selection import examples
-from support.web.independent_summary import Counted, History, Spans, mean_and_p95, together
+from support.web.independent_summary import Counted, History, Spans, spread, together
 from support.web.lived_month import (
     ASSETS,
     BEGUN,
@@ -176,7 +176,16 @@ def check(answer: PeriodSummary, past: History, now: int, gaps: Spans = ()) -> N
     check_targets(answer, counts[0], spans[0])
     check_burns(answer, past, spans[0], service, gaps)
     check_labels(answer, past, spans, counts)
-    check_lists(answer, past, spans, counts)
+    check_lists(answer, past, spans, counts, observed_any(past, spans[1], gaps))
+
+
+def observed_any(past: History, span: tuple[int, int], gaps: Spans) -> bool:
+    """Whether any minute of a time was observed."""
+    first = min((own[0].at for own in past.conditions.values()), default=span[1])
+    return any(
+        minute >= first and not any(low <= minute < high for low, high in gaps)
+        for minute in range(*span, MINUTE)
+    )
 
 
 def check_attacks(figures: Figures, past: History, span: tuple[int, int]) -> None:
@@ -186,10 +195,10 @@ def check_attacks(figures: Figures, past: History, span: tuple[int, int]) -> Non
     assert figures.flapping == past.flapping(*span)
     ended = [e.end - e.begin for e in past.incidents if e.end and span[0] <= e.end < span[1]]
     cleared = [ms for ms in ended if ms]
-    assert figures.cleared == Delays(*mean_and_p95(cleared))
+    assert figures.cleared == Delays(*spread(cleared))
     begun = [e for e in past.during(*span) if e.begin >= span[0]]
     answered = [acknowledged_after(each.begin) for each in begun]
-    assert figures.acknowledged == Delays(*mean_and_p95([ms for ms in answered if ms]))
+    assert figures.acknowledged == Delays(*spread([ms for ms in answered if ms]))
 
 
 def check_budget(figures: Figures) -> None:
@@ -269,13 +278,21 @@ def check_labels(answer: PeriodSummary, past: History, spans: Any, counts: Any) 
             assert figures.assets == len({each.asset for each in incidents})
 
 
-def check_lists(answer: PeriodSummary, past: History, spans: Any, counts: Any) -> None:
+def check_lists(
+    answer: PeriodSummary, past: History, spans: Any, counts: Any, compared: bool
+) -> None:
+    """Compare the lists. compared: whether anything of the time before was observed."""
     now, before = counts
     assert {each.day: each.bad for each in answer.heat if each.bad} == +now.days
     slots = {(day, hour): ms for day, row in enumerate(answer.week) for hour, ms in enumerate(row)}
     assert {place: ms for place, ms in slots.items() if ms} == +now.slots
     expected = [
-        (times["bad"], times["unconfirmed"], asset, before.times[asset]["bad"])
+        (
+            times["bad"],
+            times["unconfirmed"],
+            asset,
+            before.times[asset]["bad"] if compared else None,
+        )
         for asset, times in now.times.items()
         if times["bad"] or times["unconfirmed"]
     ]

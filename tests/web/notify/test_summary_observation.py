@@ -120,8 +120,8 @@ def test_a_product_of_twelve_minutes_says_that_no_more_was_observed(new: None, c
     assert context["sentence"] == (
         "There was 1 incident on 1 asset (1 attack, Connectivity not observed). Assets were in a "
         "good state for 87.5 % of the time; there is nothing of the week before to compare with. "
-        "12 m 00 s of 2 d 12 h were observed. So far, Attacks met their target of 50 % in the 12 m "
-        "00 s that were observed, with 75 % of the error budget left."
+        "12 m 00 s of 2 d 12 h (0.3 %) were observed. So far, Attacks met their target of 50 % in "
+        "the 12 m 00 s that were observed, with 75 % of the error budget left."
     )
     assert [cell.level for cell in cells(context)] == [-1, -1, 4, -1, -1, -1, -1]
     told = [cell.words for cell in cells(context)]
@@ -171,7 +171,7 @@ def test_a_digest_of_a_time_that_was_not_observed_says_so(new: None):
     mail = content_of(so_far, "Attacks", "every day", "https://x/end")
     assert ("Time in bad states", "3 m 00 s") in {each[:2] for each in mail.changes}
     assert mail.sentence == phrases.sentence(so_far)
-    assert " 12 m 00 s of 12 h 00 m were observed." in mail.sentence
+    assert " 12 m 00 s of 12 h 00 m (1.6 %) were observed." in mail.sentence
     assert {each.before for each in mail.changes} == {"not observed"}
     assert {row.before for row in mail.rows} == {"not observed"}
 
@@ -216,12 +216,14 @@ def test_hours_without_the_job_count_neither_as_good_nor_as_bad(
     assert now.times == (2 * seen - 80 * MINUTE_MS, 80 * MINUTE_MS, 0, 0)
     assert now.observed == (seen, DAY_MS, True)
     assert context["sentence"] == (
-        "There was 1 attack on 1 asset, 1 more than the day before. Assets were in a good state "
-        "for 96.875 % of the time, 3.125 points worse than the day before. 21 h 20 m of 1 d 00 h "
+        "There was 1 attack on 1 asset. Assets were in a good state for 96.875 % of the time; too "
+        "little was observed for a comparison with the day before. 21 h 20 m of 1 d 00 h (88.8 %) "
         "were observed. The target of 97 % is missed by 0.125 points in the 21 h 20 m that were "
         "observed: 3 m 12 s more than the error budget was spent."
     )
-    assert tile(context, "availability").note == "target 97 %, judged over 21 h 20 m of 1 d 00 h"
+    assert tile(context, "availability").note == (
+        "target 97 %, judged over 21 h 20 m of 1 d 00 h (88.8 %)"
+    )
     tuesday = cells(context, "week")
     assert len(tuesday) == 24
     assert [cell.level for cell in tuesday[8:12]] == [2, -1, -1, 4]
@@ -254,7 +256,7 @@ def test_a_job_that_is_silent_now_observes_nothing(client: Client):
     heard(NOW - 3 * HOUR_MS)
     sum_up()
     today = client.get("/summary/?period=day&date=2026-03-04&scenario=attack").context
-    assert "9 h 00 m of 12 h 00 m were observed." in today["sentence"]
+    assert "9 h 00 m of 12 h 00 m (75 %) were observed." in today["sentence"]
     assert today["found"].whole.now.times == (9 * HOUR_MS, 0, 0, 0)
     BucketStatus.objects.update(at=NOW - 4 * MINUTE_MS)  # a restart
     today = client.get("/summary/?period=day&date=2026-03-04&scenario=attack").context
@@ -305,6 +307,49 @@ def test_the_lists_behind_figures_say_what_of_their_time_was_not_observed(
     assert said("2026-03-04T11:00", "2026-03-04T14:00") == (
         "Of this time, 2 h 00 m were not observed."
     )
+
+
+@pytest.mark.parametrize(("minutes", "compared"), [(143, True), (144, True), (145, False)])
+@pytest.mark.parametrize("which", ["now", "before"])
+def test_days_of_which_less_than_nine_tenths_was_observed_are_not_compared(
+    client: Client, minutes: int, compared: bool, which: str
+):
+    present(MONDAY - 28 * DAY_MS)
+    bad(MONDAY + DAY_MS + 20 * HOUR_MS, HOUR_MS)
+    day = MONDAY + (DAY_MS if which == "now" else 0)
+    gap(day + HOUR_MS, day + HOUR_MS + minutes * MINUTE_MS)
+    answer = client.get(TUESDAY)
+    context = answer.context
+    marks = [tile(context, name).change for name in ("availability", "incidents", "bad")]
+    marks += [context["scenario_rows"][0].change, context["worst"][0].change]
+    assert [mark is not None for mark in marks] == [compared] * 5
+    assert ("1 more than the day before" in context["sentence"]) is compared
+    assert ("worse" in context["sentence"]) is compared
+    assert ("Each is compared with the day before" in answer.content.decode()) is compared
+    why = "too little was" if which == "now" else "too little of the day before was"
+    assert (f"; {why} observed for a comparison" in context["sentence"]) is not compared
+    digest = content_of(context["found"], "Attacks", "every day", "https://x/end")
+    assert (f"; {why} observed for a comparison" in digest.sentence) is not compared
+
+
+def test_the_share_that_was_observed_is_alike_everywhere(silent: None, client: Client):
+    context = client.get(TUESDAY).context
+    share = (24 * 60 - 160) / (24 * 60)
+    assert context["scenario_rows"][0].observed == "21 h 20 m of 1 d 00 h (88.8 %)"
+    for table in ("figures", "scenarios", "targets", "days"):
+        assert float(lines(client, table, TUESDAY)[0]["observed_share"]) == pytest.approx(share)
+    rest = client.get(f"/api/v1/summary?{TUESDAY.partition('?')[2]}").json()
+    parts = (rest["now"], rest["scenarios"][0]["now"], rest["days"][0])
+    assert [part["observed_share"] for part in parts] == [pytest.approx(share)] * 3
+    mail = content_of(context["found"], "Attacks", "every day", "https://x/end")
+    assert mail.changes[0][:2] == ("Observed", "21 h 20 m of 1 d 00 h (88.8 %)")
+    week = client.get(f"{THIS_WEEK}&scenario=attack").context["found"]
+    assert [round(each.share, 3) for each in week.heat] == [1, 0.889, 1, 0, 0, 0, 0]
+
+
+def test_the_bad_time_before_is_unknown_where_nothing_was_observed(new: None, client: Client):
+    [asset] = client.get(f"/api/v1/summary?{THIS_WEEK.partition('?')[2]}").json()["worst"]
+    assert (asset["asset"], asset["before"]) == ("shop", None)
 
 
 # ---- several scenarios ------------------------------------------------------------------------

@@ -123,7 +123,8 @@ def test_figures_are_compared_in_words(history: None, client: Client):
     assert told["bad"].value == "3 h 25 m"
     assert told["bad"].change == phrases.FigureTrend("2 h 35 m less", "arrow-down", "better")
     assert told["acknowledged"].value == "4 m 00 s"
-    assert told["cleared"].note == "95 of 100 within 2 h 00 m; 3 attacks"
+    assert told["cleared"].value == "1 h 00 m"
+    assert told["cleared"].note == "median; 95 of 100 within 2 h 00 m; 3 attacks"
     assert told["flapping"].value == told["false_alarms"].value == "1"
     assert told["unconfirmed"].value == "1 h 00 m"
     assert told["maintenance"].value == "0 s"
