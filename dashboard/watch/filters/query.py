@@ -41,9 +41,13 @@ from domain.scenario import Scenario
 FARTHEST = 2**63 - 1
 
 
-def rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:
-    """Return the visible assets that the filter finds at `now` (Unix ms), unordered."""
-    found = AssetState.objects.filter(scenario=scenario.name, purged=False)
+def rows(
+    wanted: Filter, scenario: Scenario, now: int, since: int | None = None
+) -> QuerySet[AssetState]:
+    """Return the visible assets that the filter finds at `now` (Unix ms), unordered. since: also
+    those that were purged after that, Unix ms."""
+    there = Q(purged=False) if since is None else Q(purged=False) | Q(purged_at__gt=since)
+    found = AssetState.objects.filter(there, scenario=scenario.name)
     for term in wanted.terms:
         found = found.filter(condition(term, scenario, now))
     return found.order_by()

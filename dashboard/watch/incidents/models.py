@@ -710,12 +710,18 @@ class Excluded(NamedTuple):
 # A window's filter finds assets by names and labels, never by their states.
 
 
-def _no_rows(wanted: Filter, scenario: Scenario, now: int) -> QuerySet[AssetState]:  # noqa: ARG001 - as those who register have it
+def _no_rows(
+    wanted: Filter,  # noqa: ARG001 - as those who register have it
+    scenario: Scenario,  # noqa: ARG001
+    now: int,  # noqa: ARG001
+    since: int | None,  # noqa: ARG001
+) -> QuerySet[AssetState]:
     return AssetState.objects.none()
 
 
 filter_rows = Provider(_no_rows)
-"""Returns the visible assets of a scenario that a filter finds at a time (Unix ms)."""
+"""Returns the assets of a scenario that a filter finds at a time (Unix ms): those that are visible,
+and those that were at any time since another one, unless that is None."""
 
 
 def read_filter(text: str, scenario: Scenario, now: int) -> Filter:
@@ -926,12 +932,14 @@ class Window(AuthoredRow):
         return self.covers == FILTER and self.begun_at is None
 
     def matching(self, scenario: Scenario, now: int) -> QuerySet[AssetState]:
-        """Return the visible assets of a scenario that its filter finds at `now` (Unix ms)."""
+        """Return the assets of a scenario that its filter finds at `now` (Unix ms): visible ones,
+        and if it was written down late, those that were on the board since it began."""
+        since = self.begin if self.written_down_late else None
         try:
             wanted = read_filter(self.filter, scenario, now)
         except FilterError:  # written for another scenarios file
             return AssetState.objects.none()
-        return filter_rows(wanted, scenario, now)
+        return filter_rows(wanted, scenario, now, since)
 
     def on_board(self, scenario: Scenario) -> QuerySet[AssetState]:
         """Return the visible assets of a scenario that it covers, as stored."""

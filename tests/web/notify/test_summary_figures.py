@@ -37,6 +37,7 @@ from dashboard.notify.summaries.models import (
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.serve.materialiser.worker import sort_out
 from dashboard.serve.materialiser.writer import write
+from dashboard.watch.incidents.maintenance import keep
 from dashboard.watch.incidents.models import (
     Excluded,
     Incident,
@@ -676,6 +677,31 @@ def test_a_window_that_is_planned_afterwards_is_cut_out(world_zone: None):
         assert times == (10 * HOUR - ms, 10 * HOUR - ms, 0, 2 * ms)
         sum_up(now)
     assert Progress.objects.get().dirty_since is None
+
+
+def test_a_window_that_is_written_down_afterwards_covers_what_was_on_the_board_then():
+    """By its filter too: also what has been purged since, and nothing that was purged before."""
+    set_up()
+    topic, begun = Topic(), at("2026-03-30T06:00")
+    for asset in ("shop", "bank", "press"):
+        topic.put(begun, asset, "under-attack")
+    topic.put(begun + HOUR, "bank", "")
+    topic.put(begun + 4 * HOUR, "shop", "")
+    materialise(topic.messages)
+    now = begun + 10 * HOUR
+    sum_up(now)
+    low, high = begun + 2 * HOUR, begun + 6 * HOUR
+    window = Window.objects.create(
+        name="works", scenario="attack", covers="filter", filter="tier:gold", begin=low, end=high,
+        planned_end=high, created_at=now,
+    )  # fmt: skip
+    question = Question(("attack",), containing("day", date(2026, 3, 30)))
+    expected = (0, (1 + 2 + 10) * HOUR, 0, 2 * HOUR)  # until the purge of "shop"
+    keep(now)
+    for _ in range(2):  # from raw history, then from sums
+        assert summary(question, now).whole.now.times == expected
+        sum_up(now)
+    assert list(window.assets.values_list("asset", flat=True)) == ["shop"]
 
 
 @pytest.fixture
