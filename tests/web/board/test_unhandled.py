@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from dashboard.board.assets import scenario_tabs
 from dashboard.board.live import snapshots
@@ -157,6 +159,26 @@ def test_rest_counts_it(client: Client, user: User):
     assert attack["unhandled"] == {"under-attack": 1, "suspicious": 1}
     found = client.get("/api/v1/scenarios/attack/assets?q=is:unhandled").json()
     assert [each["asset"] for each in found["items"]] == ["mail", "shop"]
+
+
+@pytest.mark.parametrize("text", ["", "is:unhandled", "-is:unhandled"])
+def test_order_and_filter_read_by_an_index(user: User, text: str):
+    have(user, "bank")
+    work_on("mail", NOW + HOUR_MS)
+    attack = scenarios()["attack"]
+    terms = query.parse(text, attack, NOW) if text else None
+    with CaptureQueriesContext(connection) as captured:
+        assert read(attack, PageFilter(terms=terms, now=NOW), {}).merged.rows
+    plans = []
+    with connection.cursor() as cursor:
+        for each in captured.captured_queries:
+            if each["sql"].startswith("SELECT"):
+                cursor.execute("EXPLAIN QUERY PLAN " + each["sql"].replace("%", "%%"))
+                plans += [detail for *_, detail in cursor.fetchall()]
+    assert any("INDEX board_order" in plan for plan in plans)
+    assert any("INDEX marks_in_force" in plan for plan in plans)
+    large = re.compile(r"SCAN (states_assetstate|annotations_mark|incidents_|U0)")
+    assert [plan for plan in plans if large.match(plan) or "TEMP B-TREE" in plan] == []
 
 
 @pytest.mark.parametrize(("role", "offered"), [("admin", 2), ("manager", 0)])
