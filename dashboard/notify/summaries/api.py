@@ -146,7 +146,8 @@ class RunOut(Schema):
 
 
 class SummaryOut(Schema):
-    """What a period adds up to. running: whether it goes on; week: ms in bad states by weekday
+    """What a period adds up to. next_zone: the zone to which a change is being summed up, or empty;
+    running: whether it goes on; week: ms in bad states by weekday
     (Monday first) and hour, null where nothing of it was observed; counting: the scenarios that
     make up `now` and `before`; unobserved: what of the span was not observed; *_total: how many
     there are of what is listed; empty: whether no asset was on the board; first_at: when the first
@@ -155,6 +156,7 @@ class SummaryOut(Schema):
 
     period: PeriodOut
     zone: str
+    next_zone: str
     service: bool
     label: str
     span: SpanOut
@@ -215,6 +217,7 @@ def plain(found: PeriodSummary) -> dict[str, Any]:
     return {
         "period": {"unit": period.unit, "first": str(period.first), "last": str(period.last)},
         "zone": found.zone,
+        "next_zone": found.next_zone,
         "service": found.question.service,
         "label": found.question.label,
         "span": found.span,

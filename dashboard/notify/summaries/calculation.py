@@ -205,6 +205,7 @@ class Calculation:
             counting=tuple(self.counting),
             unobserved=tuple(Span(*each) for each in unobserved),
             targets=tuple(self._statuses(now, parts[0])),
+            next_zone="" if self.chosen_zone == self.zone else self.chosen_zone.key,
         )
 
     # ---- what is asked --------------------------------------------------------------------------
@@ -231,6 +232,11 @@ class Calculation:
         return ReportingZone.objects.current()
 
     @cached_property
+    def chosen_zone(self) -> ZoneInfo:
+        """The zone in which hours are summed up."""
+        return ReportingZone.objects.chosen()
+
+    @cached_property
     def spans(self) -> PeriodComparison:
         """The times that are counted."""
         return compared(self.question.period, self.zone, self.now)
@@ -244,6 +250,12 @@ class Calculation:
     def reaches(self) -> Mapping[str, Reach]:
         """Up to when scenarios are summed up."""
         known = reaches(self.names)
+        if self.chosen_zone != self.zone:
+            edge = raw_edge(self.now)
+            known = {
+                name: reach.rezoned(self.zone, self.chosen_zone, edge)
+                for name, reach in known.items()
+            }
         if self.ahead:
             return {name: reach._replace(answered=reach.days) for name, reach in known.items()}
         return {

@@ -81,7 +81,7 @@ def differences(scenario: str, begin: int, end: int) -> Iterator[SumDifference]:
     before the oldest stored changes, nor for an `end` after which hours are still to be summed up
     again.
     """
-    these = list(hours(begin, end, ReportingZone.objects.current()))
+    these = list(hours(begin, end, ReportingZone.objects.chosen()))
     if not these:
         return
     known = scenarios()[scenario]
@@ -118,7 +118,7 @@ def _of_days(
     scenario: str, these: Sequence[Hour], sums: Iterable[AssetSum]
 ) -> Iterator[SumDifference]:
     """Yield the differences of the days that these hours cover completely."""
-    zone = ReportingZone.objects.current()
+    zone = ReportingZone.objects.chosen()
     days = {day.toordinal(): begin_of(day, zone) for day in _whole_days(scenario, these, zone)}
     rows = AssetDay.objects.filter(scenario=scenario, day__in=listed(days))
     kept = {(day, asset): own for day, asset, *own in rows.values_list("day", "asset", *OF_ASSET)}

@@ -304,7 +304,7 @@ class PeriodSummary:
     whole: the total; week: bad ms by weekday (Monday first) and hour, None where nothing was
     observed; week_unobserved: how much was not observed, ms; *_total: how many there are of what is
     listed; empty: whether no asset of these scenarios was on the board in the period; targets: of
-    the scenarios that have one.
+    the scenarios that have one; next_zone: the one that is being summed up, empty if it is `zone`.
     """
 
     question: Question
@@ -334,6 +334,7 @@ class PeriodSummary:
     counting: tuple[str, ...] = ()
     unobserved: tuple[Span, ...] = ()
     targets: tuple[TargetStatus, ...] = ()
+    next_zone: str = ""
 
     @property
     def counted(self) -> tuple[FigureGroup, ...]:

@@ -18,6 +18,7 @@ from django.utils.http import urlencode
 
 from dashboard.core.common.models import AssetRow, ScenarioRow, length_class, length_index
 from dashboard.core.common.retention import Retention, Thinning, delete_in_portions
+from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import execute_many
 from dashboard.core.common.times import DAY_MS, duration, now_ms, utc_datetime
 from dashboard.core.states.board_rows import asset_path
@@ -366,29 +367,49 @@ class ReportingZoneQuerySet(models.QuerySet["ReportingZone"]):
     """The reporting zone."""
 
     def current(self) -> ZoneInfo:
-        """Return the zone in which days and hours are counted."""
+        """Return the zone in which days and hours are counted: the former one until a change is
+        summed up."""
+        row = self.first()
+        return ZoneInfo(row.former or row.name if row else UTC)
+
+    def chosen(self) -> ZoneInfo:
+        """Return the zone that was chosen last, in which hours are summed up."""
         row = self.first()
         return ZoneInfo(row.name if row else UTC)
 
+    def settle(self) -> None:
+        """Count in the chosen zone, if no scenario is still being summed up in it."""
+        known = Progress.objects.filter(scenario__in=list(scenarios()))
+        summed = models.F("summed_to")
+        if not known.filter(Q(dirty_since__lt=summed) | Q(taken_since__lt=summed)).exists():
+            self.exclude(former="").update(former="")
+
     @transaction.atomic
     def choose(self, name: str) -> None:
-        """Change the zone in which days and hours are counted. Raises KeyError for an unknown name.
+        """Change the zone in which days and hours are counted. Raises KeyError for an unknown name,
+        and ValueError while another change is being summed up.
 
         name: from the IANA database. What raw history still covers is summed up again; older sums
         keep the days of the former zone.
         """
         ZoneInfo(name)
+        before = self.current().key
+        if before != self.chosen().key:
+            raise ValueError("expected no other change while one is being summed up")
         self.all().delete()
-        self.create(name=name)
+        summed = Progress.objects.filter(summed_to__isnull=False).exists()
+        self.create(name=name, former=before if summed and before != name else "")
         Progress.objects.mark_all(SINCE_EVER)
 
 
 class ReportingZone(models.Model):
     """The zone in which days, weeks and hours are counted: one row, or none for UTC.
 
-    name: from the IANA database."""
+    name: from the IANA database; former: the one that pages show until what there is is summed up
+    in this one, then empty."""
 
     name = models.CharField(max_length=64)
+    former = models.CharField(max_length=64, blank=True, default="")
 
     objects = ReportingZoneQuerySet.as_manager()
 

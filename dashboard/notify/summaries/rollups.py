@@ -66,7 +66,7 @@ def sum_up_day(scenario: str, now: int) -> bool:
 
     Return whether a day was summed up; if so, there may be more.
     """
-    zone = ReportingZone.objects.current()
+    zone = ReportingZone.objects.chosen()
     ended = hour_begin(now, zone)
     first = first_day(zone, now)
     turn = _begin_turn(scenario, ended, begin_of(first, zone))
@@ -162,6 +162,8 @@ def _finish(turn: Turn, added: Added, begin: int, end: int, ended: int) -> None:
         taken_since=end if further else None,
         summed_to=F("summed_to") if further and _is_summed(turn, end) else end,
     )
+    if not further:
+        ReportingZone.objects.settle()
 
 
 def _is_summed(turn: Turn, end: int) -> bool:

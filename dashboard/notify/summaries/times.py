@@ -5,9 +5,9 @@ label.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -41,6 +41,7 @@ from domain.history.sums import BAD, MAINTENANCE, UNCONFIRMED, AssetSum, Classes
 # hour that a period cuts off, is added up from raw history.
 
 CLASSES = ("good", "bad", "unconfirmed", "maintenance")
+DAY = timedelta(days=1)
 REDONE_MS = 2 * DAY_MS
 """While more than this is being summed up again, pages show the old sums."""
 
@@ -51,12 +52,27 @@ LATE_MS = 3 * HOUR_MS
 
 class Reach(NamedTuple):
     """Up to when a scenario is summed up, Unix ms. hours: by the hour, without what must be summed
-    up again; days: by asset and day, including that; answered: with the slow answers already kept.
+    up again; days: by asset and day, including that; answered: with the slow answers already kept;
+    clean: up to what must be summed up again, redone: what was summed up in another zone, and is
+    counted from raw history.
     """
 
     hours: int
     days: int
     answered: int
+    clean: int
+    redone: Span = Span(0, 0)
+
+    def rezoned(self, zone: ZoneInfo, new: ZoneInfo, edge: int) -> Reach:
+        """Return the reach while sums change from a zone to a new one: old ones are used after the
+        day that is being summed up, and before raw history begins at `edge` (Unix ms)."""
+        first = day_of(edge, new) + DAY
+        day = max(first, day_of(self.clean, new))
+        begin = begin_of(day_of(begin_of(first, new), zone), zone)
+        end = begin_of(day + DAY, zone)
+        if end < begin_of(day + DAY, new):
+            end = begin_of(day + 2 * DAY, zone)
+        return self._replace(hours=self.days, redone=Span(begin, end))
 
 
 class Scope(NamedTuple):
@@ -85,6 +101,12 @@ class Scope(NamedTuple):
         return min(end, max(begin, whole))
 
     @property
+    def redone(self) -> Span:
+        """The time before the cut whose sums are of another zone."""
+        begin, end = self.reach.redone if self.reach else (0, 0)
+        return Span(max(begin, self.span.begin), min(end, self.cut))
+
+    @property
     def an_hour_on(self) -> Scope:
         """The same scope as pages will count it once another hour is summed up but not answered."""
         reach = self.reach
@@ -109,6 +131,20 @@ class Scope(NamedTuple):
         """
         day = day_of(self.cut, self.zone).toordinal()
         return day + (self.reach is not None and self.cut == self.reach.days > self.span.begin)
+
+    @property
+    def redone_days(self) -> tuple[int, int]:
+        """The first of the days whose sums are of another zone, and the one after the last."""
+        begin, end = self.redone
+        if begin >= end:
+            return 0, 0
+        return day_of(begin, self.zone).toordinal(), day_of(end - 1, self.zone).toordinal() + 1
+
+    @property
+    def raw_parts(self) -> tuple[Span, Span]:
+        """The parts of the time before the cut that sums by asset and day leave out."""
+        redone, part = self.redone, self.part_of_day
+        return redone, Span(max(part.begin, redone.end) if redone.ms else part.begin, part.end)
 
     @property
     def part_of_day(self) -> Span:
@@ -168,7 +204,7 @@ def reaches(scenarios: Iterable[str]) -> dict[str, Reach]:
             clean = min([row.summed_to, *again])
             stays = row.summed_to - clean > REDONE_MS
             hours = row.summed_to if stays else clean
-            known[row.scenario] = Reach(hours, row.summed_to, _answered(row))
+            known[row.scenario] = Reach(hours, row.summed_to, _answered(row), clean)
     return known
 
 
@@ -186,8 +222,10 @@ def counted(scope: Scope) -> ScopeTimes:
     """Return the times of a scope."""
     result = ScopeTimes()
     _add_rows(result, scope)
+    if scope.redone.ms:
+        _add_raw(result, scope, scope.redone)
     if scope.rest.ms:
-        _add_raw(result, scope)
+        result.tail = totals(_add_raw(result, scope, scope.rest), scope)
     return result
 
 
@@ -214,6 +252,8 @@ def _add_rows(result: ScopeTimes, scope: Scope) -> None:
     rows = HourRow.objects.filter(
         scenario=scope.scenario, begin__gte=scope.span.begin, begin__lt=scope.cut
     ).order_by()
+    if scope.redone.ms:
+        rows = rows.exclude(begin__gte=scope.redone.begin, begin__lt=scope.redone.end)
     numbers = rows.aggregate(incidents=Sum("incidents"), false_alarms=Sum("false_alarms"))
     result.incidents, result.false_alarms = numbers["incidents"] or 0, numbers["false_alarms"] or 0
     if not scope.all_hours:
@@ -228,9 +268,9 @@ def _bad_by(rows: QuerySet[HourRow], column: str) -> dict[int, int]:
     return dict(rows.values_list(column).annotate(ms=Sum("bad")))
 
 
-def _add_raw(result: ScopeTimes, scope: Scope) -> None:
-    """Add what raw history says about the rest."""
-    added = add_up(scope.scenario, hours_within(*scope.rest, scope.zone), scope.slots)
+def _add_raw(result: ScopeTimes, scope: Scope, span: Span) -> Sequence[AssetSum]:
+    """Add what raw history says about a part of a scope; return the sums of its assets."""
+    added = add_up(scope.scenario, hours_within(*span, scope.zone), scope.slots)
     counts = in_slots(scope.slots)
     for n, each in enumerate(added.hours):
         result.incidents += added.incidents[n]
@@ -240,7 +280,7 @@ def _add_raw(result: ScopeTimes, scope: Scope) -> None:
             result.times = result.times.plus(own)
             result.days[each.hour.day.toordinal()] += each.bad
             result.slots[slot_of(each.hour)] += each.bad
-    result.tail = totals(added.assets, scope)
+    return added.assets
 
 
 # ---- assets -------------------------------------------------------------------------------------
@@ -264,15 +304,17 @@ def asset_columns(scope: Scope) -> tuple[str, ...]:
 
 def asset_days(scope: Scope) -> QuerySet[AssetDay]:
     """Return the sums by asset and day of a scope."""
-    return AssetDay.objects.filter(
+    rows = AssetDay.objects.filter(
         scenario=scope.scenario, day__gte=scope.first_day, day__lt=scope.after_days
     ).order_by()
+    first, after = scope.redone_days
+    return rows.exclude(day__gte=first, day__lt=after) if first < after else rows
 
 
 def times_of(scope: Scope, assets: Collection[str]) -> dict[str, Classes]:
     """Return the times of some assets that were not good; assets without any are left out."""
     known = _sums_of(scope, assets)
-    for span in (scope.part_of_day, scope.rest):
+    for span in (*scope.raw_parts, scope.rest):
         if span.ms:
             for asset, own in raw_times(scope, span, assets).items():
                 known[asset] = plus(known.get(asset, Classes()), own)
@@ -291,8 +333,8 @@ def worst(scope: Scope, most: int, tail: dict[str, Classes]) -> dict[str, Classe
     """Return the assets with most bad time, then most unconfirmed time, at least `most` of them if
     there are as many. tail: what was counted in the rest."""
     extra = dict(tail)
-    if scope.part_of_day.ms:
-        for asset, own in raw_times(scope, scope.part_of_day).items():
+    for span in scope.raw_parts:
+        for asset, own in raw_times(scope, span).items() if span.ms else ():
             extra[asset] = plus(extra.get(asset, Classes()), own)
     known = dict(_leaders(scope, most))
     known |= _sums_of(scope, [asset for asset in extra if asset not in known])
@@ -349,7 +391,8 @@ AND ((p.begin >= %s AND p.begin < %s) OR (p."end" >= %s AND p."end" < %s))"""
 DAYS = """\
 SELECT l.value, sum({}), sum({}), sum({}) FROM summaries_assetday p
 JOIN annotations_label l ON l.scenario = p.scenario AND l.asset = p.asset AND l.key = %s AND l.shown
-WHERE p.scenario = %s AND p.day >= %s AND p.day < %s GROUP BY l.value"""
+WHERE p.scenario = %s AND p.day >= %s AND p.day < %s AND NOT (p.day >= %s AND p.day < %s)
+GROUP BY l.value"""
 
 
 class LabelSum(NamedTuple):
@@ -409,10 +452,12 @@ def _sum(scope: Scope, own: Labels, span: Span) -> list[Any]:
     there = Counter(dict(_rows(PRESENT, own.key, scope.scenario, span.begin, span.begin)))
     present, there = _present(scope, own.key, span, scope.measure(span), there)
     sql = DAYS.format(*asset_columns(scope))
-    days = _rows(sql, own.key, scope.scenario, scope.first_day, scope.after_days)
+    numbers = (scope.first_day, scope.after_days, *scope.redone_days)
+    days = _rows(sql, own.key, scope.scenario, *numbers)
     classes = {value: Classes(*(int(each) for each in values)) for value, *values in days}
-    if scope.part_of_day.ms:
-        _add(classes, own, raw_times(scope, scope.part_of_day))
+    for part in scope.raw_parts:
+        if part.ms:
+            _add(classes, own, raw_times(scope, part))
     return [present, there, {value: list(row) for value, row in classes.items()}]
 
 

@@ -148,6 +148,11 @@ class ZoneForm(forms.Form):
         zone = str(self.cleaned_data["zone"]).strip()
         if zone not in available_timezones():
             raise forms.ValidationError("Expected a zone of the IANA database, as Europe/Berlin.")
+        chosen = ReportingZone.objects.chosen().key
+        if zone != chosen != ReportingZone.objects.current().key:
+            raise forms.ValidationError(
+                f"History is still being summed up in {chosen}. Change the zone after that."
+            )
         return zone
 
 
@@ -196,7 +201,7 @@ def settings_page(request: HttpRequest) -> HttpResponse:
     """Show the settings of summaries; on POST, save them."""
     data = request.POST if request.method == "POST" else None
     known = Target.objects.by_scenario()
-    zone = ZoneForm(data, initial={"zone": ReportingZone.objects.current().key})
+    zone = ZoneForm(data, initial={"zone": ReportingZone.objects.chosen().key})
     by_scenario = [TargetForm(each, known.get(each.name), data) for each in scenarios().values()]
     if data is not None and all([form.is_valid() for form in (zone, *by_scenario)]):  # noqa: C419
         _save(request, zone, by_scenario)
@@ -215,7 +220,7 @@ def settings_page(request: HttpRequest) -> HttpResponse:
 def _save(request: HttpRequest, zone: ZoneForm, by_scenario: list[TargetForm]) -> None:
     """Save what has changed, and record it in the audit."""
     actor, name = Actor.of(request), zone.cleaned_data["zone"]
-    if name != (before := ReportingZone.objects.current().key):
+    if name != (before := ReportingZone.objects.chosen().key):
         ReportingZone.objects.choose(name)
         record(actor, "summary.zone", target=name, before=before)
     for form in by_scenario:

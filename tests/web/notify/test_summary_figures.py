@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -427,6 +428,49 @@ def test_sums_follow_what_comes_late(maintained: None):
 def answers(now: int) -> list[PeriodSummary]:
     questions = [Question(("attack",), period, "tier") for period in PERIODS.values()]
     return [summary(question, now) for question in questions]
+
+
+@pytest.mark.spread(1)
+@pytest.mark.parametrize("new", ["Asia/Kathmandu", "America/St_Johns", "UTC"])
+def test_while_a_change_of_zone_is_summed_up_the_former_zone_is_shown(month: Topic, new: str):
+    acknowledge_all()
+    past = history(month.messages, CHANGED_AT)
+    sum_up(NOW)
+    ReportingZone.objects.choose(new)
+    names = ("its week", "the month", "the quarter so far", "the day so far")
+    questions = [Question(("attack",), PERIODS[name], "tier") for name in names]
+    for n in range(100):
+        answered = summary(questions[n % len(questions)], NOW)
+        if answered.zone == new:
+            break
+        assert (answered.zone, answered.next_zone) == (ZONE, new)
+        if n % 11 == 0 or (n > 60 and n % 3 == 0):  # in March more often
+            check(answered, past, NOW)
+        assert sum_up_day("attack", NOW)
+    assert n > 40
+    assert answered.next_zone == ""
+    found = summary(questions[1], NOW)
+    counted = past.count(*found.span, new, ALL_WINDOWS)
+    assert (tuple(found.whole.now.times), found.zone) == (counted.total(), new)
+    assert {each.day: each.bad for each in found.heat if each.bad} == +counted.days
+    assert not sum_up_day("attack", NOW)
+
+
+@pytest.mark.role("admin")
+def test_a_second_change_of_zone_waits_for_the_first(month: Topic, client: Client):
+    sum_up(NOW)
+    ReportingZone.objects.choose("UTC")
+    with pytest.raises(ValueError, match="while one is being summed up"):
+        ReportingZone.objects.choose("Asia/Kathmandu")
+    page = client.get("/summary/?period=month&date=2026-03-01&scenario=attack").content.decode()
+    assert "Days and hours are still those of Europe/Berlin" in page
+    answer = client.post("/summary/settings/", {"zone": "Asia/Kathmandu"})
+    assert answer.status_code == 422
+    assert "History is still being summed up in UTC." in answer.content.decode()
+    while sum_up_day("attack", NOW):
+        pass
+    assert client.post("/summary/settings/", {"zone": "Asia/Kathmandu"}).status_code == 302
+    assert ReportingZone.objects.chosen().key == "Asia/Kathmandu"
 
 
 @pytest.mark.parametrize("which", ["all", "the last of each"])

@@ -16,11 +16,20 @@ from dashboard.core.common import times
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, utc_datetime
 from dashboard.core.job.models import FIGURES, BucketStatus
+from dashboard.core.states.models import Transition
 from dashboard.notify.summaries import phrases
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.digests import content_of
 from dashboard.notify.summaries.figures import Question
-from dashboard.notify.summaries.models import Gap, ImpairedSpan, Presence, Progress, Target
+from dashboard.notify.summaries.models import (
+    Gap,
+    HourRow,
+    ImpairedSpan,
+    Presence,
+    Progress,
+    ReportingZone,
+    Target,
+)
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.serve.materialiser.worker import SinkBatch
 from dashboard.serve.materialiser.writer import write
@@ -345,6 +354,22 @@ def test_the_share_that_was_observed_is_alike_everywhere(silent: None, client: C
     assert mail.changes[0][:2] == ("Observed", "21 h 20 m of 1 d 00 h (88.8 %)")
     week = client.get(f"{THIS_WEEK}&scenario=attack").context["found"]
     assert [round(each.share, 3) for each in week.heat] == [1, 0.889, 1, 0, 0, 0, 0]
+
+
+def test_a_note_on_deleted_changes_is_only_where_some_were(client: Client):
+    present(MONDAY)
+    Transition.objects.create(
+        scenario="attack", asset="shop", place="0", version="1.1.0", at=MONDAY, state="clear",
+        cause_type="report", cause="{}",
+    )  # fmt: skip
+    sum_up()
+    ReportingZone.objects.choose("Europe/Berlin")
+    sum_up()  # empty hours too, as far back as changes are kept
+    hour = HourRow.objects.filter(end__lte=MONDAY - 20 * DAY_MS).latest("begin")
+    quarter = "/summary/?period=quarter&date=2026-03-04&scenario=attack"
+    assert "Single changes are known since" not in client.get(quarter).content.decode()
+    HourRow.objects.filter(pk=hour.pk).update(good=HOUR_MS)
+    assert "Single changes are known since" in client.get(quarter).content.decode()
 
 
 def test_the_bad_time_before_is_unknown_where_nothing_was_observed(new: None, client: Client):

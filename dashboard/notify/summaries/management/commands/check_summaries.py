@@ -54,7 +54,7 @@ class Command(BaseCommand):
 
     def _check(self, scenario: str, first: date | None, last: date | None) -> int:
         """List a scenario's differences, and return how many there are."""
-        zone, now = ReportingZone.objects.current(), now_ms()
+        zone, now = ReportingZone.objects.chosen(), now_ms()
         oldest = first_day(zone, now)
         begin = begin_of(max(first or oldest, oldest), zone)
         end = (
