@@ -125,13 +125,20 @@ def _database() -> dict:
 
 DATABASES = {"default": _database()}
 
-CACHE_ENTRIES = {"default": 200_000, "limits": 100_000, "captchas": 100_000, "figures": 10_000}
+CACHE_ENTRIES = {
+    "default": 200_000,
+    "limits": 100_000,
+    "visitors": 100_000,
+    "captchas": 100_000,
+    "figures": 10_000,
+}
 """Most entries of each cache, about 0.4 KB each; the least used go first.
 
 `default` is that of the login's limits, as the login library knows no other: whoever is not logged
 in fills it, an entry for each address and name. `limits` has those of users who are: an entry for
-each user and kind. `captchas` has two for each captcha that was solved. `figures` has what can be
-counted anew. None pushes another's entries out.
+each user and kind. `visitors` has those of status pages: an entry for each network. `captchas` has
+two for each captcha that was solved. `figures` has what can be counted anew. None pushes another's
+entries out.
 """
 
 

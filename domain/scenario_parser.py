@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,68 @@ def load_scenarios(path: Path, demo: bool = False) -> dict[str, Scenario]:
         raise ScenarioError(f"{path}: {error}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class DependsOn:
+    """What a scenario's assets lie behind: an asset of another scenario, named by their label.
+
+    grace: how long an asset may outlive the trouble of what it is behind before it counts, ms.
+    """
+
+    scenario: str
+    label: str
+    grace: int
+
+
+GRACE_MS = 120_000
+_LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+
+
+def load_dependencies(path: Path) -> dict[str, DependsOn]:
+    """Return what the assets of scenarios in scenarios.toml lie behind, by scenario.
+
+    Raises ScenarioError naming the file, the key and what was expected.
+    """
+    data = read_toml(path, ScenarioError)
+    try:
+        return _dependencies(data)
+    except PlainError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+
+
+def _dependencies(data: dict[str, Any]) -> dict[str, DependsOn]:
+    tables = {name: ConfigTable(content, name) for name, content in data.items()}
+    found = {
+        name: _dependency(name, table.table("depends_on"), tuple(tables))
+        for name, table in tables.items()
+        if "depends_on" in table.keys()  # noqa: SIM118 - a table has no items of its own
+    }
+    for name in found:
+        _check_circle(name, found)
+    return found
+
+
+def _dependency(name: str, table: ConfigTable, known: tuple[str, ...]) -> DependsOn:
+    others = tuple(each for each in known if each != name)
+    scenario, label = table.choice("scenario", others), table.text("label")
+    if not _LABEL_KEY.match(label):
+        raise PlainError(f"{table.path}.label", "a label's key, for example network", label)
+    grace = table.optional("grace", partial(duration, zero=True))
+    table.no_more()
+    return DependsOn(scenario, label, GRACE_MS if grace is None else grace)
+
+
+def _check_circle(name: str, found: Mapping[str, DependsOn]) -> None:
+    """Raise PlainError if a scenario depends on itself through others."""
+    at = name
+    for _ in found:
+        if at not in found:
+            return
+        at = found[at].scenario
+        if at == name:
+            expected = f"a scenario that does not depend on {name} itself"
+            raise PlainError(f"{name}.depends_on.scenario", expected, found[name].scenario)
+
+
 def scenario_from_plain(data: Any) -> Scenario:
     """Return the scenario written by `Scenario.to_plain`, ignoring unknown keys.
 
@@ -100,8 +163,10 @@ def _parse_file(data: dict[str, Any], demo: bool) -> dict[str, Scenario]:
     if not data:
         raise PlainError("", "at least one scenario, for example [attack]", "an empty file")
     scenarios = {}
+    _dependencies(data)
     for name, content in data.items():
         plain = ConfigTable(content, name).mapping_itself()
+        plain.pop("depends_on", None)  # of the web side alone: no state rests on it
         overlay = ConfigTable(plain.pop("demo", {}), f"{name}.demo").mapping_itself()
         usual, shown = parse_whole(name, plain), parse_whole(name, {**plain, **overlay})
         scenarios[name] = shown if demo else usual

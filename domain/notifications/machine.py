@@ -26,29 +26,31 @@ from domain.notifications.rule import Rule, reaches
 from domain.scenario import Scenario
 
 TOO_SHORT, OUTSIDE, MAINTENANCE = "too short", "outside the hours of the rule", "maintenance"
+BEHIND = "behind another"
 QUIET, LIMIT = "quiet hours", "limit of the rule"
 REASONS = {
     TOO_SHORT: "it did not last as long as the rule asks",
     OUTSIDE: "it was not in the hours of the rule",
     MAINTENANCE: "its asset was in a maintenance window that holds messages back",
+    BEHIND: "its asset lies behind one that was in trouble, and was well again with it",
     QUIET: "for the end of the quiet hours",
     LIMIT: "as the rule has sent as many messages as it may",
 }
 """Why nothing is reported, or not yet."""
 
 LOOK_AGAIN_MS = 60_000
-"""How often an open maintenance window is checked again."""
+"""How often it is checked again what holds messages back."""
 
 
 class World(NamedTuple):
     """What the machine needs to know about the world: the scenarios, and a function.
 
-    in_maintenance: returns whether a maintenance window holds back messages about an asset
-    (scenario, asset) at a time, Unix ms.
+    held: returns why messages about an asset (scenario, asset) are held back at a time (Unix ms):
+    MAINTENANCE, BEHIND, or empty.
     """
 
     scenarios: Mapping[str, Scenario]
-    in_maintenance: Callable[[str, str, int], bool] = lambda _scenario, _asset, _at: False
+    held: Callable[[str, str, int], str] = lambda _scenario, _asset, _at: ""
 
 
 class RuleState(NamedTuple):
@@ -159,6 +161,9 @@ def _times(rule: Rule, group: Group, recent: Sequence[int], now: int) -> Iterato
         yield group.clock_from + rule.stages[group.stage].after_ms
     if rule.repeat_ms and group.sent_at is not None:
         yield group.sent_at + rule.repeat_ms
+    going_on = any(member.active for member in group.members.values())
+    if not rule.resolved and group.announced_at is not None and not going_on and not unnotified:
+        yield now + 1  # its last message, held back until now, has been sent: it ends
 
 
 # ---- events -----------------------------------------------------------------------------------
@@ -235,7 +240,8 @@ class _Intake:
 def _over(member: Member, event: Event) -> Member:
     """Return a member that has left the states that the rule reports, or is over altogether."""
     member = member._replace(left=event.state if event.kind == CHANGED else "")
-    return member._replace(over_at=event.at) if member.active else member
+    finding = event.finding or member.finding
+    return member._replace(over_at=event.at, finding=finding) if member.active else member
 
 
 def _gone_on(scenario: Scenario, member: Member, event: Event) -> Member:
@@ -374,7 +380,8 @@ class _Turn:
         inside = [at for at in times if self._in_hours(at)]
         if not inside:
             return OUTSIDE
-        return "" if any(not self._muted(member, at) for at in inside) else MAINTENANCE
+        reasons = [self._muted(member, at) for at in inside]
+        return reasons[-1] if all(reasons) else ""
 
     def _news(self, group: Group) -> list[Member]:
         """Return the members with something to report now."""
@@ -403,14 +410,14 @@ class _Turn:
         )
 
     def _is_blocked(self, member: Member) -> bool:
-        return not self.in_hours or self._muted(member, self.now)
+        return not self.in_hours or bool(self._muted(member, self.now))
 
     def _in_hours(self, at: int) -> bool:
         return self.rule.hours is None or self.rule.hours.contain(at)
 
-    def _muted(self, member: Member, at: int) -> bool:
-        """Return whether a maintenance window holds messages back. For an agent none does."""
-        return not member.finding and self.world.in_maintenance(member.scenario, member.asset, at)
+    def _muted(self, member: Member, at: int) -> str:
+        """Return why messages about a member are held back, or "". For an agent they never are."""
+        return "" if member.finding else self.world.held(member.scenario, member.asset, at)
 
     def _is_exempt(self, group: Group, news: Iterable[Member]) -> bool:
         """Return whether anything reported, or to be reported, is exempt from quiet hours."""

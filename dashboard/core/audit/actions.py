@@ -115,6 +115,10 @@ ACTIONS: dict[str, str] = {
     # ---- digests
     "digest.subscribed": "subscribed to a digest, or changed when it comes",
     "digest.unsubscribed": "ended a digest",
+    # ---- status pages
+    "status-page.created": "made a status page",
+    "status-page.changed": "changed a status page",
+    "status-page.deleted": "deleted a status page",
     # ---- what is kept
     "retention.changed": "changed how long something is kept",
     # ---- the audit itself

@@ -195,17 +195,19 @@ class Limit:
     """At most `count` of `what` per user in each window of `window` seconds.
 
     Counted in a cache that nothing else fills, so that other entries cannot evict a count: per
-    process, unless the processes share one through Redis.
+    process, unless the processes share one through Redis. Of those who are not logged in each
+    network counts as a user, in the cache `visitors`.
     """
 
     what: str
     count: int
     window: int = 60
+    cache: str = "limits"
 
-    def take(self, user_id: int, now_ms: int, amount: int = 1) -> None:
+    def take(self, user_id: int | str, now_ms: int, amount: int = 1) -> None:
         """Count `amount`. Raises TooMany, and counts the refusal, if that exceeds the limit."""
         window, passed = divmod(now_ms // 1000, self.window)
-        cache = caches["limits"]
+        cache = caches[self.cache]
         key = f"limit:{self.what}:{user_id}:{window}"
         cache.add(key, 0, timeout=2 * self.window)
         if cache.incr(key, amount) > self.count:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from django import forms
 from django.contrib import messages
@@ -20,7 +20,7 @@ from django.views.generic import FormView
 
 from dashboard.core.common.access import EVERY_ROLE, Action, Role, form_of, role_required
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.times import FIELD_MINUTE, FIELD_SECOND, now_ms, unix_ms
+from dashboard.core.common.times import FIELD_MINUTE, FIELD_SECOND, now_ms, unix_ms, weekly
 from domain.config_values import PlainError, duration, duration_text
 from domain.scenario import Scenario
 
@@ -75,6 +75,81 @@ class UtcTimeField(forms.DateTimeField):
             error_messages={"invalid": "Expected a day and a time, as 2026-11-22T14:30."},
             **options,
         )
+
+
+WEEKLY = ("weekly_until", "weekly_every", "weekly_zone", "weekly_without")
+"""The fields of what recurs, which a form names behind its begin and end."""
+
+
+class WeeklyForm(forms.Form):
+    """A form for something that may begin again every week, at the same time of day in a zone."""
+
+    weekly_until = forms.DateField(
+        required=False,
+        label="Repeat until",
+        help_text="Empty: once. At most a year.",
+        widget=forms.DateInput(attrs={"type": "date"}),
+        error_messages={"invalid": "Expected a day, as 2026-11-22."},
+    )
+    weekly_every = forms.IntegerField(
+        required=False, min_value=1, max_value=12, label="Weeks apart", initial=1
+    )
+    weekly_zone = forms.CharField(
+        required=False,
+        max_length=64,
+        label="Time zone",
+        help_text="Of the time of day: as Europe/Berlin. Empty: UTC.",
+    )
+    weekly_without = forms.CharField(
+        required=False, max_length=1_000, label="Except on", help_text="As 2026-12-25, 2027-01-01."
+    )
+
+    def clean_weekly_zone(self) -> str:
+        """Return the zone, UTC unless given. Raises ValidationError."""
+        zone = str(self.cleaned_data["weekly_zone"]).strip() or "UTC"
+        if zone not in available_timezones():
+            raise forms.ValidationError("Expected a zone of the IANA database, as Europe/Berlin.")
+        return zone
+
+    def clean_weekly_without(self) -> set[date]:
+        """Return the days that are left out. Raises ValidationError."""
+        texts = filter(None, map(str.strip, self.cleaned_data["weekly_without"].split(",")))
+        try:
+            return set(map(date.fromisoformat, texts))
+        except ValueError:
+            raise forms.ValidationError("Expected days, as 2026-12-25, 2027-01-01.") from None
+
+    def occurrences(self, begin: int) -> list[int]:
+        """Return when it begins, the first time at `begin`, Unix ms. The fields must be valid."""
+        data = self.cleaned_data
+        if data.get("weekly_until") is None:
+            return [begin]
+        every, without = data["weekly_every"] or 1, data["weekly_without"]
+        return weekly(begin, data["weekly_zone"], data["weekly_until"], without, every)
+
+    def clean(self) -> dict[str, Any]:
+        """Return the fields. Days on which nothing begins are an error of their field."""
+        data = super().clean() or self.cleaned_data
+        begin = unix_ms(data.get(self.begin_field))
+        if begin is not None and not self.errors and not self._recurs(begin):
+            self.add_error("weekly_until", "Expected a day on or after one on which it begins.")
+        return data
+
+    def _recurs(self, begin: int) -> bool:
+        """Return whether it ever begins."""
+        try:
+            return bool(self.occurrences(begin))
+        except OverflowError:  # beyond the calendar
+            return False
+
+    begin_field = "begin"
+    """The field with the first time."""
+
+    def once(self) -> WeeklyForm:
+        """Return the form without the fields of what recurs, to change one of these."""
+        for name in WEEKLY:
+            del self.fields[name]
+        return self
 
 
 # ---- filter forms --------------------------------------------------------------------------------

@@ -126,6 +126,7 @@ GROUPS: dict[str, tuple[MenuEntry, ...]] = {
             "summaries:summary", "Summary", "how a week, a month or a year went",
             tabs=(
                 MenuEntry("summaries:settings", "Targets", "what it is measured by", ADMINS),
+                MenuEntry("status:pages", "Status pages", "what customers may see", ADMINS),
             ),
         ),
         MenuEntry(

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.http import Http404
 
 from domain.scenario import Scenario, ScenarioError
-from domain.scenario_parser import load_scenarios
+from domain.scenario_parser import DependsOn, load_dependencies, load_scenarios
 from wire.topics import Topics
 
 
@@ -20,6 +20,12 @@ def scenarios() -> dict[str, Scenario]:
     """Return the scenarios by name, in the file's order. Raises ScenarioError."""
     tallyboard = settings.TALLYBOARD
     return load_scenarios(tallyboard.scenarios, demo=tallyboard.demo)
+
+
+@lru_cache(maxsize=1)
+def dependencies() -> dict[str, DependsOn]:
+    """Return by scenario what its assets lie behind. Raises ScenarioError."""
+    return load_dependencies(settings.TALLYBOARD.scenarios)
 
 
 def scenario_or_404(name: str) -> Scenario:

@@ -512,10 +512,11 @@ def _agents(facts: Facts, scenario: Scenario, now: int) -> list[BoardProblem]:
     """Return the trouble of a scenario whose agents are silent for unusually long, and of agents
     with which something is wrong."""
     troubles = []
-    seen = facts.agents.last.get(scenario.name)
-    if seen is not None and _unusual(facts, scenario, seen, now):
+    findings = facts.agents.findings
+    if seen := silence(facts, scenario, now):
         troubles.append(_silence(scenario, seen))
-    for what, since, todo, (address, text) in lines(scenario, facts.agents.findings):
+        findings = [each for each in findings if each.kind != "silent"]  # that says it of all
+    for what, since, todo, (address, text) in lines(scenario, findings):
         link = Link(address, text, MISSING.roles)
         troubles.append(
             lasting_problem(
@@ -523,6 +524,13 @@ def _agents(facts: Facts, scenario: Scenario, now: int) -> list[BoardProblem]:
             )
         )
     return troubles
+
+
+def silence(facts: Facts, scenario: Scenario, now: int) -> LastSeen | None:
+    """Return when a scenario's agents were last seen if all of them are silent for unusually long,
+    else None."""
+    seen = facts.agents.last.get(scenario.name)
+    return seen if seen is not None and _unusual(facts, scenario, seen, now) else None
 
 
 def _unusual(facts: Facts, scenario: Scenario, seen: LastSeen, now: int) -> bool:

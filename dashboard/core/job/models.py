@@ -9,12 +9,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import Count, F, Index, Max, Sum, UniqueConstraint
+from django.db.models import Count, F, Index, Max, Min, Sum, UniqueConstraint
 
 from dashboard.core.common.models import ScenarioRow
 from dashboard.core.common.retention import PORTION, Retention, Thinning
 from dashboard.core.common.sql import chunks
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
+from domain.scenario import Scenario
 from wire.job import MAX_ID, MAX_REASON, MAX_USER, Heartbeat, engine_of, job_of, query_of
 
 # ---- job -----------------------------------------------------------------------------------------
@@ -33,6 +34,14 @@ class BucketStatusQuerySet(models.QuerySet["BucketStatus"]):
         """Return the buckets that these queries carry."""
         each = (models.Q(job=job_of(query), engine=engine_of(query)) for query in queries)
         return self.filter(reduce(operator.or_, each, models.Q(pk__in=())))
+
+    def least_log_time(self, scenario: Scenario) -> int:
+        """Return up to when all buckets of a scenario have read its log, Unix ms; 0 where one was
+        never heard of."""
+        partitions = range(scenario.partitions)
+        rows = self.filter(scenario=scenario.name, partition__in=partitions)
+        known = rows.aggregate(n=Count("pk"), least=Min("log_time"))
+        return known["least"] if known["n"] == scenario.partitions else 0
 
 
 class BucketStatus(ScenarioRow):

@@ -21,9 +21,11 @@ from dashboard.core.job.freshness import (
     BoardProblem,
     Pause,
     find_problems,
+    silence,
 )
 from dashboard.core.job.liveness import Signs, process_signs
 from dashboard.core.job.models import FIGURES, KEPT_MS, BucketStatus, JobProgress
+from domain.scenario import Scenario
 from wire.job import ClockBehind, Heartbeat, bucket_name, engine_of, job_of
 
 # ---- restarts ------------------------------------------------------------------------------------
@@ -150,6 +152,12 @@ def clocks_behind() -> dict[str, ClockBehind]:
 def problems(now: int, current: str = "") -> list[BoardProblem]:
     """Return every trouble at `now` (Unix ms); those of the scenario `current` first."""
     return find_problems(known_signs().facts(), list(scenarios().values()), current, now)
+
+
+def unwatched_since(scenario: Scenario, now: int) -> int | None:
+    """Return since when no agent has reported on a scenario, where that is unusual; else None."""
+    seen = silence(known_signs().facts(), scenario, now)
+    return None if seen is None else seen.at
 
 
 Beats = Mapping[str, tuple[int, Heartbeat]]

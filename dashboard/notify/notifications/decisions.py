@@ -11,7 +11,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.scenarios import dependencies, scenarios
 from dashboard.core.common.sql import STATEMENT, chunks, execute_many, lock_until_commit
 from dashboard.core.common.times import Clock, now_ms
 from dashboard.core.states import models
@@ -29,14 +29,24 @@ from dashboard.notify.notifications.models import (
 )
 from dashboard.notify.notifications.on_call import store_hold, store_send, store_summary
 from dashboard.notify.notifications.outbox import DECIDED
-from dashboard.watch.annotations.labels import labels_of
+from dashboard.watch.annotations.labels import causes_of, labels_of
 from dashboard.watch.annotations.models import Mark
 from dashboard.watch.incidents.models import Incident, Window
 from domain.notifications import machine
-from domain.notifications.events import ENDED, MARKED, WITHDRAWN, Ack, Event
+from domain.notifications.events import BEGUN, ENDED, MARKED, WITHDRAWN, Ack, Event
 from domain.notifications.group import Group as GroupState
 from domain.notifications.group import IncidentKey, Member, group_from_plain, plain_group
-from domain.notifications.machine import REASONS, Close, Hold, RuleState, Send, Summary, World
+from domain.notifications.machine import (
+    BEHIND,
+    MAINTENANCE,
+    REASONS,
+    Close,
+    Hold,
+    RuleState,
+    Send,
+    Summary,
+    World,
+)
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.rule_parser import RuleError
 from wire.sink import state_value
@@ -175,21 +185,68 @@ def _acks(scenario: str, assets: Collection[str], now: int) -> dict[str, Ack]:
     return {asset: Ack(until or 0, severity or 0) for asset, until, severity in found}
 
 
-class Maintenance:
-    """The windows that hold back messages about assets, between two times (Unix ms)."""
+Times = tuple[int, int]
+"""Begin and end, Unix ms."""
+FOR_EVER = 2**62
+
+
+class Holds:
+    """What holds back messages about assets between two times (Unix ms): maintenance windows, and
+    the trouble of what they lie behind, if a rule in force reports that."""
 
     def __init__(self, assets: Assets, begin: int, end: int) -> None:
-        self._held = {
+        self._windows = {
             (scenario, asset): held
             for scenario, names in assets.items()
             if scenario in scenarios()
             for asset, spans in Window.objects.covering(scenario, names, begin, end).items()
             if (held := [(span.begin, span.end) for span in spans if span.window.held])
         }
+        self._causes = {
+            (scenario, asset): spans
+            for scenario, names in assets.items()
+            if scenario in dependencies()
+            for asset, spans in _spans_of_causes(scenario, names, begin)
+        }
 
-    def holds(self, scenario: str, asset: str, at: int) -> bool:
-        """Return whether messages about an asset are held back at a time, Unix ms."""
-        return any(begin <= at < end for begin, end in self._held.get((scenario, asset), ()))
+    def why(self, scenario: str, asset: str, at: int) -> str:
+        """Return why messages about an asset are held back at a time (Unix ms), or ""."""
+        for reason, spans in ((MAINTENANCE, self._windows), (BEHIND, self._causes)):
+            if any(begin <= at < end for begin, end in spans.get((scenario, asset), ())):
+                return reason
+        return ""
+
+
+def _spans_of_causes(
+    scenario: str, assets: Collection[str], begin: int
+) -> Iterator[tuple[str, list[Times]]]:
+    """Yield those of `assets` that lie behind something, and when that was in trouble since a time,
+    Unix ms."""
+    depends, causes = dependencies()[scenario], causes_of(scenario, assets)
+    spans: dict[str, list[Times]] = {}
+    if causes:
+        rows = Incident.objects.real().within(begin - depends.grace, None)
+        rows = rows.filter(scenario=depends.scenario, asset__in=listed(set(causes.values())))
+        for row in filter(_is_relied_on, rows):
+            end = FOR_EVER if row.ended_at is None else row.ended_at + depends.grace
+            spans.setdefault(row.asset, []).append((row.began_at, end))
+    return ((asset, spans[cause]) for asset, cause in causes.items() if cause in spans)
+
+
+def _is_relied_on(incident: Incident) -> bool:
+    """Return whether an incident may hold back messages about what lies behind its asset: somebody
+    is told of it, and no doubt is about its state."""
+    scenario = scenarios().get(incident.scenario)
+    states = models.AssetState.objects.filter(scenario=incident.scenario, asset=incident.asset)
+    if scenario is None or (
+        incident.ended_at is None and states.filter(purged=False, unconfirmed=True).exists()
+    ):
+        return False
+    labels = labels_of(incident.scenario, [incident.asset]).get(incident.asset, {})
+    place = (incident.scenario, incident.asset, incident.began_at, incident.place)
+    event = Event(BEGUN, *place, incident.worst, labels)
+    rules = filter(None, map(read_rule, Rule.objects.in_force()))
+    return any(rule.joins(scenario, event) for rule in rules)
 
 
 # ---- decisions -----------------------------------------------------------------------------------
@@ -287,7 +344,7 @@ class _RuleTurn:
             return
         state = RuleState(groups, tuple(self.row.recent))
         assets = _assets_of(groups.values(), joining)
-        world = World(scenarios(), self._maintenance(groups.values(), joining, assets).holds)
+        world = World(scenarios(), self._holds(groups.values(), joining, assets).why)
         happened = [
             *events,
             *acknowledgement_events(assets, _acknowledged(groups.values()), self.now),
@@ -323,13 +380,13 @@ class _RuleTurn:
             states[state.key] = state
         return states
 
-    def _maintenance(
+    def _holds(
         self, groups: Iterable[GroupState], joining: Sequence[Event], assets: Assets
-    ) -> Maintenance:
-        """Return when the assets are in maintenance, since the begin of the oldest incident."""
+    ) -> Holds:
+        """Return what holds messages back, since the begin of the oldest incident."""
         begins = [member.since for group in groups for member in group.members.values()]
         begin = min([*begins, *(event.at for event in joining)], default=self.now)
-        return Maintenance(assets, begin, self.now + 1)
+        return Holds(assets, begin, self.now + 1)
 
     # ---- what it does ----
 

@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import form_of, role_required, user_of
-from dashboard.core.common.forms import FormPage, UtcTimeField
+from dashboard.core.common.forms import WEEKLY, FormPage, UtcTimeField, WeeklyForm
 from dashboard.core.common.navigation import OPERATORS
 from dashboard.core.common.tables import Column, Table, number_of
 from dashboard.core.common.times import DAY_MS, unix_ms
@@ -58,8 +58,11 @@ class RotaForm(forms.Form):
         return name
 
 
-class ShiftForm(forms.Form):
-    """A user's time on call."""
+class ShiftForm(WeeklyForm):
+    """A user's time on call, once or again every so many weeks."""
+
+    begin_field = "begins"
+    field_order = ("who", "begins", "ends", *WEEKLY)
 
     who = forms.ModelChoiceField(User.objects.none(), label="Who")
     begins = UtcTimeField(label="From (UTC)")
@@ -169,22 +172,29 @@ class ShiftAddition(RotaPage):
     form_name = "shift_form"
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Add the shift, unless there are too many upcoming ones."""
+        """Add the shifts, unless there are too many upcoming ones."""
         row, data = self.row, form.cleaned_data
-        if row.shifts_from(self.now).count() >= MOST_SHIFTS:
+        begin = unix_ms(data["begins"])
+        begins, length = form.occurrences(begin), unix_ms(data["ends"]) - begin
+        if row.shifts_from(self.now).count() + len(begins) > MOST_SHIFTS:
             form.add_error(None, f"Expected at most {MOST_SHIFTS:,} shifts to come: remove some.")
             return self.form_invalid(form)
-        shift = RotaShift.objects.create(
-            rota=row,
-            user=data["who"],
-            begins_at=unix_ms(data["begins"]),
-            ends_at=unix_ms(data["ends"]),
-            override=data["override"],
-            written_by=user_of(self.request).get_username(),
-            written_at=self.now,
-        )
-        _log_shift(self.request, "notify.shift.added", shift)
-        return self.done(f"{data['who']} is on call then.", self.page, row.pk)
+        shifts = [
+            RotaShift(
+                rota=row,
+                user=data["who"],
+                begins_at=at,
+                ends_at=at + length,
+                override=data["override"],
+                written_by=user_of(self.request).get_username(),
+                written_at=self.now,
+            )
+            for at in begins
+        ]
+        RotaShift.objects.bulk_create(shifts)
+        _log_shift(self.request, "notify.shift.added", shifts[0], shifts=len(shifts))
+        times = "then" if len(shifts) == 1 else f"at {len(shifts)} times"
+        return self.done(f"{data['who']} is on call {times}.", self.page, row.pk)
 
 
 @never_cache
@@ -202,8 +212,8 @@ def remove_shift(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("notifications:rota", number)
 
 
-def _log_shift(request: HttpRequest, action: str, shift: RotaShift) -> None:
+def _log_shift(request: HttpRequest, action: str, shift: RotaShift, **more: Any) -> None:
     record(
         Actor.of(request), action, target=shift.rota.name, who=shift.user.get_username(),
-        begins_at=shift.begins_at, ends_at=shift.ends_at, override=shift.override,
+        begins_at=shift.begins_at, ends_at=shift.ends_at, override=shift.override, **more,
     )  # fmt: skip

@@ -25,12 +25,7 @@ from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.core.states.models import CHANGE, Transition
 from dashboard.core.states.queries import listed
 from dashboard.notify.notifications import channel_views, rule_forms, texts
-from dashboard.notify.notifications.decisions import (
-    Assets,
-    Maintenance,
-    agent_event,
-    traits_of,
-)
+from dashboard.notify.notifications.decisions import Assets, Holds, agent_event, traits_of
 from dashboard.notify.notifications.ingestion import AGENT_KIND_OF
 from dashboard.notify.notifications.ingestion import agent_event as stored_event
 from dashboard.notify.notifications.models import ChangedMeanwhile, Channel, Message, Rota
@@ -111,7 +106,7 @@ def preview(rule: RuleValue, since: int, until: int) -> Preview:
     for row in wanted:
         assets.setdefault(row.scenario, set()).add(row.asset)
     begin = min((row.began_at for row in wanted), default=since)
-    world = World(scenarios(), Maintenance(assets, begin, until + 1).holds)
+    world = World(scenarios(), Holds(assets, begin, until + 1).why)
     rehearsal = Rehearsal(rule, world)
     played = [each for each in rehearsal.play(events, until) if each.at >= since]
     names = _Names(rule)

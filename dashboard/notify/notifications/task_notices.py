@@ -22,7 +22,7 @@ from dashboard.notify.notifications.decisions import (
     UNKNOWN,
     WAITED,
     Assets,
-    Maintenance,
+    Holds,
     read_rule,
     traits_of,
 )
@@ -56,7 +56,7 @@ from dashboard.notify.notifications.outbox import (
 )
 from dashboard.notify.notifications.texts import LONGEST_NAME, MOST_IN_PAYLOAD, MOST_LISTED
 from domain.notifications.group import TASK
-from domain.notifications.machine import REASONS
+from domain.notifications.machine import MAINTENANCE, REASONS
 from domain.notifications.rule import Rule as RuleValue
 from domain.notifications.task_run import NoticeHold, hold_of, within_limit
 from domain.tasks import RULE_OWNER
@@ -292,7 +292,7 @@ class _Turn:
         begin = min((row.at for row in rows), default=now)
         end = max((row.at for row in rows), default=now)
         self.now = now
-        self.maintenance = Maintenance(assets, begin, end + 1)
+        self.holds = Holds(assets, begin, end + 1)
         self.counts: Counter[tuple[str, str]] = Counter()
         self.runs = [
             _Run(row, labels[row.scenario].get(row.asset, {}), outcome=row.outcome) for row in rows
@@ -336,7 +336,7 @@ class _Turn:
 
     def _is_held(self, rule: Rule, value: RuleValue, run: _Run) -> bool:
         row = run.row
-        muted = self.maintenance.holds(row.scenario, row.asset, row.at)
+        muted = self.holds.why(row.scenario, row.asset, row.at) == MAINTENANCE
         scenario = scenarios()[row.scenario]
         why = hold_of(value, scenario, row.state, row.at, self.now, muted=muted)
         self._hold(rule, run, why)

@@ -22,7 +22,7 @@ from dashboard.core.states.queries import listed as values_of
 from dashboard.notify.notifications.models import Channel, Rota
 from dashboard.notify.notifications.outbox import REPLIES, MessageDraft
 from dashboard.notify.notifications.rule_forms import AGENT_CHOICES
-from dashboard.watch.annotations.labels import labels_of
+from dashboard.watch.annotations.labels import labels_of, lying_behind
 from dashboard.watch.incidents.models import ENTRY_WORDS, Case, Incident
 from domain.notifications.events import (
     AGENT_DOUBTED,
@@ -309,6 +309,26 @@ def _links(member: Member, facts: AssetFacts) -> list[str]:
     """Return the lines of links below a member's."""
     own = [_page_url(member)] if member.finding else []
     return own + [f"{link['title']}: {link['url']}" for link in facts.links]
+
+
+def behind(send: Send) -> str:
+    """Return in words what lies behind assets in trouble, and is not well; "" for nothing."""
+    return " ".join(
+        f"Behind {member.asset[:LONGEST_NAME]}: {_number(rows.count(), known)}, "
+        f"{rows.exclude(state__in=_good(known)).count():,} of them not well."
+        for member in send.members[:MOST_LISTED]
+        if member.active and not member.finding
+        for name, rows in lying_behind(member.scenario, member.asset)
+        if (known := scenarios().get(name)) and rows.exists()
+    )
+
+
+def _number(n: int, scenario: Scenario) -> str:
+    return f"{n:,} {scenario.noun}{'' if n == 1 else 's'}"
+
+
+def _good(scenario: Scenario) -> list[str]:
+    return [spec.name for spec in scenario.states if scenario.is_good(spec.name)]
 
 
 def _title(member: Member) -> str:

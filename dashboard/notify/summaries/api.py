@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 from ninja import Query, Schema
 from pydantic import Field
 
-from dashboard.core.api.problems import invalid
-from dashboard.core.api.router import READ, ApiRequest, OperationRouter, known_scenario
-from dashboard.core.api.schemas import NO_NUL, fields_of
+from dashboard.core.api.problems import Problem, invalid
+from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
+from dashboard.core.api.schemas import NO_NUL, StrictSchema, fields_of
+from dashboard.core.common.access import ADMINS
+from dashboard.core.common.times import now_ms
 from dashboard.notify.summaries import files
 from dashboard.notify.summaries.figures import (
     BulkRun,
@@ -23,7 +25,16 @@ from dashboard.notify.summaries.figures import (
     TargetStatus,
     WorstAsset,
 )
+from dashboard.notify.summaries.models import MAX_INTRO, MAX_TITLE, StatusPage
 from dashboard.notify.summaries.phrases import sentence
+from dashboard.notify.summaries.status_pages import (
+    MAX_WORD,
+    MOST_LABELS,
+    StatusPageForm,
+    delete,
+    plain_page,
+    typed_page,
+)
 from dashboard.notify.summaries.views import answered, form_of
 from dashboard.watch.annotations.models import MAX_KEY
 from domain.history.periods import Span
@@ -261,3 +272,58 @@ def _target(status: TargetStatus) -> dict[str, Any]:
 def _group(group: FigureGroup) -> dict[str, Any]:
     now, before = files.figures(group.now), files.figures(group.before)
     return {"name": group.name, "now": now, "before": before}
+
+
+# ---- status pages --------------------------------------------------------------------------------
+# Operations on status pages: list, store, delete. Each takes the request, and declares its
+# parameters in its signature.
+
+Name = Annotated[str, Field(max_length=200, pattern=NO_NUL)]
+
+
+class StatusPageIn(StrictSchema):
+    """A status page. labels: as `customer=Acme`; words: by scenario and state, what the page calls
+    the state; days: whose incidents it lists."""
+
+    title: str = Field(min_length=1, max_length=MAX_TITLE, pattern=NO_NUL)
+    intro: str = Field("", max_length=MAX_INTRO, pattern=NO_NUL)
+    scenarios: list[Name] = Field(min_length=1, max_length=MOST_SCENARIOS)
+    labels: list[Name] = Field(min_length=1, max_length=MOST_LABELS)
+    words: dict[Name, dict[Name, Annotated[str, Field(max_length=MAX_WORD, pattern=NO_NUL)]]] = {}
+    days: int = Field(7, ge=0, le=90)
+    published: bool = False
+
+
+class StatusPageOut(StatusPageIn):
+    """A status page with its name in the address. changed_at: Unix ms."""
+
+    slug: str
+    changed_at: int
+
+
+@router.operation("GET status-pages", list[StatusPageOut], "read", *READ, among=ADMINS)
+def list_status_pages(request: ApiRequest) -> Any:
+    """All status pages, by title."""
+    return [plain_page(row) for row in StatusPage.objects.order_by("title", "pk")]
+
+
+@router.operation("PUT status-pages/{slug}", StatusPageOut, "command", *WRITE, among=ADMINS)
+def put_status_page(request: ApiRequest, slug: str, given: StatusPageIn) -> Any:
+    """Store a status page under this name, or make it."""
+    row = StatusPage.objects.filter(slug=slug).first()
+    form = StatusPageForm(typed_page(given.dict() | {"slug": slug}), row)
+    if not form.is_valid():
+        field, errors = next(iter(form.errors.items()))
+        raise invalid(field, str(errors[0]))
+    return plain_page(form.save(request, now_ms()))
+
+
+@router.operation("DELETE status-pages/{slug}", StatusPageOut, "command", *READ, among=ADMINS)
+def delete_status_page(request: ApiRequest, slug: str) -> Any:
+    """Delete a status page: its address leads nowhere then."""
+    row = StatusPage.objects.filter(slug=slug).first()
+    if row is None:
+        raise Problem(404, "unknown-status-page", f"There is no status page {slug!r}.")
+    shown = plain_page(row)
+    delete(request, row)
+    return shown

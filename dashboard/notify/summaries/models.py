@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models, transaction
-from django.db.models import Index, Q, QuerySet, UniqueConstraint
+from django.db.models import Exists, Index, OuterRef, Q, QuerySet, UniqueConstraint
 from django.db.models.functions import Coalesce, Greatest, Least
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 from django.utils.http import urlencode
 
-from dashboard.core.common.models import AssetRow, ScenarioRow, length_class, length_index
+from dashboard.core.common.models import (
+    AssetRow,
+    AuthoredRow,
+    ScenarioRow,
+    length_class,
+    length_index,
+)
 from dashboard.core.common.retention import Retention, Thinning, delete_in_portions
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import execute_many
 from dashboard.core.common.times import DAY_MS, duration, now_ms, utc_datetime
 from dashboard.core.states.board_rows import asset_path
-from dashboard.core.states.models import HISTORY_KEPT_MS, PLACE
+from dashboard.core.states.models import HISTORY_KEPT_MS, PLACE, AssetState
 from dashboard.notify.notifications.models import new_token
+from dashboard.watch.annotations.models import PERSON, Label
+from dashboard.watch.incidents.models import Incident
 from domain.history.periods import DAY, WEEK, Span
 from domain.names import MAX_STATE
+from domain.scenario import Scenario
 
 # ---- summaries -----------------------------------------------------------------------------------
 # The data of summaries: spans of raw history, their sums, and what they are measured by.
@@ -564,6 +575,69 @@ class Issue(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subscription_id}: {self.every} of {self.first}"
+
+
+# ---- status pages --------------------------------------------------------------------------------
+# What customers may see without a login: a page is published by an admin, and lasts until deleted.
+
+MAX_TITLE, MAX_INTRO, MAX_ADDRESS = 100, 500, 60
+"""Longest title, introduction and name in the address, characters."""
+
+
+class StatusPageQuerySet(models.QuerySet["StatusPage"]):
+    def published(self, slug: str) -> StatusPage | None:
+        """Return the page that everybody may read under this name; None if there is none."""
+        return self.filter(slug=slug, published=True).first() if len(slug) <= MAX_ADDRESS else None
+
+
+class StatusPage(AuthoredRow):
+    """A page about some assets for customers, read without a login.
+
+    slug: its name in the address; labels: an asset with any of these, as key and value, is on it,
+    if people gave it that label: what agents report publishes nothing; words: by scenario and
+    state, what the page calls the state; days: whose incidents it lists; changed_at: Unix ms.
+    """
+
+    slug = models.SlugField(max_length=MAX_ADDRESS, unique=True)
+    title = models.CharField(max_length=MAX_TITLE)
+    intro = models.CharField(max_length=MAX_INTRO, blank=True)
+    scenarios = models.JSONField(default=list)
+    labels = models.JSONField(default=list)
+    words = models.JSONField(default=dict)
+    days = models.SmallIntegerField(default=7)
+    published = models.BooleanField(default=False)
+    changed_at = models.BigIntegerField()
+
+    objects = StatusPageQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.slug
+
+    def get_absolute_url(self) -> str:
+        """Return the address that customers open."""
+        return reverse("status:page", args=[self.slug])
+
+    @property
+    def configured_scenarios(self) -> list[Scenario]:
+        """Return its scenarios that are still configured."""
+        return [each for name, each in scenarios().items() if name in self.scenarios]
+
+    def labelled(self, scenario: str) -> QuerySet[Label]:
+        """Return the labels of people that put assets of a scenario on the page."""
+        either = reduce(or_, (Q(key=key, value=value) for key, value in self.labels), Q(pk__in=()))
+        return Label.objects.filter(either, scenario=scenario, source=PERSON)
+
+    def rows(self, scenario: str) -> QuerySet[AssetState]:
+        """Return its assets of a scenario, the most severe first."""
+        labels = self.labelled(scenario).filter(asset=OuterRef("asset"))
+        rows = AssetState.objects.filter(Exists(labels), scenario=scenario, purged=False)
+        return rows.order_by("rank", "asset")
+
+    def incidents(self, scenario: str, since: int) -> QuerySet[Incident]:
+        """Return its assets' incidents that went on since a time (Unix ms), newest first."""
+        labels = self.labelled(scenario).filter(asset=OuterRef("asset"))
+        rows = Incident.objects.shown().filter(Exists(labels), scenario=scenario)
+        return rows.within(since, None).order_by("-began_at")
 
 
 DIGESTS_KEPT_MS = 400 * DAY_MS

@@ -68,6 +68,7 @@ PARAMETERS: dict[str, Any] = {
     "asset": "shop.example",
     "agent": "waf-7",
     "order": "order-10007",
+    "slug": "acme",
     "id": COMMAND,
     "number": 4711,
     "limit": 100,
@@ -94,6 +95,7 @@ OF_OPERATION: dict[str, dict[str, Any]] = {
         "via": "database",
     },
     "get_asset": {"via": "database"},
+    "cancel_maintenance": {"following": "false"},
     "list_incidents": {"status": "unresolved", "owner": "-", "q": "shop", "before": 4711},
     "list_incidents_by_asset": {
         "status": "open",
@@ -276,6 +278,18 @@ BODIES: dict[str, dict[str, Any]] = {
                 "filter": "site:berlin",
                 "duration_ms": 1_800_000,
                 "why": "the racks of row 4 are replaced",
+            },
+        },
+    },
+    "put_status_page": {
+        "customer": {
+            "summary": "Sites of a customer, with a word of its own for an attack",
+            "value": {
+                "title": "Acme",
+                "scenarios": ["attack"],
+                "labels": ["customer=Acme"],
+                "words": {"attack": {"under-attack": "Slow"}},
+                "published": True,
             },
         },
     },

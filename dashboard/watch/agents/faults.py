@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from dashboard.core.common.times import DAY_MS, MINUTE_MS
+from dashboard.core.common.times import MINUTE_MS
 from dashboard.core.states.models import AssetState
-from dashboard.watch.agents.models import LEAST_GAP_MS, SILENT_GAPS, VoteFault
+from dashboard.watch.agents.models import AGENTS_KEPT_MS, LEAST_GAP_MS, SILENT_GAPS, VoteFault
 from dashboard.watch.agents.reports import Lately, cause_of_lateness, clock_now, lately_ms
 from domain.names import USER_PREFIX, name_ok
 from domain.records import (
@@ -149,7 +149,7 @@ Kind = Literal[
 """What may be wrong, most important first.
 
 refused: its reports are refused, for their state or time; silent: it has reported nothing for long,
-while others have; contradiction: a report that came too late says worse than its vote; ahead: its
+and the log went on; contradiction: a report that came too late says worse than its vote; ahead: its
 clock is ahead; purged: reports are from before a purge; clock-back: the broker's clock was set
 back; behind, shorter, spool, rare, late: see `late_reports.Cause`; partly: silent on some assets;
 stale: its last word on an asset came too old; flapping: a vote goes to and fro; detail: details are
@@ -158,7 +158,7 @@ left out; unseen: not seen for three times its usual gap.
 
 REFUSALS = ("unknown-state", "bad-time", "bad-field")
 QUIET_MS = MINUTE_MS
-EXPECTED_MS = DAY_MS
+EXPECTED_MS = AGENTS_KEPT_MS
 """An agent not seen for longer than this is no longer expected."""
 
 
@@ -187,13 +187,13 @@ class AgentFacts(NamedTuple):
     """What is known about an agent.
 
     lately: its late, refused and doubtful reports; on_board: what the board holds against its
-    votes, by kind; others_at: when another agent of the scenario was last seen.
+    votes, by kind; known_until: up to when it is known which agents of the scenario have reported.
     """
 
     agent: Agent
     lately: Lately = Lately()
     on_board: Mapping[str, VoteFault] = {}
-    others_at: int = 0
+    known_until: int = 0
 
     @property
     def clock(self) -> int | None:
@@ -285,12 +285,12 @@ def quiet_ms(scenario: Scenario, gap: int) -> int:
 
 
 def _silent(scenario: Scenario, known: AgentFacts, now: int) -> Iterator[Fault]:
-    """Yield a fault if an agent has long been silent everywhere while another went on reporting."""
+    """Yield a fault if an agent has long been silent everywhere while the log went on."""
     agent = known.agent
     quiet = quiet_ms(scenario, agent.gap)
     missed = quiet < now - known.last_contact_at and now - agent.last_seen < EXPECTED_MS
-    alone = known.others_at >= agent.last_seen + quiet
-    if scenario.forget_delay is not None and missed and alone and agent.is_unseen(now):
+    certain = known.known_until >= agent.last_seen + quiet
+    if scenario.forget_delay is not None and missed and certain and agent.is_unseen(now):
         yield Fault("silent", agent.last_seen, agent.silent, agent.silent + agent.votes)
 
 

@@ -11,6 +11,7 @@ from django.dispatch import Signal
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import lock_until_commit
+from dashboard.core.common.times import span
 from dashboard.core.job.agent_findings import AgentNews, Finding, Kind, LastSeen
 from dashboard.core.job.models import BucketStatus
 from dashboard.core.job.pipelines import reporter_of
@@ -49,6 +50,8 @@ LASTED_MS = 10_000
 SEVERAL_ASSETS = 2
 SEVERAL_MINUTES = 2
 """In fewer minutes than this, reports may have come from a spool."""
+NO_LONGER_EXPECTED = f", not seen for {span(EXPECTED_MS)} and no longer expected"
+"""So ends a silence that nobody has ended: it is no good news."""
 MOST_AGENTS = 1_000
 """Most agents of a scenario that are checked for silence: those seen last."""
 
@@ -60,12 +63,14 @@ class Evidence(NamedTuple):
     """What is known about a scenario's agents besides their own rows.
 
     By agent, their late, refused and doubtful reports and what the board holds against their votes;
-    seen: the two agents seen last.
+    seen: the two agents seen last; log_time: the least clock of the scenario's buckets, 0 until all
+    are known.
     """
 
     lately: Mapping[str, Lately]
     on_board: Mapping[str, Mapping[str, VoteFault]]
     seen: tuple[Agent, ...]
+    log_time: int
 
     def known(self, agent: Agent) -> AgentFacts:
         """Return what is known about an agent."""
@@ -75,7 +80,7 @@ class Evidence(NamedTuple):
             agent,
             self.lately.get(name, Lately()),
             self.on_board.get(name, {}),
-            next(others, 0),
+            max(self.log_time, next(others, 0)),
         )
 
 
@@ -86,6 +91,7 @@ def evidence(scenario: Scenario, now: int, agents: Collection[str] | None = None
         lately(scenario, agents, now),
         VoteFault.objects.by_agent(scenario.name, agents),
         tuple(rows[:2]),
+        BucketStatus.objects.least_log_time(scenario),
     )
 
 
@@ -159,9 +165,12 @@ def _looked_at(scenario: Scenario, known: Evidence, now: int) -> list[Agent]:
 
 
 def _excused(scenario: Scenario) -> set[str]:
-    """Return the kinds of faults that are ignored as a broker's clock may cause them."""
+    """Return the kinds of faults that are ignored: a broker's clock may cause them, or the pipeline
+    that reports there is switched off."""
     buckets = BucketStatus.objects.filter(scenario=scenario.name)
     excused = {"behind"} if buckets.filter(ahead_since__isnull=False).exists() else set()
+    if _off(scenario.name):
+        excused.add("silent")
     if any(bucket.partition("/")[0] == scenario.name for bucket in clocks_behind()):
         excused.add("ahead")
     return excused
@@ -261,7 +270,9 @@ def _begin(told: Iterable[ReportedFinding], now: int) -> list[AgentFinding]:
 def _end(rows: list[AgentFinding], now: int) -> list[AgentFinding]:
     for row in rows:
         row.ended_at = now
-        row.save(update_fields=["ended_at"])
+        if row.kind == "silent" and now - row.since >= EXPECTED_MS:
+            row.words = f"{row.words}{NO_LONGER_EXPECTED}"[:MAX_WORDS]
+        row.save(update_fields=["ended_at", "words"])
     return rows
 
 

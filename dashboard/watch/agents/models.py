@@ -418,6 +418,7 @@ HOURS_KEPT_MS = 8 * DAY_MS
 MINUTES_KEPT_MS = DAY_MS
 MOST_MINUTES = 1_000_000
 FINDINGS_KEPT_MS = 30 * DAY_MS
+AGENTS_KEPT_MS = 30 * DAY_MS
 MOST_AGENTS = 50_000
 
 KEPT = (
@@ -439,6 +440,8 @@ KEPT = (
         condition=Q(ended_at__isnull=False),
     ),
     Retention("requests to mute", MuteRequest, "created_at", 400 * DAY_MS),
-    Retention("agents without a live vote", Agent, "last_seen", 30 * DAY_MS, condition=Q(votes=0)),
+    Retention(
+        "agents without a live vote", Agent, "last_seen", AGENTS_KEPT_MS, condition=Q(votes=0)
+    ),
     Retention("agents", Agent, "last_seen", at_most=MOST_AGENTS),
 )

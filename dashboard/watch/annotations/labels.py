@@ -9,11 +9,14 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 
 from dashboard.core.audit.log import Actor, record
+from dashboard.core.common.scenarios import dependencies
 from dashboard.core.common.sql import execute_many, lock_until_commit
 from dashboard.core.states.filter_terms import KEYS
 from dashboard.core.states.ingestion import BatchChanges
+from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import listed
 from dashboard.watch.annotations.models import (
     AGENT,
@@ -93,6 +96,29 @@ def labels_of(scenario: str, assets: Collection[str]) -> dict[str, dict[str, str
         for asset, key, value in rows.values_list("asset", "key", "value"):
             labels.setdefault(asset, {})[key] = value
     return labels
+
+
+def causes_of(scenario: str, assets: Collection[str]) -> dict[str, str]:
+    """Return the name of what each of `assets` lies behind, for those that lie behind something.
+
+    Labels of people alone count: no agent puts an asset where nobody is called for it.
+    """
+    depends = dependencies().get(scenario)
+    if depends is None or not assets:
+        return {}
+    rows = Label.objects.filter(scenario=scenario, key=depends.label, source=PERSON)
+    return dict(rows.filter(asset__in=listed(assets)).values_list("asset", "value"))
+
+
+def lying_behind(scenario: str, asset: str) -> Iterator[tuple[str, QuerySet[AssetState]]]:
+    """Yield the scenarios of which assets lie behind this one, each with these assets."""
+    for name, depends in dependencies().items():
+        if depends.scenario == scenario:
+            labels = Label.objects.filter(
+                scenario=name, key=depends.label, source=PERSON, value=asset
+            )
+            rows = AssetState.objects.filter(scenario=name, purged=False)
+            yield name, rows.filter(Exists(labels.filter(asset=OuterRef("asset"))))
 
 
 def chips_of(labels: Mapping[str, str], keys: Collection[str]) -> list[list[str]]:

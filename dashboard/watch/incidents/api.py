@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from django.contrib.auth.models import User
@@ -377,7 +378,9 @@ LATEST = 4_102_444_800_000
 
 class WindowIn(StrictSchema):
     """A window. It covers what `filter` finds (names and labels alone), or `assets`, or with
-    neither all. begin: null for now; end: or `duration_ms` in its place. Times in Unix ms."""
+    neither all. begin: null for now; end: or `duration_ms` in its place. Times in Unix ms.
+    weekly_until: with it, such windows begin every `weekly_every` weeks up to that day, by the
+    clocks of `weekly_zone`, but not on the days of `weekly_without`."""
 
     name: str = Field(min_length=1, max_length=MAX_WORK, pattern=NO_NUL)
     scenario: str = Field("", max_length=40, pattern=NO_NUL)
@@ -389,6 +392,10 @@ class WindowIn(StrictSchema):
     why: str = Field("", max_length=MAX_WHY, pattern=NO_NUL)
     excluded: bool = True
     held: bool = True
+    weekly_until: date | None = None
+    weekly_every: int = Field(1, ge=1, le=12)
+    weekly_zone: str = Field("", max_length=64, pattern=NO_NUL)
+    weekly_without: list[date] = Field([], max_length=60)
 
 
 class WindowOut(Schema):
@@ -446,7 +453,7 @@ def get_maintenance(request: ApiRequest, number: int) -> Any:
 
 @router.operation("POST maintenance", WindowOut, "command", 409, *WRITE)
 def plan_maintenance(request: ApiRequest, given: WindowIn) -> Any:
-    """Plan maintenance, or begin it now."""
+    """Plan maintenance, or begin it now. Of windows that recur the first is returned."""
     if given.scenario:
         known_scenario(given.scenario)
     form = WindowForm(now_ms(), _typed(given))
@@ -464,9 +471,11 @@ def end_maintenance(request: ApiRequest, number: int) -> Any:
 
 
 @router.operation("DELETE maintenance/{number}", WindowOut, "command", 409, *READ)
-def cancel_maintenance(request: ApiRequest, number: int) -> Any:
-    """Cancel a window: it counts as if it had never been."""
-    return _do(request, number, Window.cancel, "maintenance.cancelled")
+def cancel_maintenance(request: ApiRequest, number: int, following: bool = False) -> Any:
+    """Cancel a window: it counts as if it had never been. following: those planned with it that
+    come after it, too."""
+    change = Window.cancel_all if following else Window.cancel
+    return _do(request, number, change, "maintenance.cancelled")
 
 
 def _typed(given: WindowIn) -> dict[str, Any]:
@@ -478,7 +487,8 @@ def _typed(given: WindowIn) -> dict[str, Any]:
     begin = now_ms() if given.begin is None else given.begin
     end = begin + given.duration_ms if given.duration_ms is not None else given.end
     assert end is not None
-    typed = given.dict(exclude={"assets", "begin", "end", "duration_ms"})
+    typed = given.dict(exclude={"assets", "begin", "end", "duration_ms", "weekly_without"})
+    typed["weekly_without"] = ", ".join(map(str, given.weekly_without))
     covers = FILTER if given.filter else LISTED if given.assets else ALL
     names = "\n".join(given.assets)
     times = {"begin": utc_datetime(begin), "end": utc_datetime(end)}

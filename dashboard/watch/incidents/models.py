@@ -796,16 +796,23 @@ class WindowQuerySet(models.QuerySet["Window"]):
         return Excluded(merged((s.begin, s.end) for s in everywhere), by_asset)
 
     @transaction.atomic
-    def plan(self, plan: WindowPlan, user: User, now: int) -> Window:
-        """Store and return a new window.
+    def plan(self, plan: WindowPlan, user: User, now: int, begins: Sequence[int] = ()) -> Window:
+        """Store new windows, one at each of `begins` (Unix ms) or one, and return the first.
 
         Raises TooMany, and WindowRefused if there are too many windows.
         """
         LIMIT.take(user.pk, now)
-        if self.filter(end__gt=now, cancelled_at=None).count() >= MOST_OPEN:
+        begins = begins or [plan.begin]
+        if self.filter(end__gt=now, cancelled_at=None).count() + len(begins) > MOST_OPEN:
             raise WindowRefused(
-                f"{MOST_OPEN} windows are planned or run already: cancel some first."
+                f"At most {MOST_OPEN} windows may be planned or run: cancel some first."
             )
+        length = plan.end - plan.begin
+        plans = [plan._replace(begin=begin, end=begin + length) for begin in begins]
+        first, *_ = [self._store(each, user, now) for each in plans]
+        return first
+
+    def _store(self, plan: WindowPlan, user: User, now: int) -> Window:
         window = self.create(
             **plan.columns(), user=user, username=user.get_username(), created_at=now
         )
@@ -1028,12 +1035,28 @@ class Window(AuthoredRow):
         Raises TooMany, and WindowRefused if it is already cancelled.
         """
         LIMIT.take(user.pk, now)
+        self._cancel(user, now)
+
+    def _cancel(self, user: User, now: int) -> None:
         known = Window.objects.filter(pk=self.pk, cancelled_at=None)
         name = user.get_username()
         if not known.update(cancelled_at=now, cancelled_by=name, revision=F("revision") + 1):
             raise WindowRefused("It is cancelled already.")
         self.announce(self.begin, self.end)
         self.refresh_from_db()
+
+    @property
+    def following(self) -> WindowQuerySet:
+        """Return the windows after this one that were planned with it and are not cancelled."""
+        rows = Window.objects.filter(user=self.user_id, created_at=self.created_at, name=self.name)
+        return rows.filter(begin__gt=self.begin, cancelled_at=None)
+
+    def cancel_all(self, user: User, now: int) -> None:
+        """Cancel it and those that follow. Raises WindowRefused and TooMany."""
+        LIMIT.take(user.pk, now)
+        with transaction.atomic():
+            for window in (*self.following, self):
+                window._cancel(user, now)  # noqa: SLF001 - its own
 
     def log(self, actor: Actor, action: str) -> None:
         """Record in the audit what somebody did to it."""

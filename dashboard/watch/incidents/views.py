@@ -557,10 +557,12 @@ class WindowFormPage(FormPage):
             if self.row:
                 return WindowForm.of(self.row, self.now)
             return WindowForm(self.now, initial=_suggested(self.request))
+        form = super().get_form(form_class)
         if self.row:
             seen = self.request.POST.get("revision", "")
             self.row.revision = int(seen) if seen.isdigit() and len(seen) < 9 else 0
-        return super().get_form(form_class)
+            form.once()
+        return form
 
     def form_valid(self, form: WindowForm) -> HttpResponse:
         """Store the window, unless somebody has changed it in the meantime."""
@@ -587,6 +589,9 @@ def end(request: HttpRequest, number: int) -> HttpResponseBase:
 @role_required("command")
 def cancel(request: HttpRequest, number: int) -> HttpResponseBase:
     """Cancel a window, so that it counts as if it had never been."""
+    if request.POST.get("do") == "all":
+        words = "It is cancelled, and those that follow."
+        return _do(request, number, Window.cancel_all, "maintenance.cancelled", words)
     return _do(request, number, Window.cancel, "maintenance.cancelled", "It is cancelled.")
 
 

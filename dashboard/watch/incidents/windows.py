@@ -10,7 +10,13 @@ from django import forms
 from django.db.models import QuerySet
 
 from dashboard.core.common.access import may
-from dashboard.core.common.forms import ListForm, UtcTimeField, scenario_choices
+from dashboard.core.common.forms import (
+    WEEKLY,
+    ListForm,
+    UtcTimeField,
+    WeeklyForm,
+    scenario_choices,
+)
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, Table
@@ -96,8 +102,10 @@ WINDOW_INCIDENT_TABLE = Table(
 EVERY = ("", "all scenarios")
 
 
-class WindowForm(forms.Form):
+class WindowForm(WeeklyForm):
     """A form for a maintenance window. now: Unix ms."""
+
+    field_order = ("name", "scenario", "covers", "filter", "assets", "begin", "end", *WEEKLY)
 
     name = forms.CharField(max_length=MAX_WORK, label="Name")
     scenario = forms.ChoiceField(required=False, label="Scenario")
@@ -146,7 +154,9 @@ class WindowForm(forms.Form):
         initial = {name: getattr(window, name) for name in same}
         initial["begin"], initial["end"] = utc_datetime(window.begin), utc_datetime(window.end)
         initial["assets"] = "\n".join(window.listed_assets)
-        return cls(now, initial=initial)
+        form = cls(now, initial=initial)
+        form.once()
+        return form
 
     def clean(self) -> dict[str, Any]:
         """Check the fields against each other."""
@@ -205,7 +215,8 @@ class WindowForm(forms.Form):
         """
         try:
             if window is None:
-                return Window.objects.plan(self.plan(), user, self.now)
+                plan = self.plan()
+                return Window.objects.plan(plan, user, self.now, self.occurrences(plan.begin))
             window.change(self.plan(), user, self.now)
         except WindowRefused as error:
             self.add_error(None, str(error))

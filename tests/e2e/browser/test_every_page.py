@@ -187,6 +187,17 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "users:roles": "/users/roles/",
         "accounts:all-tokens": "/users/tokens/",
         "summaries:settings": "/summary/settings/",
+        "status:new": "/status-pages/new/",
+        "status:pages": sent(
+            "Store",
+            title="Acme",
+            slug="acme",
+            scenarios="attack",
+            labels="customer=Acme",
+            published="on",
+        ),
+        "status:edit": linked("status:edit"),
+        "status:page": linked("status:page"),
     },
     "operator, told of an incident": {
         "notifications:rules": (

@@ -67,7 +67,11 @@ def callbacks() -> dict[str, Any]:
     }
 
 
-SAID = {"any": {"admin", "operator", "manager"}, "operator": {"admin", "operator"}}
+SAID = {
+    "any": {"admin", "operator", "manager"},
+    "operator": {"admin", "operator"},
+    "admin": {"admin"},
+}
 """The roles that may, by what the page says in brackets."""
 
 

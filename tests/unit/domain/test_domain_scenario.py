@@ -11,7 +11,14 @@ from dashboard.core.states import queries
 from dashboard.core.states.filter_terms import KEYS
 from domain.python_rules import EXPECTED
 from domain.scenario import FOLD, Latest, PythonRule, Quorum, Scenario, ScenarioError, Threshold
-from domain.scenario_parser import RESERVED, load_scenarios, scenario_from_plain
+from domain.scenario_parser import (
+    GRACE_MS,
+    RESERVED,
+    DependsOn,
+    load_dependencies,
+    load_scenarios,
+    scenario_from_plain,
+)
 from support.histories.histories import scenarios
 from support.run.selection import examples
 
@@ -632,3 +639,57 @@ def test_unknown_keys_are_ignored_in_the_log(tmp_path):
 def test_what_is_no_scenario_is_refused_with_its_key(data):
     with pytest.raises(ScenarioError, match=r"^scenario[a-z.]*: expected"):
         scenario_from_plain(data)
+
+
+# ---- what lies behind another -------------------------------------------------------------------
+
+TABLE = """
+[{name}]
+vote_lifetime = "10m"
+states = [{{ name = "down" }}, {{ name = "up" }}]
+rule = {{ kind = "latest" }}
+"""
+
+
+def file_of(tmp_path: Path, **depends: str) -> Path:
+    """A file of scenarios, each with what it depends on, if anything."""
+    tables = (
+        TABLE.format(name=name) + (f"depends_on = {{ {text} }}\n" if text else "")
+        for name, text in depends.items()
+    )
+    return written(tmp_path, "".join(tables))
+
+
+def test_what_a_scenario_depends_on_is_read_and_no_state_rests_on_it(tmp_path):
+    path = file_of(tmp_path, site='scenario = "net", label = "network"', net="")
+    assert load_dependencies(path) == {"site": DependsOn("net", "network", GRACE_MS)}
+    assert load_scenarios(path) == load_scenarios(file_of(tmp_path, site="", net=""))
+    path = file_of(tmp_path, site='scenario = "net", label = "network", grace = "0s"', net="")
+    assert load_dependencies(path)["site"].grace == 0
+
+
+@pytest.mark.parametrize(
+    ("depends", "says"),
+    [
+        ({"site": 'scenario = "none", label = "x"'}, "site.depends_on.scenario: expected one of"),
+        ({"site": 'scenario = "site", label = "x"'}, "site.depends_on.scenario: expected one of"),
+        ({"site": 'scenario = "net", label = "X"'}, "site.depends_on.label: expected a label"),
+        ({"site": 'scenario = "net"'}, "site.depends_on.label: expected a text"),
+        ({"site": 'scenario = "net", label = "x", grace = "y"'}, "site.depends_on.grace"),
+        ({"site": 'scenario = "net", label = "x", also = 1'}, "site.depends_on"),
+        (
+            {
+                "site": 'scenario = "net", label = "x"',
+                "net": 'scenario = "rack", label = "x"',
+                "rack": 'scenario = "site", label = "x"',
+            },
+            "net.depends_on.scenario: expected a scenario that does not depend on net itself",
+        ),
+    ],
+)
+def test_a_wrong_dependency_is_refused_with_file_and_key(tmp_path, depends, says):
+    path = file_of(tmp_path, **{"net": "", "rack": ""} | depends)
+    for load_file in (load_scenarios, load_dependencies):
+        with pytest.raises(ScenarioError) as refused:
+            load_file(path)
+        assert str(refused.value).startswith(f"{path}: {says}")

@@ -23,6 +23,7 @@ from domain.notifications.group import (
 )
 from domain.notifications.hours import Hours
 from domain.notifications.machine import (
+    BEHIND,
     LIMIT,
     MAINTENANCE,
     OUTSIDE,
@@ -168,7 +169,7 @@ def test_quiet_hours_hold_agents_back_whatever_is_exempt():
 
 
 def test_an_asset_of_an_agents_name_changes_nothing_for_the_agent():
-    world = World(scenarios(), lambda _scenario, _asset, _at: True)
+    world = World(scenarios(), lambda _scenario, _asset, _at: MAINTENANCE)
     staged = replace(STAGED, agents=AGENTS.agents)
     told = play(staged, *found(NOON), ack(NOON + MINUTE, "waf-1"), world=world)
     assert kinds(told) == [(0.5, OPENED), (10.5, ESCALATED), (20.5, ESCALATED)]
@@ -351,11 +352,12 @@ def test_what_is_outside_the_rules_hours_is_told_when_they_begin_if_it_still_goe
     assert alone == [Played(early + 30 * MINUTE, Close("scenario=attack", early, OUTSIDE))]
 
 
-def test_maintenance_holds_back_what_goes_on_and_drops_what_ends_in_it():
-    def in_window(_scenario: str, asset: str, at: int) -> bool:
-        return asset != "c" and NOON <= at < NOON + 20 * MINUTE
+@pytest.mark.parametrize("reason", [MAINTENANCE, BEHIND])
+def test_a_hold_keeps_back_what_goes_on_and_drops_what_ends_in_it(reason: str):
+    def why(_scenario: str, asset: str, at: int) -> str:
+        return reason if asset != "c" and NOON <= at < NOON + 20 * MINUTE else ""
 
-    world = World(scenarios(), in_window)
+    world = World(scenarios(), why)
     events = [*attack(NOON, "a"), *attack(NOON, "b", 9), *attack(NOON, "c", 9)]
     told = [
         ((at - NOON) / MINUTE, send.kind, [member.asset for member in send.members])
@@ -363,7 +365,7 @@ def test_maintenance_holds_back_what_goes_on_and_drops_what_ends_in_it():
     ]
     assert told == [(0.5, OPENED, ["c"]), (9, RESOLVED, ["c"]), (20.5, OPENED, ["a"])]
     dropped = play(PLAIN, *attack(NOON, "b", 9), world=world)
-    assert dropped[-1].action == Close("scenario=attack", NOON, MAINTENANCE)
+    assert dropped[-1].action == Close("scenario=attack", NOON, reason)
 
 
 def test_over_the_limit_one_summary_tells_of_all_that_waited():

@@ -14,6 +14,7 @@ from django.test import Client
 
 from dashboard.core.common import times
 from dashboard.core.common.scenarios import scenarios
+from dashboard.notify.summaries.models import StatusPage
 from dashboard.serve.api.api import COMMAND, OF_OPERATION, PARAMETERS, api
 from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
@@ -80,6 +81,11 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     known_window(PARAMETERS["number"])
     known_notifications(PARAMETERS["number"], COMMAND)
     known_view((b"order-1", b"{}"))
+    make_user("operator")
+    StatusPage.objects.create(
+        slug=PARAMETERS["slug"], title="Acme", scenarios=["attack"], labels=[["customer", "Acme"]],
+        changed_at=1,
+    )  # fmt: skip
     real = submission._deliver
 
     def answered(row: Row, command: Any) -> None:
@@ -111,7 +117,7 @@ def test_an_example_works(
         f"{filled}?{urlencode(given(operation, 'query'), doseq=True)}",
         "" if body is None else json.dumps(body),
         content_type="application/json",
-        headers=bearer(make_user("operator")) | given(operation, "header"),
+        headers=bearer(make_user("admin")) | given(operation, "header"),
     )
     assert response.status_code in (200, 202), response.content
     told = response.json()

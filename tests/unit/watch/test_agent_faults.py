@@ -155,23 +155,24 @@ def test_a_clock_ahead_is_told_in_a_life_cycle_without_votes_in_doubt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "others", "kinds"),
+    ("row", "known_until", "kinds"),
     [
         (agent(last_seen=NOW - QUIET - 1, silent=20, votes=0), NOW, ["silent"]),
         (agent(last_seen=NOW - QUIET + 1), NOW, ["unseen"]),
-        # nobody has reported since: the banner says that of the scenario
+        # up to when the log is known, it may have reported
         (agent(last_seen=NOW - QUIET - 1), NOW - QUIET - 1, ["unseen"]),
         (agent(last_seen=NOW - QUIET - 1, left_at=NOW - QUIET - 1), NOW, []),
         (agent(last_seen=NOW - 23 * HOUR), NOW, ["silent"]),
-        (agent(last_seen=NOW - 25 * HOUR), NOW, ["unseen"]),
+        (agent(last_seen=NOW - 29 * 24 * HOUR), NOW, ["silent"]),
+        (agent(last_seen=NOW - 31 * 24 * HOUR), NOW, ["unseen"]),
         (agent(last_seen=NOW - QUIET - 1, gap=0), NOW, []),
         (agent(last_seen=NOW - QUIET - 1, gap=QUIET), NOW, []),
     ],
 )
-def test_an_agent_is_missed_while_another_goes_on(
-    row: Agent, others: int, kinds: list[str]
+def test_an_agent_is_missed_while_the_log_goes_on(
+    row: Agent, known_until: int, kinds: list[str]
 ) -> None:
-    of = AgentFacts(row, others_at=others)
+    of = AgentFacts(row, known_until=known_until)
     assert [fault.kind for fault in faults_of(ATTACK, of, NOW)] == kinds
 
 

@@ -141,6 +141,12 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("get", "/summary/alarms/alarms.csv", None, READ),
     ("get", "/summary/settings/", None, ADMIN),
     ("post", "/summary/settings/", {}, UNCLEAR),
+    ("get", "/status/nobody-made-it/", None, WRONG_LINK),
+    ("get", "/status-pages/", None, ADMIN),
+    ("get", "/status-pages/new/", None, ADMIN),
+    ("post", "/status-pages/new/", {}, UNCLEAR),
+    ("get", f"/status-pages/{INCIDENT}/", None, ABSENT),
+    ("post", f"/status-pages/{INCIDENT}/", {}, ABSENT),
     ("get", "/incidents/", None, READ),
     ("get", "/incidents/incidents.csv", None, READ),
     ("get", "/incidents/groups/", None, READ),
@@ -367,6 +373,9 @@ PUT = {"state": "clear", "reason": "a drill"}
 SEES, ACTS = (401, 403, 200, 200, 200), (401, 403, 403, 202, 202)
 DOES = (401, 403, 403, 200, 200)
 NOT_NOW = (401, 403, 403, 409, 409)
+ADMINS = (401, 403, 403, 403, 200)
+NO_PAGE = (401, 403, 403, 403, 404)
+STATUS_PAGE = {"title": "Acme", "scenarios": ["attack"], "labels": ["customer=Acme"]}
 TASK = {"do": "emit", "after": 5000, "reason": "a drill"}
 LABELS = {"labels": {"tier": "gold"}}
 SHOP = "scenarios/attack/assets/shop"
@@ -403,6 +412,9 @@ API: list[tuple[str, str, Any, str, tuple[int, ...]]] = [
     ("post", "scenarios/attack/acknowledgements/shop", {"reason": "on it"}, "command", DOES),
     ("delete", "scenarios/attack/acknowledgements/shop", None, "command", DOES),
     ("get", "summary", None, "read", SEES),
+    ("get", "status-pages", None, "read", ADMINS),
+    ("put", "status-pages/acme", STATUS_PAGE, "command", ADMINS),
+    ("delete", "status-pages/acme", None, "command", NO_PAGE),
     ("get", "incidents", None, "read", SEES),
     ("get", "incidents/assets", None, "read", SEES),
     ("get", f"incidents/{INCIDENT}", None, "read", SEES),
@@ -814,7 +826,7 @@ def general(path: str) -> str:
     path = path.replace("scenarios/attack", "scenarios/*").replace(str(COMMAND), "*")
     path = path.replace("views/orders", "views/*")
     path = path.replace(f"/{INCIDENT}/", "/*/")
-    return re.sub(f"/(shop|waf-1|order-1|{INCIDENT})$", "/*", path)
+    return re.sub(f"/(shop|waf-1|order-1|acme|{INCIDENT})$", "/*", path)
 
 
 def test_the_tables_leave_no_socket_out():

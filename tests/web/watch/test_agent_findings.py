@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import User
@@ -18,6 +19,7 @@ from dashboard.notify.notifications import rule_forms
 from dashboard.notify.notifications.decisions import decide
 from dashboard.notify.notifications.models import AgentEvent, Channel, Group, Message
 from dashboard.notify.notifications.rule_views import preview
+from dashboard.watch.agents import findings
 from dashboard.watch.agents.faults import count_doubts
 from dashboard.watch.agents.findings import LASTED_MS, news, watch
 from dashboard.watch.agents.models import Agent, AgentFinding, VoteFault
@@ -31,6 +33,7 @@ from wire.source import encode_mute
 pytestmark = pytest.mark.django_db
 
 MINUTE = 60_000
+DAY = 24 * 60 * MINUTE
 SITES = ("shop", "login", "pay")
 ATTACK = scenarios()["attack"]
 LIFETIME = ATTACK.vote_lifetime or 0
@@ -199,11 +202,34 @@ def test_an_agent_that_left_is_not(world: World, client: Client) -> None:
 
 def test_where_all_agents_are_silent_the_scenario_is_missed_for_ever(world: World) -> None:
     now = silence(world)
-    assert news(now).findings == []
-    for later in (0, 40 * 24 * 60 * MINUTE):
+    for later in (0, 40 * DAY):
         BucketStatus.objects.update(at=now + later, log_time=now + later)
         told = [each["what"] for each in problems(now + later, "attack")]
         assert "Attacks: no agent has reported" in told
+        assert "Attacks: waf-2 has reported nothing" not in told, "one line says it of all"
+
+
+def test_the_only_agent_of_a_scenario_is_missed_as_any_other(world: World) -> None:
+    now = silence(world)
+    assert told(now) == [("waf-2", "silent")]
+
+
+def test_while_the_log_is_not_known_nobody_is_missed(world: World) -> None:
+    """The job stands still, or one of its buckets was never heard of: the agent may report."""
+    now = silence(world)
+    seen = Agent.objects.get().last_seen
+    BucketStatus.objects.filter(scenario="attack", partition=0).update(log_time=seen + MINUTE)
+    assert told(now) == []
+    BucketStatus.objects.filter(scenario="attack", partition=0).delete()
+    assert told(now) == []
+
+
+def test_where_the_pipeline_that_reports_is_off_nobody_is_missed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = silence(world)
+    monkeypatch.setattr(findings, "_off", lambda _scenario: "client-windows")
+    assert told(now) == []
 
 
 def test_agents_are_excused_where_a_brokers_clock_is_behind(world: World) -> None:
@@ -329,6 +355,38 @@ def test_a_rule_tells_of_an_agent_and_of_its_end(world: World, client: Client, r
     assert end.thread == message.thread
     decide(lambda: now + 2 * MINUTE)
     assert Message.objects.count() == 2
+
+
+def test_a_rule_says_that_an_agent_died_and_not_that_it_is_back(world: World, rule) -> None:
+    """A silence that nobody ends is no good news after a month."""
+    now = silence(world)
+    watch(now)
+    decide(lambda: now)
+    message = Message.objects.get()
+    assert message.subject == "waf-2: silent on all 3 sites"
+    for days in (2, 29):
+        watch(now + days * DAY)
+        decide(partial(int, now + days * DAY))
+        assert Message.objects.count() == 1, "it goes on"
+    watch(now + 31 * DAY)
+    decide(lambda: now + 31 * DAY)
+    end = Message.objects.exclude(pk=message.pk).get()
+    was = "silent on all 3 sites, not seen for 30 days and no longer expected"
+    assert re.fullmatch(rf"Over: waf-2, \d+ days \(was: {was}\)", end.subject)
+
+
+def test_an_agent_that_is_back_ends_its_silence(world: World, rule) -> None:
+    now = silence(world)
+    watch(now)
+    decide(lambda: now)
+    report(world, "waf-2")
+    now = settle(world)
+    watch(now)
+    decide(lambda: now)
+    subjects = Message.objects.order_by("created_at").values_list("subject", flat=True)
+    first, end = subjects
+    assert first == "waf-2: silent on all 3 sites"
+    assert re.fullmatch(r"Over: waf-2, \d+ (s|min) \(was: silent on all 3 sites\)", end)
 
 
 def test_a_mute_ends_what_is_told(world: World, rule) -> None:

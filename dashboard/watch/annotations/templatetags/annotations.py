@@ -15,15 +15,17 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.core.common.access import may
 from dashboard.core.common.navigation import agent_path
-from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.scenarios import dependencies, scenarios
 from dashboard.core.common.text import isolated
 from dashboard.core.common.times import until
+from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.filter_parser import board_url
 from dashboard.core.states.filter_terms import quoted
-from dashboard.core.states.templatetags.board import icon
+from dashboard.core.states.models import AssetState
+from dashboard.core.states.templatetags.board import icon, name_link, state
 from dashboard.watch.annotations.acknowledgements import shift_ends
 from dashboard.watch.annotations.forms import AckForm, NoteForm
-from dashboard.watch.annotations.labels import keys, labels_of
+from dashboard.watch.annotations.labels import causes_of, keys, labels_of
 from dashboard.watch.annotations.models import NUMBER, Acknowledgement, Label, Note
 from dashboard.watch.annotations.row_marks import NO_HAND, RowMark, calm_of, in_force
 from dashboard.watch.annotations.views import forms_of
@@ -268,6 +270,20 @@ def asset_links(name: str, asset: str, named: bool = False) -> SafeString:
     )
     before = format_html("<span><bdi>{}</bdi>:</span> ", asset) if named else ""
     return format_html('<p class="asset-links">{}{}</p>', before, links) if links else links
+
+
+@register.simple_tag
+def behind(scenario: Scenario, asset: str) -> SafeString:
+    """Return what an asset lies behind, and its state, as words: `Behind 192.0.2.0/25, which is
+    Down`."""
+    name = causes_of(scenario.name, [asset]).get(asset)
+    if name is None:
+        return mark_safe("")
+    other = scenarios()[dependencies()[scenario.name].scenario]
+    row = AssetState.objects.filter(scenario=other.name, asset=name, purged=False).first()
+    words = state(other, row.state) if row else "not on the board"
+    link = name_link(asset_path(other.name, name), name)
+    return format_html('<span class="behind">Behind {}, which is {}</span>', link, words)
 
 
 @register.simple_tag

@@ -1,0 +1,158 @@
+"""What lies behind something in trouble pages nobody, and is told of once it outlives that."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from dashboard.core.common.scenarios import dependencies
+from dashboard.core.common.times import now_ms
+from dashboard.notify.notifications.decisions import decide
+from dashboard.notify.notifications.models import Channel, Group, Message, Rule
+from dashboard.watch.annotations.models import AGENT, PERSON, Label
+from dashboard.watch.incidents.models import Incident
+from support.web.world import World
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = 60_000
+NETWORK = "192.0.2.0/25"
+DEPENDS = 'depends_on = { scenario = "connectivity", label = "network", grace = "2m" }\n'
+
+
+@pytest.fixture(autouse=True)
+def declared(tmp_path: Path, settings: Any) -> Iterator[None]:
+    """The shipped scenarios, of which sites lie behind networks."""
+    path = tmp_path / "scenarios.toml"
+    text = settings.TALLYBOARD.scenarios.read_text()
+    path.write_text(text.replace("[attack]\n", f"[attack]\n{DEPENDS}", 1))
+    settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"scenarios": path})
+    dependencies.cache_clear()
+    yield
+    dependencies.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def rule() -> Rule:
+    """A rule about everything, which sends at once."""
+    channel = Channel.objects.create(name="SOC", kind="mail", address="s@a.org", changed_at=1)
+    plain = {"window_ms": 0, "group_by": ["asset"], "stages": [{"channels": [channel.pk]}]}
+    return Rule.objects.create(name="All", definition=plain, changed_at=1)
+
+
+def behind(asset: str = "shop", source: str = PERSON) -> None:
+    Label.objects.create(
+        scenario="attack", asset=asset, key="network", value=NETWORK, source=source, name="x", at=1
+    )
+
+
+def network(world: World, state: str) -> None:
+    """The network is in this state: five minutes of reports, as its hold asks."""
+    for _ in range(6):
+        world.report(NETWORK, state, "probe-1", scenario="connectivity")
+        world.write()
+        world.later(MINUTE)
+    world.write()
+
+
+def attacked(world: World, state: str = "under-attack") -> None:
+    world.report("shop", state, "waf-1", "waf-2")
+    world.write()
+
+
+def subjects(at: int) -> list[str]:
+    """What has been sent by then, in order."""
+    decide(lambda: at)
+    return list(Message.objects.order_by("created_at", "pk").values_list("subject", flat=True))
+
+
+def test_what_lies_behind_a_network_that_is_down_pages_nobody(world: World) -> None:
+    behind()
+    network(world, "up")
+    network(world, "down")
+    attacked(world)
+    now = world.bus._clock()
+    assert subjects(now) == [f"{NETWORK} down"]
+    assert subjects(now + 30 * MINUTE) == [f"{NETWORK} down"], "as long as that lasts"
+
+
+def test_the_message_of_the_cause_counts_what_lies_behind_it(world: World) -> None:
+    behind()
+    behind("pay")
+    network(world, "up")
+    world.report("pay", "clear")
+    attacked(world)
+    network(world, "down")
+    decide(world.bus._clock)
+    message = Message.objects.get(subject=f"{NETWORK} down")
+    assert f"Behind {NETWORK}: 2 sites, 1 of them not well." in message.text
+
+
+def test_what_outlives_its_cause_by_the_grace_is_told_of(world: World) -> None:
+    behind()
+    network(world, "up")
+    network(world, "down")
+    attacked(world)
+    assert subjects(world.bus._clock()) == [f"{NETWORK} down"]
+    network(world, "up")
+    [ended_at] = Incident.objects.filter(asset=NETWORK).values_list("ended_at", flat=True)
+    assert ended_at is not None
+    begun, over = subjects(ended_at + MINUTE)
+    assert begun == f"{NETWORK} down"
+    assert re.fullmatch(rf"Over: {NETWORK}, \d+ min \(was Down\)", over)
+    assert subjects(ended_at + 3 * MINUTE) == [begun, over, "shop under attack"]
+
+
+def test_what_is_well_again_with_its_cause_is_dropped_and_the_reason_kept(world: World) -> None:
+    behind()
+    network(world, "up")
+    network(world, "down")
+    attacked(world)
+    decide(world.bus._clock)
+    for _ in range(3):
+        world.report(NETWORK, "down", "probe-1", scenario="connectivity")
+        attacked(world, "clear")
+        world.later(MINUTE)
+    attacked(world, "clear")
+    assert not [each for each in subjects(world.bus._clock()) if each.startswith("shop")]
+    group = Group.objects.get(key__contains="shop")
+    assert group.reason == "behind another"
+
+
+@pytest.mark.parametrize("source", [AGENT, None])
+def test_no_agent_puts_an_asset_where_nobody_is_called_for_it(
+    world: World, source: str | None
+) -> None:
+    if source:
+        behind(source=source)
+    network(world, "up")
+    network(world, "down")
+    attacked(world)
+    assert "shop under attack" in subjects(world.bus._clock())
+
+
+def test_where_no_rule_tells_of_the_cause_nothing_is_held_back(world: World, rule: Rule) -> None:
+    Rule.objects.filter(pk=rule.pk).update(definition=rule.definition | {"scenarios": ["attack"]})
+    behind()
+    network(world, "up")
+    network(world, "down")
+    attacked(world)
+    assert subjects(world.bus._clock()) == ["shop under attack"]
+
+
+def test_the_panel_says_behind_what_an_asset_lies(world: World, client: Client) -> None:
+    behind()
+    network(world, "up")
+    network(world, "down")
+    attacked(world)
+    world.tail()
+    page = html.unescape(client.get("/s/attack/a/shop/").content.decode())
+    read = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
+    assert f"Behind {NETWORK} , which is Down" in read
+    assert now_ms()
