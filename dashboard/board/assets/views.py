@@ -24,7 +24,7 @@ from dashboard.board.live.page_filter import (
     unknown_states,
     with_states,
 )
-from dashboard.board.live.snapshots import Merged, MergedSnapshot, read
+from dashboard.board.live.snapshots import Merged, MergedSnapshot, causes, read
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import is_fragment, may, role_required, user_of
 from dashboard.core.common.exports import CONTENT_TYPES, attachment, unprocessable, written
@@ -228,6 +228,7 @@ def _board(
         "columns": chosen_columns(known),
         "csv": _filter_query(request, known),
         "row_marks": {mark.asset: mark for mark in found.marks},
+        "causes": causes(known.name, live_view()),
         "may_command": may(request.user, "command"),
         "all": sum(merged.counts.values()),
         "now": now,
@@ -246,7 +247,7 @@ def _board(
 
 def _boot(context: dict[str, Any], known: Scenario, found: MergedSnapshot) -> dict[str, Any]:
     """Return the data that the page's modules start with: parts of its context, and their own."""
-    shared = ("now", "total", "stopped", "may_command", "after", "sort")
+    shared = ("now", "total", "stopped", "may_command", "after", "sort", "causes")
     return {name: context[name] for name in shared} | {
         "scenario": known.name,
         "noun": known.noun,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from weakref import WeakSet
 
 from dashboard.board.live.page_filter import LIMIT, LiveRecord, Offsets, Order, Page, PageFilter
@@ -91,9 +91,12 @@ class Alerts:
 # ---- live ----------------------------------------------------------------------------------------
 # What goes into one message with changes.
 
-Figure = Literal["counts", "acknowledged", "unhandled", "doubts"]
+Figure = Literal["counts", "acknowledged", "unhandled", "doubts", "causes"]
 """How many assets of a scenario are in each state, how many of them are acknowledged, how many
-unhandled, and how many there is each doubt of."""
+unhandled, and how many there is each doubt of; and what they lie behind and is not well, each with
+the label of its state."""
+Figures = Mapping[str, Any]
+"""What there is of a figure, by state, doubt or name."""
 
 
 @dataclass(slots=True)
@@ -104,7 +107,7 @@ class Changes:
 
     entries: list[LiveRecord] = field(default_factory=list)
     gone: list[tuple[str, str]] = field(default_factory=list)
-    figures: Mapping[Figure, Mapping[str, int]] = field(default_factory=dict)
+    figures: Mapping[Figure, Figures] = field(default_factory=dict)
     watched: str | None = None
     marks: list[RowMark] = field(default_factory=list)
     alerts: tuple[int, list[Raised]] | None = None
@@ -166,7 +169,7 @@ class Backlog:
     feed: Feed
     drifted: bool = False
     _record_changes: dict[str, RecordChange] = field(default_factory=dict)
-    _figures: dict[Figure, Mapping[str, int]] = field(default_factory=dict)
+    _figures: dict[Figure, Figures] = field(default_factory=dict)
     _marks: dict[str, RowMark] = field(default_factory=dict)
     _changes: Changes | None = None
 
@@ -187,7 +190,7 @@ class Backlog:
             self._record_changes[asset] = RecordChange(entry, shown, first)
         self._changes = None
 
-    def set_figure(self, figure: Figure, numbers: Mapping[str, int]) -> None:
+    def set_figure(self, figure: Figure, numbers: Figures) -> None:
         """Set a figure of the scenario, which has changed."""
         self._figures[figure] = numbers
         self._changes = None

@@ -10,6 +10,7 @@ from dashboard.board.live.feeds import (
     AlarmStates,
     Changes,
     Figure,
+    Figures,
     News,
     Raised,
     keep_coming,
@@ -43,7 +44,7 @@ class LiveView:
         self._lock = Lock()
         self._overlay: dict[str, dict[str, LiveRecord]] = {}
         self._subscriptions: dict[str, set[SocketSubscription]] = {}
-        self._figures: dict[str, dict[Figure, Mapping[str, int]]] = {}
+        self._figures: dict[str, dict[Figure, Figures]] = {}
         self._marks: dict[str, dict[str, RowMark]] = {}
         self._annotated: set[str] = set()
         self._ends: dict[str, int] = {}
@@ -174,10 +175,10 @@ class LiveView:
         with self._lock:
             return sum(map(len, self._overlay.values()))
 
-    def set_figure(self, scenario: str, figure: Figure, numbers: Mapping[str, int]) -> None:
+    def set_figure(self, scenario: str, figure: Figure, numbers: Figures) -> None:
         """Set a figure of a scenario, and send it to its sockets if it has changed."""
         with self._lock:
-            figures = self._figures.setdefault(scenario, {"acknowledged": {}})
+            figures = self._figures.setdefault(scenario, {"acknowledged": {}, "causes": {}})
             if figures.get(figure) == numbers:
                 return
             figures[figure] = numbers

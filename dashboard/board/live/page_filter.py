@@ -62,11 +62,14 @@ class LiveRecord:
             self._json = msgspec.json.encode(self.row)
         return self._json
 
-    def annotate(self, labels: Mapping[str, str], chips: Collection[str], hand: Hand) -> None:
-        """Set what is known of the asset besides its states. chips: keys of the labels shown."""
+    def annotate(
+        self, labels: Mapping[str, str], chips: Collection[str], hand: Hand, behind: str = ""
+    ) -> None:
+        """Set what is known of the asset besides its states. chips: keys of the labels shown;
+        behind: what it lies behind."""
         self.labels, self.hand, self._json = labels, hand, b""
         if self.row is not None:
-            self.row["labels"] = chips_of(labels, chips)
+            self.row |= {"labels": chips_of(labels, chips), "behind": behind}
 
     def sight(self) -> Sight:
         """Return what a filter looks at. Only of an asset that is on the board."""

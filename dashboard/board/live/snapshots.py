@@ -26,6 +26,7 @@ from dashboard.board.live.page_filter import (
     token_of_order,
 )
 from dashboard.board.live.threads import READERS, per_loop, read_in_thread
+from dashboard.core.common.scenarios import dependencies
 from dashboard.core.common.times import now_ms
 from dashboard.core.states import queries
 from dashboard.core.states.board_rows import Row, order_of, row_of
@@ -33,7 +34,13 @@ from dashboard.core.states.caveats import DOUBTS
 from dashboard.core.states.queries import NOTHING, Kept
 from dashboard.core.states.stores import kept_of
 from dashboard.watch.annotations import labels as annotation_labels
-from dashboard.watch.annotations.labels import LabelState, labels_of, states
+from dashboard.watch.annotations.labels import (
+    LabelState,
+    causes_in_trouble,
+    causes_of,
+    labels_of,
+    states,
+)
 from dashboard.watch.annotations.row_marks import (
     NO_HAND,
     Hand,
@@ -68,10 +75,12 @@ class Beside:
         state = self._states.get(scenario, _NONE)
         names = {entry.asset for entry in entries}
         labels = labels_of(scenario, names) if state.n else {}
+        behind = causes_of(scenario, names) if state.n else {}
         marks, now = self._view.marks(scenario), time.time_ns() // 1_000_000
         for entry in entries:
             hand = self._hand(scenario, entry, marks.get(entry.asset), now)
-            entry.annotate(labels.get(entry.asset, {}), state.chips, hand)
+            lies = behind.get(entry.asset, "")
+            entry.annotate(labels.get(entry.asset, {}), state.chips, hand, lies)
 
     def _hand(self, scenario: str, entry: LiveRecord, mark: RowMark | None, now: int) -> Hand:
         if mark is None or entry.row is None:
@@ -262,16 +271,30 @@ def _find(
 
 
 def _label(scenario: str, rows: list[Row]) -> None:
-    """Set on the rows what labels the board shows."""
-    chips = annotation_labels.state(scenario).chips
-    known = annotation_labels.labels_of(scenario, [row["asset"] for row in rows]) if chips else {}
+    """Set on the rows what labels the board shows, and what their assets lie behind."""
+    names = [row["asset"] for row in rows]
+    chips, behind = annotation_labels.state(scenario).chips, causes_of(scenario, names)
+    known = annotation_labels.labels_of(scenario, names) if chips else {}
     for row in rows:
-        row["labels"] = annotation_labels.chips_of(known.get(row["asset"], {}), chips)
+        asset = row["asset"]
+        row["labels"] = annotation_labels.chips_of(known.get(asset, {}), chips)
+        row["behind"] = behind.get(asset, "")
 
 
 def _state(entry: LiveRecord) -> str:
     """Return the state of an asset, "" once purged."""
     return entry.row["state"] if entry.row else ""
+
+
+def causes(scenario: str, view: LiveView) -> dict[str, str]:
+    """Return what assets of a scenario lie behind and is not well: by name, the label of its
+    state."""
+    depends = dependencies().get(scenario)
+    if depends is None:
+        return {}
+    overlay = view.overlay(depends.scenario)
+    newer = newer_than(overlay, kept_of(depends.scenario, overlay))
+    return causes_in_trouble(scenario, {asset: _state(entry) for asset, entry in newer.items()})
 
 
 def counted(scenario: Scenario, overlay: Mapping[str, LiveRecord]) -> MergedSnapshot:
@@ -298,14 +321,18 @@ class SharedSnapshot(NamedTuple):
     body: bytes
 
     @classmethod
-    def of(cls, snapshot: MergedSnapshot) -> SharedSnapshot:
-        """Return the snapshot of what was read; the message is made once for all."""
+    def of(cls, snapshot: MergedSnapshot, causes: Mapping[str, str]) -> SharedSnapshot:
+        """Return the snapshot of what was read; the message is made once for all.
+
+        causes: as the function of this name returns them.
+        """
         merged = snapshot.merged
         stopped = merged.stopped is not None
         beside = {
             "marks": snapshot.marks,
             "acknowledged": snapshot.handled.acknowledged,
             "unhandled": snapshot.unhandled,
+            "causes": causes,
             "stopped": stopped,
         }
         body = msgspec.json.encode({"type": "snapshot", **merged._asdict(), **beside})
@@ -337,7 +364,9 @@ class SharedReads:
 
 
 def _snapshot(scenario: Scenario, wanted: PageFilter) -> SharedSnapshot:
-    return SharedSnapshot.of(read(scenario, wanted, live_view().overlay(scenario.name)))
+    view = live_view()
+    snapshot = read(scenario, wanted, view.overlay(scenario.name))
+    return SharedSnapshot.of(snapshot, causes(scenario.name, view))
 
 
 shared_reads = per_loop(SharedReads)

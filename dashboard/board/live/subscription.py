@@ -12,6 +12,7 @@ from dashboard.board.live.feeds import (
     Changes,
     Feed,
     Figure,
+    Figures,
     News,
     Raised,
 )
@@ -43,7 +44,7 @@ class SocketSubscription:
     _reading: bool = False
     _awake: bool = False
     _pending: dict[str, LiveRecord] = field(default_factory=dict)
-    _figures: dict[Figure, Mapping[str, int]] = field(default_factory=dict)
+    _figures: dict[Figure, Figures] = field(default_factory=dict)
     _watched: str | None = None
     _marks: dict[str, RowMark] = field(default_factory=dict)
 
@@ -157,7 +158,7 @@ class SocketSubscription:
         self._marks.update(marks)
         return True
 
-    def set_figure(self, figure: Figure, numbers: Mapping[str, int]) -> None:
+    def set_figure(self, figure: Figure, numbers: Figures) -> None:
         """Set a figure of the scenario, which has changed."""
         if self._backlog is not None:
             self._backlog.set_figure(figure, numbers)

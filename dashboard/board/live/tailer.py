@@ -12,8 +12,9 @@ from bus.base import AccessRefused, Bus, BusError, ConsumerRecord, Reader, Topic
 from bus.follower import TopicConsumer
 from dashboard.board.live.live_view import LiveView
 from dashboard.board.live.page_filter import LiveRecord, Offsets, SinkPartition
-from dashboard.board.live.snapshots import Beside, counted
+from dashboard.board.live.snapshots import Beside, causes, counted
 from dashboard.core.common.metrics import UNREADABLE
+from dashboard.core.common.scenarios import dependencies, dependents
 from dashboard.core.job.agent_findings import agent_news
 from dashboard.core.job.status import recall
 from dashboard.core.states.board_rows import named_details, row_of
@@ -143,6 +144,8 @@ class Tailer(TopicConsumer):
         self._view.set_figure(name, "doubts", numbers.merged.doubts)
         self._view.set_figure(name, "acknowledged", numbers.handled.acknowledged)
         self._view.set_figure(name, "unhandled", numbers.unhandled)
+        for each in dependencies().keys() & {name, *dependents(name)}:
+            self._view.set_figure(each, "causes", causes(each, self._view))
         self._view.set_end(name, numbers.handled.ends)
 
     def _prune(self) -> None:

@@ -28,6 +28,11 @@ def dependencies() -> dict[str, DependsOn]:
     return load_dependencies(settings.TALLYBOARD.scenarios)
 
 
+def dependents(name: str) -> list[str]:
+    """Return the scenarios of which assets lie behind those of this one."""
+    return [each for each, depends in dependencies().items() if depends.scenario == name]
+
+
 def scenario_or_404(name: str) -> Scenario:
     """Return the scenario with this name. Raises Http404."""
     known = scenarios().get(name)

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models, transaction
-from django.db.models import Exists, Index, OuterRef, Q, QuerySet, UniqueConstraint
+from django.db.models import Index, Q, QuerySet, UniqueConstraint
 from django.db.models.functions import Coalesce, Greatest, Least
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare
@@ -622,21 +622,21 @@ class StatusPage(AuthoredRow):
         """Return its scenarios that are still configured."""
         return [each for name, each in scenarios().items() if name in self.scenarios]
 
-    def labelled(self, scenario: str) -> QuerySet[Label]:
-        """Return the labels of people that put assets of a scenario on the page."""
+    def assets(self, scenario: str) -> QuerySet[Label, str]:
+        """Return the names of a scenario's assets that labels of people put on the page."""
         either = reduce(or_, (Q(key=key, value=value) for key, value in self.labels), Q(pk__in=()))
-        return Label.objects.filter(either, scenario=scenario, source=PERSON)
+        labels = Label.objects.shown(scenario).filter(either, source=PERSON)
+        return labels.values_list("asset", flat=True)
 
     def rows(self, scenario: str) -> QuerySet[AssetState]:
         """Return its assets of a scenario, the most severe first."""
-        labels = self.labelled(scenario).filter(asset=OuterRef("asset"))
-        rows = AssetState.objects.filter(Exists(labels), scenario=scenario, purged=False)
-        return rows.order_by("rank", "asset")
+        rows = AssetState.objects.filter(scenario=scenario, purged=False)
+        return rows.filter(asset__in=self.assets(scenario)).order_by("rank", "asset")
 
     def incidents(self, scenario: str, since: int) -> QuerySet[Incident]:
         """Return its assets' incidents that went on since a time (Unix ms), newest first."""
-        labels = self.labelled(scenario).filter(asset=OuterRef("asset"))
-        rows = Incident.objects.shown().filter(Exists(labels), scenario=scenario)
+        rows = Incident.objects.shown().filter(scenario=scenario)
+        rows = rows.filter(asset__in=self.assets(scenario))
         return rows.within(since, None).order_by("-began_at")
 
 

@@ -12,8 +12,9 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.scenarios import dependencies
+from dashboard.core.common.scenarios import dependencies, dependents, scenarios
 from dashboard.core.common.sql import execute_many, lock_until_commit
+from dashboard.core.states.caveats import alarming_ranks
 from dashboard.core.states.filter_terms import KEYS
 from dashboard.core.states.ingestion import BatchChanges
 from dashboard.core.states.models import AssetState
@@ -27,6 +28,8 @@ from dashboard.watch.annotations.models import (
     LabelChange,
     bump,
 )
+from domain.scenario import Scenario
+from domain.scenario_parser import DependsOn
 
 # ---- validation ----------------------------------------------------------------------------------
 # Validation of labels.
@@ -66,6 +69,8 @@ def fault(key: str, value: str) -> str:
 MOST_KEYS = 200
 # Most keys whose labels a row of the board shows.
 MOST_CHIPS = 3
+# Most assets in trouble of which the rows that lie behind them say so, the worst.
+MOST_CAUSES = 1_000
 
 
 class LabelState(NamedTuple):
@@ -106,19 +111,46 @@ def causes_of(scenario: str, assets: Collection[str]) -> dict[str, str]:
     depends = dependencies().get(scenario)
     if depends is None or not assets:
         return {}
-    rows = Label.objects.filter(scenario=scenario, key=depends.label, source=PERSON)
-    return dict(rows.filter(asset__in=listed(assets)).values_list("asset", "value"))
+    rows = _by_people(scenario, depends).filter(asset__in=listed(assets))
+    return dict(rows.values_list("asset", "value"))
+
+
+def causes_in_trouble(scenario: str, newer: Mapping[str, str]) -> dict[str, str]:
+    """Return what assets of a scenario lie behind and is not well: by name, the label of its state.
+
+    newer: the states of assets of that other scenario that the database does not have yet, "" once
+    purged.
+    """
+    depends = dependencies().get(scenario)
+    if depends is None:
+        return {}
+    other, labels = scenarios()[depends.scenario], _by_people(scenario, depends)
+    rows = AssetState.objects.filter(scenario=other.name, purged=False)
+    rows = rows.filter(rank__in=alarming_ranks(other)).order_by("rank", "-since", "asset")
+    named = rows.filter(Exists(labels.filter(value=OuterRef("asset"))))
+    states = dict(named.values_list("asset", "state")[:MOST_CAUSES])
+    causes = {asset: state for asset, state in states.items() if asset not in newer}
+    alarming = {asset: state for asset, state in newer.items() if _is_alarming(other, state)}
+    known = labels.filter(value__in=listed(alarming)).values_list("value", flat=True)
+    causes |= {asset: alarming[asset] for asset in known.distinct()}
+    return {asset: other.spec(state).label for asset, state in causes.items()}
+
+
+def _is_alarming(scenario: Scenario, state: str) -> bool:
+    return bool(state) and scenario.is_alarming(state)
+
+
+def _by_people(scenario: str, depends: DependsOn) -> QuerySet[Label]:
+    """Return the labels by which people say what assets of a scenario lie behind."""
+    return Label.objects.shown(scenario).filter(key=depends.label, source=PERSON)
 
 
 def lying_behind(scenario: str, asset: str) -> Iterator[tuple[str, QuerySet[AssetState]]]:
     """Yield the scenarios of which assets lie behind this one, each with these assets."""
-    for name, depends in dependencies().items():
-        if depends.scenario == scenario:
-            labels = Label.objects.filter(
-                scenario=name, key=depends.label, source=PERSON, value=asset
-            )
-            rows = AssetState.objects.filter(scenario=name, purged=False)
-            yield name, rows.filter(Exists(labels.filter(asset=OuterRef("asset"))))
+    for name in dependents(scenario):
+        labels = _by_people(name, dependencies()[name]).filter(value=asset)
+        rows = AssetState.objects.filter(scenario=name, purged=False)
+        yield name, rows.filter(asset__in=labels.values("asset"))
 
 
 def chips_of(labels: Mapping[str, str], keys: Collection[str]) -> list[list[str]]:

@@ -183,7 +183,7 @@ function worse(name, words, title) {
   return made;
 }
 
-function badge(kind, shape, title, word, rest) {
+function badge(kind, shape, title, word, rest = undefined) {
   const made = element("span", `badge ${kind}`, icon(shape), element("span", "word", word));
   if (rest) made.append(" ", rest);
   made.title = title;
@@ -213,6 +213,20 @@ export function badges(row) {
     shown.push(badge("unconfirmed", "question", title, "unconfirmed", rest));
   }
   return shown;
+}
+
+/**
+ * What a row lies behind, where that is not well. state: in words; nothing where it is.
+ *
+ * @param {string} name
+ * @param {string} [state]
+ * @returns {HTMLElement[]}
+ */
+export function behind(name, state) {
+  if (!state) return [];
+  const made = badge("behind", "behind", `lies behind ${isolated(name)}, which is ${isolated(state)}`, "behind ");
+  made.append(element("bdi", "said", name));
+  return [made];
 }
 
 /**

@@ -143,6 +143,7 @@ const rows = new Rows(tbody, $("row-template"), boot.limit, {
   onWaiting: showWaiting,
 });
 rows.calmFrom = boot.states.length - 1;
+rows.relate(boot.causes);
 for (const mark of boot.marks) rows.marks.set(mark[0], mark); // as the page was made with
 const selection = new Selection(rows, tbody, $("selection"), boot.noun);
 const wall = new Wall(tbody, getTotal, (on) => {
@@ -418,6 +419,7 @@ const take = {
     takeUnhandled(message.unhandled);
     rowsOf(state.faulty ? NOT_BY_THIS : "");
     rows.mark(message.marks);
+    rows.relate(message.causes);
     rows.snapshot(message.rows);
     showTotals();
     if (state.panel.asset !== null) renewFacts();
@@ -435,6 +437,7 @@ const take = {
     if (message.acknowledged) takeAcknowledged(message.acknowledged);
     if (message.unhandled) takeUnhandled(message.unhandled);
     if (message.marks) rows.mark(message.marks);
+    if (message.causes) rows.relate(message.causes);
     if (message.alerts) alarm.take(message.alerts);
     rows.change(message.rows, message.gone ?? []);
     showTotals();

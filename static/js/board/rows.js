@@ -16,7 +16,7 @@ const UNMARKED = ["", 0, null, 0, null, null];
 const STEP = 30; // rows made or moved in one frame: with more a page is felt to stick
 
 // Of each cell what it is made of, and how. said: who has the row's asset in hand, its notes, its
-// maintenance and the number of its incident.
+// maintenance, the number of its incident, and the state of what it lies behind.
 const CELLS = {
   "col-state": {
     of: (row, said) => [
@@ -29,9 +29,10 @@ const CELLS = {
       row.votes.length > 0,
       said,
     ],
-    make: (row, [ack, notes, work, number]) => [
+    make: (row, [ack, notes, work, number, cause]) => [
       marks.rowState(row),
       ...marks.badges(row),
+      ...marks.behind(row.behind, cause),
       ...marks.annotations(ack, notes, work, number),
     ],
   },
@@ -80,6 +81,7 @@ export class Rows {
     this.frame = 0;
     this.chosen = null;
     this.marks = new Map(); // by asset: [asset, revision, ack, notes, work, number], as dashboard/live has them
+    this.causes = new Map(); // what is not well that rows lie behind: its state in words, by name
     this.calmFrom = Infinity; // the severity from which on nothing is to be done
     this.selected = new Set();
     for (const tr of tbody.rows) this.lines.set(tr.dataset.asset, tr);
@@ -146,7 +148,8 @@ export class Rows {
       const tr = this.lines.get(asset);
       const row = this.known.get(asset);
       if (!tr || !row) continue;
-      if (tr.dataset.version === row.version && marks.sameLabels(tr, row)) continue;
+      const same = (tr.dataset.behind ?? "") === (row.behind ?? "") && marks.sameLabels(tr, row);
+      if (tr.dataset.version === row.version && same) continue;
       const moved = tr.dataset.state !== undefined && tr.dataset.state !== row.state;
       this.fill(tr, row);
       if (visibly && moved) this.flash(tr);
@@ -157,6 +160,8 @@ export class Rows {
     tr.dataset.asset = row.asset;
     tr.dataset.version = row.version;
     tr.dataset.state = row.state;
+    if (row.behind) tr.dataset.behind = row.behind;
+    else delete tr.dataset.behind;
     const kept = ["chosen", "fresh"].filter((name) => tr.classList.contains(name));
     if (row.alarming) kept.unshift(this.isHandled(row) ? "is-handled" : "is-unhandled");
     tr.className = [marks.rowClass(row), ...kept].join(" ");
@@ -183,16 +188,18 @@ export class Rows {
 
   /**
    * Who has a row's asset in hand now, or null; how many notes it has; its maintenance, or null;
-   * the number of its incident, or null.
+   * the number of its incident, or null; the state of what it lies behind, in words, if that is not
+   * well.
    *
    * @param {BoardRow} row
-   * @returns {[any, number, any, number | null]}
+   * @returns {[any, number, any, number | null, string | undefined]}
    */
   said(row) {
     const [, , ack, notes, work, number] = this.marks.get(row.asset) ?? UNMARKED;
     const [, , until, severity] = ack ?? [];
     const held = ack && now() < until && severity <= row.severity && row.severity < this.calmFrom;
-    return [held ? ack : null, notes, work && now() < work[1] ? work : null, number];
+    const works = work && now() < work[1] ? work : null;
+    return [held ? ack : null, notes, works, number, this.causes.get(row.behind)];
   }
 
   /** Whether somebody has an alarming row in hand, or it is in maintenance. */
@@ -210,6 +217,19 @@ export class Rows {
       this.renew(asset);
     }
     this.soon();
+  }
+
+  /**
+   * What is not well that rows lie behind, by name, with its state in words.
+   *
+   * @param {Record<string, string>} causes
+   */
+  relate(causes) {
+    const before = this.causes;
+    this.causes = new Map(Object.entries(causes));
+    for (const [asset, { behind }] of this.known) {
+      if (before.get(behind) !== this.causes.get(behind)) this.renew(asset);
+    }
   }
 
   /** Acknowledgements and maintenance whose time is over are shown no more. */

@@ -21,6 +21,7 @@ class Client:
         self.counts: dict[str, int] = {}
         self.doubts: dict[str, int] = {}
         self.unhandled: dict[str, int] = {}
+        self.causes: dict[str, str] = {}
         self.marks: dict[str, list[Any]] = {}
         self.now = 0
         self.total = 0
@@ -38,6 +39,7 @@ class Client:
         self.counts = message.get("counts", self.counts)
         self.doubts = message.get("doubts", self.doubts)
         self.unhandled = message.get("unhandled", self.unhandled)
+        self.causes = message.get("causes", self.causes)
         for mark in msgspec.json.decode(msgspec.json.encode(message.get("marks", []))):
             known = self.marks.get(mark[0])
             if known is None or mark[1] > known[1]:
@@ -104,3 +106,4 @@ def assert_snapshot_plus_events(client: Client, fresh: Mapping[str, Any], limit:
     assert {asset: client.marks[asset] for asset in marks} == marks
     unmarked = [client.marks[a] for a in expected.keys() - marks.keys() if a in client.marks]
     assert not any(any(mark[2:]) for mark in unmarked), f"not in a fresh snapshot: {unmarked}"
+    assert client.causes == fresh.get("causes", {})

@@ -92,6 +92,9 @@ MARKS = [
     RowMark("days", 1, None, 0, Work("over", NOW - 1, 8), 1042),
     RowMark("disputed", 1, None, 2, None, 7),
 ]
+BEHIND = {"plain": "edge-1", "both": HEBREW, "pinned": "constructor", "days": "edge-2"}
+CAUSES = {"edge-1": "Down", HEBREW: f"{HEBREW} <gone>"}
+"""What rows lie behind, and which of it is not well."""
 
 Tree = list[Any]
 """An element: tag, attributes, children."""
@@ -150,6 +153,7 @@ def by_template(row: Row, may_command: bool) -> Tree:
         "scenario": scenarios()["attack"],
         "row": row,
         "row_marks": {mark.asset: mark for mark in MARKS},
+        "causes": CAUSES,
         "may_command": may_command,
         "now": NOW,
     }
@@ -172,6 +176,7 @@ def by_browser(rows: list[Row], may_command: bool) -> list[Tree]:
         "rows": rows,
         "marks": MARKS,
         "states": [asdict(spec) for spec in scenario.states],
+        "causes": CAUSES,
         "template": read(empty),
         "now": NOW,
         "calm": calm_of(scenario),
@@ -196,5 +201,6 @@ def test_template_and_browser_make_the_same_row(may_command: bool) -> None:
     rows = [row_of(scenario, as_read(each)) for each in RECORDS]
     for row in rows:
         row["labels"] = [["tier", "gold"], ["owner", HEBREW]] if row["asset"] == "labelled" else []
+        row["behind"] = BEHIND.get(row["asset"], "")
     for row, tree in zip(rows, by_browser(rows, may_command), strict=True):
         assert normal(tree) == normal(by_template(row, may_command)), row["asset"]

@@ -893,6 +893,47 @@ async def test_labels_that_change_are_shown_without_a_record(
         await browser.until(lambda: set(browser.client.rows) == {"written"})
 
 
+NETWORK = "192.0.2.0/25"
+
+
+def network(world: World, state: str, *, written: bool = False) -> None:
+    """Somebody says that the network is in this state, which the database knows or not yet."""
+    drill = Command("set", NETWORK, str(uuid.uuid4()), "olga", "a drill", state=state)
+    world.job.put("connectivity", drill)
+    told(world, written=written)
+
+
+@pytest.mark.usefixtures("sites_behind_networks")
+@pytest.mark.parametrize("written", [True, False])
+async def test_what_a_row_lies_behind_is_known_as_it_fails_and_recovers(
+    world: World, monkeypatch: pytest.MonkeyPatch, written: bool
+):
+    monkeypatch.setattr(snapshots, "LOOK_S", 0.0)
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(labels.put)("attack", {"shop": {"network": NETWORK}}, "ada", 1)
+    await sync_to_async(told)(world, ("mail", "clear"), written=written)
+    await sync_to_async(network)(world, "up", written=written)
+
+    def fresh() -> dict[str, Any]:
+        return {**_fresh(PageFilter()), "causes": snapshots.causes("attack", live_view())}
+
+    async with talk(session) as browser:
+        await browser.say(type="filter")
+        assert (await browser.next("snapshot"))["causes"] == {}
+        await sync_to_async(told)(world, ("shop", "clear"), written=written)
+        await browser.until(lambda: "shop" in browser.client.rows)
+        assert [browser.client.rows[name]["behind"] for name in ("shop", "mail")] == [NETWORK, ""]
+        for state, causes in (("down", {NETWORK: "Down"}), ("up", {}), ("down", {NETWORK: "Down"})):
+            await sync_to_async(network)(world, state, written=written)
+            await browser.until(lambda causes=causes: browser.client.causes == causes)
+            assert_snapshot_plus_events(browser.client, await sync_to_async(fresh)(), LIMIT)
+        await sync_to_async(labels.put)("attack", {"shop": {"network": None}}, "ada", 1)
+        await sync_to_async(world.tail)()
+        await browser.until(lambda: browser.client.rows["shop"]["behind"] == "")
+        await browser.until(lambda: browser.client.causes == {})
+        assert_snapshot_plus_events(browser.client, await sync_to_async(fresh)(), LIMIT)
+
+
 async def test_a_filter_of_time_is_looked_at_anew(world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(consumer, "RENEW_S", 0.0)
     session = await sync_to_async(cookie)("operator")

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from django.test import Client
 
-from dashboard.core.common.scenarios import dependencies
 from dashboard.core.common.times import now_ms
 from dashboard.notify.notifications.decisions import decide
 from dashboard.notify.notifications.models import Channel, Group, Message, Rule
@@ -19,23 +15,10 @@ from dashboard.watch.annotations.models import AGENT, PERSON, Label
 from dashboard.watch.incidents.models import Incident
 from support.web.world import World
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sites_behind_networks")]
 
 MINUTE = 60_000
 NETWORK = "192.0.2.0/25"
-DEPENDS = 'depends_on = { scenario = "connectivity", label = "network", grace = "2m" }\n'
-
-
-@pytest.fixture(autouse=True)
-def declared(tmp_path: Path, settings: Any) -> Iterator[None]:
-    """The shipped scenarios, of which sites lie behind networks."""
-    path = tmp_path / "scenarios.toml"
-    text = settings.TALLYBOARD.scenarios.read_text()
-    path.write_text(text.replace("[attack]\n", f"[attack]\n{DEPENDS}", 1))
-    settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"scenarios": path})
-    dependencies.cache_clear()
-    yield
-    dependencies.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -156,3 +139,23 @@ def test_the_panel_says_behind_what_an_asset_lies(world: World, client: Client) 
     read = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
     assert f"Behind {NETWORK} , which is Down" in read
     assert now_ms()
+
+
+def marks_of_shop(world: World, client: Client) -> str:
+    """What the row of the shop says beside its state."""
+    world.tail()
+    page = html.unescape(client.get("/?scenario=attack").content.decode())
+    [cell] = re.findall(r'data-asset="shop".*?col-state">(.*?)</td>', page, re.DOTALL)
+    return str(cell)
+
+
+def test_the_row_says_so_while_what_it_lies_behind_is_not_well(
+    world: World, client: Client
+) -> None:
+    behind()
+    network(world, "up")
+    attacked(world)
+    assert "badge behind" not in marks_of_shop(world, client)
+    network(world, "down")
+    assert f'title="lies behind {NETWORK}, which is Down"' in marks_of_shop(world, client)
+    assert f'<bdi class="said">{NETWORK}</bdi>' in marks_of_shop(world, client)

@@ -83,6 +83,23 @@ def row_marks(
 
 
 @register.simple_tag
+def row_behind(row: dict[str, Any], causes: Mapping[str, str]) -> SafeString:
+    """Return what a row lies behind, where that is not well. causes: the states of what is not, by
+    name. `static/js/board/badges.js` makes the same."""
+    name = row.get("behind", "")
+    if not causes or name not in causes:
+        return mark_safe("")
+    return format_html(
+        '<span class="badge behind" title="lies behind {}, which is {}">{}'
+        '<span class="word">behind </span><bdi class="said">{}</bdi></span>',
+        isolated(name),
+        isolated(causes[name]),
+        icon("behind"),
+        name,
+    )
+
+
+@register.simple_tag
 def row_handled(
     scenario: Scenario, row: dict[str, Any], known: Mapping[str, RowMark], now: int
 ) -> str:
