@@ -36,8 +36,8 @@ from dashboard.core.states.stores import kept_of
 from dashboard.watch.annotations import labels as annotation_labels
 from dashboard.watch.annotations.labels import (
     LabelState,
-    causes_in_trouble,
     causes_of,
+    failing_causes,
     labels_of,
     states,
 )
@@ -294,7 +294,7 @@ def causes(scenario: str, view: LiveView) -> dict[str, str]:
         return {}
     overlay = view.overlay(depends.scenario)
     newer = newer_than(overlay, kept_of(depends.scenario, overlay))
-    return causes_in_trouble(scenario, {asset: _state(entry) for asset, entry in newer.items()})
+    return failing_causes(scenario, {asset: _state(entry) for asset, entry in newer.items()})
 
 
 def counted(scenario: Scenario, overlay: Mapping[str, LiveRecord]) -> MergedSnapshot:

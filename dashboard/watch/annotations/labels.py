@@ -115,7 +115,7 @@ def causes_of(scenario: str, assets: Collection[str]) -> dict[str, str]:
     return dict(rows.values_list("asset", "value"))
 
 
-def causes_in_trouble(scenario: str, newer: Mapping[str, str]) -> dict[str, str]:
+def failing_causes(scenario: str, newer: Mapping[str, str]) -> dict[str, str]:
     """Return what assets of a scenario lie behind and is not well: by name, the label of its state.
 
     newer: the states of assets of that other scenario that the database does not have yet, "" once

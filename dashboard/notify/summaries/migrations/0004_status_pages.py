@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("summaries", "0002_burning"),
+        ("summaries", "0003_former"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
