@@ -32,6 +32,7 @@ from dashboard.watch.bulk.progress import commands_of
 from dashboard.watch.commands.forms import shown
 from dashboard.watch.commands.models import Command
 from dashboard.watch.commands.submission import CommandProgress, progress
+from domain.names import USER_PREFIX
 from domain.records import StateRecord
 from domain.scenario import Scenario
 from domain.version import Version
@@ -411,8 +412,8 @@ VOTES = (
 def _votes(scenario: Scenario, state: StateRecord, why: Why) -> list[dict[str, Any]]:
     """Return the record's votes, the worst first.
 
-    differs: from the state shown; forgotten: when, Unix ms; doubted: why it is in doubt; notes:
-    what else there is to know of it.
+    differs: from the state shown; muteable: of an agent, not of a person; forgotten: when, Unix ms;
+    doubted: why it is in doubt; notes: what else there is to know of it.
     """
     against, delay = dissenters(state), scenario.forget_delay or 0
     doubted: dict[str, tuple[Because, ...]] = {one.agent: one.why for one in why.doubted}
@@ -421,6 +422,7 @@ def _votes(scenario: Scenario, state: StateRecord, why: Why) -> list[dict[str, A
         {
             **asdict(vote),
             "differs": vote.agent in against,
+            "muteable": not vote.agent.startswith(USER_PREFIX),
             "forgotten": None if vote.silent is None else vote.silent + delay,
             "doubted": doubted.get(vote.agent, ()),
             "notes": [text for text in (of_flapping(scenario, vote), of_detail(vote)) if text],

@@ -25,6 +25,9 @@ export class Acknowledge {
       event.preventDefault();
       this.send(event.submitter?.getAttribute("formaction") ?? this.form.action);
     });
+    this.form.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.form.requestSubmit();
+    });
     for (const name of dialog.querySelectorAll(".zone-name")) name.textContent = zone;
   }
 
@@ -50,9 +53,9 @@ export class Acknowledge {
     return this.form.elements.reason ?? this.form.elements.text;
   }
 
-  /** Acknowledge one asset for an hour, without a question. */
-  async have(asset) {
-    this.ask([asset], false);
+  /** Acknowledge assets for an hour, without a question. */
+  async have(assets) {
+    this.ask(assets, false);
     const body = new FormData();
     body.set("csrfmiddlewaretoken", this.form.elements.csrfmiddlewaretoken.value);
     body.set("end", "1h");

@@ -2,6 +2,7 @@
 // The marks of a row, as the server's templates make them (dashboard/core/states/templatetags/board.py).
 import { both, ticking } from "../shared/clock.js";
 import { number } from "../shared/number.js";
+import { inWords, sparkline } from "./sparkline.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -297,17 +298,20 @@ export function pending(row) {
 }
 
 /**
- * What agents add: a text or a number.
+ * What agents add: a text or a number. values: how the number has gone.
  *
  * @param {[string, number | null] | null} cell
- * @returns {HTMLElement[]}
+ * @param {number[]} values
+ * @returns {Element[]}
  */
-export function detail(cell) {
+export function detail(cell, values = []) {
   if (!cell) return [];
   const [text, value] = cell;
   const made = element("bdi", value === null ? "text" : "amount", text);
   made.title = isolated(text);
-  return [made];
+  if (values.length < 2) return [made];
+  made.title = `${isolated(text)}: ${inWords(values)}`;
+  return [sparkline(values), made, element("span", "visually-hidden", ` ${inWords(values)}`)];
 }
 
 /**

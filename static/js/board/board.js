@@ -67,6 +67,7 @@ function showTotals() {
   const count = `${number(total)}${state.least ? "+" : ""} of ${number(all())} ${plural(all())}`;
   $("shown").textContent = [count, state.caption].filter(Boolean).join(" · ");
   $("sorted").hidden = !rows.sort || (state.total <= shown && !paging.after);
+  $("rows").classList.toggle("page-only", !$("sorted").hidden);
   $("rows").hidden = shown === 0;
   paging.show(shown, state.total, known);
   selection.offer(total, state.least);
@@ -227,8 +228,10 @@ addEventListener("popstate", () => state.panel.follow(addressOf));
 const renewFacts = followFacts();
 tbody.addEventListener("click", (event) => {
   if (event.target.closest(".pick") || (event.target.closest(".case") && !wall.on)) return;
-  if (event.target.closest(".have")) {
-    acknowledging.have(event.target.closest("tr").dataset.asset);
+  if (event.target.closest(".row-acts")) {
+    const { asset } = event.target.closest("tr").dataset;
+    if (event.target.closest(".jot")) noting.ask([asset]);
+    else acknowledging.have(event.shiftKey ? rows.wave(asset) : [asset]);
     return;
   }
   const link = event.target.closest("tr")?.querySelector(".asset");
@@ -253,11 +256,12 @@ $("selection-note")?.addEventListener("click", () => noting.ask(selection.assets
 startBulk($("bulk-dialog"), selection, boot.scenario);
 $("selection-every")?.addEventListener("click", () => selection.every(boot.scenario, filters.read()));
 
-/** What is selected, else the row at the focus, else the asset of the open panel. */
-function acknowledge() {
-  const here = walk.line() ? walk.line().dataset.asset : state.panel.asset;
-  acknowledging.ask(selection.size || here === null ? selection.assets : [here]);
-}
+/** The asset of the row at the focus, else of the open panel, or null. */
+const here = () => (walk.line() ? walk.line().dataset.asset : state.panel.asset);
+
+/** What is selected, else the asset here. */
+const chosen = () => (selection.size || here() === null ? selection.assets : [here()]);
+const acknowledge = () => acknowledging.ask(chosen());
 $("selection-ack")?.addEventListener("click", acknowledge);
 
 const isUnhandled = (tr) => tr.classList.contains("is-unhandled");
@@ -269,7 +273,7 @@ function seek(by) {
 
 /** To the incident of the row at the focus, else of the open panel's asset. */
 function openIncident() {
-  const asset = walk.line() ? walk.line().dataset.asset : state.panel.asset;
+  const asset = here();
   if (asset !== null) location.assign(`/s/${boot.scenario}/incident/${encodeURIComponent(asset)}/`);
 }
 
@@ -321,6 +325,13 @@ const SELECTING = [
     walks: ["Ctrl+a"],
   },
   { keys: ["a"], words: "acknowledge what is selected, or this one", act: acknowledge },
+  {
+    keys: ["A"],
+    shown: ["Shift A"],
+    words: "acknowledge all of its incident",
+    act: () => acknowledging.ask(here() === null ? [] : rows.wave(here())),
+  },
+  { keys: ["c"], words: "note on what is selected, or this one", act: () => noting.ask(chosen()) },
 ];
 const SEEKING = [
   { keys: ["n"], words: `next unhandled ${boot.noun}`, act: () => seek(1) },

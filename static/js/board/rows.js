@@ -7,11 +7,13 @@
 import { Presence } from "../shared/presence.js";
 import { now, ticking } from "../shared/clock.js";
 import * as marks from "./badges.js";
+import { Trends } from "./sparkline.js";
 import { byOrder, comparator, placeOf, plan } from "./order.js";
 
 const PACE_MS = 1000;
 const MOST_FLASHED = 50; // more than these and the whole page would flash
 
+const MOST_OF_WAVE = 900; // as the server takes at once
 const UNMARKED = ["", 0, null, 0, null, null];
 const STEP = 30; // rows made or moved in one frame: with more a page is felt to stick
 
@@ -49,10 +51,13 @@ const CELLS = {
 /** Of the detail at this place, from 0. */
 function detailCell(at) {
   return {
-    of: (row) => row.details?.[at] ?? null,
-    make: (row) => marks.detail(row.details?.[at] ?? null),
+    of: (row) => [row.details?.[at] ?? null, valuesAt(row, at)],
+    make: (row) => marks.detail(row.details?.[at] ?? null, valuesAt(row, at)),
   };
 }
+
+/** How the number at this place of a row has gone. */
+const valuesAt = (row, at) => (row.trend?.at === at ? row.trend.values : []);
 
 export class Rows {
   /**
@@ -70,6 +75,7 @@ export class Rows {
     this.onShown = onShown;
     this.onWaiting = onWaiting;
     this.known = new Map();
+    this.trends = new Trends();
     this.lines = new Map();
     this.filled = new WeakMap(); // what each line's cells were made of, as text
     this.full = false;
@@ -94,7 +100,7 @@ export class Rows {
     this.known = new Map();
     for (const row of rows) {
       const old = before.get(row.asset);
-      this.known.set(row.asset, old && old.version > row.version ? old : row);
+      this.know(old && old.version > row.version ? old : row);
     }
     this.refresh(rows.map((row) => row.asset));
     for (const asset of before.keys()) if (!this.known.has(asset)) this.leave(asset);
@@ -113,7 +119,7 @@ export class Rows {
     for (const row of rows) {
       const old = this.known.get(row.asset);
       if (old && old.version >= row.version) continue;
-      this.known.set(row.asset, row);
+      this.know(row);
       changed.push(row.asset);
     }
     for (const [asset, version] of gone) {
@@ -139,7 +145,13 @@ export class Rows {
     if (this.full) this.arrange(false);
   }
 
+  know(row) {
+    row.trend = this.trends.follow(row);
+    this.known.set(row.asset, row);
+  }
+
   leave(asset) {
+    this.trends.forget(asset);
     this.lines.get(asset)?.classList.add("leaving");
   }
 
@@ -200,6 +212,14 @@ export class Rows {
     const held = ack && now() < until && severity <= row.severity && row.severity < this.calmFrom;
     const works = work && now() < work[1] ? work : null;
     return [held ? ack : null, notes, works, number, this.causes.get(row.behind)];
+  }
+
+  /** The assets of the same incident, as far as they are shown; without one the asset alone. */
+  wave(asset) {
+    const number = this.marks.get(asset)?.[5];
+    if (!number) return [asset];
+    const of = [...this.known.keys()].filter((each) => this.marks.get(each)?.[5] === number);
+    return of.slice(0, MOST_OF_WAVE);
   }
 
   /** Whether somebody has an alarming row in hand, or it is in maintenance. */
