@@ -89,7 +89,7 @@ def test_what_gaps_have_of_a_time_is_clipped_to_it():
     ("own", "words"),
     [
         (Observed(HOUR_MS, HOUR_MS, seen=True), "1 h 00 m"),
-        (Observed(MINUTE_MS, HOUR_MS, seen=True), "1 m 00 s of 1 h 00 m"),
+        (Observed(MINUTE_MS, HOUR_MS, seen=True), "1 m 00 s of 1 h 00 m (1.6 %)"),
         (Observed(0, HOUR_MS, seen=False), "not observed"),
         (Observed(0, 0, seen=False), "not observed"),
         (Observed(0, 0, seen=True), "0 s"),

@@ -163,7 +163,7 @@ FOLD_ALONE = {
     "PASSING_DOUBTS",
     "LETTER_REASONS", "SCHEMA_MISMATCH", "SET_ASIDE",  # of records that no fold meets
     "ALARMING",  # of what pages call an incident
-    "LINK_PLACE", "MAX_DETAILS", "MAX_LINKS",  # of what boards show
+    "INCIDENT", "LINK_PLACE", "MAX_DETAILS", "MAX_LINKS",  # of what boards show
     "CONTROL", "MAX_PART", "ROOM", "UNSIGNED", "BAD", "EXPIRED_KEY", "UNTIMELY", "FAULTS",
     "TYPE_CHECKING",
     "STATE_COMMANDS",  # compared below
