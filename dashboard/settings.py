@@ -211,6 +211,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 60.0,
         "options": {"expires": 55.0},
     },
+    "check-figures": {
+        "task": "dashboard.notify.summaries.tasks.check_nightly",
+        "schedule": 600.0,
+        "options": {"expires": 600.0},
+    },
     "maintenance": {
         "task": "dashboard.watch.incidents.tasks.keep_windows",
         "schedule": 5.0,

@@ -25,7 +25,7 @@ from dashboard.notify.summaries.figures import (
     TargetStatus,
     WorstAsset,
 )
-from dashboard.notify.summaries.models import MAX_INTRO, MAX_TITLE, StatusPage
+from dashboard.notify.summaries.models import MAX_INTRO, MAX_TITLE, FigureCheck, StatusPage
 from dashboard.notify.summaries.phrases import sentence
 from dashboard.notify.summaries.status_pages import (
     MAX_WORD,
@@ -156,12 +156,23 @@ class RunOut(Schema):
     """A command for many assets."""
 
 
+class CheckOut(Schema):
+    """The last check of all figures against the changes of states. begun_at: Unix ms; lines: the
+    first differences in words; pages: addresses of summaries that showed them."""
+
+    begun_at: int
+    differences: int
+    lines: list[str]
+    pages: list[str]
+
+
 class SummaryOut(Schema):
     """What a period adds up to. next_zone: the zone to which a change is being summed up, or empty;
     running: whether it goes on; week: ms in bad states by weekday
     (Monday first) and hour, null where nothing of it was observed; counting: the scenarios that
     make up `now` and `before`; unobserved: what of the span was not observed; *_total: how many
-    there are of what is listed; empty: whether no asset was on the board; first_at: when the first
+    there are of what is listed; empty: whether no asset was on the board; checked: null if that
+    never was; first_at: when the first
     one ever was, raw_since: since when single changes are known, summed_to: how far the sums reach,
     all in Unix ms or null."""
 
@@ -178,6 +189,7 @@ class SummaryOut(Schema):
     raw_since: int | None
     first_at: int | None
     summed_to: int | None
+    checked: CheckOut | None
     counting: list[str]
     unobserved: list[SpanOut]
     sentence: str
@@ -241,6 +253,7 @@ def plain(found: PeriodSummary) -> dict[str, Any]:
         "counting": found.counting,
         "unobserved": found.unobserved,
         "summed_to": found.summed_to,
+        "checked": FigureCheck.objects.newest_ended(),
         "sentence": sentence(found),
         "now": files.figures(found.whole.now),
         "before": files.figures(found.whole.before),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -9,30 +10,38 @@ from itertools import groupby, islice
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.urls import reverse
 
+from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT
+from dashboard.core.common.times import utc
 from dashboard.core.states.ingestion import StateChange as StateMove
 from dashboard.core.states.models import CHANGE, CONFIRMED, Transition
 from dashboard.core.states.models import UNCONFIRMED as MARK_UNCONFIRMED
 from dashboard.core.states.queries import listed
+from dashboard.notify.summaries.figures import Question, slot_of
+from dashboard.notify.summaries.forms import address
 from dashboard.notify.summaries.ingestion import KINDS, Condition, Move, came_true, follow
 from dashboard.notify.summaries.models import (
     Alarm,
     AssetDay,
     HourRow,
     ImpairedSpan,
+    KeptSum,
     Presence,
     ReportingZone,
     Target,
+    seals_of,
 )
 from dashboard.notify.summaries.raw_history import by_hour, observed_sums, sources_between
 from dashboard.notify.summaries.rollups import OF_ASSET
 from dashboard.notify.summaries.times import CLASSES, reaches
+from dashboard.watch.annotations.models import Acknowledgement
 from dashboard.watch.incidents.ingestion import follow as follow_incidents
 from dashboard.watch.incidents.models import Incident
-from domain.history.periods import Hour, Span, begin_of, hours
+from domain.history.periods import UNITS, Hour, Span, begin_of, containing, day_of, hours
 from domain.history.runs import Run, Step, Track
 from domain.history.sums import AssetSum, BadSpan, HourSum, Sources
 from domain.scenario import Scenario
@@ -63,6 +72,20 @@ class SumDifference(NamedTuple):
     kept: Any
     counted: Any
     asset: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return it as a line: where, what was kept, and what is counted."""
+        place = f"{self.scenario} {utc(self.begin)}{self.asset and ' '}{self.asset}"
+        return f"{place} {self.what}: kept {self.kept}, counted {self.counted}"
+
+    @property
+    def pages(self) -> list[str]:
+        """Return the addresses of the summaries that show it: of its day, week, month, quarter and
+        year."""
+        day = day_of(self.begin, ReportingZone.objects.current())
+        asked = (Question((self.scenario,), containing(unit, day)) for unit in UNITS)
+        return [f"{reverse('summaries:summary')}?{address(each)}" for each in asked]
 
 
 class RawFigures(NamedTuple):
@@ -108,10 +131,17 @@ def _of_hours(scenario: str, sums: list[HourSum], told: RawFigures) -> Iterator[
         row = kept.get(each.hour.begin)
         counted = {name: getattr(each, name) for name in CLASSES}
         counted |= {"incidents": incidents[n], "false_alarms": false_alarms[n]}
+        counted["present"] = each.present
+        if row is not None:
+            counted |= {"end": each.hour.end, "day": each.hour.day.toordinal()}
+            counted["slot"] = slot_of(each.hour)
         for name, number in counted.items():
             known = None if row is None else getattr(row, name)
             if known != number and (number or row is not None):
                 yield SumDifference(scenario, each.hour.begin, name, known, number)
+        kept.pop(each.hour.begin, None)
+    for begin, row in sorted(kept.items()):
+        yield SumDifference(scenario, begin, "hour", f"one up to {utc(row.end)}", "none")
 
 
 def _of_days(
@@ -322,6 +352,74 @@ def row_differences(scenario: Scenario, span: Span) -> Iterator[SumDifference]:
             for asset, own in portion.items():
                 pair = made[asset][number], known.get(asset, {})
                 yield from _compared(scenario.name, asset, kind, own[0].place, pair, span)
+    for kind in kinds:
+        yield from _invented(scenario.name, kind, span)
+
+
+def _invented(scenario: str, kind: CheckedKind, span: Span) -> Iterator[SumDifference]:
+    """Yield the rows of assets that have no change at all."""
+    begin, own = kind.fields[0], {"scenario": scenario, "asset": OuterRef("asset")}
+    rows = kind.rows.filter(~Exists(Transition.objects.filter(**own)), scenario=scenario)
+    rows = rows.filter(**{f"{begin}__gte": span.begin, f"{begin}__lt": span.end})
+    for asset, at in rows.values_list("asset", begin):
+        yield SumDifference(scenario, at, kind.what, "one", "none", asset)
+
+
+def other_differences(scenario: str, span: Span) -> Iterator[SumDifference]:
+    """Yield the alarms, and the acknowledgements of incidents, that were written by nobody who
+    should, of a time."""
+    ended = Alarm.objects.filter(Q(end=None) | Q(end__gte=span.begin), scenario=scenario)
+    for row in ended.filter(begin__lt=span.end).iterator():
+        if not row.is_sealed:
+            what = f"alarm {row.place}"
+            yield SumDifference(scenario, row.begin, what, "another", "as sealed", row.asset)
+    yield from _acknowledgements(scenario, span)
+
+
+def _acknowledgements(scenario: str, span: Span) -> Iterator[SumDifference]:
+    """Yield the incidents whose acknowledgement is not the first one that people gave."""
+    given: dict[str, list[tuple[int, str]]] = {}
+    rows = Acknowledgement.objects.filter(scenario=scenario, at__gte=span.begin).order_by("at")
+    for asset, at, name in rows.values_list("asset", "at", "username"):
+        given.setdefault(asset, []).append((at, name))
+    incidents = Incident.objects.real().filter(scenario=scenario, began_at__gte=span.begin)
+    known = Q(acknowledged_at__isnull=False) | Q(asset__in=listed(list(given)))
+    columns = ("asset", "began_at", "ended_at", "acknowledged_at", "acknowledged_by")
+    for asset, began, ended, *kept in incidents.filter(known).values_list(*columns):
+        own = [each for each in given.get(asset, ()) if ended is None or each[0] < ended]
+        counted = next(([at, name] for at, name in own if at >= began), [None, ""])
+        behind = [[began, name] for at, name in own if at < began]  # by another clock
+        ended_unseen = given.get(asset, ()) if counted[0] is None else ()
+        if kept != counted and kept not in behind and tuple(kept) not in ended_unseen:
+            one, other = _words(kept, counted)
+            yield SumDifference(scenario, began, "acknowledgement", one, other, asset)
+
+
+def _words(*acknowledgements: list[Any]) -> list[str]:
+    return [f"by {name}, {utc(at)}" if at else "none" for at, name in acknowledgements]
+
+
+def setting_differences(scenario: str, now: int) -> Iterator[SumDifference]:
+    """Yield where zone, target or hours are not what the audit says that somebody set last."""
+    zone = ReportingZone.objects.chosen().key
+    last = AuditEntry.objects.filter(action="summary.zone").order_by("-number").first()
+    if last is not None and last.target != zone:
+        yield SumDifference(scenario, now, "reporting zone", zone, last.target)
+    targets = AuditEntry.objects.filter(action="summary.target", scenario=scenario)
+    last = targets.order_by("-number").first()
+    if last is None:
+        return
+    target = Target.objects.filter(scenario=scenario).first()
+    facts = {name: json.loads(last.facts).get(name) for name in ("percent", "hours")}
+    kept = target.facts if target else None
+    if kept != facts:
+        yield SumDifference(scenario, now, "target", kept, facts)
+
+
+def broken_answers() -> list[KeptSum]:
+    """Return the kept answers that are not as they were stored."""
+    rows = KeptSum.objects.order_by("key").iterator()
+    return [row for row in rows if row.seal not in seals_of(*row.sealed)]
 
 
 def _known(kind: CheckedKind, scenario: str, assets: Iterable[str]) -> dict[str, Rows]:

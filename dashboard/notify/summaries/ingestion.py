@@ -20,7 +20,15 @@ from dashboard.core.job.models import BucketStatus
 from dashboard.core.states.ingestion import AssetKey, BatchChanges, NewRecord, StoredRecord
 from dashboard.core.states.queries import fetched
 from dashboard.core.states.rows import ReadableRecord, place_of, same_epoch
-from dashboard.notify.summaries.models import Alarm, Gap, ImpairedSpan, Presence, Progress, SpanRow
+from dashboard.notify.summaries.models import (
+    Alarm,
+    Gap,
+    ImpairedSpan,
+    Presence,
+    Progress,
+    SpanRow,
+    seal_of,
+)
 from domain.history.runs import Run, Step, Track
 from domain.scenario import Scenario
 from wire.job import Heartbeat
@@ -182,13 +190,15 @@ def _record(scenario: Scenario, of_assets: ByAsset) -> int | None:
 class SpanKind(NamedTuple):
     """A kind of spans. key: what identifies a span in a condition, None if there is none; columns:
     those besides the columns of every span; values: of these columns, for a run and the conditions
-    by place; key_of_row: the key, from the values of these columns."""
+    by place; key_of_row: the key, from the values of these columns; sealed: whether rows have a
+    seal."""
 
     model: type[SpanRow]
     key: Callable[[Scenario, Condition], Any]
     columns: tuple[str, ...]
     values: Callable[[Scenario, Run, Mapping[str, Condition]], Any]
     key_of_row: Callable[[Any], Any]
+    sealed: bool = False
 
 
 def _presence(_scenario: Scenario, condition: Condition) -> bool | None:
@@ -239,7 +249,7 @@ KINDS = (
         lambda _scenario, run, _conditions: run.key,
         lambda own: (own[0], bool(own[1])),
     ),
-    SpanKind(Alarm, _alarm, ("state", "came_true"), _alarm_values, lambda _row: True),
+    SpanKind(Alarm, _alarm, ("state", "came_true"), _alarm_values, lambda _row: True, sealed=True),
 )
 
 
@@ -276,12 +286,15 @@ def _write(kind: SpanKind, scenario: Scenario, of_assets: ByAsset) -> int | None
         for place in track.touched:
             run = track.runs[place]
             own = kind.values(scenario, run, conditions)
-            rows.append((scenario.name, asset, place, run.begin, run.end, run.end_place, *own))
+            span = (scenario.name, asset, place, run.begin, run.end, run.end_place)
+            seal = (seal_of(*span, *own),) if kind.sealed else ()
+            rows.append((*span, *own, *seal))
         gone += [(scenario.name, asset, place) for place in track.gone]
         if track.since is not None:
             sinces.append(track.since)
     execute_many(_delete(kind), gone)
-    table, columns = kind.model._meta.db_table, (*SPAN, *kind.columns)  # noqa: SLF001 - documented
+    columns = (*SPAN, *kind.columns, *(["seal"] if kind.sealed else []))
+    table = kind.model._meta.db_table  # noqa: SLF001 - documented API
     insert_many(table, columns, rows, on_conflict(table, columns, SPAN[:3]))
     return min(sinces, default=None)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -15,7 +17,7 @@ from django.db import models, transaction
 from django.db.models import Index, Q, QuerySet, UniqueConstraint
 from django.db.models.functions import Coalesce, Greatest, Least
 from django.urls import reverse
-from django.utils.crypto import constant_time_compare
+from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.http import urlencode
 
 from dashboard.core.common.models import (
@@ -28,7 +30,7 @@ from dashboard.core.common.models import (
 from dashboard.core.common.retention import Retention, Thinning, delete_in_portions
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import execute_many
-from dashboard.core.common.times import DAY_MS, duration, now_ms, utc_datetime
+from dashboard.core.common.times import DAY_MS, duration, now_ms, unix_ms, utc, utc_datetime
 from dashboard.core.states.board_rows import asset_path
 from dashboard.core.states.models import HISTORY_KEPT_MS, PLACE, AssetState
 from dashboard.notify.notifications.models import new_token
@@ -44,6 +46,21 @@ from domain.scenario import Scenario
 # Times in Unix ms, durations in ms, days as proleptic ordinals (1 January of year 1 is day 1).
 
 # ---- raw history --------------------------------------------------------------------------------
+
+
+def seal_of(*values: Any, secret: str | bytes | None = None) -> str:
+    """Return the seal of a row that the changes of states cannot give again: an HMAC of its values.
+
+    secret: the program's own by default.
+    """
+    text = json.dumps(values, separators=(",", ":"))
+    return salted_hmac("summaries.seal", text, secret, algorithm="sha256").hexdigest()[:32]
+
+
+def seals_of(*values: Any) -> set[str]:
+    """Return the seals that a row may have, as the secret may have been changed."""
+    secrets = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    return {seal_of(*values, secret=secret) for secret in secrets}
 
 
 class SpanRow(AssetRow):
@@ -147,10 +164,12 @@ OUTCOMES = {FALSE: "came to nothing", TRUE: "came true", PENDING: "still pending
 
 class Alarm(SpanRow):
     """A time in which a worse state was pending. state: the last one that was; came_true: whether
-    the asset was in that state, or in one as severe, when it ended; null while it goes on."""
+    the asset was in that state, or in one as severe, when it ended; null while it goes on; seal: as
+    the changes do not have what was pending."""
 
     state = models.CharField(max_length=MAX_STATE)
     came_true = models.BooleanField(null=True)
+    seal = models.CharField(max_length=32, blank=True)
 
     objects = AlarmQuerySet.as_manager()
 
@@ -163,6 +182,12 @@ class Alarm(SpanRow):
             Index(fields=["begin", "id"], name="alarm_newest"),
             Index(fields=["scenario", "asset"], condition=Q(end=None), name="alarm_open"),
         )
+
+    @property
+    def is_sealed(self) -> bool:
+        """Return whether the row is as the materialiser wrote it."""
+        span = (self.scenario, self.asset, self.place, self.begin, self.end, self.end_place)
+        return self.seal in seals_of(*span, self.state, self.came_true)
 
     @property
     def outcome(self) -> str:
@@ -291,7 +316,8 @@ class KeptSumQuerySet(models.QuerySet["KeptSum"]):
 class KeptSum(models.Model):
     """A slow sum of whole hours, kept until something in it changes.
 
-    key: the question; scenarios: their names between commas; begin, end: of its time; data: JSON.
+    key: the question; scenarios: their names between commas; begin, end: of its time; data: JSON;
+    seal: as it may be about a time of which only the sums are left.
     """
 
     key = models.CharField(max_length=400, unique=True)
@@ -300,6 +326,7 @@ class KeptSum(models.Model):
     end = models.BigIntegerField()
     computed_at = models.BigIntegerField()
     data = models.TextField()
+    seal = models.CharField(max_length=32, blank=True)
 
     objects = KeptSumQuerySet.as_manager()
 
@@ -308,6 +335,75 @@ class KeptSum(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+    @property
+    def sealed(self) -> tuple[Any, ...]:
+        """The values that its seal covers."""
+        return self.key, self.scenarios, self.begin, self.end, self.computed_at, self.data
+
+
+# ---- checks -------------------------------------------------------------------------------------
+
+CHECK_HOUR = 3
+"""The hour of the reporting zone at which all figures are checked."""
+OLD_CHECK_MS = 2 * DAY_MS
+"""The age from which the summary says how old the last check is."""
+MOST_LINES = 50
+"""Most differences, and most pages, that a check keeps."""
+
+
+class FigureCheckQuerySet(models.QuerySet["FigureCheck"]):
+    """Checks of all figures."""
+
+    def newest_ended(self) -> FigureCheck | None:
+        """Return the newest check that came to its end."""
+        return self.exclude(ended_at=None).order_by("-begun_at").first()
+
+    def is_due(self, now: int) -> bool:
+        """Return whether the check of the night is to begin at `now` (Unix ms).
+
+        The first one waits for a night; one that a standstill prevented is made up for.
+        """
+        zone = ReportingZone.objects.current()
+        local = utc_datetime(now).astimezone(zone)
+        night = local.replace(hour=CHECK_HOUR, minute=0, second=0, microsecond=0)
+        since = unix_ms(night if night <= local else night - timedelta(days=1))
+        newest = self.order_by("-begun_at").values_list("begun_at", flat=True).first()
+        if newest is None:
+            return local.hour == CHECK_HOUR
+        return bool(newest < since)
+
+
+class FigureCheck(models.Model):
+    """A check of all figures against the changes of states. Times in Unix ms.
+
+    ended_at: None while it runs, or if it broke off; differences: how many; lines: the first of
+    them in words; pages: addresses of summaries that showed them.
+    """
+
+    begun_at = models.BigIntegerField()
+    ended_at = models.BigIntegerField(null=True)
+    differences = models.IntegerField(default=0)
+    lines = models.JSONField(default=list)
+    pages = models.JSONField(default=list)
+
+    objects = FigureCheckQuerySet.as_manager()
+
+    class Meta:
+        indexes = (Index(fields=["begun_at"], name="figure_check_age"),)
+
+    def __str__(self) -> str:
+        return f"{utc(self.begun_at)}: {self.differences}"
+
+    def is_old(self, now: int) -> bool:
+        """Return whether it is too long ago at `now` (Unix ms) to speak of today's figures."""
+        return now - self.begun_at > OLD_CHECK_MS
+
+    def end(self, lines: Sequence[str], pages: Collection[str], now: int) -> None:
+        """Record what it has found."""
+        self.ended_at, self.differences = now, len(lines)
+        self.lines, self.pages = list(lines[:MOST_LINES]), sorted(pages)[:MOST_LINES]
+        self.save()
 
 
 # ---- what is measured by ------------------------------------------------------------------------
@@ -372,6 +468,23 @@ class Target(ScenarioRow):
         if not self.hours:
             return ALL_SLOTS
         return frozenset(24 * n + hour for n, day in enumerate(self.hours) for hour in day)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return it as the audit has it."""
+        words = "; ".join(in_words(day) or "none" for day in self.hours) or "all"
+        return {"percent": self.percent, "hours": words}
+
+
+def in_words(hours: Collection[int]) -> str:
+    """Return hours of a day as the settings have them: `8-12, 13-17`."""
+    parts: list[list[int]] = []
+    for hour in sorted(hours):
+        if parts and parts[-1][1] == hour:
+            parts[-1][1] = hour + 1
+        else:
+            parts.append([hour, hour + 1])
+    return ", ".join(f"{begin}-{end}" for begin, end in parts)
 
 
 class ReportingZoneQuerySet(models.QuerySet["ReportingZone"]):
@@ -455,6 +568,7 @@ SUMS_KEPT = (
     Retention("times without heartbeats of the job", Gap, "end", SUMS_KEPT_MS),
     Thinning("sums by asset and day", delete_old_days, SUMS_KEPT_MS),
     Retention("kept answers of summaries", KeptSum, "computed_at", KEPT_SUMS_MS),
+    Retention("checks of figures", FigureCheck, "begun_at", HISTORY_KEPT_MS),
 )
 
 

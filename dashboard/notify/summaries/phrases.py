@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from math import floor
 from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import whole_percent
-from dashboard.core.common.times import duration, utc_minute
+from dashboard.core.common.times import duration, utc_minute, zoned
 from dashboard.notify.summaries.figures import (
     Burn,
     ErrorBudget,
@@ -17,6 +18,7 @@ from dashboard.notify.summaries.figures import (
     Observed,
     PeriodSummary,
 )
+from dashboard.notify.summaries.models import FigureCheck
 from dashboard.notify.summaries.raw_history import first_record, ms_within, unobserved
 from domain.history.periods import DATES, DAY, Period, Span
 from domain.scenario import INCIDENT, Scenario
@@ -68,6 +70,16 @@ def length(ms: int | None) -> str:
     if ms is None:
         return NOTHING
     return f"−{duration(-ms)}" if ms < 0 else duration(ms)
+
+
+def checked(check: FigureCheck | None, found: PeriodSummary) -> str:
+    """Return a sentence about the last check of all figures."""
+    if check is None:
+        return "Never checked against the changes of states."
+    at = zoned(check.begun_at, ZoneInfo(found.zone))
+    old = ", more than two days ago" if check.is_old(found.computed_at) else ""
+    outcome = count(check.differences, "difference") if check.differences else "no difference"
+    return f"Checked at {at} against the changes of states{old}: {outcome}."
 
 
 def exact(ms: int) -> str:

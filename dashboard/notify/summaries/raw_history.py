@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import date
@@ -35,6 +35,7 @@ from dashboard.notify.summaries.models import (
     ImpairedSpan,
     KeptSum,
     Presence,
+    seal_of,
 )
 from dashboard.watch.bulk.models import APPLIED, ENDS_PINS, Item, Run
 from dashboard.watch.commands.models import Command
@@ -63,20 +64,20 @@ def kept(
     row = KeptSum.objects.filter(key=key).first()
     if row is not None:
         _compare(key, row.data, compute)
-        return msgspec.json.decode(row.data)
+        with suppress(msgspec.DecodeError):  # what is no JSON is computed again
+            return msgspec.json.decode(row.data)
     begun = time.perf_counter()
     data = compute()
     if time.perf_counter() - begun > SLOW_S:
-        KeptSum.objects.update_or_create(
-            key=key,
-            defaults={
-                "scenarios": f",{names},",
-                "begin": span.begin,
-                "end": span.end,
-                "computed_at": now_ms(),
-                "data": msgspec.json.encode(data).decode(),
-            },
-        )
+        text = msgspec.json.encode(data).decode()
+        row = KeptSum(
+            key=key, scenarios=f",{names},", begin=span.begin, end=span.end, computed_at=now_ms(),
+            data=text,
+        )  # fmt: skip
+        columns = ("scenarios", "begin", "end", "computed_at", "data")
+        defaults = {name: getattr(row, name) for name in columns}
+        defaults["seal"] = seal_of(*row.sealed)
+        KeptSum.objects.update_or_create(key=key, defaults=defaults)
     return data
 
 
@@ -102,7 +103,10 @@ def _compare(key: str, data: str, compute: Callable[[], Any]) -> None:
         return
     counted = msgspec.json.decode(msgspec.json.encode(compute()))
     is_kept = KeptSum.objects.filter(key=key, data=data).exists()
-    if is_kept and counted != msgspec.json.decode(data):
+    known = None
+    with suppress(msgspec.DecodeError):
+        known = msgspec.json.decode(data)
+    if is_kept and counted != known:
         keys.append(key)
 
 

@@ -42,7 +42,7 @@ from dashboard.notify.summaries.figures import (
 )
 from dashboard.notify.summaries.forms import SERVICE, address
 from dashboard.notify.summaries.lists import BAD, MAINTENANCE, UNCONFIRMED
-from dashboard.notify.summaries.models import FALSE
+from dashboard.notify.summaries.models import FALSE, FigureCheck
 from dashboard.notify.summaries.phrases import FigureTrend, changed, count, length, percent
 from dashboard.watch.incidents.models import BEGINNING, ENDING
 from domain.history.periods import Period
@@ -253,6 +253,8 @@ class SummaryReport:
             "plotted": plotted(found),
             "sums_alone": has_sums_before(found),
             "uncompared": phrases.uncompared(found),
+            "check": FigureCheck.objects.newest_ended(),
+            "checked": phrases.checked(FigureCheck.objects.newest_ended(), found),
             "before_observed": phrases.observed(found.whole.before.observed),
             "explained": EXPLAINED,
             "overrides": [(each, _scenario_of(each.scenario), _state_of(each),

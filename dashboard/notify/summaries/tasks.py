@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 from celery import shared_task
+from django.conf import settings
 from django.db.models import F
 
 from dashboard.core.common.scenarios import scenarios
@@ -13,7 +16,7 @@ from dashboard.notify.summaries.budgets import watch
 from dashboard.notify.summaries.calculation import keep_answer
 from dashboard.notify.summaries.digests import send_due
 from dashboard.notify.summaries.figures import Question
-from dashboard.notify.summaries.models import Progress, ReportingZone
+from dashboard.notify.summaries.models import FigureCheck, Progress, ReportingZone
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.labels import states
 from domain.history.periods import UNITS, containing, day_of
@@ -65,6 +68,19 @@ def keep_answers(now: int) -> None:
 def watch_budgets() -> None:
     """Report the error budgets that began or ceased to burn too fast to the rules."""
     watch(now_ms())
+
+
+@shared_task(ignore_result=True)
+def check_nightly() -> bool:
+    """Start a process that checks all figures, once a night. Returns whether it was started.
+
+    It takes minutes, and the worker runs one task at a time.
+    """
+    if not FigureCheck.objects.is_due(now_ms()):
+        return False
+    manage = str(settings.BASE_DIR / "manage.py")
+    subprocess.Popen([sys.executable, manage, "check_summaries"], stdout=subprocess.DEVNULL)
+    return True
 
 
 # ---- digests -------------------------------------------------------------------------------------

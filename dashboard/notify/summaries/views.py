@@ -28,7 +28,7 @@ from dashboard.notify.summaries.figures import (
 )
 from dashboard.notify.summaries.files import FILES, TITLES
 from dashboard.notify.summaries.forms import SummaryForm, address
-from dashboard.notify.summaries.models import ReportingZone, Target
+from dashboard.notify.summaries.models import ReportingZone, Target, in_words
 from dashboard.notify.summaries.report import SummaryReport
 from domain.history.periods import containing, day_of
 from domain.scenario import Scenario
@@ -183,17 +183,6 @@ class TargetForm(forms.Form):
         return days if any(days) else []
 
 
-def in_words(hours: list[int]) -> str:
-    """Return hours of a day in the form's syntax: `8-12, 13-17`."""
-    parts: list[list[int]] = []
-    for hour in sorted(hours):
-        if parts and parts[-1][1] == hour:
-            parts[-1][1] = hour + 1
-        else:
-            parts.append([hour, hour + 1])
-    return ", ".join(f"{begin}-{end}" for begin, end in parts)
-
-
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @role_required("read", ADMINS)
@@ -225,8 +214,7 @@ def _save(request: HttpRequest, zone: ZoneForm, by_scenario: list[TargetForm]) -
         record(actor, "summary.zone", target=name, before=before)
     for form in by_scenario:
         if form.has_changed():
-            percent, hours = form.cleaned_data["percent"], form.hours()
-            Target.objects.choose(form.scenario.name, percent, hours)
-            words = "; ".join(in_words(day) or "none" for day in hours) or "all"
-            facts = {"percent": percent, "hours": words}
-            record(actor, "summary.target", scenario=form.scenario.name, **facts)
+            name = form.scenario.name
+            Target.objects.choose(name, form.cleaned_data["percent"], form.hours())
+            facts = Target.objects.get(scenario=name).facts
+            record(actor, "summary.target", scenario=name, **facts)

@@ -12,12 +12,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.apps import apps as django_apps
 from django.core.management import CommandError, call_command
 from django.test import Client
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bus.base import ConsumerRecord
+from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.notify.summaries import calculation, raw_history, tasks
 from dashboard.notify.summaries.calculation import summary
@@ -26,18 +28,22 @@ from dashboard.notify.summaries.management.commands import check_summaries
 from dashboard.notify.summaries.models import (
     Alarm,
     AssetDay,
+    FigureCheck,
     Gap,
     HourRow,
     ImpairedSpan,
+    Issue,
     KeptSum,
     Presence,
     Progress,
     ReportingZone,
+    Subscription,
     Target,
 )
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.serve.materialiser.worker import sort_out
 from dashboard.serve.materialiser.writer import write
+from dashboard.watch.annotations.models import Acknowledgement
 from dashboard.watch.incidents.maintenance import keep
 from dashboard.watch.incidents.models import (
     Excluded,
@@ -544,10 +550,7 @@ def checked(*arguments: str) -> tuple[int, str]:
     return 0, out.getvalue()
 
 
-COMPARED = (
-    "Compared are incidents and spans since each asset's first change that retention keeps, sums "
-    "of whole hours since then, and without --to the answers that are kept about what goes on."
-)
+COMPARED = check_summaries.COMPARED
 NOTHING = f"{COMPARED}\nNo difference.\n"
 
 
@@ -567,7 +570,10 @@ def test_sums_are_checked_against_the_changes_of_states(
     HourRow.objects.filter(pk=row.pk).update(bad=row.bad - 1)
     code, told = checked("--scenario", "attack")
     assert code == 1
-    assert told.endswith(f"bad: kept {row.bad - 1}, counted {row.bad}\n{COMPARED}\n1 differences\n")
+    day = datetime.fromtimestamp(row.begin / 1000, ZoneInfo(ZONE)).date()
+    assert f"bad: kept {row.bad - 1}, counted {row.bad}\n" in told
+    assert f"Shown by /summary/?period=day&date={day}&scenario=attack\n" in told
+    assert told.endswith(f"{COMPARED}\n1 differences\n")
     assert checked("--scenario", "attack", "--to", "2026-03-11") == (0, NOTHING)
     with pytest.raises(CommandError, match="expected one of attack"):
         checked("--scenario", "nope")
@@ -595,7 +601,7 @@ def differing() -> list[str]:
     """
     code, told = checked("--scenario", "attack")
     assert code == 1
-    *lines, compared, number = told.splitlines()
+    *lines, compared, number = (each for each in told.splitlines() if not each.startswith("Shown"))
     assert compared == COMPARED
     assert number == f"{len(lines)} differences"
     rows = [line.partition("UTC ")[2] or line for line in lines]
@@ -636,6 +642,140 @@ def test_a_bent_row_of_history_is_named(
     assert f"{row.asset} {what}: kept {kept}, counted {counted}" in differing()
 
 
+# ---- whatever is falsified ------------------------------------------------------------------
+
+
+def ended(model: Any, column: str = "end") -> list[Any]:
+    """The rows of a table that have ended, without the oldest and the newest ones."""
+    recent = {f"{column}__gt": at("2026-03-12T00:00"), f"{column}__lt": at("2026-03-31T00:00")}
+    return list(model.objects.filter(**recent).order_by(column))
+
+
+def sums() -> list[HourRow]:
+    rows = HourRow.objects.filter(begin__gt=at("2026-03-12T00:00"), incidents__gt=0, bad__gt=0)
+    return list(rows.order_by("begin"))
+
+
+def days() -> list[AssetDay]:
+    first, last = date(2026, 3, 13).toordinal(), date(2026, 3, 30).toordinal()
+    return list(AssetDay.objects.filter(day__gt=first, day__lt=last, bad__gt=0).order_by("day"))
+
+
+def gaps() -> list[Gap]:
+    """Three silences of the job, which the sums know."""
+    for low, high in GAPS[:3]:
+        Gap.objects.create(scenario="attack", begin=low, end=high)
+    Progress.objects.mark({"attack": GAPS[0][0]})
+    sum_up(NOW)
+    assert checked("--scenario", "attack") == (0, NOTHING)
+    return list(Gap.objects.order_by("begin"))
+
+
+def answers_kept() -> list[KeptSum]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(raw_history, "SLOW_S", 0.0)
+        tasks.keep_answers(NOW)
+    return list(KeptSum.objects.order_by("key"))
+
+
+def acknowledged() -> list[Incident]:
+    """Incidents, and people's acknowledgements of some."""
+    rows = [row for row in ended(Incident, "ended_at") if row.ended_at - row.began_at > MINUTE]
+    for row in rows[::2]:
+        at_ = row.began_at + MINUTE // 2
+        Acknowledgement.objects.create(
+            scenario="attack", asset=row.asset, username="ada", at=at_, until=at_ + DAY,
+            ended_at=row.ended_at, state=row.worst, severity=0, place=row.place,
+        )  # fmt: skip
+        Incident.objects.filter(pk=row.pk).update(acknowledged_at=at_, acknowledged_by="ada")
+    assert checked("--scenario", "attack") == (0, NOTHING)
+    return list(Incident.objects.filter(pk__in=[row.pk for row in rows[::2]]).order_by("pk"))
+
+
+def targets() -> list[Target]:
+    record(Actor.shell(), "summary.target", scenario="attack",
+           **Target.objects.get(scenario="attack").facts)  # fmt: skip
+    assert checked("--scenario", "attack") == (0, NOTHING)
+    return list(Target.objects.all())
+
+
+def zones() -> list[ReportingZone]:
+    record(Actor.shell(), "summary.zone", target=ZONE, before="UTC")
+    assert checked("--scenario", "attack") == (0, NOTHING)
+    return list(ReportingZone.objects.all())
+
+
+FIGURES: dict[Any, tuple[Any, tuple[str, ...]]] = {
+    Presence: (lambda: ended(Presence), ()),
+    ImpairedSpan: (lambda: ended(ImpairedSpan), ()),
+    Alarm: (lambda: [row for row in ended(Alarm) if row.came_true is False], ()),
+    Gap: (gaps, ()),
+    Progress: (
+        lambda: list(Progress.objects.all()),
+        # What makes the worker count again, and no figure
+        ("dirty_since", "taken_since", "turn", "answered_to", "scenario"),
+    ),
+    HourRow: (sums, ()),
+    AssetDay: (days, ()),
+    KeptSum: (answers_kept, ()),
+    Target: (targets, ("scenario", "burning")),  # what rules know of it
+    ReportingZone: (zones, ("former",)),  # the worker empties it
+    Incident: (acknowledged, ("case",)),  # which work it belongs to
+}
+"""The tables that figures come from: rows to falsify, and columns that no figure has."""
+NO_FIGURES = {Subscription, Issue, FigureCheck}
+"""The other tables: who gets mail, and what was checked."""
+
+
+def test_every_table_of_figures_is_falsified():
+    tables = set(django_apps.get_app_config("summaries").get_models())
+    assert tables - NO_FIGURES == set(FIGURES) - {Incident}
+
+
+def falsified(row: Any, column: str) -> Any:
+    """Another value of a column."""
+    value = getattr(row, column)
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return "Asia/Tokyo" if isinstance(row, ReportingZone) else f"{value}7"
+    if isinstance(value, list):
+        return [[9]] * 7
+    if column == "summed_to":
+        return value + DAY
+    return (value or 0) + 1
+
+
+def columns_of(model: Any) -> list[str]:
+    _, aside = FIGURES[model]
+    stored = [each for each in model._meta.concrete_fields if not each.generated]
+    return [each.name for each in stored if each.name not in ("id", *aside)]
+
+
+@pytest.mark.spread(12)
+@pytest.mark.parametrize(
+    ("model", "column"),
+    [(model, column) for model in FIGURES for column in (*columns_of(model), "")],
+    ids=lambda part: part if isinstance(part, str) else part.__name__,
+)
+def test_whoever_falsifies_a_row_is_found(summed: None, model: Any, column: str):
+    """One row is changed in one column, or deleted."""
+    set_up()
+    sum_up(NOW)
+    rows = FIGURES[model][0]()
+    row = rows[len(rows) // 2]
+    own = model.objects.filter(pk=row.pk)
+    if column:
+        own.update(**{column: falsified(row, column)})
+    elif model not in (Progress, KeptSum):  # who deletes these has them counted again
+        own.delete()
+    else:
+        return
+    code, told = checked("--scenario", "attack")
+    assert code == 1, f"nobody has noticed that {column} of {row} is another"
+    assert "No difference" not in told
+
+
 def test_a_bent_answer_is_named(summed: None, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(raw_history, "SLOW_S", 0.0)
     tasks.keep_answers(NOW)
@@ -670,7 +810,8 @@ def test_an_alarm_is_judged_by_the_state_after_it(summed: None):
     recent.filter(pk=false.pk).update(came_true=True)
     Progress.objects.mark({"attack": at("2026-01-10T00:00")})
     sum_up(NOW)
-    assert [line.split(":")[0] for line in differing()] == ["false_alarms"]
+    row, hour = (line.partition(":")[0] for line in differing())
+    assert (row, hour) == (f"{false.asset} alarm {false.place}", "false_alarms")
 
 
 def test_sums_of_assets_and_days_are_checked(summed: None):

@@ -10,15 +10,28 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.times import DAY_MS, now_ms, utc
+from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.core.states.queries import consistent
-from dashboard.notify.summaries.check import SumDifference, differences, row_differences
-from dashboard.notify.summaries.models import ReportingZone
+from dashboard.notify.summaries.check import (
+    SumDifference,
+    broken_answers,
+    differences,
+    other_differences,
+    row_differences,
+    setting_differences,
+)
+from dashboard.notify.summaries.models import MOST_LINES, FigureCheck, ReportingZone
 from dashboard.notify.summaries.raw_history import recounting
 from dashboard.notify.summaries.rollups import first_day
 from dashboard.notify.summaries.tasks import keep_answers
 from dashboard.notify.summaries.times import reaches
 from domain.history.periods import Span, begin_of
+
+COMPARED = (
+    "Compared are incidents, their acknowledgements, alarms and spans since each asset's first "
+    "change that retention keeps, sums of whole hours since then, zone and targets with the audit, "
+    "and without --to the answers that are kept."
+)
 
 
 class Command(BaseCommand):
@@ -40,47 +53,64 @@ class Command(BaseCommand):
         if unknown := [name for name in names if name not in scenarios()]:
             known = ", ".join(scenarios())
             raise CommandError(f"--scenario: expected one of {known}, got {unknown[0]}")
-        number = sum(self._check(name, options["first"], options["last"]) for name in names)
+        self.lines: list[str] = []
+        self.pages: set[str] = set()
+        whole = not any(options[name] for name in ("scenario", "first", "last"))
+        check = FigureCheck.objects.create(begun_at=now_ms()) if whole else None
+        for name in names:
+            self._check(name, options["first"], options["last"])
         if options["last"] is None:
-            number += self._check_answers()
-        self.stdout.write(
-            "Compared are incidents and spans since each asset's first change that retention "
-            "keeps, sums of whole hours since then, and without --to the answers that are kept "
-            "about what goes on."
-        )
-        self.stdout.write(f"{number} differences" if number else "No difference.")
-        if number:
+            self._check_answers()
+        self._conclude()
+        if check is not None:
+            check.end(self.lines, self.pages, now_ms())
+        if self.lines:
             sys.exit(1)
 
-    def _check(self, scenario: str, first: date | None, last: date | None) -> int:
-        """List a scenario's differences, and return how many there are."""
+    def _conclude(self) -> None:
+        """Write which pages showed differences, what was compared, and how many there are."""
+        for page in sorted(self.pages)[:MOST_LINES]:
+            self.stdout.write(f"Shown by {page}")
+        self.stdout.write(COMPARED)
+        number = len(self.lines)
+        self.stdout.write(f"{number} differences" if number else "No difference.")
+
+    def _check(self, scenario: str, first: date | None, last: date | None) -> None:
+        """List a scenario's differences."""
         zone, now = ReportingZone.objects.chosen(), now_ms()
         oldest = first_day(zone, now)
         begin = begin_of(max(first or oldest, oldest), zone)
         end = (
             begin_of(last + timedelta(days=1), zone) if last else now + DAY_MS
         )  # far enough for clocks that are ahead
+        span = Span(begin, end)
         with consistent():
-            number = self._list(row_differences(scenarios()[scenario], Span(begin, end)))
+            self._list(row_differences(scenarios()[scenario], span))
+            self._list(other_differences(scenario, span))
+        self._list(setting_differences(scenario, now))
         reach = reaches([scenario]).get(scenario)
         if reach is None:
             self.stdout.write(f"{scenario}: nothing is summed up yet.")
-            return number
-        return number + self._list(differences(scenario, begin, min(end, reach.hours)))
+            return
+        self._list(differences(scenario, begin, min(end, reach.hours)))
 
-    def _list(self, found: Iterable[SumDifference]) -> int:
-        """List differences, and return how many there are."""
-        number = 0
-        for number, each in enumerate(found, 1):  # noqa: B007 - their number is returned
-            figures = f"kept {each.kept}, counted {each.counted}"
-            asset = f" {each.asset}" if each.asset else ""
-            self.stdout.write(f"{each.scenario} {utc(each.begin)}{asset} {each.what}: {figures}")
-        return number
+    def _list(self, found: Iterable[SumDifference]) -> None:
+        """List differences, and keep their words and pages."""
+        for each in found:
+            self._note(each.words)
+            self.pages.update(each.pages)
 
-    def _check_answers(self) -> int:
-        """List the kept answers that change when they are computed again, and return how many."""
+    def _note(self, line: str) -> None:
+        self.lines.append(line)
+        self.stdout.write(line)
+
+    def _check_answers(self) -> None:
+        """List the kept answers that change when they are computed again, or that are not as they
+        were stored."""
         with recounting() as keys:
             keep_answers(now_ms())
         for key in keys:
-            self.stdout.write(f"kept answer {key}: another one is counted")
-        return len(keys)
+            self._note(f"kept answer {key}: another one is counted")
+        for row in broken_answers():
+            if row.key not in keys:
+                self._note(f"kept answer {row.key}: not as it was stored")
