@@ -43,6 +43,7 @@ ACTIONS: dict[str, str] = {
     "agent.unmuted": "unmuted an agent",
     "rule.changed": "changed a rule from the console",
     "rule.reverted": "took a change of a rule back",
+    "summary.imported": "brought in a history from before",
     "summary.zone": "changed the reporting zone",
     "summary.target": "changed a target or service hours",
     "job.stop": "stopped a query",

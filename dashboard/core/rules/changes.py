@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from dashboard.core.common.sql import STATEMENT, by_code_points, chunks
 from dashboard.core.common.times import SECOND_MS
-from dashboard.core.states.models import CHANGE, Transition, history_edge
+from dashboard.core.states.models import CHANGE, IMPORT, Transition, history_edge
 from dashboard.core.states.rows import (
     CHANGE_COLUMNS,
     VERSION_PARTS,
@@ -114,6 +114,7 @@ class ChangeComparison:
 
     def _rows(self, rows: Any) -> Iterator[tuple[str, list[RecordedChange]]]:
         rows = rows.filter(scenario=self._scenario, at__gte=self.edge)
+        rows = rows.exclude(cause_type=IMPORT)  # no log has these
         rows = rows.order_by(*by_code_points("asset"), "place")
         changes = map(
             RecordedChange._make, rows.values_list(*RecordedChange._fields).iterator(2_000)

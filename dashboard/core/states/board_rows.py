@@ -63,6 +63,7 @@ CAUSES = {
     "hold": "voted for long enough",
     "reminder": "reminder",
     "purge-after": "purged by its age",
+    "import": "brought in from before",
 }
 
 OF_SEVERAL = {

@@ -243,6 +243,8 @@ DETAIL_KINDS = ("detail", "amount")
 
 CHANGE = "change"
 """Kind of a transition that changes the state."""
+IMPORT = "import"
+"""Cause of a transition from before the product, which no log has."""
 UNCONFIRMED, CONFIRMED = "unconfirmed", "confirmed"
 """Kinds of a transition that only changes the `unconfirmed` mark."""
 

@@ -170,6 +170,16 @@ def place_of(version: str) -> str:
     return version[VERSION_PARTS[0] + 1 :]
 
 
+def imported_place(at: int) -> str:
+    """Return the place of a change that was brought in, by its time (Unix ms): before all places of
+    the log, but those of its very first record."""
+    return f"{0:0{_OFFSET}}.{at:0{_STEP}}"
+
+
+IMPORTED_PLACES = imported_place(10 ** (_STEP - 1)), imported_place(10**_STEP - 1)
+"""The first and the last place of what was brought in; a record has far fewer steps."""
+
+
 def same_epoch(version: str, other: str) -> bool:
     """Return whether two sortable versions have the same epoch."""
     return version[:_EPOCH] == other[:_EPOCH]

@@ -342,6 +342,34 @@ class KeptSum(models.Model):
         return self.key, self.scenarios, self.begin, self.end, self.computed_at, self.data
 
 
+# ---- history from before -------------------------------------------------------------------------
+
+
+class ImportedQuerySet(models.QuerySet["ImportedHistory"]):
+    """Histories that were brought in."""
+
+    def within(self, scenarios: Collection[str], span: Span) -> ImportedQuerySet:
+        """Return those that reach into a time, of these scenarios."""
+        return self.filter(scenario__in=scenarios, begin__lt=span.end, end__gt=span.begin)
+
+
+class ImportedHistory(ScenarioRow):
+    """A history from before the product that was brought in. begin, end: of its time; at: when it
+    was brought in, Unix ms."""
+
+    begin = models.BigIntegerField()
+    end = models.BigIntegerField()
+    assets = models.IntegerField()
+    changes = models.IntegerField()
+    file = models.CharField(max_length=200)
+    at = models.BigIntegerField()
+
+    objects = ImportedQuerySet.as_manager()
+
+    class Meta:
+        indexes = (Index(fields=["end"], name="imported_history_age"),)
+
+
 # ---- checks -------------------------------------------------------------------------------------
 
 CHECK_HOUR = 3
@@ -569,6 +597,7 @@ SUMS_KEPT = (
     Thinning("sums by asset and day", delete_old_days, SUMS_KEPT_MS),
     Retention("kept answers of summaries", KeptSum, "computed_at", KEPT_SUMS_MS),
     Retention("checks of figures", FigureCheck, "begun_at", HISTORY_KEPT_MS),
+    Retention("histories that were brought in", ImportedHistory, "end", SUMS_KEPT_MS),
 )
 
 

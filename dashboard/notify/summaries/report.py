@@ -42,7 +42,7 @@ from dashboard.notify.summaries.figures import (
 )
 from dashboard.notify.summaries.forms import SERVICE, address
 from dashboard.notify.summaries.lists import BAD, MAINTENANCE, UNCONFIRMED
-from dashboard.notify.summaries.models import FALSE, FigureCheck
+from dashboard.notify.summaries.models import FALSE, FigureCheck, ImportedHistory
 from dashboard.notify.summaries.phrases import FigureTrend, changed, count, length, percent
 from dashboard.watch.incidents.models import BEGINNING, ENDING
 from domain.history.periods import Period
@@ -254,6 +254,10 @@ class SummaryReport:
             "sums_alone": has_sums_before(found),
             "uncompared": phrases.uncompared(found),
             "check": FigureCheck.objects.newest_ended(),
+            "imported": ImportedHistory.objects.within(found.question.scenarios, found.span),
+            "imported_before": ImportedHistory.objects.within(
+                found.question.scenarios, found.before
+            ),
             "checked": phrases.checked(FigureCheck.objects.newest_ended(), found),
             "before_observed": phrases.observed(found.whole.before.observed),
             "explained": EXPLAINED,

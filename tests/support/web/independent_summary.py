@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 MINUTE = 60_000
@@ -210,3 +211,68 @@ def spread(delays: Sequence[int]) -> tuple[int, int | None, int | None, int | No
 def share(most: int, delays: Sequence[int]) -> float:
     """Return how many of 100 delays are no longer than this."""
     return 100 * sum(each <= most for each in delays) / len(delays)
+
+
+# ---- to the millisecond -----------------------------------------------------------------------
+
+
+@dataclass
+class Life:
+    """What happened to an asset, in spans of Unix ms. trouble: begin, end, and whether it was
+    unconfirmed; acknowledged: by the begin of an incident."""
+
+    there: list[tuple[int, int]] = field(default_factory=list)
+    trouble: list[tuple[int, int, bool]] = field(default_factory=list)
+    incidents: list[tuple[int, int | None]] = field(default_factory=list)
+    acknowledged: dict[int, int] = field(default_factory=dict)
+    false_alarms: list[int] = field(default_factory=list)
+
+    def kinds(
+        self,
+        period: tuple[int, int],
+        windows: Spans = (),
+        gaps: Spans = (),
+        hours: tuple[str, Sequence[Sequence[int]]] | None = None,
+    ) -> Counter[str]:
+        """Return how long it was of each kind in a period. hours: a zone, and by weekday the hours
+        that count."""
+        begin, end = period
+        edges = [at for spans in (self.there, windows, gaps) for span in spans for at in span]
+        edges += [at for low, high, _ in self.trouble for at in (low, high)]
+        if hours:  # in every zone of today an hour begins at a quarter of an hour
+            edges += range(begin - begin % (15 * MINUTE), end, 15 * MINUTE)
+        cuts = sorted({begin, end, *(at for at in edges if begin < at < end)})
+        kinds: Counter[str] = Counter()
+        for low, high in pairwise(cuts):
+            if hours and not _in_hours(low, *hours):
+                continue
+            kinds[self._kind(low, windows, gaps)] += high - low
+        return kinds
+
+    def _kind(self, at: int, windows: Spans, gaps: Spans) -> str:
+        if not _within(at, self.there) or _within(at, gaps):
+            return ""
+        if _within(at, windows):
+            return "maintenance"
+        for low, high, unconfirmed in self.trouble:
+            if low <= at < high:
+                return "unconfirmed" if unconfirmed else "bad"
+        return "good"
+
+
+def _within(at: int, spans: Spans) -> bool:
+    return any(low <= at < high for low, high in spans)
+
+
+def _in_hours(at: int, zone: str, hours: Sequence[Sequence[int]]) -> bool:
+    local = datetime.fromtimestamp(at // 1000, ZoneInfo(zone))
+    return local.hour in hours[local.weekday()]
+
+
+def unbroken(incidents: Iterable[tuple[int, int | None]]) -> int:
+    """Return the number of unbroken times within which at least one of the incidents goes on."""
+    number, reach = 0, float("-inf")
+    for begin, end in sorted(incidents):
+        number += begin > reach
+        reach = max(reach, float("inf") if end is None else end)
+    return number

@@ -7,18 +7,24 @@ import csv
 import io
 import json
 import random
-from datetime import UTC, datetime
+from collections import Counter
+from datetime import UTC, date, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
 from dashboard.core.common import times
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, utc_datetime
 from dashboard.notify.summaries import lists
+from dashboard.notify.summaries.calculation import summary
+from dashboard.notify.summaries.digests import content_of
+from dashboard.notify.summaries.figures import Question
 from dashboard.notify.summaries.models import (
     Alarm,
     Gap,
@@ -28,10 +34,12 @@ from dashboard.notify.summaries.models import (
     ReportingZone,
     Target,
 )
-from dashboard.notify.summaries.phrases import exact
+from dashboard.notify.summaries.phrases import exact, percent
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.models import Label
 from dashboard.watch.incidents.models import ALL, LISTED, Incident, Window, WindowAsset
+from domain.history.periods import containing
+from support.web.independent_summary import Life, spread, unbroken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
@@ -43,6 +51,14 @@ def at(text: str) -> int:
 BEGUN, NOW = at("2026-03-16T05:00"), at("2026-04-02T13:37:21")
 SCENARIOS = ("attack", "connectivity", "clients")
 OFFICE = [list(range(8, 18))] * 5 + [[], [10]]
+TARGETS = {"attack": 95.0, "connectivity": 97.5}
+GAPS = [
+    (at("2026-03-27T08:20"), at("2026-03-27T19:40")),
+    (at("2026-04-01T23:50"), at("2026-04-02T01:00")),
+]
+"""When the job was silent about attacks."""
+Lives = dict[tuple[str, str], Life]
+"""What happened, by scenario and asset."""
 
 
 @pytest.fixture(autouse=True)
@@ -50,14 +66,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(times, "timezone", SimpleNamespace(now=lambda: utc_datetime(NOW)))
 
 
-def lived(scenario: str, asset: str, dice: random.Random) -> None:
+def lived(scenario: str, asset: str, dice: random.Random) -> Life:
     """Write the life of an asset, to the millisecond: good, bad, unconfirmed, sometimes purged."""
-    bad = [
-        spec.name
-        for spec in scenarios()[scenario].states
-        if not scenarios()[scenario].is_good(spec.name)
-    ]
-    place = {"scenario": scenario, "asset": asset}
+    known = scenarios()[scenario]
+    bad = [spec.name for spec in known.states if not known.is_good(spec.name)]
+    place, life = {"scenario": scenario, "asset": asset}, Life()
     moment, number = BEGUN + dice.randrange(2 * DAY_MS), 0
     came = moment
     while moment < NOW:
@@ -65,11 +78,12 @@ def lived(scenario: str, asset: str, dice: random.Random) -> None:
         end: int | None = moment + length if moment + length < NOW else None
         what, number = dice.choice(("good", "good", "bad", "bad", "unconfirmed")), number + 1
         here = place | {"place": f"{number:010}", "end_place": f"{number:010}z" if end else ""}
+        state = dice.choice(bad)
         if what != "good":
-            state = dice.choice(bad)
             ImpairedSpan.objects.create(
                 **here, begin=moment, end=end, state=state, unconfirmed=what == "unconfirmed"
             )
+            life.trouble.append((moment, end or NOW, what == "unconfirmed"))
         if what == "bad":
             acknowledged = moment + dice.randrange(1, 9) * 20_000 if dice.random() < 0.5 else None
             Incident.objects.create(
@@ -77,20 +91,49 @@ def lived(scenario: str, asset: str, dice: random.Random) -> None:
                 worst=state, acknowledged_at=acknowledged,
                 acknowledged_by="ada" if acknowledged else "",
             )  # fmt: skip
+            life.incidents.append((moment, end))
+            if acknowledged:
+                life.acknowledged[moment] = acknowledged - moment
         if dice.random() < 0.3:
-            Alarm.objects.create(
-                **here, begin=moment, end=end, state=bad[0],
-                came_true=None if end is None else dice.random() < 0.5,
-            )  # fmt: skip
+            came_true = None if end is None else dice.random() < 0.5
+            Alarm.objects.create(**here, begin=moment, end=end, state=bad[0], came_true=came_true)
+            if end is not None and not came_true:
+                life.false_alarms.append(end)
         moment += length + 1 + dice.randrange(20 * MINUTE_MS)
         if dice.random() < 0.05 and end is not None:
             purged = moment - 1
             Presence.objects.create(
                 **place, place=f"{number:010}p", begin=came, end=purged, end_place="x"
             )
+            life.there.append((came, purged))
             came = moment = moment + dice.randrange(5 * HOUR_MS)
     if came < NOW:
         Presence.objects.create(**place, place="z", begin=came)
+        life.there.append((came, NOW))
+    return life
+
+
+def brought_in(scenario: str, asset: str, dice: random.Random, first: int) -> tuple[Life, str]:
+    """The life of an asset before the product, up to its first record, and its lines of a file."""
+    known = scenarios()[scenario]
+    bad = [spec.name for spec in known.states if not known.is_good(spec.name)]
+    moment = at("2026-03-08T03:00") + dice.randrange(DAY_MS)
+    life, lines = Life(there=[(moment, first)]), []
+    for number in range(30):
+        kind = ("good", "bad", "good", "unconfirmed")[number % 4]
+        length = dice.choice((90_000, HOUR_MS, 5 * HOUR_MS)) + dice.randrange(5_000)
+        if moment + length >= first:
+            break
+        state = dice.choice(bad) if kind == "bad" else known.states[-1].name
+        line = {"scenario": scenario, "asset": asset, "at": moment, "state": state}
+        lines.append(json.dumps(line | {"unconfirmed": kind == "unconfirmed"}))
+        if kind != "good":
+            life.trouble.append((moment, moment + length, kind == "unconfirmed"))
+        if kind == "bad":
+            life.incidents.append((moment, moment + length))
+        moment += length
+    last = {"scenario": scenario, "asset": asset, "at": moment, "state": known.states[-1].name}
+    return life, "\n".join([*lines, json.dumps(last)]) + "\n"
 
 
 def window(begin: str, end: str, scenario: str = "", *assets: str, **more: Any) -> None:
@@ -104,13 +147,14 @@ def window(begin: str, end: str, scenario: str = "", *assets: str, **more: Any) 
 
 
 @pytest.fixture
-def history(request: pytest.FixtureRequest) -> None:
-    """Two weeks of three scenarios in a zone, with windows, gaps, service hours and labels."""
-    dice = random.Random(5)
+def history(request: pytest.FixtureRequest, tmp_path: Path) -> Lives:
+    """Two weeks of three scenarios in a zone, with windows, gaps, service hours and labels, and a
+    week before them that was brought in."""
+    dice, lives = random.Random(5), {}
     ReportingZone.objects.choose(request.param)
     for scenario in SCENARIOS:
         for n in range(4):
-            lived(scenario, f"a{n}", dice)
+            lives[scenario, f"a{n}"] = lived(scenario, f"a{n}", dice)
             if n:
                 Label.objects.create(
                     scenario=scenario, asset=f"a{n}", key="customer", value="Acme" if n > 1 else
@@ -119,20 +163,44 @@ def history(request: pytest.FixtureRequest) -> None:
         Progress.objects.mark({scenario: BEGUN})
     Target.objects.choose("attack", 95.0, OFFICE)
     Target.objects.choose("connectivity", 97.5)
+    bring_in(lives, dice, tmp_path / "history.ndjson")
     window("2026-03-24T09:10:00.250", "2026-03-24T15:00")
     window("2026-03-29T00:20", "2026-03-29T03:40", "attack")
     window("2026-03-29T02:00", "2026-03-29T04:00:01.750", "attack", "a1", "a2")
     window("2026-03-30T02:00", "2026-03-31T04:00", "connectivity", "a0")
     window("2026-03-30T02:00", "2026-03-31T04:00", "attack", excluded=False)
     window("2026-03-25T02:00", "2026-03-26T04:00", cancelled_at=1)
-    for low, high in (
-        ("2026-03-27T08:20", "2026-03-27T19:40"),
-        ("2026-04-01T23:50", "2026-04-02T01:00"),
-    ):
-        Gap.objects.create(scenario="attack", begin=at(low), end=at(high))
+    for low, high in GAPS:
+        Gap.objects.create(scenario="attack", begin=low, end=high)
     for scenario in SCENARIOS:
         while sum_up_day(scenario, NOW - 5 * HOUR_MS):
             pass
+
+    return lives
+
+
+def bring_in(lives: Lives, dice: random.Random, path: Path) -> None:
+    """Bring in a week of two scenarios from a file."""
+    texts = []
+    for scenario in ("attack", "connectivity"):
+        first = min(Presence.objects.filter(scenario=scenario).values_list("begin", flat=True))
+        for asset in ("b0", "b1"):
+            lives[scenario, asset], text = brought_in(scenario, asset, dice, first)
+            texts.append(text)
+    path.write_text("".join(texts))
+    call_command("import-history", str(path), "--apply", stdout=io.StringIO())
+
+
+def windows_of(scenario: str, asset: str) -> list[tuple[int, int]]:
+    """When an asset was in maintenance that counts."""
+    windows = [(at("2026-03-24T09:10:00.250"), at("2026-03-24T15:00"))]
+    if scenario == "attack":
+        windows.append((at("2026-03-29T00:20"), at("2026-03-29T03:40")))
+        if asset in ("a1", "a2"):
+            windows.append((at("2026-03-29T02:00"), at("2026-03-29T04:00:01.750")))
+    if (scenario, asset) == ("connectivity", "a0"):
+        windows.append((at("2026-03-30T02:00"), at("2026-03-31T04:00")))
+    return windows
 
 
 def rows_of(client: Client, link: str) -> list[Any]:
@@ -192,12 +260,12 @@ def check_incidents(client: Client, links: Any, figures: Any) -> None:
         ("UTC", "period=week&date=2026-03-29&label=customer"),
         ("Europe/Berlin", "period=day&date=2026-03-29&label=customer&hours=service"),
         ("Asia/Kathmandu", "period=month&date=2026-04-02&label=customer&hours=service"),
-        ("Europe/Berlin", "period=dates&first=2026-03-24&last=2026-04-01&scenario=clients"),
+        ("Europe/Berlin", "period=dates&first=2026-03-06&last=2026-04-01&scenario=attack"),
     ],
     indirect=["history"],
     ids=["a week", "the day on which the clock changes", "the month so far", "some dates"],
 )
-def test_each_list_adds_up_to_its_figure(history: None, client: Client, query: str):
+def test_each_list_adds_up_to_its_figure(history: Lives, client: Client, query: str):
     context = client.get(f"/summary/?{query}").context
     found = context["found"]
     assert found.whole.now.times.bad > HOUR_MS
@@ -220,7 +288,7 @@ def lists_of(context: Any) -> Any:
 
 
 @pytest.mark.parametrize("history", ["Asia/Kathmandu"], indirect=True)
-def test_lists_are_in_the_zone_of_the_summary(history: None, client: Client):
+def test_lists_are_in_the_zone_of_the_summary(history: Lives, client: Client):
     context = client.get("/summary/?period=week&date=2026-03-25&scenario=attack").context
     links = lists_of(context)
     for link in (links.bad, links.false_alarms, links.incidents):
@@ -237,7 +305,7 @@ def test_lists_are_in_the_zone_of_the_summary(history: None, client: Client):
 
 @pytest.mark.parametrize("history", ["UTC"], indirect=True)
 def test_a_list_that_is_too_long_is_added_up_in_its_file(
-    history: None, client: Client, monkeypatch: pytest.MonkeyPatch
+    history: Lives, client: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(lists, "SUMMED", 3)
     context = client.get("/summary/?period=week&date=2026-03-25&scenario=attack").context
@@ -254,3 +322,111 @@ def test_a_duration_is_shown_without_rounding():
     assert exact(1_250) == "1.25 s"
     assert exact(65_004) == "1 m 05.004 s"
     assert exact(669 * HOUR_MS + 47 * MINUTE_MS + 13_000) == "669 h 47 m 13 s"
+
+
+# ---- counted independently --------------------------------------------------------------------
+
+
+def month_of(zone: str) -> tuple[int, int]:
+    """The beginning and the end of March in a zone, Unix ms."""
+    begin, end = (datetime(2026, month, 1, tzinfo=ZoneInfo(zone)) for month in (3, 4))
+    return int(begin.timestamp() * 1000), int(end.timestamp() * 1000)
+
+
+def check_counted(figures: dict[str, Any], lives: Lives, zone: str, *, service: bool) -> None:
+    """Compare the figures of March, as a file or REST has them, with what happened."""
+    begin, end = month_of(zone)
+    kinds: Counter[str] = Counter()
+    incidents, acknowledged, cleared, false_alarms, assets = 0, [], [], 0, 0
+    for (scenario, asset), life in lives.items():
+        hours = (zone, OFFICE) if service and scenario == "attack" else None
+        gaps = GAPS if scenario == "attack" else ()
+        kinds += life.kinds((begin, end), windows_of(scenario, asset), gaps, hours)
+        own = [each for each in life.incidents if each[0] < end and (each[1] or NOW) > begin]
+        incidents, assets = incidents + len(own), assets + bool(own)
+        cleared += [over - began for began, over in own if over and begin <= over < end]
+        answered = (life.acknowledged.get(began) for began, _ in own if began >= begin)
+        acknowledged += [delay for delay in answered if delay]
+        false_alarms += sum(begin <= over < end for over in life.false_alarms)
+    for kind in ("good", "bad", "unconfirmed", "maintenance"):
+        assert int(figures[f"{kind}_ms"]) == kinds[kind], kind
+    if figures["incidents"] is not None:  # a label has groups
+        assert int(figures["incidents"]) == incidents
+    assert int(figures["assets"]) == assets
+    assert int(figures["false_alarms"]) == false_alarms
+    for name, delays in (("acknowledged", acknowledged), ("cleared", cleared)):
+        number, mean, p95, median = spread(delays)
+        assert int(figures[name]) == number
+        assert int(figures[f"{name}_mean_ms"] or 0) == (mean or 0)
+        assert int(figures[f"{name}_p95_ms"] or 0) == (p95 or 0)
+        assert int(figures[f"{name}_median_ms"] or 0) == (median or 0)
+
+
+def check_target(figures: dict[str, Any], percent: float) -> None:
+    counted = int(figures["good_ms"]) + int(figures["bad_ms"])
+    assert float(figures["availability"]) == int(figures["good_ms"]) / counted
+    assert int(figures["budget_ms"]) == round(counted * (100 - percent) / 100)
+    left = int(figures["budget_ms"]) - int(figures["bad_ms"])
+    assert int(figures["budget_left_ms"]) == left
+
+
+@pytest.mark.parametrize("history", ["UTC", "Europe/Berlin", "Asia/Kathmandu"], indirect=True)
+@pytest.mark.parametrize("service", [False, True], ids=["all hours", "service hours"])
+def test_a_month_is_as_it_was_lived(history: Lives, client: Client, service: bool):
+    """REST and files, with windows, gaps, purges, targets, and a week that was brought in."""
+    zone = ReportingZone.objects.current().key
+    query = "period=month&date=2026-03-01&label=customer" + ("&hours=service" if service else "")
+    answer = client.get(f"/api/v1/summary?{query}").json()
+    counting = {place: life for place, life in history.items() if place[0] != "clients"}
+    check_counted(answer["now"], counting, zone, service=service)
+    for group in answer["scenarios"]:
+        own = {place: life for place, life in history.items() if place[0] == group["name"]}
+        if own:
+            check_counted(group["now"], own, zone, service=service)
+        if group["name"] in TARGETS:
+            check_target(group["now"], TARGETS[group["name"]])
+    values = {"a1": "Beta & Söhne", "a2": "Acme", "a3": "Acme"}
+    for group in answer["labels"]:
+        own = {
+            place: life
+            for place, life in counting.items()
+            if values.get(place[1], "") == group["name"]
+        }
+        assert group["now"]["incidents"] == groups_of(own, zone)
+        figures = group["now"] | {"incidents": None}
+        check_counted(figures, own, zone, service=service)
+    for table, groups in (("scenarios", answer["scenarios"]), ("labels", answer["labels"])):
+        lines: Any = client.get(f"/summary/{table}.ndjson?{query}")
+        of_file = map(json.loads, b"".join(lines.streaming_content).splitlines())
+        now = [line for line in of_file if line["period"] == "now"]
+        for line, group in zip(now, groups, strict=True):
+            assert {name: line[name] for name in group["now"]} == group["now"]
+
+
+def groups_of(lives: Lives, zone: str) -> int:
+    """How many unbroken times with incidents of these assets overlap March, by scenario."""
+    begin, end = month_of(zone)
+    by_scenario: dict[str, list[tuple[int, int | None]]] = {}
+    for (scenario, _), life in lives.items():
+        own = (each for each in life.incidents if each[0] < end and (each[1] or NOW) > begin)
+        by_scenario.setdefault(scenario, []).extend(own)
+    return sum(map(unbroken, by_scenario.values()))
+
+
+@pytest.mark.parametrize("history", ["Europe/Berlin"], indirect=True)
+def test_a_mail_has_the_figures_of_its_week(history: Lives, client: Client):
+    week = containing("week", date(2026, 3, 25))
+    content = content_of(summary(Question(("attack",), week), NOW), "Attacks", "every week", "x")
+    midnight = ZoneInfo("Europe/Berlin")
+    begin, end = (
+        int(datetime(2026, 3, day, tzinfo=midnight).timestamp() * 1000) for day in (23, 30)
+    )
+    kinds: Counter[str] = Counter()
+    incidents = 0
+    for (scenario, asset), life in history.items():
+        if scenario == "attack":
+            kinds += life.kinds((begin, end), windows_of(scenario, asset), GAPS)
+            incidents += sum(b < end and (e or NOW) > begin for b, e in life.incidents)
+    assert f"{incidents} attacks on " in content.text()
+    share = kinds["good"] / (kinds["good"] + kinds["bad"])
+    assert f"{percent(share)} of the time" in content.text()
