@@ -195,7 +195,8 @@ def test_marks_of_a_row(client: Client, world: World):
     world.command("set", "b.example", state="clear", until=now_ms() + 60_000)
     world.write()
     found = text(client.get("/"))
-    assert re.search(r"a\.example Under attack INC-\d+ \d s Clear in [\dms ]+ s reported by waf", found)
+    began = r"a\.example Under attack INC-\d+ \d s "
+    assert re.search(began + r"Clear in [\dms ]+ s reported by waf", found)
     assert re.search(r"b\.example Clear pinned (5\d s|1 m 00 s) ", found)
     assert re.search(r"lonely Clear unconfirmed", found)
     body = client.get("/").content.decode()

@@ -47,7 +47,7 @@ TABS = {
     "/scenarios/": ["Scenarios", "What if"],
     "/job/": ["Job", "Partitions", "State store", "Dead letters", "Replay"],
     "/users/": ["Users", "Roles", "API tokens"],
-    "/summary/": ["Summary", "Targets"],
+    "/summary/": ["Summary", "Targets", "Status pages"],
 }
 """Of an admin, by the address of an entry."""
 
