@@ -20,6 +20,7 @@ from dashboard.core.api import router
 from dashboard.core.common import access, times
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.job.models import BucketStatus, JobProgress
+from dashboard.notify.summaries.models import StatusPage
 from dashboard.watch.agents import models as agents_models
 from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
@@ -44,8 +45,8 @@ COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 
 
 @pytest.fixture
-def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """An operator's token, with limits out of the way and something on the board."""
+def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, dict[str, str]]]:
+    """A token of an operator and of an admin, with limits out of the way and something on the board."""
     cache.clear()
     monkeypatch.setattr(submission, "COMMANDS", access.Limit("commands", 1_000_000))
     monkeypatch.setattr(agents_models, "COMMANDS", access.Limit("commands", 1_000_000))
@@ -58,10 +59,16 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     known_incident()
     known_window()
     known_notifications()
+    StatusPage.objects.create(
+        slug="customers", title="Status", scenarios=["attack"], labels=[["tier", "gold"]], changed_at=1
+    )
     known_view((b"order-1", b"{}"), (b"order-2", b"\xff"))
     with memory_bus(scenarios()), copied():
         told()
-        yield bearer(make_user("operator"))
+        yield {
+            "operator": bearer(make_user("operator")),
+            "admin": bearer(make_user("admin")),
+        }
 
 
 def told() -> None:
@@ -139,6 +146,11 @@ OPERATIONS = (
     "GET /api/v1/notifications/rotas/{number}",
     "GET /api/v1/notifications/messages",
     "GET /api/v1/notifications/messages/{id}",
+    "GET /api/v1/notifications/inbox",
+    "POST /api/v1/notifications/inbox/read",
+    "GET /api/v1/status-pages",
+    "PUT /api/v1/status-pages/{slug}",
+    "DELETE /api/v1/status-pages/{slug}",
     "GET /api/v1/maintenance",
     "GET /api/v1/maintenance/{number}",
     "POST /api/v1/maintenance",
@@ -157,6 +169,8 @@ WITHOUT_INPUT = (
     "GET /api/v1/notifications/rules",
     "GET /api/v1/notifications/rotas",
     "POST /api/v1/incidents/ticket-closed",  # any text may be a ticket
+    "GET /api/v1/status-pages",
+    "POST /api/v1/notifications/inbox/read",  # of one's own, whatever it names
     *OPERATIONS[-3:],
 )
 """Operations that have but one answer for who may ask."""
@@ -174,6 +188,7 @@ KNOWN = {
     "view": "orders",
     "key": "order-1",
     "number": INCIDENT,
+    "slug": "customers",
 }
 """Parameters of paths with values that exist."""
 FORMS_OF_NAMES = {"view": "after", "key": "key_form"}
@@ -195,7 +210,7 @@ def name_known_things(case: Case) -> None:
 
 @pytest.mark.parametrize("label", OPERATIONS)
 def test_the_api_keeps_to_its_document(
-    operations: dict[str, Any], headers: dict[str, str], label: str
+    operations: dict[str, Any], headers: dict[str, dict[str, str]], label: str
 ):
     seen: set[int] = set()
     turns = cycle((True, False))
@@ -217,7 +232,7 @@ def test_the_api_keeps_to_its_document(
             case.query["via"] = "cache"  # which does not run here
         case.query.pop("wait", None)
         response = case.call_and_validate(
-            headers=headers,
+            headers=headers["admin" if "/status-pages" in label else "operator"],
             # A state must be the scenario's and a time to come: no schema can say that.
             excluded_checks=[positive_data_acceptance],
         )
