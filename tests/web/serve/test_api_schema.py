@@ -46,7 +46,7 @@ COMMAND = uuid.UUID("6f1d7a9e-0000-4000-8000-000000000001")
 
 @pytest.fixture
 def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, dict[str, str]]]:
-    """Tokens of an operator and an admin, with limits out of the way, and something on the board."""
+    """Tokens of an operator and an admin, with limits out of the way and things on the board."""
     cache.clear()
     monkeypatch.setattr(submission, "COMMANDS", access.Limit("commands", 1_000_000))
     monkeypatch.setattr(agents_models, "COMMANDS", access.Limit("commands", 1_000_000))
