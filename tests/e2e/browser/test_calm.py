@@ -187,7 +187,7 @@ def test_help_lists_every_key(open_as: Open) -> None:
     page.keyboard.press("?")
     listed = page.locator("#help .keys kbd").all_inner_texts()
     walking = ["j", "↓", "k", "↑", "n", "Shift N", "Home", "End", "Enter", "o", "i"]
-    choosing = ["Space", "Shift ↓", "Shift ↑", "Ctrl A", "a"]
+    choosing = ["Space", "Shift ↓", "Shift ↑", "Ctrl A", "a", "Shift A", "c"]
     others = ["Esc", "u", "/", "1", "…", "9", "0", "d", "[", "]", ">", "<", "s", "w", "t"]
     assert listed == [*walking, *choosing, *others, "Ctrl K", "?"]
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import pytest
 from django.urls import URLResolver, get_resolver
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
 from dashboard.core.common.navigation import every_page
 from dashboard.core.common.times import HOUR_MS, field_text, now_ms
@@ -146,6 +146,16 @@ def to_the_link_of_a_digest(walk: Walk) -> None:
     walk.page.goto(f"/digests/unsubscribe/{number}.{token}/")
 
 
+def to_a_link_that_is_none(walk: Walk) -> None:
+    """Open the page of a guessed link of a message. Its 404 would be a fault in the console."""
+
+    def found(route: Route) -> None:
+        route.fulfill(response=route.fetch(), status=200)
+
+    walk.page.route("**/reply/guessed/", found)
+    walk.page.goto("/notifications/reply/guessed/")
+
+
 NEWEST_SUBSCRIPTION = "SELECT id, token FROM summaries_subscription ORDER BY id DESC LIMIT 1"
 
 
@@ -269,7 +279,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "accounts:tokens": "/account/tokens/",
         "push:browsers": "/account/notifications/",
         "notifications:inbox": "/account/messages/",
-        "notifications:reply": "/notifications/reply/guessed/",
+        "notifications:reply": to_a_link_that_is_none,
         "account_change_password": "/account/password/change/",
         "account_logout": "/account/logout/",
         "mfa_index": "/account/2fa/",
