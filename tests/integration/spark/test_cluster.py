@@ -203,7 +203,7 @@ def _look_for_secrets(cluster: Topology, secured: SecuredBroker, password: str) 
 )
 def test_a_killed_executor_costs_at_most_ten_seconds(open_topology: Any) -> None:
     cluster: Topology = open_topology(workers=(4, 4))
-    job = cluster.job("killed.", trigger="real-time", batch_s=5)
+    job = cluster.job("killed.", trigger="real-time", batch_s=5, state_partitions=4)
     job.start()
     with Feed(job):
         wait_until(lambda: is_in(job, "running", "real-time"), 150, f"see {job.log}")
