@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -93,7 +93,7 @@ class HistoryImport:
         """
         changes = self._checked(self._counted(lines, progress))
         for (scenario, _), own in groupby(changes, key=lambda each: each[1:3]):
-            self._take(scenarios()[scenario], list(own))
+            self._take(scenarios()[scenario], list(islice(own, MOST_OF_ASSET + 1)))
 
     def finish(self, name: str) -> None:
         """Record what was written from the file of this name, and have it summed up."""

@@ -161,7 +161,9 @@ def observed(own: Observed) -> str:
         return NOT_OBSERVED
     if own.complete:
         return duration(own.ms)
-    return f"{duration(own.ms)} of {duration(own.whole)} ({floor(own.share * 1_000) / 10:g} %)"
+    tenths = floor(own.share * 1_000)
+    share = f"{tenths / 10:g} %" if tenths else "under 0.1 %"
+    return f"{duration(own.ms)} of {duration(own.whole)} ({share})"
 
 
 def burn(own: Burn) -> str:

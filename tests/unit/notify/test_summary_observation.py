@@ -90,6 +90,7 @@ def test_what_gaps_have_of_a_time_is_clipped_to_it():
     [
         (Observed(HOUR_MS, HOUR_MS, seen=True), "1 h 00 m"),
         (Observed(MINUTE_MS, HOUR_MS, seen=True), "1 m 00 s of 1 h 00 m (1.6 %)"),
+        (Observed(MINUTE_MS, 2_000 * HOUR_MS, seen=True), "1 m 00 s of 83 d 08 h (under 0.1 %)"),
         (Observed(0, HOUR_MS, seen=False), "not observed"),
         (Observed(0, 0, seen=False), "not observed"),
         (Observed(0, 0, seen=True), "0 s"),
