@@ -57,13 +57,13 @@ def memory_bus(scenarios: dict[str, Scenario]) -> Iterator[Gateway]:
 
 
 @contextmanager
-def copied(scenario: str = "orders") -> Iterator[GlobalStore]:
-    """Have this process's copy of a scenario level with the bus's log."""
+def copied(scenario: str = "orders", *others: str) -> Iterator[GlobalStore]:
+    """Have this process's copies of scenarios level with the bus's log; yield the first."""
     stores.forget()
-    copy = stores.global_store(scenario)
-    while not copy.health().ready:
-        copy.feed.step()
-    yield copy
+    for copy in (tables := [*map(stores.global_store, (scenario, *others))]):
+        while not copy.health().ready:
+            copy.feed.step()
+    yield tables[0]
     stores.forget()
 
 

@@ -67,7 +67,7 @@ def headers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, dict[str, str
         changed_at=1,
     )
     known_view((b"order-1", b"{}"), (b"order-2", b"\xff"))
-    with memory_bus(scenarios()), copied():
+    with memory_bus(scenarios()), copied("orders", "attack"):
         told()
         yield {
             "operator": bearer(make_user("operator")),
