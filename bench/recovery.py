@@ -13,7 +13,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import count
+from itertools import count, groupby
 
 from bench.command import Measured, module_command, parser_of, run
 from bench.drain import refuse_dead_letters, run_before, source
@@ -68,8 +68,9 @@ def main() -> None:
     """Recover as the options say."""
     parser = parser_of(__doc__)
     parser.add_argument("--assets", type=int, help="one size alone")
-    parser.add_argument("--kills", type=int, default=3, help="how often to kill it (3)")
-    parser.add_argument("--state-partitions", type=int, nargs="+", help="one number for each kill")
+    kills = parser.add_mutually_exclusive_group()
+    kills.add_argument("--kills", type=int, default=3, help="how often to kill it (3)")
+    kills.add_argument("--state-partitions", type=int, nargs="+", help="one number for each kill")
     parser.add_argument("--pause", type=float, default=10, help="seconds between kills (10)")
     run("recovery", parser, measure)
 
@@ -91,20 +92,23 @@ def rows_of(runs: Sequence[Recovered], sizes: Sequence[Size]) -> list[Row]:
     """Return for each size the slowest recovery, and how much of it is the start of Spark."""
     rows = []
     for size in sizes:
-        command = module_command("recovery", f"--assets={size.assets}", *carried_over(runs))
+        command = module_command("recovery", f"--assets={size.assets}", *carried_over(runs, size))
         state, running = slowest(runs, size)
         what = f"{size}: first new state after `kill -9`, the slowest of the kills"
-        if carried_over(runs):
+        if carried_over(runs, size):
             what += ", each with another number of state partitions"
         rows.append(Row(what, "s", state, size.target, command=command))
         rows.append(Row(f"{size}: of that, until the query runs", "s", running, command=command))
     return [row for row in rows if row.figures]
 
 
-def carried_over(runs: Sequence[Recovered]) -> list[str]:
-    """Return the option that names the state partitions of these runs; none where they kept it."""
-    numbers = [str(run.state_partitions) for run in runs if run.state_partitions]
-    return ["--state-partitions", *numbers] if numbers else []
+def carried_over(runs: Sequence[Recovered], size: Size) -> list[str]:
+    """Return the options that name the state partitions of one engine's runs at that size; none
+    where they kept their number."""
+    for _, own in groupby((r for r in runs if r.assets == size.assets), lambda run: run.engine):
+        numbers = [str(run.state_partitions) for run in own if run.state_partitions]
+        return ["--state-partitions", *numbers] if numbers else []
+    return []
 
 
 def slowest(runs: Sequence[Recovered], size: Size) -> tuple[dict[str, float], dict[str, float]]:

@@ -412,7 +412,7 @@ VOTES = (
 def _votes(scenario: Scenario, state: StateRecord, why: Why) -> list[dict[str, Any]]:
     """Return the record's votes, the worst first.
 
-    differs: from the state shown; muteable: of an agent, not of a person; forgotten: when, Unix ms;
+    differs: from the state shown; can_mute: of an agent, not of a person; forgotten: when, Unix ms;
     doubted: why it is in doubt; notes: what else there is to know of it.
     """
     against, delay = dissenters(state), scenario.forget_delay or 0
@@ -422,7 +422,7 @@ def _votes(scenario: Scenario, state: StateRecord, why: Why) -> list[dict[str, A
         {
             **asdict(vote),
             "differs": vote.agent in against,
-            "muteable": not vote.agent.startswith(USER_PREFIX),
+            "can_mute": not vote.agent.startswith(USER_PREFIX),
             "forgotten": None if vote.silent is None else vote.silent + delay,
             "doubted": doubted.get(vote.agent, ()),
             "notes": [text for text in (of_flapping(scenario, vote), of_detail(vote)) if text],

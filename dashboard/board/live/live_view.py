@@ -47,7 +47,7 @@ class LiveView:
         self._figures: dict[str, dict[Figure, Figures]] = {}
         self._marks: dict[str, dict[str, RowMark]] = {}
         self._annotated: set[str] = set()
-        self._ends: dict[str, int] = {}
+        self._expiries: dict[str, int] = {}
         self._offsets: dict[str, dict[SinkPartition, int]] = {}
         self._apart: set[str] = set()
         self.heartbeat_at: int | None = None
@@ -134,23 +134,23 @@ class LiveView:
                 elif sub.receive_marks(news):
                     sub.rouse()
 
-    def set_end(self, scenario: str, at: int | None) -> None:
+    def set_next_expiry(self, scenario: str, at: int | None) -> None:
         """Set when the first acknowledgement or maintenance ends, Unix ms, None for never."""
         with self._lock:
             if at is None:
-                self._ends.pop(scenario, None)
+                self._expiries.pop(scenario, None)
             else:
-                self._ends[scenario] = at
+                self._expiries[scenario] = at
 
-    def end(self, now: int) -> set[str]:
+    def expire(self, now: int) -> set[str]:
         """Have sockets read again of which what has ended by `now` (Unix ms) may change the rows.
 
         Returns the scenarios in which something has ended.
         """
         with self._lock:
-            ended = {scenario for scenario, at in self._ends.items() if at <= now}
+            ended = {scenario for scenario, at in self._expiries.items() if at <= now}
             for scenario in ended:
-                del self._ends[scenario]
+                del self._expiries[scenario]
                 for sub in self._subscriptions.get(scenario, ()):
                     if sub.follows_marks():
                         sub.invalidate()

@@ -87,16 +87,22 @@ class Beside:
             return NO_HAND
         return mark.hand(self._scenarios[scenario], entry.row["state"], now)
 
-    def look(self, at: float) -> None:
-        """Invalidate boards where labels have changed. at: of a clock that only rises, s."""
+    def look(self, at: float) -> set[str]:
+        """Invalidate boards where labels have changed, and return their scenarios.
+
+        at: of a clock that only rises, s.
+        """
         if at < self._next:
-            return
+            return set()
         self._next = at + LOOK_S
         before, self._states = self._states, states()
-        for name, state in self._states.items():
-            if before is not None and name in self._scenarios and state != before.get(name):
-                self.annotate(name, list(self._view.overlay(name).values()))
-                self._view.invalidate(name)
+        known = self._states.items() if before is not None else ()
+        changed = {name for name, state in known if before and state != before.get(name)}
+        changed &= self._scenarios.keys()
+        for name in changed:
+            self.annotate(name, list(self._view.overlay(name).values()))
+            self._view.invalidate(name)
+        return changed
 
 
 # ---- merge ---------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ class Tailer(TopicConsumer):
         begun = time.monotonic()
         self._prune()
         self._annotate()
-        self._beside.look(time.monotonic())
+        self._uncounted |= self._beside.look(time.monotonic())
         self._judge_agents(begun)
         for name in sorted(self._uncounted):
             if self._view.sockets():
@@ -129,7 +129,7 @@ class Tailer(TopicConsumer):
         """Read what people have added in whichever process, and record what its end changes."""
         for name, marks in self._changes.read().items():
             self._view.annotate(name, marks)
-        ended = self._view.end(time.time_ns() // 1_000_000)
+        ended = self._view.expire(time.time_ns() // 1_000_000)
         self._uncounted |= (self._view.annotated() | ended) & self._scenarios.keys()
 
     def _judge_agents(self, at: float) -> None:
@@ -146,7 +146,7 @@ class Tailer(TopicConsumer):
         self._view.set_figure(name, "unhandled", numbers.unhandled)
         for each in dependencies().keys() & {name, *dependents(name)}:
             self._view.set_figure(each, "causes", causes(each, self._view))
-        self._view.set_end(name, numbers.handled.ends)
+        self._view.set_next_expiry(name, numbers.handled.ends)
 
     def _prune(self) -> None:
         offsets = sink_offsets()

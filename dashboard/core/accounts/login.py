@@ -5,7 +5,9 @@ password or code.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -204,6 +206,15 @@ class CodeForm(OneTimeCodeForm, ReauthenticateForm):
 # How allauth behaves here.
 
 
+def _unmapped(address: str) -> str:
+    """Return the IPv4 address that an IPv6 one holds, as a socket of both protocols has them, else
+    the address itself. Limits count all of IPv6's as one network."""
+    with suppress(ValueError):
+        inner = getattr(ip_address(address), "ipv4_mapped", None)
+        return str(inner or address)
+    return address
+
+
 class ClosedAdapter(DefaultAccountAdapter):
     """Closes sign-up, as users are created by an admin, and counts logins."""
 
@@ -217,9 +228,10 @@ class ClosedAdapter(DefaultAccountAdapter):
         Raises PermissionDenied if there is no address.
         """
         try:
-            return str(super().get_client_ip(request))
+            address = str(super().get_client_ip(request))
         except ImproperlyConfigured:  # fewer addresses than proxies
-            return str(request.META.get("REMOTE_ADDR", ""))
+            address = str(request.META.get("REMOTE_ADDR", ""))
+        return _unmapped(address)
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Allow an attempt to log in. Raises ValidationError after too many failed ones."""

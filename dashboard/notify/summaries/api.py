@@ -31,7 +31,7 @@ from dashboard.notify.summaries.status_pages import (
     MAX_WORD,
     MOST_LABELS,
     StatusPageForm,
-    delete,
+    delete_page,
     plain_page,
     typed_page,
 )
@@ -338,5 +338,5 @@ def delete_status_page(request: ApiRequest, slug: str) -> Any:
     if row is None:
         raise Problem(404, "unknown-status-page", f"There is no status page {slug!r}.")
     shown = plain_page(row)
-    delete(request, row)
+    delete_page(request, row)
     return shown

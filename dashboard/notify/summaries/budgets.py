@@ -51,14 +51,17 @@ WINDOWS = tuple(sorted({ms for alert in ALERTS for ms in (alert.long, alert.shor
 
 def watch(now: int) -> None:
     """Store which error budgets began and ceased to burn too fast, as of `now`."""
-    for row in Target.objects.filter(scenario__in=list(scenarios())):
+    rows = Target.objects.filter(scenario__in=list(scenarios()))
+    for row in rows.exclude(percent=None, burning={}):
+        burns = {} if row.percent is None else burns_of(row.scenario, row.percent, WINDOWS, now)
         with transaction.atomic():
-            _watch(Target.objects.select_for_update().get(pk=row.pk), now)
+            locked = Target.objects.select_for_update().get(pk=row.pk)
+            if locked.percent == row.percent:  # else again in a minute
+                _watch(locked, burns, now)
 
 
-def _watch(row: Target, now: int) -> None:
+def _watch(row: Target, burns: Mapping[int, float | None], now: int) -> None:
     burning = dict(row.burning)
-    burns = {} if row.percent is None else burns_of(row.scenario, row.percent, WINDOWS, now)
     for kind in BUDGET_KINDS:
         words = _words(kind, row.percent, burns)
         known = burning.get(kind)

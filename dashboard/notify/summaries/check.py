@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
+from dashboard.core.audit.log import bounded_facts
 from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT
@@ -366,8 +367,8 @@ def _invented(scenario: str, kind: CheckedKind, span: Span) -> Iterator[SumDiffe
 
 
 def other_differences(scenario: str, span: Span) -> Iterator[SumDifference]:
-    """Yield the alarms, and the acknowledgements of incidents, that were written by nobody who
-    should, of a time."""
+    """Yield the alarms of a time whose seal does not match, and the incidents whose acknowledgement
+    is not the first that people gave."""
     ended = Alarm.objects.filter(Q(end=None) | Q(end__gte=span.begin), scenario=scenario)
     for row in ended.filter(begin__lt=span.end).iterator():
         if not row.is_sealed:
@@ -382,7 +383,8 @@ def _acknowledgements(scenario: str, span: Span) -> Iterator[SumDifference]:
     rows = Acknowledgement.objects.filter(scenario=scenario, at__gte=span.begin).order_by("at")
     for asset, at, name in rows.values_list("asset", "at", "username"):
         given.setdefault(asset, []).append((at, name))
-    incidents = Incident.objects.real().filter(scenario=scenario, began_at__gte=span.begin)
+    incidents = Incident.objects.real().filter(scenario=scenario)
+    incidents = incidents.filter(began_at__gte=span.begin, began_at__lt=span.end)
     known = Q(acknowledged_at__isnull=False) | Q(asset__in=listed(list(given)))
     columns = ("asset", "began_at", "ended_at", "acknowledged_at", "acknowledged_by")
     for asset, began, ended, *kept in incidents.filter(known).values_list(*columns):
@@ -399,20 +401,24 @@ def _words(*acknowledgements: list[Any]) -> list[str]:
     return [f"by {name}, {utc(at)}" if at else "none" for at, name in acknowledgements]
 
 
-def setting_differences(scenario: str, now: int) -> Iterator[SumDifference]:
-    """Yield where zone, target or hours are not what the audit says that somebody set last."""
+def zone_differences(now: int) -> Iterator[SumDifference]:
+    """Yield the reporting zone if it is not the one that the audit says somebody set last."""
     zone = ReportingZone.objects.chosen().key
     last = AuditEntry.objects.filter(action="summary.zone").order_by("-number").first()
     if last is not None and last.target != zone:
-        yield SumDifference(scenario, now, "reporting zone", zone, last.target)
+        yield SumDifference("", now, "reporting zone", zone, last.target)
+
+
+def target_differences(scenario: str, now: int) -> Iterator[SumDifference]:
+    """Yield target and hours if they are not what the audit says that somebody set last."""
     targets = AuditEntry.objects.filter(action="summary.target", scenario=scenario)
     last = targets.order_by("-number").first()
     if last is None:
         return
     target = Target.objects.filter(scenario=scenario).first()
-    facts = {name: json.loads(last.facts).get(name) for name in ("percent", "hours")}
-    kept = target.facts if target else None
-    if kept != facts:
+    facts = json.loads(last.facts)
+    kept = json.loads(bounded_facts(target.facts)) if target else {}
+    if any(kept.get(name) != facts.get(name) for name in ("percent", "hours")):
         yield SumDifference(scenario, now, "target", kept, facts)
 
 

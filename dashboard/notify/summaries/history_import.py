@@ -96,7 +96,7 @@ class HistoryImport:
             self._take(scenarios()[scenario], list(islice(own, MOST_OF_ASSET + 1)))
 
     def finish(self, name: str) -> None:
-        """Record what was written from the file of this name, and have it summed up."""
+        """Record what was written from the file of this name."""
         for scenario, tally in self.tallies.items():
             first = self._firsts[scenario]
             if tally.begin is None or first is None or tally.changes == tally.known:
@@ -135,7 +135,7 @@ class HistoryImport:
         """Return a line's change. Raises ImportProblem."""
         try:
             given = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:  # no UTF-8, or too deep
             raise ImportProblem(number, "line", "a JSON object", str(error)) from None
         if not isinstance(given, dict):
             raise ImportProblem(number, "line", "a JSON object", given)

@@ -353,10 +353,11 @@ class SpanList(ListPage):
             "kind": KINDS[self.form.chosen_kind] if valid else "History",
             "zone": self.form.time_zone,
             "sum": self._sum() if valid else None,
-            "number": self._number() if valid else 0,
+            "number": self._number if valid else 0,
             "unobserved": unobserved_note(self.form, self.now),
         }
 
+    @cached_property
     def _number(self) -> int:
         return self.form.rows().count() if self.maintenance is None else len(self.maintenance)
 
@@ -364,7 +365,7 @@ class SpanList(ListPage):
         """Return how much counts of all rows together, ms; None if they are too many."""
         if self.maintenance is not None:
             return sum(row.counted for row in self.maintenance)
-        if self._number() > SUMMED:
+        if self._number > SUMMED:
             return None
         rows = self.form.rows().only("scenario", "asset", "begin", "end").iterator()
         return sum(

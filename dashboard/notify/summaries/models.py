@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models, transaction
-from django.db.models import Index, Q, QuerySet, UniqueConstraint
+from django.db.models import F, Index, Q, QuerySet, UniqueConstraint
 from django.db.models.functions import Coalesce, Greatest, Least
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare, salted_hmac
@@ -427,9 +427,9 @@ class FigureCheck(models.Model):
         """Return whether it is too long ago at `now` (Unix ms) to speak of today's figures."""
         return now - self.begun_at > OLD_CHECK_MS
 
-    def end(self, lines: Sequence[str], pages: Collection[str], now: int) -> None:
-        """Record what it has found."""
-        self.ended_at, self.differences = now, len(lines)
+    def end(self, number: int, lines: Sequence[str], pages: Collection[str], now: int) -> None:
+        """Record how many differences there are, the first of them, and pages that showed them."""
+        self.ended_at, self.differences = now, number
         self.lines, self.pages = list(lines[:MOST_LINES]), sorted(pages)[:MOST_LINES]
         self.save()
 
@@ -730,7 +730,7 @@ MAX_TITLE, MAX_INTRO, MAX_ADDRESS = 100, 500, 60
 class StatusPageQuerySet(models.QuerySet["StatusPage"]):
     def published(self, slug: str) -> StatusPage | None:
         """Return the page that everybody may read under this name; None if there is none."""
-        return self.filter(slug=slug, published=True).first() if len(slug) <= MAX_ADDRESS else None
+        return self.filter(slug=slug, published=True).first()
 
 
 class StatusPage(AuthoredRow):
@@ -772,9 +772,11 @@ class StatusPage(AuthoredRow):
         return labels.values_list("asset", flat=True)
 
     def rows(self, scenario: str) -> QuerySet[AssetState]:
-        """Return its assets of a scenario, the most severe first."""
+        """Return its assets of a scenario, the most severe first, and those in doubt before their
+        equals."""
         rows = AssetState.objects.filter(scenario=scenario, purged=False)
-        return rows.filter(asset__in=self.assets(scenario)).order_by("rank", "asset")
+        doubted = ("-unconfirmed", F("doubt").desc(nulls_last=True), "-overridden")
+        return rows.filter(asset__in=self.assets(scenario)).order_by("rank", *doubted, "asset")
 
     def incidents(self, scenario: str, since: int) -> QuerySet[Incident]:
         """Return its assets' incidents that went on since a time (Unix ms), newest first."""

@@ -288,8 +288,8 @@ def _available(found: PeriodSummary) -> str:
         return f"{words}."
     if abs(share - last) < 5e-6:
         return f"{words}, as in {name}."
-    verdict = "better" if share > last else "worse"
-    return f"{words}, {points(share - last)} {verdict} than {name}."
+    direction = "better" if share > last else "worse"
+    return f"{words}, {points(share - last)} {direction} than {name}."
 
 
 def _incidents(found: PeriodSummary) -> str:
@@ -337,8 +337,8 @@ def _clause(group: FigureGroup) -> str:
     budget, own = group.now.budget, group.now
     if budget is None:
         return ""
-    plural = group.title.endswith("s") and not group.title.endswith("ss")
-    name = f"{'their' if plural else 'its'} target of {target(budget.target)}"
+    many = group.title.endswith("s") and not group.title.endswith("ss")
+    name = f"{'their' if many else 'its'} target of {target(budget.target)}"
     if own.target_met is None:
         return f"{group.title} cannot be judged by {name}, as {_why_unjudged(own)}"
     if own.target_met:

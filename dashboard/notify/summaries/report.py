@@ -222,7 +222,7 @@ class SummaryReport:
 
     def context(self) -> dict[str, Any]:
         """Return the template's context."""
-        found = self.found
+        found, check = self.found, FigureCheck.objects.newest_ended()
         return {
             "found": found,
             "empty": found.empty and (found.first_at is None or found.whole.now.observed.seen),
@@ -253,12 +253,12 @@ class SummaryReport:
             "plotted": plotted(found),
             "sums_alone": has_sums_before(found),
             "uncompared": phrases.uncompared(found),
-            "check": FigureCheck.objects.newest_ended(),
+            "check": check,
             "imported": ImportedHistory.objects.within(found.question.scenarios, found.span),
             "imported_before": ImportedHistory.objects.within(
                 found.question.scenarios, found.before
             ),
-            "checked": phrases.checked(FigureCheck.objects.newest_ended(), found),
+            "checked": phrases.checked(check, found),
             "before_observed": phrases.observed(found.whole.before.observed),
             "explained": EXPLAINED,
             "overrides": [(each, _scenario_of(each.scenario), _state_of(each),

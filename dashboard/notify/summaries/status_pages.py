@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from ipaddress import IPv6Address, ip_address, ip_network
+from itertools import islice
+from threading import Lock
 from typing import Any
 
+from allauth.core.internal.ratelimit import truncate_ip
 from csp.constants import NONE, SELF
 from csp.decorators import csp
 from django import forms
@@ -44,7 +46,7 @@ from wire.sink import state_value
 MOST_ASSETS = 500
 """Most assets that a page lists, the worst ones."""
 MOST_WINDOWS, MOST_INCIDENTS, MOST_NAMES = 50, 100, 20
-"""Most windows that are looked at, most incidents on a page, most assets that one line names."""
+"""Most windows and incidents on a page, most assets that one line names."""
 AHEAD_MS = 14 * DAY_MS
 """How long ahead maintenance is announced."""
 
@@ -120,12 +122,12 @@ class PastIncident:
 @dataclass(frozen=True, slots=True)
 class PublicStatus:
     """What a page says at a time. late_since: since when the board is not live, None where it is
-    live, 0 where nobody knows; more: how many assets are not listed."""
+    live, 0 where nobody knows; more: whether there are assets that are not listed."""
 
     at: int
     late_since: int | None
     lines: Sequence[AssetLine]
-    more: int
+    more: bool
     announcements: Sequence[Announcement]
     incidents: Sequence[PastIncident]
 
@@ -151,8 +153,8 @@ def report_of(page: StatusPage, now: int) -> PublicStatus:
         now,
         late,
         lines[:MOST_ASSETS],
-        max(0, len(lines) - MOST_ASSETS),
-        list(_announcements(names, now)),
+        len(lines) > MOST_ASSETS,
+        list(islice(_announcements(names, now), MOST_WINDOWS)),
         _incidents(page, now),
     )
 
@@ -175,12 +177,11 @@ def _lines(
     page: StatusPage, scenario: Scenario, rows: Iterable[AssetState], now: int, *, live: bool
 ) -> Iterator[AssetLine]:
     """Yield a line for each of these assets. live: whether the board is."""
-    words = page.words.get(scenario.name, {})
     silent = unwatched_since(scenario, now) is not None
     for row in rows:
         level = level_of(scenario, row.state)
         checked = silent or is_doubted(scenario, row)
-        word = words.get(row.state) or WORDS.get(level, UNKNOWN)
+        word = _word(page, scenario, row.state)
         if level is Level.GOOD and (checked or not live):
             level, word = Level.UNCLEAR, CHECKED if live else UNKNOWN
         yield AssetLine(level, row.asset, word, checked and level < Level.UNCLEAR)
@@ -194,6 +195,12 @@ def level_of(scenario: Scenario, state: str) -> Level:
     if scenario.is_good(state):
         return Level.GOOD
     return Level.BAD if spec.colour == "red" else Level.LIMITED
+
+
+def _word(page: StatusPage, scenario: Scenario, state: str) -> str:
+    """Return what a page calls a state."""
+    own = page.words.get(scenario.name, {}).get(state)
+    return own or WORDS.get(level_of(scenario, state), UNKNOWN)
 
 
 def is_doubted(scenario: Scenario, row: AssetState) -> bool:
@@ -215,9 +222,9 @@ def _worst_by_name(lines: Iterable[AssetLine]) -> list[AssetLine]:
 def _announcements(names: Mapping[str, list[str]], now: int) -> Iterator[Announcement]:
     """Yield the maintenance that goes on or is to come of these assets, given by scenario."""
     windows = Window.objects.shown().filter(
-        cancelled_at=None, end__gt=now, begin__lt=now + AHEAD_MS
+        scenario__in=["", *names], cancelled_at=None, end__gt=now, begin__lt=now + AHEAD_MS
     )
-    for window in windows.order_by("begin", "pk")[:MOST_WINDOWS]:
+    for window in windows.order_by("begin", "pk"):
         covered = sorted(_covered(window, names, now))
         if covered:
             shown = covered[:MOST_NAMES]
@@ -247,16 +254,16 @@ def _incidents(page: StatusPage, now: int) -> list[PastIncident]:
 
 
 def _past(page: StatusPage, scenario: Scenario, row: Incident) -> PastIncident:
-    level = level_of(scenario, row.worst)
-    word = page.words.get(scenario.name, {}).get(row.worst) or WORDS.get(level, UNKNOWN)
+    word = _word(page, scenario, row.worst)
     return PastIncident(row.began_at, row.asset, word, row.lasted, row.ended_at is not None)
 
 
 # ---- the page for customers ----------------------------------------------------------------------
-# Read without a login. It is made at most once in CACHED_S, knows no session, and says the same of
-# a page that is not published as of one that was never made.
+# Read without a login. A process makes it at most once in CACHED_S. It knows no session, and says
+# the same of a page that is not published as of one that was never made.
 
 CACHED_S = 5
+_MAKING = Lock()
 VISITS = Limit("status-pages", 60, cache="visitors")
 """How often one address, or one network of IPv6, may open status pages, a minute."""
 POLICY = {
@@ -279,25 +286,16 @@ def status_page(request: HttpRequest, slug: str) -> HttpResponse:
     """Return a published page to anybody; 404 without one, 429 to a network that asks too much."""
     now = now_ms()
     try:
-        VISITS.take(_network(address_of(request)), now)
+        VISITS.take(truncate_ip(address_of(request)), now)
     except TooMany as error:
         return _answer(_absent("Too many visits. Try again in a minute."), 429, error.retry_after)
     page = StatusPage.objects.published(slug)
     if page is None:
         return _answer(_absent("There is no such page."), 404)
     key = f"status-page:{page.pk}:{page.changed_at}"
-    body = caches["figures"].get_or_set(key, partial(_page, page, now), CACHED_S)
+    with _MAKING:  # whoever waited finds what another one made
+        body = caches["figures"].get_or_set(key, partial(_page, page, now), CACHED_S)
     return _answer(str(body), 200)
-
-
-def _network(address: str) -> str:
-    """Return the address, or the /64 of an IPv6 address: one visitor has all addresses of it."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    width = 64 if isinstance(parsed, IPv6Address) else 32
-    return str(ip_network((parsed, width), strict=False))
 
 
 def _page(page: StatusPage, now: int) -> str:
@@ -431,14 +429,14 @@ class StatusPageForm(forms.Form):
         return row
 
 
-SAME = ("title", "slug", "intro", "scenarios", "words", "days", "published")
+PLAIN_FIELDS = ("title", "slug", "intro", "scenarios", "words", "days", "published")
 """The fields that a page has as the API gives them."""
 
 
 def plain_page(row: StatusPage) -> dict[str, Any]:
     """Return a page as the API gives it."""
     labels = ["=".join(pair) for pair in row.labels]
-    same = {name: getattr(row, name) for name in SAME}
+    same = {name: getattr(row, name) for name in PLAIN_FIELDS}
     return same | {"labels": labels, "changed_at": row.changed_at}
 
 
@@ -460,7 +458,7 @@ def _pair(line: str, example: str) -> list[str]:
     return [key, value]
 
 
-def delete(request: HttpRequest, row: StatusPage) -> None:
+def delete_page(request: HttpRequest, row: StatusPage) -> None:
     """Delete a page, and record that in the audit."""
     row.delete()
     record(Actor.of(request), "status-page.deleted", target=row.slug)
@@ -493,7 +491,7 @@ class StatusPageEditor(FormPage):
         if self.row is None or request.POST.get("do") != "delete":
             return super().post(request, *args, **kwargs)
         title = self.row.title
-        delete(request, self.row)
+        delete_page(request, self.row)
         return self.done(f"The page {title} is deleted.", "status:pages")
 
     def form_valid(self, form: StatusPageForm) -> HttpResponse:

@@ -133,7 +133,8 @@ def failing_causes(scenario: str, newer: Mapping[str, str]) -> dict[str, str]:
     alarming = {asset: state for asset, state in newer.items() if _is_alarming(other, state)}
     known = labels.filter(value__in=listed(alarming)).values_list("value", flat=True)
     causes |= {asset: alarming[asset] for asset in known.distinct()}
-    return {asset: other.spec(state).label for asset, state in causes.items()}
+    some = islice(causes.items(), MOST_CAUSES)
+    return {asset: other.spec(state).label for asset, state in some}
 
 
 def _is_alarming(scenario: Scenario, state: str) -> bool:

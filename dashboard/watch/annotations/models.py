@@ -164,7 +164,7 @@ class Note(AssetRow, AuthoredRow):
 class MarkQuerySet(models.QuerySet["Mark"]):
     """Marks."""
 
-    def speaking(self) -> MarkQuerySet:
+    def nonempty(self) -> MarkQuerySet:
         """Return those that say anything."""
         return self.exclude(ack_until=None, notes=0, work_until=None, case=None)
 

@@ -7,6 +7,7 @@ once.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -169,8 +170,8 @@ def renew(scenario: str, assets: Collection[str], now: int) -> list[RowMark]:
     return [RowMark.of(row) for row in rows]
 
 
-_NUMBERED = ("scenario", "asset", "case", "revision", "changed_at", "notes", *_TEXTS)
-_NUMBER = """\
+_CASE_COLUMNS = ("scenario", "asset", "case", "revision", "changed_at", "notes", *_TEXTS)
+_UPSERT_CASE = """\
 ON CONFLICT (scenario, asset) DO UPDATE
 SET "case" = excluded."case", changed_at = excluded.changed_at, revision = CASE
 WHEN annotations_mark.revision < excluded.revision THEN excluded.revision
@@ -189,7 +190,7 @@ def renumber(scenario: str, assets: Collection[str], now: int) -> None:
     cases = case_on(scenario, assets)
     rest = (now, now, 0, *("" for _ in _TEXTS))
     rows = [(scenario, asset, case, *rest) for asset, case in sorted(cases.items())]
-    insert_many("annotations_mark", _NUMBERED, rows, _NUMBER)
+    insert_many("annotations_mark", _CASE_COLUMNS, rows, _UPSERT_CASE)
     left = _rows(scenario, [asset for asset in assets if asset not in cases])
     newer = Greatest(F("revision") + 1, Value(now))
     left.filter(case__isnull=False).update(case=None, changed_at=now, revision=newer)
@@ -224,17 +225,21 @@ class MarkChanges:
     """Marks in the order in which they change: all at first, from then on what is new or may be."""
 
     def __init__(self) -> None:
-        self._seen = 0
+        self._seen, self._risen = 0, 0.0
 
     def read(self) -> dict[str, list[RowMark]]:
         """Return the marks by scenario; a mark that is returned twice has the same revision."""
         marks: dict[str, list[RowMark]] = {}
-        rows = Row.objects.filter(changed_at__gt=self._seen - OVERLAP_MS)
+        # A transaction that began before the newest mark has ended by then, so that a wave is not
+        # read again for ever.
+        over = time.monotonic() - self._risen > OVERLAP_MS / 1000
+        rows = Row.objects.filter(changed_at__gt=self._seen - (0 if over else OVERLAP_MS))
         if not self._seen:
-            rows = rows.speaking()
+            rows = rows.nonempty()
         for row in rows.order_by("-changed_at")[:MOST]:
             marks.setdefault(row.scenario, []).append(RowMark.of(row))
-            self._seen = max(self._seen, row.changed_at)
+            if row.changed_at > self._seen:
+                self._seen, self._risen = row.changed_at, time.monotonic()
         return marks
 
 

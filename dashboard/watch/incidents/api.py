@@ -504,14 +504,18 @@ def _refusal(form: WindowForm) -> Problem:
 
 
 def _do(
-    request: ApiRequest, number: int, change: Callable[[Window, User, int], None], action: str
+    request: ApiRequest,
+    number: int,
+    change: Callable[[Window, User, int], list[Window] | None],
+    action: str,
 ) -> dict[str, Any]:
     row = _known(number)
     try:
-        change(row, request.auth, now_ms())
+        more = change(row, request.auth, now_ms()) or []
     except WindowRefused as error:
         raise Problem(409, "not-now", str(error)) from error
-    row.log(Actor.of(request), action)
+    for each in (row, *more):
+        each.log(Actor.of(request), action)
     return WindowList().plain(row)
 
 

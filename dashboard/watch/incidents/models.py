@@ -512,7 +512,7 @@ class Case(ScenarioRow):
     def write(self, kind: str, user: User, now: int, text: str = "") -> CaseEntry:
         """Add an entry to its timeline, and return it. kind: one of ENTRY_WORDS; now: Unix ms."""
         name = user.get_username()
-        if kind != ACKNOWLEDGED:  # which only the first one changes
+        if kind != ACKNOWLEDGED:  # `CaseQuerySet.acknowledge` announces the first one
             self.announce(kind, name, now, text)
         return self.entries.create(kind=kind, user=user, username=name, at=now, text=text)
 
@@ -1048,15 +1048,17 @@ class Window(AuthoredRow):
     @property
     def following(self) -> WindowQuerySet:
         """Return the windows after this one that were planned with it and are not cancelled."""
-        rows = Window.objects.filter(user=self.user_id, created_at=self.created_at, name=self.name)
+        rows = Window.objects.filter(user=self.user_id, created_at=self.created_at)
         return rows.filter(begin__gt=self.begin, cancelled_at=None)
 
-    def cancel_all(self, user: User, now: int) -> None:
-        """Cancel it and those that follow. Raises WindowRefused and TooMany."""
+    def cancel_all(self, user: User, now: int) -> list[Window]:
+        """Cancel it and those that follow, and return these. Raises WindowRefused and TooMany."""
         LIMIT.take(user.pk, now)
+        following = list(self.following)
         with transaction.atomic():
-            for window in (*self.following, self):
+            for window in (*following, self):
                 window._cancel(user, now)  # noqa: SLF001 - its own
+        return following
 
     def log(self, actor: Actor, action: str) -> None:
         """Record in the audit what somebody did to it."""

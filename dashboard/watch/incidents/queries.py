@@ -318,8 +318,9 @@ class GroupResult:
     def joined(cls, results: Iterable[GroupResult]) -> GroupResult:
         """Return the groups of several scenarios together."""
         own = list(results)
-        groups = sorted((group for each in own for group in each.groups), key=_newest)
-        return cls(groups[::-1], any(each.cut for each in own))
+        found = (group for each in own for group in each.groups)
+        groups = sorted(found, key=_newest, reverse=True)
+        return cls(groups, any(each.cut for each in own))
 
 
 def _newest(group: IncidentGroup) -> tuple[int, str]:
@@ -344,7 +345,6 @@ def find_groups(
         for value, members in by_value.items()
         for group in merge(scenario, key, value, members)
     ]
-    groups.sort(key=_newest, reverse=True)
     return GroupResult(groups, cut)
 
 

@@ -598,17 +598,18 @@ def cancel(request: HttpRequest, number: int) -> HttpResponseBase:
 def _do(
     request: HttpRequest,
     number: int,
-    change: Callable[[Window, User, int], None],
+    change: Callable[[Window, User, int], list[Window] | None],
     action: str,
     words: str,
 ) -> HttpResponseBase:
     row = _window(number)
     try:
-        change(row, user_of(request), now_ms())
+        more = change(row, user_of(request), now_ms()) or []
     except (WindowRefused, TooMany) as error:
         messages.error(request, str(error))
         return redirect("maintenance:window", number)
-    row.log(Actor.of(request), action)
+    for each in (row, *more):
+        each.log(Actor.of(request), action)
     messages.success(request, words)
     return redirect("maintenance:window", number)
 

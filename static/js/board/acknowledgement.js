@@ -26,7 +26,9 @@ export class Acknowledge {
       this.send(event.submitter?.getAttribute("formaction") ?? this.form.action);
     });
     this.form.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.form.requestSubmit();
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      this.form.querySelector("[type=submit]").click(); // which sends nothing while it is disabled
     });
     for (const name of dialog.querySelectorAll(".zone-name")) name.textContent = zone;
   }

@@ -231,15 +231,16 @@ export function behind(name, state) {
 }
 
 /**
- * Who has it in hand, its maintenance, the number of its notes, and its incident; ack, work: null unless they are in force; number: null unless the asset is in an incident.
+ * Who has it in hand, its maintenance, the number of its notes, and its incident. ack, work: null
+ * unless they are in force; incident: its number, null unless the asset is in one.
  *
  * @param {any} ack
  * @param {number} notes
  * @param {any} work
- * @param {number | null} number
+ * @param {number | null} incident
  * @returns {HTMLElement[]}
  */
-export function annotations(ack, notes, work, number) {
+export function annotations(ack, notes, work, incident) {
   const shown = [];
   if (ack) {
     const [by, , , , reason] = ack;
@@ -261,10 +262,10 @@ export function annotations(ack, notes, work, number) {
     made.title = `${notes} ${word}`;
     shown.push(made);
   }
-  if (number) {
-    const link = element("a", "case", `INC-${number}`);
+  if (incident) {
+    const link = element("a", "case", `INC-${incident}`);
     link.setAttribute("tabindex", "-1"); // `i` follows it
-    link.setAttribute("href", `/incidents/INC-${number}/`);
+    link.setAttribute("href", `/incidents/INC-${incident}/`);
     shown.push(link);
   }
   return shown;

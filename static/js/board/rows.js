@@ -13,7 +13,6 @@ import { byOrder, comparator, placeOf, plan } from "./order.js";
 const PACE_MS = 1000;
 const MOST_FLASHED = 50; // more than these and the whole page would flash
 
-const MOST_OF_WAVE = 900; // as the server takes at once
 const UNMARKED = ["", 0, null, 0, null, null];
 const STEP = 30; // rows made or moved in one frame: with more a page is felt to stick
 
@@ -218,8 +217,8 @@ export class Rows {
   wave(asset) {
     const number = this.marks.get(asset)?.[5];
     if (!number) return [asset];
-    const of = [...this.known.keys()].filter((each) => this.marks.get(each)?.[5] === number);
-    return of.slice(0, MOST_OF_WAVE);
+    const shown = [...this.lines.keys()].filter((each) => this.known.has(each));
+    return shown.filter((each) => this.marks.get(each)?.[5] === number);
   }
 
   /** Whether somebody has an alarming row in hand, or it is in maintenance. */

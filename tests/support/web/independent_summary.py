@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import pairwise
+from operator import itemgetter
 from zoneinfo import ZoneInfo
 
 MINUTE = 60_000
@@ -188,16 +189,6 @@ class History:
         return number
 
 
-def together(incidents: Iterable[LongIncident], begin: int, end: int) -> int:
-    """Return the number of unbroken times within which at least one of the incidents goes on."""
-    minutes = {
-        at
-        for each in incidents
-        for at in range(max(begin, each.begin), min(end, each.end or end), MINUTE)
-    }
-    return sum(at - MINUTE not in minutes for at in minutes)
-
-
 def spread(delays: Sequence[int]) -> tuple[int, int | None, int | None, int | None]:
     """Return count, mean, and by nearest rank 95th percentile and median."""
     if not delays:
@@ -272,7 +263,7 @@ def _in_hours(at: int, zone: str, hours: Sequence[Sequence[int]]) -> bool:
 def unbroken(incidents: Iterable[tuple[int, int | None]]) -> int:
     """Return the number of unbroken times within which at least one of the incidents goes on."""
     number, reach = 0, float("-inf")
-    for begin, end in sorted(incidents):
+    for begin, end in sorted(incidents, key=itemgetter(0)):
         number += begin > reach
         reach = max(reach, float("inf") if end is None else end)
     return number

@@ -205,7 +205,7 @@ class Board:
         self.seen["mark"] += 1
         self.marks[asset] = before._replace(revision=before.revision + 1, **said)
         self.view.annotate("watch", [self.marks[asset]])
-        self.view.set_end("watch", min(self.ends(), default=None))
+        self.view.set_next_expiry("watch", min(self.ends(), default=None))
 
     def ends(self) -> list[int]:
         """When what handles assets ends."""
@@ -216,9 +216,9 @@ class Board:
         """Time passes; what ends meanwhile is looked up by the tailer."""
         self.now += ms
         self.client.now = self.now
-        if self.view.end(self.now):
+        if self.view.expire(self.now):
             self.seen["end"] += 1
-            self.view.set_end("watch", min(self.ends(), default=None))
+            self.view.set_next_expiry("watch", min(self.ends(), default=None))
 
     def hand(self, entry: LiveRecord) -> Hand:
         """What handles an asset by now."""

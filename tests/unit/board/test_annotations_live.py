@@ -149,8 +149,8 @@ def test_a_board_is_read_again_if_what_is_handled_decides_its_rows(
     view.annotate("watch", [news])
     assert subscription.stale is anew
     shown_by(view, subscription, subscription.filter, cut)
-    view.set_end("watch", 9)
-    assert (view.end(8), view.end(9), view.end(9)) == (set(), {"watch"}, set())
+    view.set_next_expiry("watch", 9)
+    assert (view.expire(8), view.expire(9), view.expire(9)) == (set(), {"watch"}, set())
     assert subscription.stale is anew, "its end too"
 
 

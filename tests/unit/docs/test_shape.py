@@ -1,4 +1,4 @@
-"""The shape of the product: numbers of pyproject.toml that only fall, words that stay out."""
+"""The shape of the product: the limits in pyproject.toml, words that stay out."""
 
 from __future__ import annotations
 

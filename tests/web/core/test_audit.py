@@ -76,6 +76,8 @@ def test_an_address_that_a_proxy_tells_counts_only_where_proxies_are_trusted(set
     assert log.address_of(request) == "203.0.113.9"
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = 2  # of which one says nothing
     assert log.address_of(request) == "192.0.2.7"
+    both = RequestFactory().get("/", REMOTE_ADDR="::ffff:203.0.113.9")
+    assert log.address_of(both) == "203.0.113.9"
     assert log.address_of(RequestFactory().get("/", REMOTE_ADDR="")) == ""
 
 

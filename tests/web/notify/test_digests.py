@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from email.message import EmailMessage
@@ -17,10 +18,11 @@ from dashboard.core.audit.models import AuditEntry
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.notify.notifications.delivery import deliver
 from dashboard.notify.notifications.models import Message
-from dashboard.notify.summaries import digests, phrases
+from dashboard.notify.summaries import digests
 from dashboard.notify.summaries.digests import send_due
 from dashboard.notify.summaries.figures import (
     Delays,
+    ErrorBudget,
     FigureGroup,
     Figures,
     Observed,
@@ -44,9 +46,10 @@ YESTERDAY = Period(DAY, date(2026, 11, 22), date(2026, 11, 23))
 
 def figures(incidents: int, bad: int) -> Figures:
     """Figures of a group."""
-    none = Delays()
+    acknowledged, cleared = Delays(4, 50_000, 180_000, 42_000), Delays()
+    budget = ErrorBudget(99.9, 300 * MINUTE_MS, 300 * MINUTE_MS - bad)
     times, all_of_it = Times(30 * DAY_MS - bad, bad), Observed(DAY_MS, DAY_MS, seen=True)
-    return Figures(times, incidents, incidents, None, none, none, 0, 2, all_of_it)
+    return Figures(times, incidents, incidents, budget, acknowledged, cleared, 0, 2_000, all_of_it)
 
 
 @pytest.fixture(autouse=True)
@@ -117,18 +120,36 @@ def test_it_is_sent_once_when_it_is_due(reader: User, post: MailServer):
     ]  # fmt: skip
 
 
+DELAY = "42 s; 95 of 100 within 3 m 00 s"
+FIGURES = [
+    ["Observed", "1 d 00 h", "1 d 00 h"],
+    ["Availability", "99.791 %", "99.444 %"],
+    ["Target", "99.9 %, met", "99.9 %, met"],
+    ["Error budget left", "3 h 30 m", "1 h 00 m"],
+    ["Incidents", "3", "5"],
+    ["Assets with incidents", "3", "5"],
+    ["Time in bad states", "1 h 30 m", "4 h 00 m"],
+    ["Time to acknowledge", DELAY, DELAY],
+    ["Time to all-clear", "–", "–"],
+    ["Time unconfirmed", "0 s", "0 s"],
+    ["False alarms", "2,000", "2,000"],
+]
+
+
 def test_it_begins_with_a_sentence_and_sorts_by_time_lost(reader: User, post: MailServer):
     [mail] = sent(post, DUE)
     text, html = part(mail, "plain"), part(mail, "html")
     title, _, words = text.splitlines()[:3]
     assert title == "Attacks, 2026-11-22"
-    assert words == phrases.sentence(digests.summary(Question(("attack",), YESTERDAY)))
-    assert words.startswith("There were 3 incidents on 3 assets")
-    figures = [line.split("  ") for line in text.partition("Figures")[2].splitlines()]
-    shown = {cells[0]: cells[1:] for cells in figures if len(cells) > 1}
-    for name in ("Target", "Error budget left", "Time to acknowledge", "Time to all-clear"):
-        assert name in shown
-        assert f">{name}</th>" in html
+    assert words == (
+        "There were 3 incidents on 3 assets, 2 fewer than the day before. Assets were in a good "
+        "state for 99.791 % of the time, 0.347 points better than the day before."
+    )
+    lines = text.splitlines()
+    lines = lines[lines.index("Figures") + 2 :][: len(FIGURES) + 1]
+    shown = [re.split(r" {2,}", line) for line in lines]
+    assert shown == [["", "now", "before"], *FIGURES]
+    assert all(f">{cell}</t" in html for row in FIGURES for cell in row)
     assert text.index("shop") < text.index("mail <b>")
     assert "fine" not in text
     assert "mail &lt;b&gt;" in html

@@ -57,7 +57,7 @@ from dashboard.watch.incidents.models import (
 from domain.history.periods import Period, between, containing
 from domain.scenario import Scenario
 from support.run.selection import examples
-from support.web.independent_summary import Counted, History, Spans, spread, together
+from support.web.independent_summary import Counted, History, Spans, spread, unbroken
 from support.web.lived_month import (
     ASSETS,
     BEGUN,
@@ -284,7 +284,7 @@ def check_labels(answer: PeriodSummary, past: History, spans: Any, counts: Any) 
         for figures, span, counted in zip((group.now, group.before), spans, counts, strict=True):
             assert tuple(figures.times) == counted.total(own), group.name
             incidents = [each for each in past.during(*span) if each.asset in own]
-            assert figures.incidents == together(incidents, *span)
+            assert figures.incidents == unbroken((each.begin, each.end) for each in incidents)
             assert figures.assets == len({each.asset for each in incidents})
 
 
@@ -575,7 +575,7 @@ def test_sums_are_checked_against_the_changes_of_states(
     day = datetime.fromtimestamp(row.begin / 1000, ZoneInfo(ZONE)).date()
     assert f"bad: kept {row.bad - 1}, counted {row.bad}\n" in told
     assert f"Shown by /summary/?period=day&date={day}&scenario=attack\n" in told
-    assert told.endswith(f"{COMPARED}\n1 differences\n")
+    assert told.endswith(f"{COMPARED}\n1 difference.\n")
     assert checked("--scenario", "attack", "--to", "2026-03-11") == (0, NOTHING)
     with pytest.raises(CommandError, match="expected one of attack"):
         checked("--scenario", "nope")
@@ -605,7 +605,7 @@ def differing() -> list[str]:
     assert code == 1
     *lines, compared, number = (each for each in told.splitlines() if not each.startswith("Shown"))
     assert compared == COMPARED
-    assert number == f"{len(lines)} differences"
+    assert number == ("1 difference." if len(lines) == 1 else f"{len(lines)} differences.")
     rows = [line.partition("UTC ")[2] or line for line in lines]
     return [row for row in rows if not row.startswith("kept answer")] or rows
 

@@ -78,7 +78,7 @@ def row_marks(
             )
         )
     if mark.case is not None:
-        badges.append(case_link(mark.case))
+        badges.append(case_link(mark.case, on_board=True))
     return format_html_join("", "{}", ((badge,) for badge in badges))
 
 
@@ -112,10 +112,11 @@ def row_handled(
 
 
 @register.simple_tag
-def case_link(number: int) -> SafeString:
-    """Return the link to the incident of this number. `i` follows it from the row."""
+def case_link(number: int, on_board: bool = False) -> SafeString:
+    """Return the link to the incident of this number. on_board: where the key `i` follows it."""
     return format_html(
-        '<a class="case" tabindex="-1" href="{}">{}{}</a>',
+        '<a class="case"{} href="{}">{}{}</a>',
+        mark_safe(' tabindex="-1"') if on_board else "",
         reverse("incidents:incident", args=[number]),
         NUMBER,
         number,

@@ -18,9 +18,11 @@ from dashboard.notify.summaries.check import (
     differences,
     other_differences,
     row_differences,
-    setting_differences,
+    target_differences,
+    zone_differences,
 )
 from dashboard.notify.summaries.models import MOST_LINES, FigureCheck, ReportingZone
+from dashboard.notify.summaries.phrases import count
 from dashboard.notify.summaries.raw_history import recounting
 from dashboard.notify.summaries.rollups import first_day
 from dashboard.notify.summaries.tasks import keep_answers
@@ -54,17 +56,19 @@ class Command(BaseCommand):
             known = ", ".join(scenarios())
             raise CommandError(f"--scenario: expected one of {known}, got {unknown[0]}")
         self.lines: list[str] = []
+        self.number = 0
         self.pages: set[str] = set()
         whole = not any(options[name] for name in ("scenario", "first", "last"))
         check = FigureCheck.objects.create(begun_at=now_ms()) if whole else None
+        self._list(zone_differences(now_ms()))
         for name in names:
             self._check(name, options["first"], options["last"])
         if options["last"] is None:
             self._check_answers()
         self._conclude()
         if check is not None:
-            check.end(self.lines, self.pages, now_ms())
-        if self.lines:
+            check.end(self.number, self.lines, self.pages, now_ms())
+        if self.number:
             sys.exit(1)
 
     def _conclude(self) -> None:
@@ -72,8 +76,8 @@ class Command(BaseCommand):
         for page in sorted(self.pages)[:MOST_LINES]:
             self.stdout.write(f"Shown by {page}")
         self.stdout.write(COMPARED)
-        number = len(self.lines)
-        self.stdout.write(f"{number} differences" if number else "No difference.")
+        number = count(self.number, "difference") if self.number else "No difference"
+        self.stdout.write(f"{number}.")
 
     def _check(self, scenario: str, first: date | None, last: date | None) -> None:
         """List a scenario's differences."""
@@ -87,7 +91,7 @@ class Command(BaseCommand):
         with consistent():
             self._list(row_differences(scenarios()[scenario], span))
             self._list(other_differences(scenario, span))
-        self._list(setting_differences(scenario, now))
+        self._list(target_differences(scenario, now))
         reach = reaches([scenario]).get(scenario)
         if reach is None:
             self.stdout.write(f"{scenario}: nothing is summed up yet.")
@@ -98,10 +102,13 @@ class Command(BaseCommand):
         """List differences, and keep their words and pages."""
         for each in found:
             self._note(each.words)
-            self.pages.update(each.pages)
+            if len(self.pages) < MOST_LINES:
+                self.pages.update(each.pages)
 
     def _note(self, line: str) -> None:
-        self.lines.append(line)
+        self.number += 1
+        if len(self.lines) < MOST_LINES:
+            self.lines.append(line)
         self.stdout.write(line)
 
     def _check_answers(self) -> None:

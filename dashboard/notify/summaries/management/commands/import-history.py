@@ -37,9 +37,9 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror}") from None
         except ImportProblem as problem:
-            self._conclude(whole, path)
             raise CommandError(f"{path}:{problem}") from None
-        self._conclude(whole, path)
+        finally:  # what was written before stays
+            self._conclude(whole, path)
         if not options["apply"]:
             self.stdout.write("Nothing has been written. Add --apply to bring it in.")
 
@@ -53,5 +53,7 @@ class Command(BaseCommand):
             )
         if whole.apply:
             whole.finish(path.name)
-            changes = {name: tally.changes for name, tally in whole.tallies.items()}
-            record(Actor.shell(), "summary.imported", target=path.name, changes=changes)
+            tallies = whole.tallies.items()
+            changes = {n: t.changes - t.known for n, t in tallies if t.changes > t.known}
+            if changes:
+                record(Actor.shell(), "summary.imported", target=path.name, changes=changes)
