@@ -81,7 +81,6 @@ class DependsOn:
 
 
 GRACE_MS = 120_000
-_LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
 
 
 def load_dependencies(path: Path) -> dict[str, DependsOn]:
@@ -111,7 +110,7 @@ def _dependencies(data: dict[str, Any]) -> dict[str, DependsOn]:
 def _dependency(name: str, table: ConfigTable, known: tuple[str, ...]) -> DependsOn:
     others = tuple(each for each in known if each != name)
     scenario, label = table.choice("scenario", others), table.text("label")
-    if not _LABEL_KEY.match(label):
+    if not _DETAIL.match(label):
         raise PlainError(f"{table.path}.label", "a label's key, for example network", label)
     grace = table.optional("grace", partial(duration, zero=True))
     table.no_more()

@@ -503,5 +503,5 @@ class _Turn:
 
 def _checksum(send: Send) -> int:
     """Return a number that changes with what a message reports."""
-    reported = sorted((each.key, each.state, each.active) for each in send.members)
+    reported = sorted((each.key, each.state, each.active, each.left) for each in send.members)
     return crc32(repr(reported).encode())

@@ -20,7 +20,14 @@ from django.views.generic import FormView
 
 from dashboard.core.common.access import EVERY_ROLE, Action, Role, form_of, role_required
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.times import FIELD_MINUTE, FIELD_SECOND, now_ms, unix_ms, weekly
+from dashboard.core.common.times import (
+    FIELD_MINUTE,
+    FIELD_SECOND,
+    now_ms,
+    unix_ms,
+    weekly,
+    weekly_end,
+)
 from domain.config_values import PlainError, duration, duration_text
 from domain.scenario import Scenario
 
@@ -126,6 +133,12 @@ class WeeklyForm(forms.Form):
             return [begin]
         every, without = data["weekly_every"] or 1, data["weekly_without"]
         return weekly(begin, data["weekly_zone"], data["weekly_until"], without, every)
+
+    def spans(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """Return when it begins and ends, by the clocks of its zone; begin, end: the first time,
+        Unix ms. The fields must be valid."""
+        zone = self.cleaned_data["weekly_zone"]
+        return [(at, weekly_end(begin, end, zone, at)) for at in self.occurrences(begin)]
 
     def clean(self) -> dict[str, Any]:
         """Return the fields. Days on which nothing begins are an error of their field."""

@@ -64,6 +64,19 @@ def weekly(begin: int, zone: str, last: date, without: Collection[date], every: 
     return [unix_ms(at) for at in times if at.date() not in without]
 
 
+def weekly_end(begin: int, end: int, zone: str, later: int) -> int:
+    """Return when something ends that begins again at a later time, Unix ms.
+
+    begin, end: of the first time; zone: an IANA name, by whose clocks it ends at the same time of
+    day, as many days after it begins; later: a begin that `weekly` returned.
+    """
+    tz = ZoneInfo(zone)
+    first, again = (utc_datetime(at).astimezone(tz) for at in (begin, later))
+    ends = utc_datetime(end).astimezone(tz)
+    day = again.date() + (ends.date() - first.date())
+    return unix_ms(datetime.combine(day, ends.time(), tz))
+
+
 # ---- times as text --------------------------------------------------------------------------
 
 

@@ -36,6 +36,7 @@ from dashboard.notify.notifications.models import (
     Rule,
 )
 from dashboard.notify.notifications.rule_forms import checked
+from dashboard.notify.notifications.texts import without_replies
 from domain.names import MAX_NAME
 from domain.notifications.rule import Rule as Definition
 from domain.notifications.rule_parser import (
@@ -391,9 +392,14 @@ def list_own_messages(
     """What was sent to oneself by name, the newest first, and how many are unread."""
     rows = Message.objects.inbox_of(request.auth)
     page = page_of_messages(rows, _place(before), limit)
-    names = ("created_at", "kind", "subject", "text", "read_at")
-    items = [{"id": str(row.pk), **{n: getattr(row, n) for n in names}} for row in page.rows]
+    items = [_plain_own(row) for row in page.rows]
     return {"items": items, "unread": rows.unread().count(), "next": page.following}
+
+
+def _plain_own(row: Message) -> dict[str, Any]:
+    names = ("created_at", "kind", "subject", "read_at")
+    plain = {name: getattr(row, name) for name in names}
+    return {"id": str(row.pk), "text": without_replies(row.text), **plain}
 
 
 @router.operation("POST notifications/inbox/read", ReadOut, "read", *WRITE)
@@ -448,4 +454,4 @@ def get_message(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - the 
     names = ("number", "at", "ms", "succeeded", "answer")
     tries = row.attempts.order_by("number")
     attempts = [{name: getattr(each, name) for name in names} for each in tries]
-    return MessageList().plain(row) | {"text": row.text, "attempts": attempts}
+    return MessageList().plain(row) | {"text": without_replies(row.text), "attempts": attempts}

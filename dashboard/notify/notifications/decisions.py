@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -224,29 +225,44 @@ def _spans_of_causes(
     Unix ms."""
     depends, causes = dependencies()[scenario], causes_of(scenario, assets)
     spans: dict[str, list[Times]] = {}
-    if causes:
-        rows = Incident.objects.real().within(begin - depends.grace, None)
-        rows = rows.filter(scenario=depends.scenario, asset__in=listed(set(causes.values())))
-        for row in filter(_is_relied_on, rows):
-            end = FOR_EVER if row.ended_at is None else row.ended_at + depends.grace
-            spans.setdefault(row.asset, []).append((row.began_at, end))
+    for row in _relied_on(depends.scenario, set(causes.values()), begin - depends.grace):
+        end = FOR_EVER if row.ended_at is None else row.ended_at + depends.grace
+        spans.setdefault(row.asset, []).append((row.began_at, end))
     return ((asset, spans[cause]) for asset, cause in causes.items() if cause in spans)
 
 
-def _is_relied_on(incident: Incident) -> bool:
-    """Return whether an incident may hold back messages about what lies behind its asset: somebody
-    is told of it, and no doubt is about its state."""
-    scenario = scenarios().get(incident.scenario)
-    states = models.AssetState.objects.filter(scenario=incident.scenario, asset=incident.asset)
-    if scenario is None or (
-        incident.ended_at is None and states.filter(purged=False, unconfirmed=True).exists()
-    ):
-        return False
-    labels = labels_of(incident.scenario, [incident.asset]).get(incident.asset, {})
-    place = (incident.scenario, incident.asset, incident.began_at, incident.place)
-    event = Event(BEGUN, *place, incident.worst, labels)
-    rules = filter(None, map(read_rule, Rule.objects.in_force()))
-    return any(rule.joins(scenario, event) for rule in rules)
+def _relied_on(scenario: str, causes: Collection[str], begin: int) -> Iterator[Incident]:
+    """Yield the incidents of these assets since a time (Unix ms) that may hold back messages about
+    what lies behind them: somebody is told of it, and no doubt is about the state."""
+    known = scenarios().get(scenario)
+    if known is None or not causes:
+        return
+    rows = Incident.objects.real().within(begin, None)
+    rows = rows.filter(scenario=scenario, asset__in=listed(causes))
+    rules, traits = _readable_rules(), traits_of(scenario, causes)
+    doubted = _doubted(scenario, causes)
+    for row in rows:
+        place = (scenario, row.asset, row.began_at, row.place)
+        event = Event(BEGUN, *place, row.worst, traits.get(row.asset, {}))
+        if row.ended_at is None and row.asset in doubted:
+            continue
+        if any(rule.joins(known, event) for rule in rules):
+            yield row
+
+
+def _doubted(scenario: str, assets: Collection[str]) -> set[str]:
+    """Return those of `assets` whose state is unconfirmed."""
+    rows = AssetState.objects.filter(scenario=scenario, purged=False, unconfirmed=True)
+    return set(rows.filter(asset__in=listed(assets)).values_list("asset", flat=True))
+
+
+def _readable_rules() -> list[RuleValue]:
+    """Return the rules in force that can be read."""
+    rules = []
+    for row in Rule.objects.in_force():
+        with suppress(RuleError):
+            rules.append(row.parsed())
+    return rules
 
 
 # ---- decisions -----------------------------------------------------------------------------------
@@ -260,6 +276,8 @@ log = structlog.get_logger(__name__)
 PORTION = 2_000
 """Events to which the rules are applied in one transaction."""
 WAITED = "it waited; its words went out in the messages that followed"
+NOTHING_LEFT = "nothing was left to send"
+OVER_BEFORE = "it was over before"
 RULE_OFF = "its rule was switched off"
 """Why a group was closed when its rule was disabled."""
 _JOIN = """\
@@ -410,7 +428,8 @@ class _RuleTurn:
         group = self._group(action)
         if action.reason:
             self.counts[DECIDED, action.reason] += 1
-        group.messages.end_waiting(REASONS.get(action.reason, action.reason), self.now)
+        why = REASONS.get(action.reason, action.reason) or OVER_BEFORE
+        group.messages.end_waiting(why, self.now)
         group.close(action.reason, self.now)
 
     def _group(self, action: Send | Hold | Close) -> Group:
@@ -462,7 +481,8 @@ class _RuleTurn:
             (group.acknowledged_at or self.now) if active and state.in_hand(self.now) else None
         )
         group.worst = _worst(state.members.values()) or group.worst
-        if not state.held:
+        if not state.held and group.reason:
+            group.messages.end_waiting(NOTHING_LEFT, self.now)
             group.reason = ""
 
 

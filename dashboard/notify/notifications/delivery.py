@@ -27,6 +27,7 @@ from dashboard.notify.notifications.models import (
     HELD,
     MAX_ANSWER,
     MAX_REASON,
+    MERGED,
     NOT_SENT,
     OPEN,
     SENDING,
@@ -45,7 +46,7 @@ from dashboard.notify.notifications.outbox import (
     put,
     targets_of_channel,
 )
-from domain.notifications.group import SUMMARY
+from domain.notifications.group import RESOLVED, SUMMARY
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +65,6 @@ HELD_MS = 30_000
 """How often to check whether a held message can be sent."""
 
 LIMITED = "the channel has sent as many messages as it may: it waits"
-MERGED = "the channel had too many messages: it is in a summary of several"
 SWITCHED_OFF = "the channel was switched off or retired before it went out"
 EXPIRED = "no try of a day has succeeded"
 
@@ -157,10 +157,16 @@ def _summary(channel: Channel, recipient: str, messages: Sequence[Message], now:
     text = "\n".join([subject, "", *lines, "", why]) + "\n"
     plain = {"kind": SUMMARY, "messages": [message.payload for message in messages]}
     scenario = only_one(message.scenario for message in messages)
+    occasion = new_occasion() if any(map(_is_awaited, messages)) else ""
     draft = MessageDraft(
-        SUMMARY, subject, text, scenario, payload=plain, why=why, occasion=new_occasion()
+        SUMMARY, subject, text, scenario, payload=plain, why=why, occasion=occasion
     )
     return put(Recipient(channel.kind, recipient, channel), draft, now)
+
+
+def _is_awaited(message: Message) -> bool:
+    """Return whether there is an alarm if a message reaches nobody."""
+    return bool(message.occasion) and message.kind != RESOLVED
 
 
 # ---- one message ------------------------------------------------------------------------------
@@ -263,7 +269,9 @@ UNREACHED = "unreached"
 """The kind of these alarms."""
 REACH_MS = 150_000
 """How long recipients are tried before they count as not reached, ms: some five tries."""
-NO_LAST_RESORT = "every channel of last resort has just failed"
+NO_LAST_RESORT = "no channel of last resort is left to try"
+LOOK_BACK_MS = GIVE_UP_MS + HOUR_MS
+"""How far back such messages are looked for, ms: longer than any is tried."""
 MOST_LISTED = 20
 """Most messages that an alarm lists."""
 
@@ -271,7 +279,7 @@ MOST_LISTED = 20
 def alarm(clock: Clock = now_ms) -> bool:
     """Alarm the channels of last resort of what has reached nobody. Return False: that was all."""
     now = clock()
-    if Message.objects.without_reader(now - HOUR_MS).exists():
+    if Message.objects.without_reader(now - LOOK_BACK_MS).exists():
         with transaction.atomic():
             lock_until_commit("notifications", "unreached")
             if lost := _lost_occasions(now):
@@ -281,9 +289,10 @@ def alarm(clock: Clock = now_ms) -> bool:
 
 def _lost_occasions(now: int) -> list[list[Message]]:
     """Return the messages of each occasion that has reached nobody, the oldest occasion first."""
-    names = Message.objects.without_reader(now - HOUR_MS).values_list("occasion", flat=True)
+    names = Message.objects.without_reader(now - LOOK_BACK_MS).values_list("occasion", flat=True)
     occasions: dict[str, list[Message]] = {}
     rows = Message.objects.filter(occasion__in=listed(set(names))).select_related("rule", "group")
+    rows = rows.defer("html", "text", "payload")
     for row in rows.order_by("created_at", "stage"):
         occasions.setdefault(row.occasion, []).append(row)
     return [rows for rows in occasions.values() if all(_is_lost(row, now) for row in rows)]

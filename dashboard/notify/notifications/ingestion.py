@@ -4,8 +4,9 @@ incidents for the channels: nothing that is committed is missed."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db.models import Q
 
@@ -170,13 +171,16 @@ def finding_of_place(place: str) -> int | None:
 
 def ingest_case_change(case: int, kind: str, by: str, text: str, now: int, **_: Any) -> None:
     """Store a message on what somebody did to a case for each channel that sends such changes, in
-    the transaction that stores the change."""
+    the transaction that stores the change.
+
+    Each message has an id of its own, as the conversation is that of all channels.
+    """
     channels = list(Channel.objects.of_changes().filter(kind__in=CHANNELS))
     if not channels:
         return
     draft = change_draft(Case.objects.get(pk=case), kind, by, text, now)
     for target in (each for channel in channels for each in targets_of_channel(channel)):
-        put(target, draft, now)
+        put(target, replace(draft, id=uuid4()), now)
 
 
 def recheck_groups(scenario: str, marks: Iterable[RowMark], **_: Any) -> None:

@@ -54,10 +54,11 @@ from dashboard.notify.notifications.outbox import (
     ReplyExpired,
     read_reply,
 )
-from dashboard.notify.notifications.texts import LONGEST_NAME
+from dashboard.notify.notifications.texts import LONGEST_NAME, without_replies
 from dashboard.watch.agents.models import AgentFinding
 from dashboard.watch.annotations.acknowledgements import acknowledge, shift_ends
 from dashboard.watch.annotations.forms import AckForm
+from dashboard.watch.annotations.models import Mark
 from dashboard.watch.commands.models import ScheduledTask
 from dashboard.watch.incidents.models import Incident, Notified
 from domain.names import MAX_NAME
@@ -253,6 +254,7 @@ def message(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     context = {
         "now": now_ms(),
         "row": row,
+        "text": without_replies(row.text),
         "kind": ALL_KINDS.get(row.kind, row.kind),
         "open": row.status in (*OPEN, WAITING),
         "status": STATUSES[row.status],
@@ -314,12 +316,14 @@ def incidents_of(group: Group) -> list[Incident]:
 
 def _incidents(keys: Iterable[IncidentKey]) -> list[Incident]:
     """Return the incidents with these keys, in their order, of the scenarios that there are."""
-    found = []
-    for scenario, asset, place in keys:
-        row = Incident.objects.filter(scenario=scenario, asset=asset, place=place).first()
-        if row and row.scenario in scenarios():
-            found.append(row)
-    return found
+    keys = list(keys)
+    rows = Incident.objects.filter(
+        scenario__in={scenario for scenario, _, _ in keys} & scenarios().keys(),
+        asset__in=listed({asset for _, asset, _ in keys}),
+        place__in=listed({place for _, _, place in keys}),
+    )
+    found = {(row.scenario, row.asset, row.place): row for row in rows}
+    return [found[key] for key in keys if key in found]
 
 
 def agents_of(group: Group) -> QuerySet[AgentFinding]:
@@ -410,10 +414,8 @@ def reply(request: HttpRequest, token: str) -> HttpResponse:
 
 def _reply(request: HttpRequest, given: MessageReply, now: int) -> HttpResponse:
     """Show a valid link's page, or act by it."""
-    running = [each for each in _reported(given.message) if each.ended_at is None]
-    until = now + SNOOZED_MS if given.act == SNOOZE else shift_ends(given.user, now)
-    context = {"now": now, "until": until, "incidents": running, "act": given.act,
-               "row": given.message, "who": given.user}  # fmt: skip
+    context = _reply_context(given, now)
+    running, until = context["incidents"], context["until"]
     if request.method != "POST" or not running:
         return _reply_page(request, 200, **context)
     by = (Actor.of(request, given.user), f"the link of the message {given.message.pk}")
@@ -423,6 +425,34 @@ def _reply(request: HttpRequest, given: MessageReply, now: int) -> HttpResponse:
     except TooMany as why:
         return _reply_page(request, 429, **context, problem=str(why))
     return _reply_page(request, 200, **context, done=_named(taken) or "nothing: it is over")
+
+
+def _reply_context(given: MessageReply, now: int) -> dict[str, Any]:
+    """Return what a valid link's page shows, with the incidents on which the link acts."""
+    running = [each for each in _reported(given.message) if each.ended_at is None]
+    until = now + SNOOZED_MS if given.act == SNOOZE else shift_ends(given.user, now)
+    taken = _not_in_hand(running, until) if given.act == SNOOZE else running
+    return {
+        "now": now,
+        "until": until,
+        "incidents": taken,
+        "in_hand": bool(running) and not taken,
+        "act": given.act,
+        "row": given.message,
+        "who": given.user,
+        "more": given.message.payload.get("more"),
+    }
+
+
+def _not_in_hand(incidents: Collection[Incident], until: int) -> list[Incident]:
+    """Return those whose assets nobody has acknowledged until a time (Unix ms), or longer."""
+    marks = Mark.objects.filter(
+        ack_until__gte=until,
+        scenario__in={each.scenario for each in incidents},
+        asset__in=listed({each.asset for each in incidents}),
+    )
+    held = set(marks.values_list("scenario", "asset"))
+    return [each for each in incidents if (each.scenario, each.asset) not in held]
 
 
 def _reported(row: Message) -> list[Incident]:
@@ -470,7 +500,7 @@ def mark_read(request: HttpRequest) -> HttpResponse:
 def mark_as_read(user: User, name: str, now: int) -> int:
     """Mark a user's message as read, all without a name; return how many were. An id that is none
     of theirs marks nothing."""
-    rows = Message.objects.filter(user=user).unread()
+    rows = Message.objects.inbox_of(user).unread()
     try:
         rows = rows.filter(pk=uuid.UUID(name)) if name else rows
     except ValueError:

@@ -64,7 +64,7 @@ class ChannelQuerySet(RetirableQuerySet["Channel"]):
 
     def last_resorts(self) -> ChannelQuerySet:
         """Return the channels that are reached when a message reached nobody."""
-        return self.filter(retired_at=None, enabled=True, last_resort=True).order_by("pk")
+        return self.in_use().filter(enabled=True, last_resort=True)
 
     def of_changes(self) -> Self:
         """Return the channels that send what people do to incidents."""
@@ -443,7 +443,7 @@ class Group(models.Model):
         return f"{self.rule_id}: {self.key}"
 
     @property
-    def is_of_agents(self) -> bool:
+    def is_of_findings(self) -> bool:
         """Whether the group is about agents, or an error budget, rather than incidents."""
         return self.key.startswith((f"{AGENTS} ", f"{AGENT} ", f"{BUDGET} "))
 
@@ -497,6 +497,8 @@ reason.
 """
 OPEN = (QUEUED, SENDING, HELD, FAILED)
 """Statuses of messages that still need work."""
+MERGED = "the channel had too many messages: it is in a summary of several"
+"""Why a message is not sent whose words go out in another."""
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
@@ -513,8 +515,10 @@ class MessageQuerySet(models.QuerySet["Message"]):
     def without_reader(self, since: int) -> MessageQuerySet:
         """Return the messages written since a time (Unix ms) of which nobody may have any, and of
         which there was no alarm. The end of what went on matters less."""
-        rows = self.filter(unreached_at=None, created_at__gt=since)
-        return rows.exclude(occasion="").exclude(status=SENT).exclude(kind=RESOLVED)
+        same = Message.objects.filter(occasion=OuterRef("occasion"))
+        reached = same.filter(Q(status=SENT) | Q(reason=MERGED))
+        rows = self.filter(unreached_at=None, created_at__gt=since).exclude(occasion="")
+        return rows.exclude(status=SENT).exclude(kind=RESOLVED).exclude(Exists(reached))
 
     def inbox_of(self, user: User) -> MessageQuerySet:
         """Return the messages to a user, once for each occasion, though several ways reach them."""
@@ -541,10 +545,10 @@ class Message(models.Model):
 
     id: the same in every attempt, so that receivers can detect duplicates; scenario: empty if it is
     about several, or about none; kind: from `domain.notifications.group.KINDS`, or `changed`,
-    `test`, `digest`, `points`, `views`, `browser`; reason: why it is held, given up or not sent;
-    why: what caused it, in words; channel, rota, user: whom it should reach and through what;
-    recipient: the address; occasion: the same for all that one decision of a rule sends;
-    unreached_at: when there was an alarm, as it reached nobody; read_at: when its user marked it as
+    `test`, `unreached`, `digest`, `points`, `views`, `browser`; reason: why it is held, given up
+    or not sent; why: what caused it, in words; channel, rota, user: whom it should reach and
+    through what; recipient: the address; occasion: the same for all that one decision of a rule
+    sends; unreached_at: when there was an alarm, as it reached nobody; read_at: when its user marked it as
     read; payload: JSON for programs; thread: the id of the first message of its conversation;
     dedupe: a key that only one message can have; next_at: when to try next; lease, lease_until:
     which worker holds it, and until when.

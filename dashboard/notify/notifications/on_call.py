@@ -107,7 +107,7 @@ def store_send(rule: Rule, value: RuleValue, group: Group, send: Send, now: int)
     reached, occasion = reach(_stages(value, send.stages), now), new_occasion()
     behind = texts.behind(send)
     for stage, target in reached.targets:
-        why = " ".join(filter(None, (behind, why_sent(rule, value, stage, target))))
+        why = " ".join(filter(None, (why_sent(rule, value, stage, target), behind)))
         thread = _thread(group, target)
         number = new_id(thread)
         replies = _replies(send, number, target)

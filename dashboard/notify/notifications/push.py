@@ -40,7 +40,7 @@ from dashboard.notify.notifications.channels import ChannelKind, Undelivered
 from dashboard.notify.notifications.models import MAX_AGENT, Message, PushSubscription
 from dashboard.notify.notifications.outbox import ACKNOWLEDGE, SNOOZE, reply_urls
 from dashboard.watch.incidents.models import Incident
-from domain.notifications.group import RESOLVED, TASK
+from domain.notifications.group import TASK
 
 # ---- subscriptions -------------------------------------------------------------------------------
 # Users' subscriptions: created by their browsers; removed by users, or when a push service says so.
@@ -251,8 +251,8 @@ def as_notification(message: Message) -> bytes:
 
 def _actions(message: Message) -> list[dict[str, str]]:
     """Return the buttons of a notification that has links to answer it: title and path of each."""
-    user, group = message.user, message.group
-    if user is None or group is None or group.is_of_agents or message.kind == RESOLVED:
+    user, incidents = message.user, message.payload.get("incidents", [])
+    if user is None or all(each["over_at"] is not None for each in incidents):
         return []
     links = reply_urls(message.id, user).items()
     return [{"action": act, "title": SHORT[act], "url": urlsplit(at).path} for act, at in links]

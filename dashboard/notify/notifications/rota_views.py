@@ -174,22 +174,21 @@ class ShiftAddition(RotaPage):
     def form_valid(self, form: Any) -> HttpResponse:
         """Add the shifts, unless there are too many upcoming ones."""
         row, data = self.row, form.cleaned_data
-        begin = unix_ms(data["begins"])
-        begins, length = form.occurrences(begin), unix_ms(data["ends"]) - begin
-        if row.shifts_from(self.now).count() + len(begins) > MOST_SHIFTS:
+        spans = form.spans(unix_ms(data["begins"]), unix_ms(data["ends"]))
+        if row.shifts_from(self.now).count() + len(spans) > MOST_SHIFTS:
             form.add_error(None, f"Expected at most {MOST_SHIFTS:,} shifts to come: remove some.")
             return self.form_invalid(form)
         shifts = [
             RotaShift(
                 rota=row,
                 user=data["who"],
-                begins_at=at,
-                ends_at=at + length,
+                begins_at=begins_at,
+                ends_at=ends_at,
                 override=data["override"],
                 written_by=user_of(self.request).get_username(),
                 written_at=self.now,
             )
-            for at in begins
+            for begins_at, ends_at in spans
         ]
         RotaShift.objects.bulk_create(shifts)
         _log_shift(self.request, "notify.shift.added", shifts[0], shifts=len(shifts))

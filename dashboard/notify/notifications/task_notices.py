@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.conf import settings
@@ -99,12 +99,12 @@ def store_message(rule: Rule, value: RuleValue, notices: Sequence[Notice], now: 
 
 def store_held(rule: Rule, notice: Notice, why: NoticeHold, now: int) -> None:
     """Store that a rule does not report a run, or not yet, and why."""
-    text = as_text([notice], why_of(rule)) if why.until else ""
-    draft = MessageDraft(TASK, subject([notice]), text, notice.scenario)
+    draft = MessageDraft(TASK, subject([notice]), "", notice.scenario)
     if why.until is None:
         store_none(rule, None, draft, "", REASONS[why.reason], now)
     else:
         words = waits_for(why.reason, why.until)
+        draft = replace(draft, text=as_text([notice], why_of(rule)))
         store_waiting(rule, draft, _waits(notice, rule.pk), words, now)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from django.conf import settings
+from django.db.models import Count, Q, QuerySet
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -109,7 +111,7 @@ def _end(members: Collection[Member]) -> str:
         return f"Over: {name}, {lasted} (was: {_begun_small(member.finding)})"
     if member.left:
         return f"{name} {_left_words(member)}, no longer {was.lower()}"
-    return f"Over: {name}, {lasted} (was {was})"
+    return f"Over: {name}, {lasted} (was {was.lower()})"
 
 
 def _left_words(member: Member) -> str:
@@ -245,6 +247,11 @@ def as_text(send: Send, why: str, url: str, replies: Mapping[str, str] | None = 
     return "\n".join([*lines, "", why]) + "\n"
 
 
+def without_replies(text: str) -> str:
+    """Return a message's text for others than its recipient: its links to answer are cut short."""
+    return re.sub(r"(/notifications/reply/)[^/\s]+/", r"\1…/", text)
+
+
 def _link_words(send: Send, replies: Mapping[str, str] | None) -> str:
     """Return the text of a message's link. Agents cannot be acknowledged."""
     of_agents = all(member.finding for member in send.members)
@@ -314,13 +321,21 @@ def _links(member: Member, facts: AssetFacts) -> list[str]:
 def behind(send: Send) -> str:
     """Return in words what lies behind assets in trouble, and is not well; "" for nothing."""
     return " ".join(
-        f"Behind {member.asset[:LONGEST_NAME]}: {_number(rows.count(), known)}, "
-        f"{rows.exclude(state__in=_good(known)).count():,} of them not well."
+        f"Behind {member.asset[:LONGEST_NAME]}: {_number(n, known)}, {bad:,} of them not well."
         for member in send.members[:MOST_LISTED]
         if member.active and not member.finding
         for name, rows in lying_behind(member.scenario, member.asset)
-        if (known := scenarios().get(name)) and rows.exists()
+        if (known := scenarios().get(name))
+        for n, bad in (_counted(rows, known),)
+        if n
     )
+
+
+def _counted(rows: QuerySet[AssetState], scenario: Scenario) -> tuple[int, int]:
+    """Return how many assets there are, and how many of them are not well."""
+    not_well = Count("pk", filter=~Q(state__in=_good(scenario)))
+    counts = rows.aggregate(n=Count("pk"), bad=not_well)
+    return counts["n"], counts["bad"]
 
 
 def _number(n: int, scenario: Scenario) -> str:
@@ -384,7 +399,7 @@ def payload(send: Send, rule: str, url: str) -> dict[str, Any]:
     """Return a message as JSON-able data for programs. Times in Unix ms."""
     incidents = [member for member in send.members if not member.finding]
     budgets = [member for member in send.members if is_of_budget(member)]
-    agents = [member for member in send.members if member.finding and member not in budgets]
+    agents = [each for each in send.members if each.finding and not is_of_budget(each)]
     cases = cases_of(incidents[:MOST_IN_PAYLOAD])
     return {
         "kind": send.kind,
@@ -439,7 +454,7 @@ def change_draft(case: Case, kind: str, by: str, text: str, now: int) -> Message
         "\n".join(lines) + "\n",
         case.scenario,
         payload={"kind": "changed", **known, "numbers": {case.number: _plain_case(case)}},
-        why="what people do to incidents",
+        why="Sent as the channel gets changes of incidents.",
         thread=str(uuid5(NAMESPACE_URL, _case_url(case))),
     )
 

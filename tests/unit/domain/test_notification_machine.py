@@ -308,6 +308,15 @@ def test_stages_that_begin_anew_are_reached_once_with_the_reminder():
     ]  # fmt: skip
 
 
+def test_what_waits_is_renewed_where_a_milder_state_ends():
+    rule = replace(PLAIN, at_least="under-attack", quiet=Quiet(NIGHT))
+    late = MONDAY + 23 * HOUR
+    milder = event(CHANGED, late + 10 * MINUTE, state="suspicious")
+    played = play(rule, *attack(late, minutes=20), milder, until=late + HOUR)
+    holds = [action for _, action in played if isinstance(action, Hold)]
+    assert [hold.members[0].left for hold in holds] == ["", "suspicious", ""]
+
+
 def test_what_waits_is_renewed_where_its_words_change():
     rule = replace(STAGED, quiet=Quiet(NIGHT))
     late = MONDAY + 23 * HOUR

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from dashboard.core.common.times import now_ms
+from dashboard.core.states.models import EventCount
 from dashboard.notify.notifications.decisions import decide
 from dashboard.notify.notifications.models import Channel, Group, Message, Rule
 from dashboard.watch.annotations.models import AGENT, PERSON, Label
 from dashboard.watch.incidents.models import Incident
+from domain.records import Report
 from support.web.world import World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sites_behind_networks")]
@@ -35,10 +39,11 @@ def behind(asset: str = "shop", source: str = PERSON) -> None:
     )
 
 
-def network(world: World, state: str) -> None:
+def network(world: World, state: str, **detail: Any) -> None:
     """The network is in this state: five minutes of reports, as its hold asks."""
     for _ in range(6):
-        world.report(NETWORK, state, "probe-1", scenario="connectivity")
+        report = Report(NETWORK, "probe-1", state, detail=json.dumps(detail) if detail else None)
+        world.job.put("connectivity", report)
         world.write()
         world.later(MINUTE)
     world.write()
@@ -75,6 +80,7 @@ def test_the_message_of_the_cause_counts_what_lies_behind_it(world: World) -> No
     decide(world.bus._clock)
     message = Message.objects.get(subject=f"{NETWORK} down")
     assert f"Behind {NETWORK}: 2 sites, 1 of them not well." in message.text
+    assert message.why.startswith("Rule All, stage 1 of 1."), "which comes first, as it may be cut"
 
 
 def test_what_outlives_its_cause_by_the_grace_is_told_of(world: World) -> None:
@@ -88,7 +94,7 @@ def test_what_outlives_its_cause_by_the_grace_is_told_of(world: World) -> None:
     assert ended_at is not None
     begun, over = subjects(ended_at + MINUTE)
     assert begun == f"{NETWORK} down"
-    assert re.fullmatch(rf"Over: {NETWORK}, \d+ min \(was Down\)", over)
+    assert re.fullmatch(rf"Over: {NETWORK}, \d+ min \(was down\)", over)
     assert subjects(ended_at + 3 * MINUTE) == [begun, over, "shop under attack"]
 
 
@@ -106,6 +112,32 @@ def test_what_is_well_again_with_its_cause_is_dropped_and_the_reason_kept(world:
     assert not [each for each in subjects(world.bus._clock()) if each.startswith("shop")]
     group = Group.objects.get(key__contains="shop")
     assert group.reason == "behind another"
+
+
+def test_the_rule_of_the_cause_may_tell_networks_apart_by_what_agents_add(
+    world: World, rule: Rule
+) -> None:
+    Rule.objects.filter(pk=rule.pk).update(definition=rule.definition | {"scenarios": ["attack"]})
+    slow = rule.definition | {"scenarios": ["connectivity"], "labels": ["latency_ms=>100"]}
+    Rule.objects.create(name="Slow networks", definition=slow, changed_at=1)
+    behind()
+    network(world, "up", latency_ms=20)
+    network(world, "down", latency_ms=900)
+    attacked(world)
+    assert subjects(world.bus._clock()) == [f"{NETWORK} down"]
+
+
+def test_a_rule_that_cannot_be_read_is_counted_once(world: World) -> None:
+    Rule.objects.create(name="Odd", definition={"stages": "none"}, changed_at=1)
+    behind()
+    network(world, "up")
+    network(world, "down")
+    network(world, "up")
+    network(world, "down")
+    attacked(world)
+    decide(world.bus._clock)
+    [count] = EventCount.objects.filter(topic="unreadable rule").values_list("n", flat=True)
+    assert count == 1
 
 
 @pytest.mark.parametrize("source", [AGENT, None])

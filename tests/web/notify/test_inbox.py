@@ -65,3 +65,14 @@ def test_programs_read_and_mark_them_too():
     )
     assert marked.json() == {"read": 1}
     assert client.get(path, headers=headers).json()["unread"] == 0
+
+
+def test_as_many_are_marked_as_were_unread():
+    client, nina = Client(), make_user("manager")
+    for means in ("mail", "push"):
+        letter(nina, "a", means, occasion="o1")
+    Message.objects.filter(pk=letter(nina, "never sent").pk).update(status=NOT_SENT)
+    path, headers = "/api/v1/notifications/inbox", bearer(nina)
+    unread = client.get(path, headers=headers).json()["unread"]
+    marked = client.post(f"{path}/read", {}, content_type="application/json", headers=headers)
+    assert (unread, marked.json()) == (1, {"read": 1})

@@ -93,6 +93,24 @@ def test_whoever_was_reached_is_enough(world: World, change: dict[str, str]):
     assert alarms() == []
 
 
+def test_what_reached_somebody_is_not_looked_at_again(world: World):
+    rule(channels=[channel("soc@example.org, night@example.org").pk])
+    attacked(world)
+    Message.objects.filter(recipient="night@example.org").update(status=GIVEN_UP, reason="550 no")
+    assert Message.objects.without_reader(0).count() == 2
+    Message.objects.filter(recipient="soc@example.org").update(status=SENT)
+    assert not Message.objects.without_reader(0).exists()
+
+
+def test_what_is_given_up_after_a_day_is_an_alarm_too(world: World):
+    channel("boss@example.org", last_resort=True)
+    rule(channels=[channel("soc@example.org").pk])
+    attacked(world)
+    Message.objects.update(status=GIVEN_UP, reason="refused")
+    look(24 * HOUR_MS + MINUTE_MS)
+    assert len(alarms()) == 1
+
+
 def test_an_alarm_that_fails_is_no_alarm_again(world: World):
     channel("boss@example.org", last_resort=True)
     rule(channels=[channel("soc@example.org").pk])

@@ -64,14 +64,14 @@ def test_mails_of_a_thread_are_together_below_the_newest(mailbox: Mailbox, clien
         threaded("pay under attack", "b"),
         threaded("Reminder: shop under attack", "c", "a"),
         letter("alone"),
-        threaded("Over: shop, 12 min (was Under attack)", "d", "a"),
+        threaded("Over: shop, 12 min (was under attack)", "d", "a"),
         letter("alone too"),
     ):
         mailbox.keep(mail)
     page: Any = client.get(LIST)
     assert [(mail.subject, mail.earlier) for mail in page.context["found"].rows] == [
         ("alone too", False),
-        ("Over: shop, 12 min (was Under attack)", False),
+        ("Over: shop, 12 min (was under attack)", False),
         ("Reminder: shop under attack", True),
         ("shop under attack", True),
         ("alone", False),

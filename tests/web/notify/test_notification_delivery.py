@@ -29,7 +29,13 @@ from dashboard.notify.notifications import channels as notification_channels
 from dashboard.notify.notifications import decisions, delivery, outbox, tasks, texts
 from dashboard.notify.notifications.channels import NO_SERVER, as_mail
 from dashboard.notify.notifications.chat import ChatKind
-from dashboard.notify.notifications.decisions import RULE_OFF, WAITED, decide
+from dashboard.notify.notifications.decisions import (
+    NOTHING_LEFT,
+    OVER_BEFORE,
+    RULE_OFF,
+    WAITED,
+    decide,
+)
 from dashboard.notify.notifications.delivery import DeliveryAttempt, deliver
 from dashboard.notify.notifications.ingestion import LATE_MS, SETTLED_MS, ingest_incidents
 from dashboard.notify.notifications.models import (
@@ -184,7 +190,7 @@ def test_an_attack_is_mailed_and_its_end_in_the_same_thread(
     calm(world, "shop")
     run(clock, 6 * MINUTE_MS)
     last = next(each for each in mails.mails[2:] if each["To"] == "soc@example.org")
-    assert re.fullmatch(r"Over: shop, \d+ (s|min) \(was Under attack\)", last["Subject"])
+    assert re.fullmatch(r"Over: shop, \d+ (s|min) \(was under attack\)", last["Subject"])
     assert text_of(last).startswith(last["Subject"])
     assert "- shop (Attacks): Under attack since 2" in text_of(last)
     assert ", over after " in text_of(last)
@@ -228,7 +234,7 @@ def test_what_is_still_suspicious_is_not_called_over(world: World, mails: MailSe
     [
         ([("a", ""), ("b", "")], "Over: 2 sites, 12 min (were under attack)"),
         ([("a", ""), ("b", "suspicious")], "1 site now suspicious; 1 site over"),
-        ([("a", "")], "Over: a, 12 min (was Under attack)"),
+        ([("a", "")], "Over: a, 12 min (was under attack)"),
     ],
 )
 def test_the_end_of_incidents_in_one_line(members: list[tuple[str, str]], subject: str):
@@ -551,6 +557,19 @@ def case(hooks: HookServer) -> Case:
     return made
 
 
+def test_of_changes_at_once_none_is_lost(
+    case: Case, hooks: HookServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outbox, "new_id", uuid.UUID)  # none sees the other's message
+    channel("webhook", hooks.url, name="another", changes=True)
+    ada = make_user("operator")
+    cases.write_note(case, ada, "called", clock())
+    cases.write_note(case, ada, "again", clock())
+    again, called = ("note", "operator", "again"), ("note", "operator", "called")
+    assert change(hooks, clock) == [again, again, called, called]
+    assert len(set(Message.objects.values_list("thread", flat=True))) == 1
+
+
 def test_what_people_do_to_an_incident_is_posted(case: Case, hooks: HookServer, clock: Clock):
     ada = make_user("operator")
     make_user("admin")
@@ -697,6 +716,20 @@ def test_over_a_channels_limit_one_summary_tells_of_the_rest(hooks: HookServer, 
     assert waiting.reason == delivery.LIMITED
     run(clock, HOUR_MS + 1_000)
     assert len(hooks.posted) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "occasion", "awaited"),
+    [("unreached", "", False), ("resolved", "o", False), ("opened", "o", True)],
+)
+def test_a_summary_is_awaited_if_a_message_in_it_was(
+    hooks: HookServer, clock: Clock, kind: str, occasion: str, awaited: bool
+):
+    [target] = outbox.targets_of_channel(channel("webhook", hooks.url, most=1))
+    for n in range(2):
+        outbox.put(target, MessageDraft(kind, f"{n}", "text", occasion=occasion), clock())
+    run(clock)
+    assert bool(Message.objects.get(kind="summary").occasion) is awaited
 
 
 def test_what_is_queued_for_a_channel_that_is_switched_off_is_not_sent(
@@ -893,6 +926,43 @@ def test_what_waits_for_a_rule_that_is_switched_off_ends(
     waiting = Message.objects.get()
     assert (waiting.status, waiting.reason) == (NOT_SENT, RULE_OFF)
     assert mails.mails == []
+
+
+def attack_that_waits(world: World, clock: Clock, **definition: Any) -> Message:
+    """An attack that was sent, whose second stage waits for the end of quiet hours."""
+    soc = channel("mail", "soc@example.org")
+    stages = [{"channels": [soc.pk]}, {"after_ms": 10 * MINUTE_MS, "channels": [soc.pk]}]
+    row = rule(stages=stages, **definition)
+    world.report("shop", "under-attack")
+    world.write()
+    run(clock)
+    quiet = {"zone": "UTC", "begin": "00:00", "end": "24:00"}
+    Rule.objects.filter(pk=row.pk).update(definition=row.definition | {"quiet": quiet})
+    run(clock, 11 * MINUTE_MS)
+    return Message.objects.get(status=WAITING, kind="escalated")
+
+
+def test_what_waits_ends_once_somebody_has_it_in_hand(
+    world: World, mails: MailServer, clock: Clock, user: User
+):
+    waiting = attack_that_waits(world, clock)
+    until = clock() + 5 * HOUR_MS
+    acknowledgements.acknowledge(scenarios()["attack"], ["shop"], user, "", until, clock())
+    run(clock, MINUTE_MS)
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.reason) == (NOT_SENT, NOTHING_LEFT)
+    assert Group.objects.get().reason == ""
+
+
+def test_what_waits_and_is_over_says_so_where_no_end_is_sent(
+    world: World, mails: MailServer, clock: Clock
+):
+    waiting = attack_that_waits(world, clock, resolved=False)
+    calm(world, "shop")
+    run(clock, 6 * MINUTE_MS)
+    waiting.refresh_from_db()
+    assert Group.objects.get().closed_at is not None
+    assert (waiting.status, waiting.reason) == (NOT_SENT, OVER_BEFORE)
 
 
 # ---- faults of the database ------------------------------------------------------------------

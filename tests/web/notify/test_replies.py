@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -13,12 +14,15 @@ from django.test import Client
 
 from dashboard.core.accounts.encryption import seal
 from dashboard.core.audit.models import AuditEntry
+from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import HOUR_MS, now_ms
-from dashboard.notify.notifications import outbox
+from dashboard.notify.notifications import message_views, outbox
 from dashboard.notify.notifications.decisions import decide
 from dashboard.notify.notifications.models import Message, Rota, RotaShift, Rule
 from dashboard.notify.notifications.push import as_notification
+from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Acknowledgement
+from support.web.web_fixtures import bearer
 from support.web.world import World
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +55,11 @@ def attacked(world: World, *assets: str) -> Message:
 def links(message: Message) -> list[str]:
     """The paths of a message's links: to acknowledge, and to snooze."""
     return LINK.findall(message.text)
+
+
+def file_of(client: Client, name: str) -> str:
+    answer: Any = client.get(f"/notifications/messages/{name}")
+    return b"".join(answer.streaming_content).decode()
 
 
 def in_force() -> list[tuple[str, str]]:
@@ -111,6 +120,59 @@ def test_a_link_is_of_its_recipient_and_expires(
     assert in_force() == []
 
 
+def test_nobody_else_reads_the_links(world: World, nina: User, user: User, client: Client):
+    message = attacked(world, "shop")
+    tokens = [link.split("/")[3] for link in links(message)]
+    api = f"/api/v1/notifications/messages/{message.pk}"
+    read = [
+        client.get(f"/notifications/messages/{message.pk}/").content.decode(),
+        json.dumps(client.get(api, headers=bearer(user)).json(), ensure_ascii=False),
+        *(file_of(client, f"messages.{form}") for form in ("csv", "ndjson")),
+    ]
+    assert all("/notifications/reply/…" in each for each in read[:2])
+    assert not [token for token in tokens for each in read if token in each]
+    own = Client().get("/api/v1/notifications/inbox", headers=bearer(nina)).json()["items"]
+    assert tokens[0] not in own[0]["text"]
+    assert "shop under attack" in own[0]["text"]
+
+
+def test_a_snooze_shortens_no_colleagues_acknowledgement(world: World, nina: User, user: User):
+    _, snooze = links(attacked(world, "shop"))
+    attack, until = scenarios()["attack"], now_ms() + 8 * HOUR_MS
+    acknowledgements.acknowledge(attack, ["shop"], user, "I am on it", until, now_ms())
+    page = Client().post(snooze).content.decode()
+    assert "Already acknowledged" in page
+    assert in_force() == [("shop", user.username)]
+    assert Acknowledgement.objects.get().until == until
+
+
+def test_a_snooze_lengthens_a_shorter_acknowledgement(world: World, nina: User, user: User):
+    _, snooze = links(attacked(world, "shop"))
+    attack, until = scenarios()["attack"], now_ms() + HOUR_MS // 2
+    acknowledgements.acknowledge(attack, ["shop"], user, "", until, now_ms())
+    Client().post(snooze)
+    assert in_force() == [("shop", "nina")]
+
+
+def test_a_link_says_what_it_leaves_to_the_page_of_the_message(world: World, nina: User):
+    message = attacked(world, "shop")
+    acknowledge, _ = links(message)
+    assert "more are acknowledged" not in Client().get(acknowledge).content.decode()
+    Message.objects.update(payload=message.payload | {"more": 7})
+    page = " ".join(Client().get(acknowledge).content.decode().split())
+    assert message.group
+    assert f'7 more are acknowledged on <a href="/notifications/ack/{message.group.token}/' in page
+
+
+def test_what_a_message_told_of_is_read_at_once(
+    world: World, nina: User, django_assert_num_queries: Any
+):
+    message = attacked(world, "shop", "forum", "bank")
+    with django_assert_num_queries(1):
+        reported = message_views._reported(message)
+    assert {each.asset for each in reported} == {"shop", "forum", "bank"}
+
+
 def test_a_link_of_what_is_over_says_so(world: World, nina: User):
     acknowledge, _ = links(attacked(world, "shop"))
     world.report("shop", "clear")
@@ -127,3 +189,12 @@ def test_a_notification_in_a_browser_has_the_links_as_buttons(world: World, nina
     actions = json.loads(as_notification(message))["actions"]
     assert [each["title"] for each in actions] == ["Acknowledge", "Snooze 1 h"]
     assert Client().get(actions[0]["url"]).status_code == 200
+
+
+def test_a_notification_of_what_is_over_has_none(world: World, nina: User):
+    message = attacked(world, "shop")
+    for each in message.payload["incidents"]:
+        each["over_at"] = now_ms()
+    assert "actions" not in json.loads(as_notification(message))
+    message.payload = {"kind": "summary", "groups": []}
+    assert "actions" not in json.loads(as_notification(message))

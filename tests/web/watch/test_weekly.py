@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
@@ -16,6 +18,7 @@ from support.web.web_fixtures import bearer, error_of, forget_limits, make_user
 pytestmark = pytest.mark.django_db
 
 HOUR, DAY = 3_600_000, 86_400_000
+ONE_DAY = timedelta(days=1)
 
 
 def ms(year: int, month: int, day: int, hour: int, minute: int = 0) -> int:
@@ -184,3 +187,24 @@ def test_colleagues_take_turns_by_weeks(client: Client) -> None:
     turns = [rota.on_call(at + n * 7 * DAY) for n in range(6)]
     assert turns == [ada, bob] * 3
     assert RotaShift.objects.count() == 6
+
+
+@pytest.mark.parametrize(("month", "day"), [(10, 12), (3, 15)])
+def test_a_week_on_call_ends_where_the_next_begins_when_clocks_change(
+    month: int, day: int, client: Client
+) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    first = datetime(2026 if month == 10 else 2027, month, day, 9, tzinfo=berlin)
+    rota = Rota.objects.create(name="Weeks", kinds=["mail"], changed_at=1)
+    begins, ends = (
+        each.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") for each in (first, first + 7 * ONE_DAY)
+    )
+    typed = {
+        "who": str(make_user("admin").pk), "begins": begins, "ends": ends,
+        "weekly_until": (first + 21 * ONE_DAY).date().isoformat(),
+        "weekly_zone": "Europe/Berlin",
+    }  # fmt: skip
+    assert client.post(f"/notifications/rotas/{rota.pk}/add/", typed).status_code == 302
+    shifts = list(RotaShift.objects.order_by("begins_at"))
+    nine = [unix_ms(first + n * 7 * ONE_DAY) for n in range(5)]
+    assert [(each.begins_at, each.ends_at) for each in shifts] == [*pairwise(nine)]
