@@ -8,23 +8,22 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from ninja import Query
+from ninja import Query, Schema
 from pydantic import Field
 
+from dashboard.board.assets.scenario_tabs import FilterTab, filter_tabs
 from dashboard.board.live.page_filter import unknown_states, with_states
-from dashboard.core.api.problems import invalid
-from dashboard.core.api.router import READ, ApiRequest, OperationRouter, known_scenario
-from dashboard.core.api.schemas import (
-    NO_NUL,
-    AssetsOut,
-    ScenarioOut,
-)
+from dashboard.core.api.problems import Problem, invalid
+from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
+from dashboard.core.api.schemas import NO_NUL, AssetsOut, ScenarioOut, StrictSchema
 from dashboard.core.api.store_answers import (
     VIA_OF_ASSETS,
     RecordsAnswerOut,
     filtered_by_database,
     many_by,
 )
+from dashboard.core.audit.log import Actor
+from dashboard.core.common.access import ADMINS
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.board_rows import plain_record
@@ -34,7 +33,15 @@ from dashboard.core.states.queries import counts, doubt_counts
 from dashboard.core.states.stores import Via
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.annotations.row_marks import handled
+from dashboard.watch.filters.models import (
+    MAX_TITLE,
+    FilterRefused,
+    FirstBoard,
+    SavedFilter,
+    whole_filter,
+)
 from dashboard.watch.filters.search import by_name
+from dashboard.watch.filters.views import FirstBoardForm, publish, withdraw
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
 
@@ -109,3 +116,93 @@ def _scenario_out(scenario: Scenario) -> dict[str, Any]:
     known, doubts = counts(scenario.name), doubt_counts(scenario.name)
     unhandled = handled(scenario, {}, now_ms()).left(scenario, known)
     return {**plain, "counts": known, "doubts": doubts, "unhandled": unhandled}
+
+
+# ---- boards of teams -----------------------------------------------------------------------------
+# Filters that an admin has made tabs beside everybody's boards, and the board that a user begins
+# with.
+
+
+class BoardIn(StrictSchema):
+    """A filter that is to be a tab. title: its name; filter: in the language of filters."""
+
+    scenario: str = Field(max_length=40, pattern=NO_NUL)
+    title: str = Field(min_length=1, max_length=MAX_TITLE, pattern=NO_NUL)
+    filter: str = Field(min_length=1, max_length=MAX_TEXT, pattern=NO_NUL)
+
+
+class BoardOut(BoardIn):
+    """A tab that is a filter. unhandled: how many assets are; worst: the label of their worst
+    state, null without any; at: when it was saved, Unix ms."""
+
+    number: int
+    unhandled: int
+    worst: str | None
+    at: int
+
+
+class FirstBoardIn(StrictSchema):
+    """The board that a user begins with: of a scenario, or a filter by its number; with neither,
+    none is chosen."""
+
+    scenario: str | None = Field(None, max_length=40, pattern=NO_NUL)
+    number: int | None = Field(None, ge=1)
+
+
+class FirstBoardOut(Schema):
+    """The address of the board that the user begins with, empty where none is chosen."""
+
+    address: str
+
+
+@router.operation("GET boards", list[BoardOut], "read")
+def list_boards(request: ApiRequest) -> Any:
+    """The filters that are tabs beside the boards, with how many assets are unhandled there."""
+    return [_board_out(tab) for tab in filter_tabs()]
+
+
+@router.operation("POST boards", BoardOut, "command", *WRITE, among=ADMINS)
+def publish_board(request: ApiRequest, given: BoardIn) -> Any:
+    """Make a filter a tab beside everybody's boards. One of your own of the same name is
+    replaced."""
+    scenario, now = known_scenario(given.scenario), now_ms()
+    try:
+        text = whole_filter(scenario, (), given.filter, now)
+        saved, _ = SavedFilter.objects.keep(request.auth, scenario, given.title, text, now)
+        publish(Actor.of(request), saved)
+    except FilterRefused as error:
+        raise invalid(error.field, str(error)) from error
+    return next(_board_out(tab) for tab in filter_tabs() if tab.saved.pk == saved.pk)
+
+
+@router.operation("DELETE boards/{number}", BoardOut, "command", *READ, among=ADMINS)
+def withdraw_board(request: ApiRequest, number: int) -> Any:
+    """Make a filter no tab any more. It stays shared."""
+    found = next((tab for tab in filter_tabs() if tab.saved.pk == number), None)
+    if found is None:
+        raise Problem(404, "unknown-board", f"No filter of the number {number} is a tab.")
+    withdraw(Actor.of(request), found.saved)
+    return _board_out(found)
+
+
+@router.operation("GET first-board", FirstBoardOut, "read")
+def get_first_board(request: ApiRequest) -> Any:
+    """The board that you begin with."""
+    return {"address": FirstBoard.objects.address_of(request.auth)}
+
+
+@router.operation("PUT first-board", FirstBoardOut, "read", *WRITE)
+def put_first_board(request: ApiRequest, given: FirstBoardIn) -> Any:
+    """Choose the board that you begin with: the page after the login."""
+    form = FirstBoardForm(request.auth, {"board": str(given.number or given.scenario or "")})
+    if not form.is_valid():
+        raise invalid("number" if given.number else "scenario", "a board or a filter that you see")
+    form.save(Actor.of(request), request.auth)
+    return get_first_board(request)
+
+
+def _board_out(tab: FilterTab) -> dict[str, Any]:
+    saved, badge = tab.saved, tab.badge
+    worst = badge.label if badge.n else None
+    fields = {"number": saved.pk, "scenario": saved.scenario, "title": saved.title}
+    return {**fields, "filter": saved.text, "unhandled": badge.n, "worst": worst, "at": saved.at}

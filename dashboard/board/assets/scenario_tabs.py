@@ -1,5 +1,5 @@
-"""The tabs: every scenario, the number of its unhandled assets, and problems of its board. Beside
-them, how many incidents the bar counts.
+"""The tabs: every scenario, the number of its unhandled assets, and problems of its board; the
+filters that an admin has made tabs. Beside them, how many incidents the bar counts.
 
 The examples stand apart, and one whose pipeline is switched off is left out.
 """
@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.board.live.live_view import LiveView, live_view
-from dashboard.board.live.snapshots import MergedSnapshot, counted
+from dashboard.board.live.snapshots import MergedSnapshot, counted, tab_badges
 from dashboard.core.common.access import role_required
 from dashboard.core.common.navigation import open_incidents
 from dashboard.core.common.scenarios import scenarios
@@ -32,6 +32,7 @@ from dashboard.core.job.status import job_signs
 from dashboard.core.states.queries import counts_of_all
 from dashboard.watch.agents.models import LastReport
 from dashboard.watch.annotations.row_marks import Badge, handled
+from dashboard.watch.filters.models import SavedFilter
 from domain.scenario import Scenario
 
 # What was counted so long ago at the most is told to another page that asks again.
@@ -57,11 +58,20 @@ class Tab(NamedTuple):
         return Badge.of(self.scenario, self.unhandled)
 
 
+class FilterTab(NamedTuple):
+    """A tab that is a filter of a board. badge: what it says of its unhandled assets."""
+
+    saved: SavedFilter
+    badge: Badge
+    current: bool = False
+
+
 class Tabs(NamedTuple):
-    """A page's tabs. standstill: why no board is live, None where one is; incidents: how many the
-    bar counts."""
+    """A page's tabs. filters: those that are filters; standstill: why no board is live, None where
+    one is; incidents: how many the bar counts."""
 
     all: Sequence[Tab]
+    filters: Sequence[FilterTab] = ()
     standstill: BoardProblem | None = None
     incidents: int = 0
 
@@ -74,6 +84,11 @@ class Tabs(NamedTuple):
     def examples(self) -> list[Tab]:
         """Return the examples that run, and the one that is shown."""
         return [tab for tab in self.all if tab.is_example and (tab.current or not tab.off)]
+
+    @property
+    def filter_shown(self) -> SavedFilter | None:
+        """Return the tab that is shown, where that is a filter."""
+        return next((tab.saved for tab in self.filters if tab.current), None)
 
     @property
     def unhandled(self) -> int:
@@ -89,9 +104,15 @@ class Tabs(NamedTuple):
 NO_TABS = Tabs(())
 
 
-def tabs(current: str = "", found: MergedSnapshot | None = None) -> Tabs:
-    """Return each scenario's tab as of now. found: what was read of the current one, if it was."""
+def tabs(current: str = "", found: MergedSnapshot | None = None, text: str = "") -> Tabs:
+    """Return each scenario's tab as of now, and those that are filters.
+
+    found: what was read of the current one, if it was; text: its filter, if that is all that is
+    chosen there.
+    """
     view = live_view()
+    filters = filter_tabs(current, text)
+    whole = not any(tab.current for tab in filters)
     counts, unhandled = view.figure("counts"), view.figure("unhandled")
     if found is not None:
         counts[current], unhandled[current] = found.merged.counts, found.unhandled
@@ -105,12 +126,28 @@ def tabs(current: str = "", found: MergedSnapshot | None = None) -> Tabs:
             unhandled.get(name, {}),
             wrong.get(name, ""),
             off.get(name, ""),
-            name == current,
+            name == current and whole,
             each.life_cycle or reporter_of(name) is not None,
         )
         for name, each in scenarios().items()
     ]
-    return Tabs(made, _standstill(facts, now), open_incidents())
+    return Tabs(made, filters, _standstill(facts, now), open_incidents())
+
+
+def filter_tabs(current: str = "", text: str = "") -> list[FilterTab]:
+    """Return the tabs that are filters, with what is unhandled in each as of now. text: of the
+    filter that the current board shows."""
+    view, saved = live_view(), SavedFilter.objects.tabs()
+    known = view.figure("tabs")
+    missing = {each.scenario for each in saved if str(each.pk) not in known.get(each.scenario, {})}
+    counted = known | {
+        name: tab_badges(scenarios()[name], saved, view.overlay(name)) for name in missing
+    }
+    shown = (current, text.strip())
+    return [
+        FilterTab(each, counted[each.scenario][str(each.pk)], (each.scenario, each.text) == shown)
+        for each in saved
+    ]
 
 
 def _standstill(facts: Facts, now: int) -> BoardProblem | None:
@@ -150,7 +187,7 @@ def _count(
 def in_title(made: Tabs) -> int:
     """Return how many unhandled assets a browser tab's title counts: of the board that is shown, or
     of all together."""
-    current = [tab for tab in made.all if tab.current]
+    current = [tab for tab in (*made.all, *made.filters) if tab.current]
     return sum(tab.badge.n for tab in current or made.all)
 
 
@@ -170,6 +207,7 @@ def _plain_tabs(made: Tabs) -> dict[str, Any]:
     still = made.standstill
     return {
         "badges": {t.scenario.name: t.badge for t in made.all if not t.scenario.life_cycle},
+        "tabs": {str(tab.saved.pk): tab.badge for tab in made.filters},
         "incidents": made.incidents,
         "board_troubles": {tab.scenario.name: tab.trouble for tab in made.all if tab.trouble},
         "standstill": still and {"kind": still["kind"], "since": still["since"]},

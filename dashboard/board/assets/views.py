@@ -28,6 +28,7 @@ from dashboard.board.live.snapshots import Merged, MergedSnapshot, causes, read
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.access import is_fragment, may, role_required, user_of
 from dashboard.core.common.exports import CONTENT_TYPES, attachment, unprocessable, written
+from dashboard.core.common.navigation import first_board
 from dashboard.core.common.scenarios import scenario_or_404, scenarios, topics
 from dashboard.core.common.times import iso, now_ms
 from dashboard.core.job.pipelines import reporter_of
@@ -172,6 +173,8 @@ OTHERS = 20
 @role_required("read")
 def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     """Render the board of one scenario, filtered as the address says."""
+    if not (scenario or request.GET) and (address := first_board(user_of(request))):
+        return redirect(address)
     known = scenario_or_404(scenario or request.GET.get("scenario") or next(iter(scenarios())))
     begins = SavedFilter.objects.default_of(user_of(request), known.name)
     if begins is not None and not request.GET.keys() & {"q", "state", "after"}:
@@ -218,7 +221,7 @@ def _board(
     record_presence(request.user, now)
     context = {
         "scenario": known,
-        "tabs": tabs(known.name, found),
+        "tabs": tabs(known.name, found, _filter_text(request)),
         "filter": wanted,
         "buttons": _buttons(known, wanted, found),
         "rows": sorted_rows(known, merged.rows, sort),
@@ -243,6 +246,11 @@ def _board(
     if name_ok(chosen):
         context |= facts_of(known, chosen, record_of(known.name, chosen), now)
     return context
+
+
+def _filter_text(request: HttpRequest) -> str:
+    """Return the text of the filter, where nothing else is chosen."""
+    return "" if request.GET.getlist("state") else request.GET.get("q", "")
 
 
 def _boot(context: dict[str, Any], known: Scenario, found: MergedSnapshot) -> dict[str, Any]:

@@ -91,10 +91,14 @@ class Alerts:
 # ---- live ----------------------------------------------------------------------------------------
 # What goes into one message with changes.
 
-Figure = Literal["counts", "acknowledged", "unhandled", "doubts", "causes"]
+Figure = Literal["counts", "acknowledged", "unhandled", "doubts", "causes", "tabs"]
 """How many assets of a scenario are in each state, how many of them are acknowledged, how many
-unhandled, and how many there is each doubt of; and what they lie behind and is not well, each with
-the label of its state."""
+unhandled, and how many there is each doubt of; what they lie behind and is not well, each with the
+label of its state; and by number what the tabs say that are filters of it."""
+EMPTY_AT_FIRST: tuple[Figure, ...] = ("acknowledged", "causes", "tabs")
+"""What a socket is sent only once there is any."""
+FORGOTTEN: tuple[Figure, ...] = ("counts", "unhandled", "tabs")
+"""What a page counts for itself where no socket is open."""
 Figures = Mapping[str, Any]
 """What there is of a figure, by state, doubt or name."""
 

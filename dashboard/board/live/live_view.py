@@ -7,6 +7,8 @@ from functools import lru_cache
 from threading import Lock
 
 from dashboard.board.live.feeds import (
+    EMPTY_AT_FIRST,
+    FORGOTTEN,
     AlarmStates,
     Changes,
     Figure,
@@ -178,7 +180,7 @@ class LiveView:
     def set_figure(self, scenario: str, figure: Figure, numbers: Figures) -> None:
         """Set a figure of a scenario, and send it to its sockets if it has changed."""
         with self._lock:
-            figures = self._figures.setdefault(scenario, {"acknowledged": {}, "causes": {}})
+            figures = self._figures.setdefault(scenario, {each: {} for each in EMPTY_AT_FIRST})
             if figures.get(figure) == numbers:
                 return
             figures[figure] = numbers
@@ -189,7 +191,7 @@ class LiveView:
     def forget_counts(self, scenario: str) -> None:
         """Forget the counts of a scenario that were set: they are not those of now any more."""
         with self._lock:
-            for figure in ("counts", "unhandled"):
+            for figure in FORGOTTEN:
                 self._figures.get(scenario, {}).pop(figure, None)
 
     def marks(self, scenario: str) -> Mapping[str, RowMark]:

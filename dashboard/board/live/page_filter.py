@@ -13,6 +13,7 @@ import msgspec
 from django.db import DatabaseError
 
 from dashboard.core.states.board_rows import Row, order_of
+from dashboard.core.states.caveats import UNHANDLED
 from dashboard.core.states.filter_parser import FilterError, parse, state_of
 from dashboard.core.states.filter_terms import WORD, Filter, Sight, Term, Text, live_votes
 from dashboard.core.states.filter_terms import Filter as Terms
@@ -216,6 +217,13 @@ def shown(
     term: that is counted exactly and costs the least. now: Unix ms. Raises FilterError.
     """
     return filter_of(parse(text, scenario, now, _keys(scenario)), states, now, **rest)
+
+
+def unhandled_among(scenario: Scenario, text: str, now: int) -> PageFilter:
+    """Return what the text finds that is unhandled. now: Unix ms. Raises FilterError."""
+    terms = parse(text, scenario, now, _keys(scenario)).terms
+    unhandled = parse(UNHANDLED.term, scenario, now).terms
+    return filter_of(Filter((*terms, *unhandled)), frozenset(), now)
 
 
 def _keys(scenario: Scenario) -> tuple[str, ...] | None:

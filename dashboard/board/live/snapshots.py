@@ -24,6 +24,7 @@ from dashboard.board.live.page_filter import (
     PageFilter,
     order_of_token,
     token_of_order,
+    unhandled_among,
 )
 from dashboard.board.live.threads import READERS, per_loop, read_in_thread
 from dashboard.core.common.scenarios import dependencies
@@ -31,6 +32,8 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.states import queries
 from dashboard.core.states.board_rows import Row, order_of, row_of
 from dashboard.core.states.caveats import DOUBTS
+from dashboard.core.states.filter_parser import FilterError
+from dashboard.core.states.filter_terms import Filter
 from dashboard.core.states.queries import NOTHING, Kept
 from dashboard.core.states.stores import kept_of
 from dashboard.watch.annotations import labels as annotation_labels
@@ -43,6 +46,7 @@ from dashboard.watch.annotations.labels import (
 )
 from dashboard.watch.annotations.row_marks import (
     NO_HAND,
+    Badge,
     Hand,
     Handled,
     RowMark,
@@ -50,6 +54,7 @@ from dashboard.watch.annotations.row_marks import (
     marks_of,
 )
 from dashboard.watch.filters import search
+from dashboard.watch.filters.models import SavedFilter
 from domain.scenario import Scenario
 
 # ---- row context ---------------------------------------------------------------------------------
@@ -88,9 +93,8 @@ class Beside:
         return mark.hand(self._scenarios[scenario], entry.row["state"], now)
 
     def look(self, at: float) -> set[str]:
-        """Invalidate boards where labels have changed, and return their scenarios.
-
-        at: of a clock that only rises, s.
+        """Invalidate boards where labels have changed. Return the scenarios to be counted anew:
+        these, and those of which filters are tabs. at: of a clock that only rises, s.
         """
         if at < self._next:
             return set()
@@ -102,7 +106,8 @@ class Beside:
         for name in changed:
             self.annotate(name, list(self._view.overlay(name).values()))
             self._view.invalidate(name)
-        return changed
+        tabs = {tab.scenario for tab in SavedFilter.objects.tabs()} & self._scenarios.keys()
+        return changed | tabs
 
 
 # ---- merge ---------------------------------------------------------------------------------------
@@ -301,6 +306,41 @@ def causes(scenario: str, view: LiveView) -> dict[str, str]:
     overlay = view.overlay(depends.scenario)
     newer = newer_than(overlay, kept_of(depends.scenario, overlay))
     return failing_causes(scenario, {asset: _state(entry) for asset, entry in newer.items()})
+
+
+def tab_badges(
+    scenario: Scenario, tabs: Iterable[SavedFilter], overlay: Mapping[str, LiveRecord]
+) -> dict[str, Badge]:
+    """Return by number what those of the tabs say that are filters of a scenario."""
+    tabs = [each for each in tabs if each.scenario == scenario.name]
+    if not tabs:
+        return {}
+    with queries.consistent():
+        newer = newer_than(overlay, kept_of(scenario.name, overlay))
+        states = {asset: _state(entry) for asset, entry in newer.items()}
+        known = handled(scenario, states, now_ms())
+        entries = [_judged(entry, known) for entry in newer.values()]
+        return {str(tab.pk): _badge(scenario, tab.text, entries, known.ids) for tab in tabs}
+
+
+def _badge(
+    scenario: Scenario, text: str, newer: Collection[LiveRecord], handled: Collection[int]
+) -> Badge:
+    """Return how many that a filter finds are unhandled. newer: what the database has not yet."""
+    now = now_ms()
+    try:
+        wanted = unhandled_among(scenario, text, now)
+    except FilterError:  # of a label or a state that there was
+        return Badge.of(scenario, {})
+    live = [each for each in newer if wanted.matches(each.row) and wanted.allows(each)]
+    page = search.find(
+        scenario, sorted(wanted.states), wanted.terms or Filter(), now,
+        after=None, limit=1, skip={each.asset for each in newer}, handled=handled,
+    )  # fmt: skip
+    counts = Counter(map(_state, live))
+    if page.records:
+        counts[page.records[0].state] += page.total  # in the board's order: the worst of them
+    return Badge.of(scenario, counts)
 
 
 def counted(scenario: Scenario, overlay: Mapping[str, LiveRecord]) -> MergedSnapshot:

@@ -12,7 +12,7 @@ from bus.base import AccessRefused, Bus, BusError, ConsumerRecord, Reader, Topic
 from bus.follower import TopicConsumer
 from dashboard.board.live.live_view import LiveView
 from dashboard.board.live.page_filter import LiveRecord, Offsets, SinkPartition
-from dashboard.board.live.snapshots import Beside, causes, counted
+from dashboard.board.live.snapshots import Beside, causes, counted, tab_badges
 from dashboard.core.common.metrics import UNREADABLE
 from dashboard.core.common.scenarios import dependencies, dependents
 from dashboard.core.job.agent_findings import agent_news
@@ -21,6 +21,7 @@ from dashboard.core.states.board_rows import named_details, row_of
 from dashboard.core.states.queries import sink_offsets
 from dashboard.core.states.stores import kept_of
 from dashboard.watch.annotations.row_marks import MarkChanges
+from dashboard.watch.filters.models import SavedFilter
 from domain.scenario import Scenario
 from domain.version import Version
 from wire.sink import TombstoneValue, read_state
@@ -139,7 +140,11 @@ class Tailer(TopicConsumer):
             self._view.signs.judge_agents(agent_news(time.time_ns() // 1_000_000))
 
     def _count(self, name: str) -> None:
-        numbers = counted(self._scenarios[name], self._view.overlay(name))
+        scenario, overlay = self._scenarios[name], self._view.overlay(name)
+        numbers = counted(scenario, overlay)
+        self._view.set_figure(
+            name, "tabs", tab_badges(scenario, SavedFilter.objects.tabs(), overlay)
+        )
         self._view.set_figure(name, "counts", numbers.merged.counts)
         self._view.set_figure(name, "doubts", numbers.merged.doubts)
         self._view.set_figure(name, "acknowledged", numbers.handled.acknowledged)

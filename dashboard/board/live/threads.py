@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
@@ -178,6 +178,7 @@ def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) ->
             "type": "beat",
             "heard": view.heartbeat_at,
             "badges": badges,
+            "tabs": dict(ChainMap(*view.figure("tabs").values())),
             "troubles": find_problems(facts, boards, current, now),
             "board_troubles": board_problems(facts, boards, now),
         }

@@ -35,6 +35,7 @@ from dashboard.core.accounts.tokens import find
 from dashboard.core.audit.log import Actor, login_failed, login_limited, login_ok, record
 from dashboard.core.common.access import Role, is_fragment, role_of
 from dashboard.core.common.metrics import LIMITED, LOGINS
+from dashboard.core.common.navigation import first_board
 
 # ---- passwords -----------------------------------------------------------------------------------
 # Validators of new passwords.
@@ -292,7 +293,10 @@ class ClosedAdapter(DefaultAccountAdapter):
         return response
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:
-        """Return the address of the page after a login: for a manager, the summary."""
+        """Return the address of the page after a login: the board that the user has chosen, else
+        for a manager the summary."""
+        if isinstance(request.user, User) and (chosen := first_board(request.user)):
+            return chosen
         manages = role_of(request.user) is Role.MANAGER
         return resolve_url("summaries:summary" if manages else settings.LOGIN_REDIRECT_URL)
 

@@ -38,6 +38,7 @@ TITLES = {
     "unknown-message": "There is no such message",
     "unknown-order": "There is no such order",
     "unknown-status-page": "There is no such status page",
+    "unknown-board": "There is no such board",
     "unknown-window": "There is no such maintenance window",
     "unknown-view": "There is no such view",
     "unknown-key": "The view has no such key",

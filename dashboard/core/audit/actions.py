@@ -38,6 +38,9 @@ ACTIONS: dict[str, str] = {
     "maintenance.cancelled": "cancelled maintenance",
     "filter.shared": "shared a saved filter",
     "filter.unshared": "stopped sharing a filter",
+    "filter.published": "made a filter a tab of everybody's",
+    "filter.withdrawn": "took such a tab away",
+    "filter.first": "chose the board to begin with",
     # ---- agents, rules, the job
     "agent.muted": "muted an agent",
     "agent.unmuted": "unmuted an agent",

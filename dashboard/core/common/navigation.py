@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -186,6 +187,9 @@ GROUPS: dict[str, tuple[MenuEntry, ...]] = {
 HOME = "summaries:summary"
 open_incidents: Provider[[], int] = Provider(lambda: 0)
 """Returns how many incidents the bar counts; provided by `incidents`."""
+first_board: Provider[[User], str] = Provider(lambda _user: "")
+"""Returns the address of the board that a user begins with, "" where none is chosen; provided by
+`filters`."""
 BAR = ("incidents:incidents", "handover:handover", HOME)
 """What stands in the bar itself, after the boards."""
 FIRST: dict[Role, str] = {Role.MANAGER: HOME}

@@ -281,6 +281,16 @@ BODIES: dict[str, dict[str, Any]] = {
             },
         },
     },
+    "publish_board": {
+        "team": {
+            "summary": "What a team looks after",
+            "value": {"scenario": "attack", "title": "EU", "filter": "team:EU"},
+        },
+    },
+    "put_first_board": {
+        "board": {"summary": "A whole board", "value": {"scenario": "attack"}},
+        "none": {"summary": "None", "value": {}},
+    },
     "put_status_page": {
         "customer": {
             "summary": "Sites of a customer, with a word of its own for an attack",

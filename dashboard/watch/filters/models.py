@@ -1,17 +1,21 @@
-"""Users' saved filters: private, shared, and the one a board opens with."""
+"""Users' saved filters: private, shared, tabs of everybody's, and what a board opens with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models, transaction
 from django.db.models import Index, Q, UniqueConstraint
+from django.urls import reverse
 
+from dashboard.core.common.access import ADMINS, role_of
 from dashboard.core.common.models import ScenarioRow
 from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.sql import lock_until_commit
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, board_url, parse
 from dashboard.core.states.filter_terms import Filter, Term, Text
 from domain.names import CONTROL
@@ -26,6 +30,9 @@ MOST_OWN = 50
 """Most filters that one user may have."""
 MOST_SHARED = 50
 """Most of other users' filters that a board's menu lists, by name."""
+MOST_TABS = 12
+"""Most filters that are tabs beside the boards."""
+IS_TAB = "it is a tab of everybody's"
 
 
 class FilterRefused(Exception):
@@ -54,6 +61,12 @@ class SavedFilterQuerySet(models.QuerySet["SavedFilter"]):
         every = self.visible_to(user).filter(scenario=scenario)
         return Menu(list(every.filter(user=user)), list(every.exclude(user=user)[:MOST_SHARED]))
 
+    def tabs(self) -> list[SavedFilter]:
+        """Return the filters that are tabs, in the order of the boards and by name."""
+        order = list(scenarios())
+        rows = self.filter(tab=True, scenario__in=order)
+        return sorted(rows, key=lambda each: (order.index(each.scenario), each.title))
+
     def default_of(self, user: User, scenario: str) -> SavedFilter | None:
         """Return the filter that the user's board opens with, or None."""
         return self.filter(user=user, scenario=scenario, default=True).first()
@@ -71,6 +84,8 @@ class SavedFilterQuerySet(models.QuerySet["SavedFilter"]):
             known = own.filter(scenario=scenario.name, title=title).first()
             if known is None and own.count() >= MOST_OWN:
                 raise FilterRefused("name", f"you have {MOST_OWN} filters, the maximum; delete one")
+            if known is not None:
+                known.check_changeable_by(user)
             saved = known or SavedFilter(user=user, scenario=scenario.name, title=title)
             before, saved.text, saved.at = saved.text, text, now
             saved.save()
@@ -81,13 +96,15 @@ class SavedFilter(ScenarioRow):
     """A named filter of one user and one scenario.
 
     text: in the filter language, including the states of the board's buttons; shared: everybody
-    sees it, with its owner's name; default: its owner's board opens with it.
+    sees it, with its owner's name; tab: everybody has it as a tab beside the boards, with what is
+    unhandled there; default: its owner's board opens with it.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="filters")
     title = models.CharField(max_length=MAX_TITLE)
     text = models.CharField(max_length=MAX_TEXT)
     shared = models.BooleanField(default=False)
+    tab = models.BooleanField(default=False)
     default = models.BooleanField(default=False)
     at = models.BigIntegerField()
 
@@ -98,6 +115,9 @@ class SavedFilter(ScenarioRow):
             UniqueConstraint(fields=["user", "scenario", "title"], name="one_filter_per_title"),
             UniqueConstraint(
                 fields=["user", "scenario"], condition=Q(default=True), name="one_default_filter"
+            ),
+            UniqueConstraint(
+                fields=["scenario", "title"], condition=Q(tab=True), name="one_tab_per_title"
             ),
         )
         indexes = (
@@ -110,11 +130,50 @@ class SavedFilter(ScenarioRow):
         others = SavedFilter.objects.filter(user=self.user, scenario=self.scenario, title=title)
         if others.exclude(pk=self.pk).exists():
             raise FilterRefused("name", f"you have another filter of the name {title}")
+        if self.tab:
+            self._check_title(title)
         self.title = title
         self.save(update_fields=["title"])
 
+    def check_changeable_by(self, user: User) -> None:
+        """Raise FilterRefused if the user may not change it: admins alone change a tab."""
+        if self.tab and role_of(user) not in ADMINS:
+            raise FilterRefused("name", f"{IS_TAB}, which admins alone change; choose another name")
+
+    def publish(self) -> None:
+        """Make it a tab of everybody's. Raises FilterRefused."""
+        with transaction.atomic():
+            lock_until_commit("filters", "tabs")
+            self._check_title(self.title)
+            if not self.tab and SavedFilter.objects.filter(tab=True).count() >= MOST_TABS:
+                raise FilterRefused("name", f"there are {MOST_TABS} tabs, the maximum")
+            self.tab = self.shared = True
+            self.save(update_fields=["tab", "shared"])
+
+    def withdraw(self) -> None:
+        """Make it no tab any more; it stays shared."""
+        self.tab = False
+        self.save(update_fields=["tab"])
+
+    def _check_title(self, title: str) -> None:
+        """Raise FilterRefused if another tab of the scenario has this title."""
+        tabs = SavedFilter.objects.filter(tab=True, scenario=self.scenario, title=title)
+        if tabs.exclude(pk=self.pk).exists():
+            raise FilterRefused("name", f"another tab is called {title}")
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Delete it. Raises FilterRefused if it is a tab."""
+        self._check_no_tab()
+        return super().delete(*args, **kwargs)
+
+    def _check_no_tab(self) -> None:
+        if self.tab:
+            raise FilterRefused("filter", f"{IS_TAB}; withdraw it first")
+
     def share(self, *, on: bool) -> None:
-        """Share it with everybody, or stop sharing it."""
+        """Share it with everybody, or stop sharing it. Raises FilterRefused for a tab."""
+        if not on:
+            self._check_no_tab()
         self.shared = on
         self.save(update_fields=["shared"])
 
@@ -125,9 +184,52 @@ class SavedFilter(ScenarioRow):
             self.default = on
             self.save(update_fields=["default"])
 
+    @property
+    def full_title(self) -> str:
+        """Return its name behind that of its board: `Attacks: EU`."""
+        known = self.configured_scenario
+        return f"{known.title if known else self.scenario}: {self.title}"
+
     def get_absolute_url(self) -> str:
         """Return the URL of the board with the filter."""
         return board_url(self.scenario, self.text)
+
+
+class FirstBoardQuerySet(models.QuerySet["FirstBoard"]):
+    def address_of(self, user: User) -> str:
+        """Return the address of the board that a user begins with, "" where none is chosen."""
+        row = self.filter(user=user, scenario__in=list(scenarios())).first()
+        return row.get_absolute_url() if row else ""
+
+    def choose(self, user: User, scenario: str, saved: SavedFilter | None) -> None:
+        """Have a user begin with a board, filtered or not; with none if `scenario` is empty."""
+        if scenario:
+            fields = {"scenario": scenario, "saved": saved}
+            self.update_or_create(user=user, defaults=fields)
+        else:
+            self.filter(user=user).delete()
+
+
+class FirstBoard(ScenarioRow):
+    """The board that a user begins with. saved: the filter that it has, None: what it opens
+    with."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    saved = models.ForeignKey(SavedFilter, models.SET_NULL, null=True, related_name="+")
+
+    objects = FirstBoardQuerySet.as_manager()
+
+    @property
+    def value(self) -> str:
+        """Return what the form calls it: the number of a filter, or the name of a scenario."""
+        return str(self.saved_id) if self.saved_id else self.scenario
+
+    def get_absolute_url(self) -> str:
+        """Return the address of the board."""
+        visible = SavedFilter.objects.visible_to(self.user)
+        if self.saved and visible.filter(pk=self.saved.pk).exists():
+            return self.saved.get_absolute_url()
+        return f"{reverse('board:board')}?{urlencode({'scenario': self.scenario})}"
 
 
 def whole_filter(scenario: Scenario, states: Iterable[str], text: str, now: int) -> str:

@@ -7,13 +7,15 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.models import User
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.access import form_of, role_required, user_of
+from dashboard.core.common.access import ADMINS, form_of, role_of, role_required, user_of
 from dashboard.core.common.scenarios import scenario_or_404, scenarios
 from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import now_ms
@@ -23,6 +25,7 @@ from dashboard.watch.filters.models import (
     MAX_TITLE,
     MOST_OWN,
     FilterRefused,
+    FirstBoard,
     SavedFilter,
     whole_filter,
 )
@@ -59,6 +62,32 @@ class SaveForm(forms.Form):
         self.add_error(field, f"{error}.")
 
 
+class FirstBoardForm(forms.Form):
+    """A form for the board that a user begins with: the name of a scenario, or the number of a
+    filter."""
+
+    board = forms.ChoiceField(required=False, label="Board")
+
+    def __init__(self, user: User, data: Any = None) -> None:
+        known = FirstBoard.objects.filter(user=user).first()
+        super().__init__(data, initial={"board": known.value if known else ""})
+        self.visible = {str(each.pk): each for each in SavedFilter.objects.visible_to(user)}
+        boards = [(each.name, each.title) for each in scenarios().values()]
+        filters = [(number, each.full_title) for number, each in self.visible.items()]
+        choice = self.fields["board"]
+        assert isinstance(choice, forms.ChoiceField)
+        groups = (("Boards", boards), ("Filters", filters))
+        choice.choices = [("", "none"), *((name, group) for name, group in groups if group)]
+
+    def save(self, actor: Actor, user: User) -> None:
+        """Store what was chosen."""
+        value = self.cleaned_data["board"]
+        saved = self.visible.get(value)
+        scenario = saved.scenario if saved else value
+        FirstBoard.objects.choose(user, scenario, saved)
+        record(actor, "filter.first", scenario=scenario, target=saved.title if saved else "")
+
+
 # ---- filters -------------------------------------------------------------------------------------
 # Filter completion, and saved filters.
 
@@ -89,6 +118,10 @@ def complete(request: HttpRequest) -> HttpResponse:
 @role_required("read")
 def kept(request: HttpRequest) -> HttpResponse:
     """Return the page of the user's own filters and those that others share."""
+    return _kept(request, FirstBoardForm(user_of(request)))
+
+
+def _kept(request: HttpRequest, form: FirstBoardForm, status: int = 200) -> HttpResponse:
     user = user_of(request)
     visible = SavedFilter.objects.visible_to(user)
     context = {
@@ -97,8 +130,58 @@ def kept(request: HttpRequest) -> HttpResponse:
         "shared_table": SHARED,
         "shared": visible.exclude(user=user),
         "most": MOST_OWN,
+        "first": form,
+        "may_publish": role_of(user) in ADMINS,
     }
-    return render(request, "filters/filters.html", context)
+    return render(request, "filters/filters.html", context, status=status)
+
+
+@form_of("filters:kept")
+@role_required("read")
+def first(request: HttpRequest) -> HttpResponse:
+    """Choose the board that the user begins with."""
+    user = user_of(request)
+    form = FirstBoardForm(user, request.POST)
+    if not form.is_valid():
+        return _kept(request, form, 422)
+    form.save(Actor.of(request), user)
+    messages.success(request, "You begin with it from now on.")
+    return redirect("filters:kept")
+
+
+@form_of("filters:kept")
+@role_required("read", among=ADMINS)
+def tab(request: HttpRequest, number: int) -> HttpResponse:
+    """Make one of the admin's own filters a tab of everybody's, or take any tab away."""
+    mine = Q(user=user_of(request)) | Q(tab=True)
+    found = get_object_or_404(SavedFilter.objects.filter(mine), pk=number)
+    if request.POST.get("do") == "withdraw":
+        withdraw(Actor.of(request), found)
+        messages.success(request, f"“{found.title}” is no tab any more.")
+        return redirect("filters:kept")
+    try:
+        publish(Actor.of(request), found)
+    except FilterRefused as error:
+        messages.error(request, f"Nothing was changed. {error}.")
+    else:
+        messages.success(request, f"“{found.title}” is a tab beside everybody’s boards now.")
+    return redirect("filters:kept")
+
+
+def publish(actor: Actor, found: SavedFilter) -> None:
+    """Make a filter a tab, and record it in the audit. Raises FilterRefused."""
+    found.publish()
+    _record(actor, "filter.published", found)
+
+
+def withdraw(actor: Actor, found: SavedFilter) -> None:
+    """Make a filter no tab any more, and record it in the audit."""
+    found.withdraw()
+    _record(actor, "filter.withdrawn", found)
+
+
+def _record(actor: Actor, action: str, found: SavedFilter) -> None:
+    record(actor, action, scenario=found.scenario, target=found.title, filter=found.text)
 
 
 @require_safe
@@ -166,6 +249,7 @@ def change(request: HttpRequest, number: int) -> HttpResponse:
     if found is None or what is None:
         raise Http404
     try:
+        found.check_changeable_by(user_of(request))
         messages.success(request, what(request, found))
     except FilterRefused as error:
         messages.error(request, f"Nothing was changed. {error}.")
@@ -179,8 +263,7 @@ def _rename(request: HttpRequest, found: SavedFilter) -> str:
 
 def _share(request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
     found.share(on=on)
-    record(Actor.of(request), "filter.shared" if on else "filter.unshared",
-         scenario=found.scenario, target=found.title, filter=found.text)  # fmt: skip
+    _record(Actor.of(request), "filter.shared" if on else "filter.unshared", found)
     return f"“{found.title}” is {'everybody’s to see' if on else 'yours alone'} now."
 
 

@@ -17,7 +17,7 @@ import { Selection } from "./selection.js";
 import { openSocket } from "./socket.js";
 import { Banner } from "./banner.js";
 import { showStatus } from "../shared/status.js";
-import { showBadges, showBoardTroubles } from "../shared/tabs.js";
+import { markCurrent, showBadges, showBoardTroubles } from "../shared/tabs.js";
 import { keepHeads, showFile, View } from "./view.js";
 import { Wall } from "./wall.js";
 
@@ -168,6 +168,7 @@ const filters = startFilters($("filters"), (filter) => {
   paging.top();
   if (!isJudged(filter)) rowsOf(FILTERING);
   rows.narrow(matcher(filter));
+  markCurrent(boot.scenario, filter);
   showFile($("csv"), filter);
   socket.send(ask());
 });
@@ -296,7 +297,7 @@ $("wall-link").addEventListener("click", (event) => {
 
 /** To the scenario so many tabs on; a wall stays a wall. */
 function turn(by) {
-  const shown = ".tabs [data-scenario], .tabs [aria-current]";
+  const shown = ".tabs [data-scenario], .tabs [data-filter], .tabs [aria-current]";
   const tabs = /** @type {HTMLAnchorElement[]} */ ([...document.querySelectorAll(shown)]);
   const at = tabs.findIndex((tab) => tab.hasAttribute("aria-current"));
   const url = new URL(tabs[(at + by + tabs.length) % tabs.length].href);
@@ -447,6 +448,7 @@ const take = {
     if (message.doubts) takeDoubts(message.doubts);
     if (message.acknowledged) takeAcknowledged(message.acknowledged);
     if (message.unhandled) takeUnhandled(message.unhandled);
+    if (message.tabs) showBadges({}, message.tabs);
     if (message.marks) rows.mark(message.marks);
     if (message.causes) rows.relate(message.causes);
     if (message.alerts) alarm.take(message.alerts);
@@ -457,7 +459,7 @@ const take = {
   beat(message) {
     clock.correct(message.now);
     banner.tell(message.troubles ?? []);
-    showBadges(message.badges);
+    showBadges(message.badges, message.tabs);
     showBoardTroubles(message.board_troubles);
   },
 };

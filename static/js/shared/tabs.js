@@ -13,16 +13,23 @@ import { titleCount } from "./title.js";
 const EVERY_MS = 5000;
 const PATIENCE_MS = 10_000;
 const nav = document.getElementById("tabs");
-const tabs = /** @type {HTMLElement[]} */ ([...(nav?.querySelectorAll("[data-scenario]") ?? [])]);
+/** @type {(query: string) => HTMLElement[]} */
+const all = (query) => [...(nav?.querySelectorAll(query) ?? [])];
+const tabs = all("[data-scenario]");
+const filters = all("[data-filter]"); // tabs that are filters of a board
 
 /**
- * Show how many are unhandled on each board; of what is not named, what was known.
+ * Show how many are unhandled on each board, and in each filter that is a tab; of what is not named,
+ * what was known.
  *
- * @param {Record<string, [number, string, string]>} badges how many, colour and label of the worst state
+ * @param {Badges} badges by scenario
+ * @param {Badges} [ofFilters] by number
+ * @typedef {Record<string, [number, string, string]>} Badges how many, colour and label of the worst state
  */
-export function showBadges(badges) {
-  for (const tab of tabs) {
-    const [n, colour, label] = badges[tab.dataset.scenario] ?? [];
+export function showBadges(badges, ofFilters = {}) {
+  for (const tab of [...tabs, ...filters]) {
+    const { scenario, filter } = tab.dataset;
+    const [n, colour, label] = (filter ? ofFilters[filter] : badges[scenario]) ?? [];
     /** @type {HTMLElement | null} */
     const badge = tab.querySelector(".tab-count"); // a life cycle has none
     if (n === undefined || !badge) continue;
@@ -48,6 +55,21 @@ function showCount(badge, n) {
   if (!badge) return;
   badge.hidden = n === 0;
   badge.querySelector(".n").textContent = number(n);
+}
+
+/**
+ * Mark the tab of what a board shows: a filter that is a tab, or the whole board.
+ *
+ * @param {string} scenario
+ * @param {BoardFilter} shown
+ */
+export function markCurrent(scenario, { states, q }) {
+  const mine = filters.filter(({ dataset }) => dataset.of === scenario);
+  const filter = mine.find(({ dataset }) => !states.length && dataset.q === q.trim());
+  const current = filter ?? tabs.find(({ dataset }) => dataset.scenario === scenario);
+  for (const tab of all("[aria-current]")) if (tab !== current) tab.removeAttribute("aria-current");
+  current?.setAttribute("aria-current", "page");
+  titleCount(inTitle());
 }
 
 /**
@@ -85,7 +107,7 @@ export function markStale(at) {
 
 /** How many are unhandled on the board that is shown, or on all together. */
 function inTitle() {
-  const current = tabs.filter((tab) => tab.hasAttribute("aria-current"));
+  const current = all("[aria-current]");
   const n = sum(current.length ? current : tabs);
   return n ? number(n) : "";
 }
@@ -126,7 +148,7 @@ export function followTabs() {
 
 /** Show what the server says of all boards. */
 function showBoards(told, hasNoBanner) {
-  showBadges(told.badges);
+  showBadges(told.badges, told.tabs);
   showBoardTroubles(told.board_troubles);
   if (hasNoBanner) showStandstill(told.standstill);
   markStale(null);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -56,6 +57,44 @@ def test_a_filter_is_typed_by_keyboard_and_followed_live(
     expect(page.locator("#problem")).to_be_hidden()
     page.locator("#q").fill(f"{prefix} -agent:nobody since:<1h")
     expect(page.locator("#tbody tr")).to_have_count(2)
+    assert serious_in_both(page) == []
+
+
+@pytest.fixture
+def team_tab(open_as: Open, send: Send, prefix: str) -> Iterator[str]:
+    """A site in trouble, and a filter that finds it, which an admin has made everybody's tab."""
+    for agent in ("waf-1", "waf-2", "waf-3"):
+        send("attack", f"{prefix}site", agent, "under-attack")
+    admin = live(open_as("admin", f"/s/attack/?q={prefix}"))
+    admin.locator("#saved-menu summary").click()
+    admin.locator("#filter-title").fill(prefix)
+    admin.get_by_role("button", name="Save", exact=True).click()
+    admin.locator("#saved-menu summary").click()
+    admin.get_by_role("link", name="Manage filters").click()
+    mine = admin.get_by_role("row", name=re.compile(prefix))
+    mine.get_by_role("button", name="Make it everybody’s tab").click()
+    yield prefix
+    mine.get_by_role("button", name="Withdraw the tab").click()
+    expect(admin.locator("#messages")).to_contain_text("is no tab any more")
+
+
+def test_a_team_has_a_tab_with_what_is_unhandled_there(open_as: Open, team_tab: str) -> None:
+    page = live(open_as("operator", "/"))
+    tab = page.locator("#tabs a", has_text=team_tab)
+    expect(tab.locator(".n")).to_have_text("1")
+    tab.click()
+    live(page)
+    expect(tab).to_have_attribute("aria-current", "page")
+    expect(page.locator("#tbody tr")).to_have_count(1)
+    expect(page).to_have_title(re.compile(rf"\(1\) {team_tab} · Attacks"))
+    page.locator("#q").fill(f"{team_tab} -override:yes")
+    expect(page.locator("#tabs a[data-scenario=attack]")).to_have_attribute("aria-current", "page")
+    assert tab.get_attribute("aria-current") is None
+    page.locator("#q").fill(team_tab)
+    expect(tab).to_have_attribute("aria-current", "page")
+    row(page, f"{team_tab}site").hover()
+    row(page, f"{team_tab}site").locator(".have").click()
+    expect(tab.locator(".tab-count")).to_be_hidden()
     assert serious_in_both(page) == []
 
 

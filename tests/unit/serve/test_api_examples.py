@@ -18,6 +18,7 @@ from dashboard.notify.summaries.models import StatusPage
 from dashboard.serve.api.api import COMMAND, OF_OPERATION, PARAMETERS, api
 from dashboard.watch.commands import submission
 from dashboard.watch.commands.models import Command as Row
+from dashboard.watch.filters.models import SavedFilter
 from dashboard.watch.incidents.models import Case, Incident
 from support.web.web_fixtures import (
     answer,
@@ -82,6 +83,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     known_notifications(PARAMETERS["number"], COMMAND)
     known_view((b"order-1", b"{}"))
     make_user("operator")
+    saved = {"scenario": "attack", "title": "US", "text": "team:US", "at": 1}
+    SavedFilter.objects.create(
+        pk=PARAMETERS["number"], user=make_user("manager"), tab=True, shared=True, **saved
+    )
     StatusPage.objects.create(
         slug=PARAMETERS["slug"], title="Acme", scenarios=["attack"], labels=[["customer", "Acme"]],
         changed_at=1,

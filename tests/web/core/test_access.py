@@ -257,6 +257,8 @@ PAGES: list[tuple[str, str, Any, tuple[int, ...]]] = [
     ("post", "/filters/save/", KEEP, (LOGIN, 403, 302, 302, 302)),
     ("get", "/filters/1/", None, NO_RUN),
     ("post", "/filters/1/change/", {"do": "share"}, NO_RUN),
+    ("post", "/filters/1/tab/", {"do": "publish"}, ABSENT),
+    ("post", "/filters/first/", {"board": ""}, (LOGIN, 403, 302, 302, 302)),
     ("get", "/job/", None, OPERATORS),
     ("get", "/views/", None, OPERATORS),
     ("get", "/views/orders/", None, OPERATORS),
@@ -375,6 +377,7 @@ DOES = (401, 403, 403, 200, 200)
 NOT_NOW = (401, 403, 403, 409, 409)
 ADMINS = (401, 403, 403, 403, 200)
 NO_PAGE = (401, 403, 403, 403, 404)
+BOARD = {"scenario": "attack", "title": "EU", "filter": "team:EU"}
 STATUS_PAGE = {"title": "Acme", "scenarios": ["attack"], "labels": ["customer=Acme"]}
 TASK = {"do": "emit", "after": 5000, "reason": "a drill"}
 LABELS = {"labels": {"tier": "gold"}}
@@ -412,6 +415,11 @@ API: list[tuple[str, str, Any, str, tuple[int, ...]]] = [
     ("post", "scenarios/attack/acknowledgements/shop", {"reason": "on it"}, "command", DOES),
     ("delete", "scenarios/attack/acknowledgements/shop", None, "command", DOES),
     ("get", "summary", None, "read", SEES),
+    ("get", "boards", None, "read", SEES),
+    ("post", "boards", BOARD, "command", ADMINS),
+    ("delete", f"boards/{INCIDENT}", None, "command", NO_PAGE),
+    ("get", "first-board", None, "read", SEES),
+    ("put", "first-board", {}, "read", SEES),
     ("get", "status-pages", None, "read", ADMINS),
     ("put", "status-pages/acme", STATUS_PAGE, "command", ADMINS),
     ("delete", "status-pages/acme", None, "command", NO_PAGE),
