@@ -8,10 +8,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, Literal
 
+from django.db import transaction
 from ninja import Query, Schema
 from pydantic import Field
 
-from dashboard.board.assets.scenario_tabs import FilterTab, filter_tabs
+from dashboard.board.assets.scenario_tabs import FilterTab, counted_tab, filter_tabs
 from dashboard.board.live.page_filter import unknown_states, with_states
 from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
@@ -41,7 +42,7 @@ from dashboard.watch.filters.models import (
     whole_filter,
 )
 from dashboard.watch.filters.search import by_name
-from dashboard.watch.filters.views import FirstBoardForm, publish, withdraw
+from dashboard.watch.filters.views import FirstBoardForm, record_filter, withdraw
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
 
@@ -168,21 +169,24 @@ def publish_board(request: ApiRequest, given: BoardIn) -> Any:
     scenario, now = known_scenario(given.scenario), now_ms()
     try:
         text = whole_filter(scenario, (), given.filter, now)
-        saved, _ = SavedFilter.objects.keep(request.auth, scenario, given.title, text, now)
-        publish(Actor.of(request), saved)
+        with transaction.atomic():  # what cannot be a tab is not saved either
+            saved, _ = SavedFilter.objects.keep(request.auth, scenario, given.title, text, now)
+            saved.publish()
     except FilterRefused as error:
-        raise invalid(error.field, str(error)) from error
-    return next(_board_out(tab) for tab in filter_tabs() if tab.saved.pk == saved.pk)
+        field = "title" if error.field == "name" else error.field
+        raise invalid(field, error.message) from error
+    record_filter(Actor.of(request), "filter.published", saved)
+    return _board_out(counted_tab(saved))
 
 
 @router.operation("DELETE boards/{number}", BoardOut, "command", *READ, among=ADMINS)
 def withdraw_board(request: ApiRequest, number: int) -> Any:
     """Make a filter no tab any more. It stays shared."""
-    found = next((tab for tab in filter_tabs() if tab.saved.pk == number), None)
+    found = next((each for each in SavedFilter.objects.tabs() if each.pk == number), None)
     if found is None:
-        raise Problem(404, "unknown-board", f"No filter of the number {number} is a tab.")
-    withdraw(Actor.of(request), found.saved)
-    return _board_out(found)
+        raise Problem(404, "unknown-board", f"No filter with the number {number} is a tab.")
+    withdraw(Actor.of(request), found)
+    return _board_out(counted_tab(found))
 
 
 @router.operation("GET first-board", FirstBoardOut, "read")

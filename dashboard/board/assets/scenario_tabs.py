@@ -140,14 +140,16 @@ def filter_tabs(current: str = "", text: str = "") -> list[FilterTab]:
     view, saved = live_view(), SavedFilter.objects.tabs()
     known = view.figure("tabs")
     missing = {each.scenario for each in saved if str(each.pk) not in known.get(each.scenario, {})}
-    counted = known | {
-        name: tab_badges(scenarios()[name], saved, view.overlay(name)) for name in missing
-    }
-    shown = (current, text.strip())
-    return [
-        FilterTab(each, counted[each.scenario][str(each.pk)], (each.scenario, each.text) == shown)
-        for each in saved
-    ]
+    known |= {name: tab_badges(scenarios()[name], saved, view.overlay(name)) for name in missing}
+    alike = (each.pk for each in saved if (each.scenario, each.text) == (current, text.strip()))
+    shown = next(alike, None)  # several may have the same text
+    return [FilterTab(each, known[each.scenario][str(each.pk)], each.pk == shown) for each in saved]
+
+
+def counted_tab(saved: SavedFilter) -> FilterTab:
+    """Return a filter as a tab, counted anew: what is known may be of the text that it had."""
+    scenario, overlay = scenarios()[saved.scenario], live_view().overlay(saved.scenario)
+    return FilterTab(saved, tab_badges(scenario, [saved], overlay)[str(saved.pk)])
 
 
 def _standstill(facts: Facts, now: int) -> BoardProblem | None:

@@ -228,7 +228,7 @@ class LiveView:
         with self._lock:
             return self._overlay.get(scenario, {}).get(asset)
 
-    def figure(self, figure: Figure) -> dict[str, Mapping[str, int]]:
+    def figure(self, figure: Figure) -> dict[str, Figures]:
         """Return a figure by scenario where it is that of now; others are left out."""
         with self._lock:
             figures = self._figures.items()

@@ -219,9 +219,12 @@ def shown(
     return filter_of(parse(text, scenario, now, _keys(scenario)), states, now, **rest)
 
 
-def unhandled_among(scenario: Scenario, text: str, now: int) -> PageFilter:
-    """Return what the text finds that is unhandled. now: Unix ms. Raises FilterError."""
-    terms = parse(text, scenario, now, _keys(scenario)).terms
+def unhandled_among(scenario: Scenario, text: str, labels: Collection[str], now: int) -> PageFilter:
+    """Return what the text finds that is unhandled. labels: the known label keys; now: Unix ms.
+
+    Raises FilterError.
+    """
+    terms = parse(text, scenario, now, labels).terms
     unhandled = parse(UNHANDLED.term, scenario, now).terms
     return filter_of(Filter((*terms, *unhandled)), frozenset(), now)
 

@@ -71,6 +71,7 @@ class Beside:
     def __init__(self, scenarios: Mapping[str, Scenario], view: LiveView) -> None:
         self._scenarios, self._view = scenarios, view
         self._states: dict[str, LabelState] | None = None
+        self._with_tabs: set[str] = set()
         self._next = 0.0
 
     def annotate(self, scenario: str, entries: Collection[LiveRecord]) -> None:
@@ -94,7 +95,7 @@ class Beside:
 
     def look(self, at: float) -> set[str]:
         """Invalidate boards where labels have changed. Return the scenarios to be counted anew:
-        these, and those of which filters are tabs. at: of a clock that only rises, s.
+        these, and those of which filters are tabs or just were. at: of a clock that only rises, s.
         """
         if at < self._next:
             return set()
@@ -106,8 +107,10 @@ class Beside:
         for name in changed:
             self.annotate(name, list(self._view.overlay(name).values()))
             self._view.invalidate(name)
-        tabs = {tab.scenario for tab in SavedFilter.objects.tabs()} & self._scenarios.keys()
-        return changed | tabs
+        had_tabs = self._with_tabs
+        tabs = {tab.scenario for tab in SavedFilter.objects.tabs()}
+        self._with_tabs = tabs & self._scenarios.keys()
+        return changed | self._with_tabs | had_tabs
 
 
 # ---- merge ---------------------------------------------------------------------------------------
@@ -320,21 +323,30 @@ def tab_badges(
         states = {asset: _state(entry) for asset, entry in newer.items()}
         known = handled(scenario, states, now_ms())
         entries = [_judged(entry, known) for entry in newer.values()]
-        return {str(tab.pk): _badge(scenario, tab.text, entries, known.ids) for tab in tabs}
+        keys = annotation_labels.keys(scenario.name)  # once for all: each key is a query
+        filters = {str(tab.pk): _unhandled_by(scenario, tab.text, keys) for tab in tabs}
+        return {pk: _badge(scenario, each, entries, known.ids) for pk, each in filters.items()}
+
+
+def _unhandled_by(scenario: Scenario, text: str, labels: Collection[str]) -> PageFilter:
+    """Return what a filter finds that is unhandled. labels: the known label keys."""
+    now = now_ms()
+    try:
+        return unhandled_among(scenario, text, labels, now)
+    except FilterError:  # of a label or a state that there was: its board shows everything, too
+        return unhandled_among(scenario, "", labels, now)
 
 
 def _badge(
-    scenario: Scenario, text: str, newer: Collection[LiveRecord], handled: Collection[int]
+    scenario: Scenario,
+    wanted: PageFilter,
+    newer: Collection[LiveRecord],
+    handled: Collection[int],
 ) -> Badge:
-    """Return how many that a filter finds are unhandled. newer: what the database has not yet."""
-    now = now_ms()
-    try:
-        wanted = unhandled_among(scenario, text, now)
-    except FilterError:  # of a label or a state that there was
-        return Badge.of(scenario, {})
+    """Return how many there are of what is unhandled. newer: what the database has not yet."""
     live = [each for each in newer if wanted.matches(each.row) and wanted.allows(each)]
     page = search.find(
-        scenario, sorted(wanted.states), wanted.terms or Filter(), now,
+        scenario, sorted(wanted.states), wanted.terms or Filter(), wanted.now,
         after=None, limit=1, skip={each.asset for each in newer}, handled=handled,
     )  # fmt: skip
     counts = Counter(map(_state, live))

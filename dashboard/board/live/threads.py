@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import ChainMap, deque
+from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
@@ -172,13 +172,14 @@ def _body(view: LiveView, known: dict[str, Scenario], current: str, now: int) ->
         for name, numbers in view.figure("unhandled").items()
         if name in known and not known[name].life_cycle
     }
+    tabs = {pk: badge for each in view.figure("tabs").values() for pk, badge in each.items()}
     facts, boards = view.signs.facts(), list(known.values())
     return msgspec.json.encode(
         {
             "type": "beat",
             "heard": view.heartbeat_at,
             "badges": badges,
-            "tabs": dict(ChainMap(*view.figure("tabs").values())),
+            "tabs": tabs,
             "troubles": find_problems(facts, boards, current, now),
             "board_troubles": board_problems(facts, boards, now),
         }

@@ -39,7 +39,8 @@ ACTIONS: dict[str, str] = {
     "filter.shared": "shared a saved filter",
     "filter.unshared": "stopped sharing a filter",
     "filter.published": "made a filter a tab of everybody's",
-    "filter.withdrawn": "took such a tab away",
+    "filter.changed": "changed a filter that is a tab",
+    "filter.withdrawn": "took a filter's tab away",
     "filter.first": "chose the board to begin with",
     # ---- agents, rules, the job
     "agent.muted": "muted an agent",

@@ -36,11 +36,11 @@ IS_TAB = "it is a tab of everybody's"
 
 
 class FilterRefused(Exception):
-    """The request cannot be carried out; `field` names the part that is at fault."""
+    """The request cannot be carried out. field: the part that is at fault; message: why."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
-        self.field = field
+        self.field, self.message = field, message
 
 
 class Menu(NamedTuple):
@@ -88,7 +88,8 @@ class SavedFilterQuerySet(models.QuerySet["SavedFilter"]):
                 known.check_changeable_by(user)
             saved = known or SavedFilter(user=user, scenario=scenario.name, title=title)
             before, saved.text, saved.at = saved.text, text, now
-            saved.save()
+            # A tab that is withdrawn meanwhile stays so.
+            saved.save(update_fields=["text", "at"] if known else None)
         return saved, before
 
 
@@ -130,22 +131,24 @@ class SavedFilter(ScenarioRow):
         others = SavedFilter.objects.filter(user=self.user, scenario=self.scenario, title=title)
         if others.exclude(pk=self.pk).exists():
             raise FilterRefused("name", f"you have another filter of the name {title}")
-        if self.tab:
-            self._check_title(title)
-        self.title = title
-        self.save(update_fields=["title"])
+        with transaction.atomic():
+            if self.tab:
+                lock_until_commit("filters", "tabs")
+                self._check_title(title)
+            self.title = title
+            self.save(update_fields=["title"])
 
     def check_changeable_by(self, user: User) -> None:
         """Raise FilterRefused if the user may not change it: admins alone change a tab."""
         if self.tab and role_of(user) not in ADMINS:
-            raise FilterRefused("name", f"{IS_TAB}, which admins alone change; choose another name")
+            raise FilterRefused("name", f"{IS_TAB}, which admins alone change")
 
     def publish(self) -> None:
         """Make it a tab of everybody's. Raises FilterRefused."""
         with transaction.atomic():
             lock_until_commit("filters", "tabs")
             self._check_title(self.title)
-            if not self.tab and SavedFilter.objects.filter(tab=True).count() >= MOST_TABS:
+            if not self.tab and len(SavedFilter.objects.tabs()) >= MOST_TABS:
                 raise FilterRefused("name", f"there are {MOST_TABS} tabs, the maximum")
             self.tab = self.shared = True
             self.save(update_fields=["tab", "shared"])
@@ -198,7 +201,8 @@ class SavedFilter(ScenarioRow):
 class FirstBoardQuerySet(models.QuerySet["FirstBoard"]):
     def address_of(self, user: User) -> str:
         """Return the address of the board that a user begins with, "" where none is chosen."""
-        row = self.filter(user=user, scenario__in=list(scenarios())).first()
+        rows = self.filter(user=user, scenario__in=list(scenarios())).select_related("user")
+        row = rows.first()
         return row.get_absolute_url() if row else ""
 
     def choose(self, user: User, scenario: str, saved: SavedFilter | None) -> None:
@@ -220,15 +224,20 @@ class FirstBoard(ScenarioRow):
     objects = FirstBoardQuerySet.as_manager()
 
     @property
+    def visible_filter(self) -> SavedFilter | None:
+        """Return its filter, or None if it has none that the user still sees."""
+        return SavedFilter.objects.visible_to(self.user).filter(pk=self.saved_id).first()
+
+    @property
     def value(self) -> str:
         """Return what the form calls it: the number of a filter, or the name of a scenario."""
-        return str(self.saved_id) if self.saved_id else self.scenario
+        saved = self.visible_filter
+        return str(saved.pk) if saved else self.scenario
 
     def get_absolute_url(self) -> str:
         """Return the address of the board."""
-        visible = SavedFilter.objects.visible_to(self.user)
-        if self.saved and visible.filter(pk=self.saved.pk).exists():
-            return self.saved.get_absolute_url()
+        if saved := self.visible_filter:
+            return saved.get_absolute_url()
         return f"{reverse('board:board')}?{urlencode({'scenario': self.scenario})}"
 
 

@@ -145,7 +145,8 @@ def first(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _kept(request, form, 422)
     form.save(Actor.of(request), user)
-    messages.success(request, "You begin with it from now on.")
+    chosen = "It opens first from now on." if form.cleaned_data["board"] else "None is chosen now."
+    messages.success(request, chosen)
     return redirect("filters:kept")
 
 
@@ -153,9 +154,12 @@ def first(request: HttpRequest) -> HttpResponse:
 @role_required("read", among=ADMINS)
 def tab(request: HttpRequest, number: int) -> HttpResponse:
     """Make one of the admin's own filters a tab of everybody's, or take any tab away."""
-    mine = Q(user=user_of(request)) | Q(tab=True)
-    found = get_object_or_404(SavedFilter.objects.filter(mine), pk=number)
-    if request.POST.get("do") == "withdraw":
+    own_or_tab = Q(user=user_of(request)) | Q(tab=True)
+    found = get_object_or_404(SavedFilter.objects.filter(own_or_tab), pk=number)
+    do = request.POST.get("do")
+    if do not in ("publish", "withdraw"):
+        raise Http404
+    if do == "withdraw":
         withdraw(Actor.of(request), found)
         messages.success(request, f"“{found.title}” is no tab any more.")
         return redirect("filters:kept")
@@ -171,16 +175,17 @@ def tab(request: HttpRequest, number: int) -> HttpResponse:
 def publish(actor: Actor, found: SavedFilter) -> None:
     """Make a filter a tab, and record it in the audit. Raises FilterRefused."""
     found.publish()
-    _record(actor, "filter.published", found)
+    record_filter(actor, "filter.published", found)
 
 
 def withdraw(actor: Actor, found: SavedFilter) -> None:
     """Make a filter no tab any more, and record it in the audit."""
     found.withdraw()
-    _record(actor, "filter.withdrawn", found)
+    record_filter(actor, "filter.withdrawn", found)
 
 
-def _record(actor: Actor, action: str, found: SavedFilter) -> None:
+def record_filter(actor: Actor, action: str, found: SavedFilter) -> None:
+    """Record in the audit what was done to a filter."""
     record(actor, action, scenario=found.scenario, target=found.title, filter=found.text)
 
 
@@ -207,6 +212,8 @@ def save(request: HttpRequest) -> HttpResponse:
         )
     except FilterRefused as error:
         return _not_saved(request, scenario, states, error)
+    if found.tab:
+        record_filter(Actor.of(request), "filter.changed", found)
     if "shared" in given:
         _share(request, found, on=True)
     if "default" in given:
@@ -258,12 +265,14 @@ def change(request: HttpRequest, number: int) -> HttpResponse:
 
 def _rename(request: HttpRequest, found: SavedFilter) -> str:
     found.rename(request.POST.get("title", ""))
+    if found.tab:
+        record_filter(Actor.of(request), "filter.changed", found)
     return f"It is called “{found.title}” now."
 
 
 def _share(request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
     found.share(on=on)
-    _record(Actor.of(request), "filter.shared" if on else "filter.unshared", found)
+    record_filter(Actor.of(request), "filter.shared" if on else "filter.unshared", found)
     return f"“{found.title}” is {'everybody’s to see' if on else 'yours alone'} now."
 
 

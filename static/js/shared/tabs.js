@@ -8,7 +8,7 @@
 import { now, timeOfDay } from "./clock.js";
 import { number } from "./number.js";
 import { showStandstill } from "./status.js";
-import { titleCount } from "./title.js";
+import { titleCount, titleFilter } from "./title.js";
 
 const EVERY_MS = 5000;
 const PATIENCE_MS = 10_000;
@@ -66,6 +66,8 @@ function showCount(badge, n) {
 export function markCurrent(scenario, { states, q }) {
   const mine = filters.filter(({ dataset }) => dataset.of === scenario);
   const filter = mine.find(({ dataset }) => !states.length && dataset.q === q.trim());
+  const before = filters.find((tab) => tab.hasAttribute("aria-current"));
+  titleFilter(before?.dataset.title ?? "", filter?.dataset.title ?? "");
   const current = filter ?? tabs.find(({ dataset }) => dataset.scenario === scenario);
   for (const tab of all("[aria-current]")) if (tab !== current) tab.removeAttribute("aria-current");
   current?.setAttribute("aria-current", "page");

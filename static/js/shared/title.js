@@ -1,6 +1,6 @@
 // @ts-check
 // The title of the browser's tab: how many are unhandled, and that it is cut off.
-const words = document.title.replace(/^\([\d,]+\) /, "");
+let words = document.title.replace(/^\([\d,]+\) /, "");
 let count = /^\(([\d,]+)\) /.exec(document.title)?.[1] ?? "";
 let cut = false;
 
@@ -16,6 +16,18 @@ function show() {
  */
 export function titleCount(text) {
   count = text;
+  show();
+}
+
+/**
+ * The board shows another filter that is a tab, whose name the title begins with; "": none.
+ *
+ * @param {string} before
+ * @param {string} name
+ */
+export function titleFilter(before, name) {
+  const board = before && words.startsWith(`${before} · `) ? words.slice(before.length + 3) : words;
+  words = name ? `${name} · ${board}` : board;
   show();
 }
 

@@ -90,6 +90,7 @@ def test_a_team_has_a_tab_with_what_is_unhandled_there(open_as: Open, team_tab: 
     page.locator("#q").fill(f"{team_tab} -override:yes")
     expect(page.locator("#tabs a[data-scenario=attack]")).to_have_attribute("aria-current", "page")
     assert tab.get_attribute("aria-current") is None
+    expect(page).not_to_have_title(re.compile(team_tab))
     page.locator("#q").fill(team_tab)
     expect(tab).to_have_attribute("aria-current", "page")
     row(page, f"{team_tab}site").hover()

@@ -14,6 +14,7 @@ from django.test import Client, RequestFactory
 from dashboard.board.assets import scenario_tabs
 from dashboard.board.live import threads
 from dashboard.board.live.live_view import live_view
+from dashboard.board.live.subscription import SocketSubscription
 from dashboard.board.live.tailer import Tailer
 from dashboard.core.accounts.login import ClosedAdapter
 from dashboard.core.audit.models import AuditEntry
@@ -106,20 +107,46 @@ def test_whoever_opens_it_sees_just_these(boss: User, client: Client) -> None:
     assert current(client, f"{EU}&state=clear") == ["attack"]
 
 
-def test_a_filter_of_what_is_gone_counts_nothing(boss: User, client: Client) -> None:
+def test_a_filter_that_can_no_longer_be_read_counts_what_its_board_shows(
+    boss: User, client: Client
+) -> None:
     published(boss)
     labels.put("attack", {a: {"team": None} for a in ("bank", "shop", "pay", "blog")}, "ada", 2)
-    assert badges(client) == {"EU": (0, "red")}
+    assert sorted(rows(client, EU)) == ["bank", "blog", "pay", "shop"]
+    assert badges(client) == {"EU": (3, "red")}, "all is not well there"
+
+
+def test_of_two_tabs_with_one_text_the_first_is_shown(boss: User, client: Client) -> None:
+    first = published(boss)
+    published(boss, title="Europe")
+    assert current(client, EU) == [str(first.pk)]
+    assert "<title>(2) EU · Attacks" in client.get(EU).content.decode(), "each is counted once"
+
+
+def test_labels_are_looked_up_once_for_all_tabs(
+    boss: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def keys(scenario: str) -> tuple[str, ...]:
+        asked.append(scenario)
+        return ("team",)
+
+    monkeypatch.setattr(labels, "keys", keys)
+    published(boss)
+    published(boss, title="US", text="team:US")
+    assert badges(client) == {"EU": (2, "red"), "US": (1, "red")}
+    assert asked == ["attack"]
 
 
 def test_an_open_page_follows_the_count(boss: User, client: Client, world: World) -> None:
     saved = published(boss)
     tailer = Tailer(world.bus, topics(), scenarios(), live_view())
+    live_view().subscribe(SocketSubscription("attack", lambda: None))  # else nothing is counted
 
     def beat() -> Any:
         while tailer.step():
             pass
-        live_view().subscribe(threads_socket())
         tailer.maintain()
         return msgspec.json.decode(threads.Beats().message("attack", now_ms()))["tabs"]
 
@@ -131,13 +158,9 @@ def test_an_open_page_follows_the_count(boss: User, client: Client, world: World
     labels.put("attack", {"pay": {"team": "EU"}}, "ada", 2)
     tailer._beside._next = 0.0
     assert beat()[str(saved.pk)][0] == 4, "a label alone changes it"
-
-
-def threads_socket() -> Any:
-    """A socket of the board, without which nothing is counted."""
-    from dashboard.board.live.subscription import SocketSubscription
-
-    return SocketSubscription("attack", lambda: None)
+    saved.withdraw()
+    tailer._beside._next = 0.0
+    assert beat() == {}, "of what is no tab any more no count is kept"
 
 
 # ---- who makes one ------------------------------------------------------------------------------
@@ -159,9 +182,21 @@ def test_an_admin_makes_a_tab_and_takes_it_away(boss: User) -> None:
     ]
 
 
+def test_what_is_changed_of_a_tab_is_audited(boss: User) -> None:
+    saved, browser = published(boss), logged_in(boss)
+    browser.post(f"/filters/{saved.pk}/change/", {"do": "rename", "title": "Europe"})
+    browser.post("/filters/save/", {"scenario": "attack", "title": "Europe", "q": "team:US"})
+    saved.refresh_from_db()
+    assert (saved.title, saved.text, saved.tab) == ("Europe", "team:US", True)
+    assert AuditEntry.objects.filter(action="filter.changed", target="Europe").count() == 2
+
+
 def test_an_admin_publishes_filters_of_their_own_alone(boss: User, user: User) -> None:
     mine = kept(user)
     assert logged_in(boss).post(f"/filters/{mine.pk}/tab/", {"do": "publish"}).status_code == 404
+    own = kept(boss)
+    assert logged_in(boss).post(f"/filters/{own.pk}/tab/").status_code == 404
+    assert badges(logged_in(boss)) == {}
 
 
 def test_who_is_no_admin_makes_none_and_changes_none(
@@ -250,11 +285,33 @@ def test_a_filter_that_is_nobodys_to_see_any_more_leaves_the_board(boss: User, u
     saved.withdraw()
     saved.share(on=False)
     assert opened_first(user) == "/?scenario=attack"
+    page = logged_in(user).get("/filters/").content.decode()
+    assert '<option value="attack" selected>' in page, "the form says what opens"
     saved.delete()
     assert opened_first(user) == "/?scenario=attack"
 
 
+def test_with_its_owner_a_tab_goes_and_the_board_stays(boss: User, user: User) -> None:
+    saved = published(boss)
+    logged_in(user).post("/filters/first/", {"board": str(saved.pk)})
+    boss.delete()
+    assert badges(logged_in(user), "/summary/") == {}
+    assert opened_first(user) == "/?scenario=attack"
+
+
 # ---- REST ---------------------------------------------------------------------------------------
+
+
+def test_rest_saves_no_filter_that_cannot_be_a_tab(boss: User, user: User) -> None:
+    published(boss)
+    user.groups.set([Group.objects.get(name="admin")])
+    given = {"scenario": "attack", "title": "EU", "filter": "team:US"}
+    answer = Client().post(
+        "/api/v1/boards", given, content_type="application/json", headers=bearer(user)
+    )
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == [{"field": "title", "expected": "another tab is called EU"}]
+    assert not SavedFilter.objects.filter(user=user).exists()
 
 
 def test_rest_makes_lists_and_withdraws_tabs(boss: User, user: User) -> None:
