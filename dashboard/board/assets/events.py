@@ -17,6 +17,7 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import ListOrder, Table
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.board_rows import asset_path, cause_in_words
+from dashboard.core.states.filter_forms import FilterText
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, state_of
 from dashboard.core.states.models import CHANGE, CONFIRMED, UNCONFIRMED, Transition
 from dashboard.watch.filters.completion import placeholder
@@ -68,25 +69,6 @@ EVENT_TABLE = Table("", "Asset", "At", "Scenario", "What", "Cause", "Version")
 
 ALL_QUERY = urlencode({"scenario": EVERY})
 """The address's filter that lets the events of all boards pass."""
-
-
-class FilterText(forms.TextInput):
-    """An input of a filter, with a list of what may be typed next."""
-
-    input_type = "search"
-    template_name = "forms/filter_text.html"
-
-    def __init__(self) -> None:
-        super().__init__(
-            attrs={
-                "autocomplete": "off",
-                "spellcheck": "false",
-                "role": "combobox",
-                "aria-autocomplete": "list",
-                "aria-expanded": "false",
-                "aria-controls": "offers",
-            }
-        )
 
 
 class EventFilterForm(ListForm):

@@ -11,15 +11,18 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Router
+from ninja import Query, Router
 from ninja.security import APIKeyCookie, HttpBearer
 
 from dashboard.core.accounts import tokens
 from dashboard.core.accounts.login_guard import log_action
 from dashboard.core.api.problems import Problem, documented, invalid, not_authenticated, too_many
+from dashboard.core.api.schemas import NO_NUL
 from dashboard.core.common.access import ALLOWED, EVERY_ROLE, Action, Limit, Role, TooMany, role_of
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
+from dashboard.core.states.filter_forms import VocabularyForm
+from dashboard.core.states.filter_parser import MAX_TEXT
 from domain.names import name_ok
 from domain.scenario import Scenario
 
@@ -175,3 +178,21 @@ def check_asset(name: str, field: str = "asset") -> None:
     """Raise Problem 422 unless this is a valid name for an asset."""
     if not name_ok(name):
         raise invalid(field, "1 to 255 characters, none of them a control character")
+
+
+Filtered = Query(
+    "", max_length=MAX_TEXT, pattern=NO_NUL, description="In the language of the page's filter."
+)
+"""A list's filter, as its page takes it."""
+
+
+def filtered(form_class: type[VocabularyForm], text: str, **narrower: Any) -> Any:
+    """Return the rows of a list that pass a filter and further parameters of the operation.
+
+    narrower: by key; `word` for a part of a name. Raises Problem 422.
+    """
+    query = {name: value for name, value in narrower.items() if value}
+    form = form_class(query | ({"q": text} if text else {}))
+    if not form.is_valid():
+        raise invalid("filter", " ".join(map(str, form.errors["q"])))
+    return form.rows()

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from django import forms
 from django.contrib import messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.utils.http import urlencode
@@ -241,12 +241,24 @@ class ListForm(FilterForm):
     """A list's filter, and the row after which a page begins."""
 
     collapses = True
+    completes = False
+    """Whether it is a line in the filter language, which the browser completes."""
 
     before: forms.Field | None = forms.IntegerField(
         required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput
     )
 
-    PLACES = ("before",)
+    PLACES: tuple[str, ...] = ("before",)
+
+    @property
+    def narrows(self) -> bool:
+        """Return whether the list shows less than by itself."""
+        return bool(self.query())
+
+    @classmethod
+    def offers(cls, _text: str, _at: int) -> dict[str, Any]:
+        """Return what may stand at a position of the filter. Raises Http404 if it is no line."""
+        raise Http404
 
     def rows(self) -> QuerySet[Any]:
         """Return the rows that pass the filter. The form must be valid."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views import View
@@ -86,7 +86,13 @@ class ListPage(View):
         return patterns
 
     def get(self, request: HttpRequest, suffix: str = "") -> HttpResponseBase:
-        """Return the page, or the file with this suffix; 422 if the filter is invalid."""
+        """Return the page, or the file with this suffix; 422 if the filter is invalid.
+
+        With `complete`, return what may stand at the end of that beginning of a filter, as JSON.
+        """
+        if "complete" in request.GET:
+            begun = request.GET["complete"]
+            return JsonResponse(self.form_class.offers(begun, len(begun)))
         self.form, self.now = self.form_class(request.GET), now_ms()
         return self.file(suffix) if suffix else self.page()
 
@@ -123,7 +129,7 @@ class ListPage(View):
             self.complete(found.rows)
         titles = ("The newest", "Older")
         pager = Pager.by_key(query, "before", before, following, titles)
-        return {"found": found, "first": not before, "narrowed": bool(query), "pager": pager}
+        return {"found": found, "first": not before, "narrowed": self.form.narrows, "pager": pager}
 
     def paginate(self, rows: QuerySet[Any], before: Any) -> Page[Any]:
         """Return the first rows as entries, or those after the row with the number `before`."""

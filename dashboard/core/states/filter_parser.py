@@ -1,4 +1,4 @@
-"""The filter language: its parser, and the addresses of boards with a filter."""
+"""The filter language: its parser, what boards say in it, and addresses of boards with a filter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from django.http import QueryDict
 from django.urls import reverse
@@ -69,8 +69,11 @@ class FilterError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Atom:
-    """A piece of text between commas, and its position. literal: quoted; star: `*` follows."""
+class Atom:
+    """A piece of text between commas, and its position.
+
+    literal: quoted; star: `*` follows; compare: `<` or `>` before it; state: after `=`.
+    """
 
     text: str
     start: int
@@ -78,13 +81,14 @@ class _Atom:
     literal: bool = False
     star: bool = False
     compare: str = ""
-    state: _Atom | None = None
+    state: Atom | None = None
 
     def error(self, message: str, meant: str = "") -> FilterError:
+        """Return what is wrong with it. meant: what may stand here instead."""
         return FilterError(message, self.start, self.end, meant)
 
 
-class _Head(NamedTuple):
+class TermHead(NamedTuple):
     """The beginning of a term, `-tier:`, and its position."""
 
     key: str
@@ -93,25 +97,75 @@ class _Head(NamedTuple):
     end: int
 
 
+class Language(Protocol):
+    """What a filter may say: of a board's assets, or of a list's rows."""
+
+    @property
+    def compared(self) -> Collection[str]:
+        """Keys whose values may begin with < or >."""
+
+    @property
+    def details(self) -> Collection[str]:
+        """Keys of what agents add."""
+
+    @property
+    def votes(self) -> Collection[str]:
+        """Keys whose values may be `NAME=STATE`."""
+
+    def key(self, head: TermHead, text: str) -> str:
+        """Return the key of a term in `text` if there is such a key. Raises FilterError."""
+
+    def value(self, key: str, atom: Atom) -> Value:
+        """Return the meaning of a term's value. Raises FilterError."""
+
+
 def parse(text: str, scenario: Scenario, now: int, labels: Collection[str] | None = None) -> Filter:
-    """Parse a filter and return it. now: Unix ms, for times of day; labels: the known label keys.
+    """Parse a board's filter and return it. now: Unix ms, for times of day; labels: known keys.
 
     Without `labels`, every key outside the language counts as a label's. An empty filter has no
     terms and matches everything. Raises FilterError.
     """
+    return parsed(text, _Board(scenario, now, labels))
+
+
+def parsed(text: str, language: Language) -> Filter:
+    """Parse a filter in a language and return it. Raises FilterError."""
     _check(text)
-    details = scenario.detail_keys
-    reader = _Reader(text, TIMES.union(details))
+    reader = _Reader(text, language)
     terms = []
     while reader.more():
         head = reader.head()
-        key = _known(head, text, details, labels)
+        key = language.key(head, text)
         atoms = reader.atoms(key)
-        values = tuple(dict.fromkeys(_value(key, atom, scenario, now) for atom in atoms))
-        terms.append(Term(key, values, head.negated, detail=key in details))
+        values = tuple(dict.fromkeys(language.value(key, atom) for atom in atoms))
+        terms.append(Term(key, values, head.negated, detail=key in language.details))
         if sum(len(term.values) for term in terms) > MAX_VALUES:
             raise FilterError(f"expected at most {MAX_VALUES} values", head.start, len(text))
     return Filter(tuple(dict.fromkeys(terms)))
+
+
+@dataclass(frozen=True)
+class _Board:
+    """What a filter may say of a scenario's assets."""
+
+    scenario: Scenario
+    now: int
+    labels: Collection[str] | None
+    votes: Collection[str] = ("agent",)
+
+    @property
+    def details(self) -> Collection[str]:
+        return self.scenario.detail_keys
+
+    @property
+    def compared(self) -> Collection[str]:
+        return TIMES.union(self.details)
+
+    def key(self, head: TermHead, text: str) -> str:
+        return _known(head, text, self.details, self.labels)
+
+    def value(self, key: str, atom: Atom) -> Value:
+        return _value(key, atom, self.scenario, self.now)
 
 
 def _check(text: str) -> None:
@@ -122,11 +176,11 @@ def _check(text: str) -> None:
 
 
 class _Reader:
-    """A text and the current position in it. compared: keys whose values may begin with < or >."""
+    """A text in a language, and the current position in it."""
 
-    def __init__(self, text: str, compared: Collection[str]) -> None:
+    def __init__(self, text: str, language: Language) -> None:
         self.text = text
-        self.compared = compared
+        self.compared, self.votes = language.compared, language.votes
         self.at = 0
 
     def more(self) -> bool:
@@ -134,7 +188,7 @@ class _Reader:
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr] # it always matches
         return self.at < len(self.text)
 
-    def head(self) -> _Head:
+    def head(self) -> TermHead:
         """Read and return the beginning of a term."""
         start = self.at
         negated = self.text[self.at] == "-"
@@ -142,9 +196,9 @@ class _Reader:
         found = _KEY.match(self.text, self.at)
         key = found[1].lower() if found else WORD
         self.at = found.end() if found else self.at
-        return _Head(key, negated, start, self.at)
+        return TermHead(key, negated, start, self.at)
 
-    def atoms(self, key: str) -> list[_Atom]:
+    def atoms(self, key: str) -> list[Atom]:
         """Read and return the values of a term, up to its end. Raises FilterError."""
         found = [self._atom(key)]
         while self.text.startswith(",", self.at):
@@ -154,7 +208,7 @@ class _Reader:
             raise FilterError("expected a space or a comma", self.at, self.at + 1)
         return found
 
-    def _atom(self, key: str) -> _Atom:
+    def _atom(self, key: str) -> Atom:
         start, compare = self.at, ""
         if key in self.compared and self.text[self.at : self.at + 1] in ("<", ">"):
             compare = self.text[self.at]
@@ -162,30 +216,28 @@ class _Reader:
         atom = self._quoted(key) if self.text.startswith('"', self.at) else self._bare(key)
         if CONTROL.search(atom.text):
             raise atom.error("no name contains a control character")
-        return _Atom(
-            atom.text, start, self.at, atom.literal, atom.star, compare, atom.state or None
-        )
+        return Atom(atom.text, start, self.at, atom.literal, atom.star, compare, atom.state or None)
 
-    def _bare(self, key: str) -> _Atom:
+    def _bare(self, key: str) -> Atom:
         found = _BARE.match(self.text, self.at)
         if found is None:
             wanted = f"expected a value after {key}:" if key else "expected a part of the name"
             raise FilterError(wanted, max(0, self.at - 1), max(1, self.at))
         start, self.at = self.at, found.end()
-        return _split(key, found[0], start)
+        return _split(key, found[0], start, key in self.votes)
 
-    def _quoted(self, key: str) -> _Atom:
+    def _quoted(self, key: str) -> Atom:
         start = self.at
         text = self._until_quote()
         star = _takes_star(key) and self.text.startswith("*", self.at)
         self.at += star
         state = None
-        if key == "agent" and self.text.startswith("=", self.at):
+        if key in self.votes and self.text.startswith("=", self.at):
             self.at += 1
             state = self._atom("state")
         if not text and not star:
             raise FilterError("expected something between the quotes", start, self.at)
-        return _Atom(text, start, self.at, literal=True, star=star, state=state)
+        return Atom(text, start, self.at, literal=True, star=star, state=state)
 
     def _until_quote(self) -> str:
         start, found = self.at, []
@@ -200,26 +252,28 @@ class _Reader:
         return "".join(found)
 
 
-def _split(key: str, text: str, start: int) -> _Atom:
-    """Return the atom of an unquoted value: `waf-*=clear` of an agent, `shop-*`, or plain text.
+def _split(key: str, text: str, start: int, votes: bool) -> Atom:
+    """Return the atom of an unquoted value: `waf-*=clear` of votes, `shop-*`, or plain text.
 
     Raises FilterError.
     """
     state, end = None, start + len(text)
-    if key == "agent" and "=" in text:
+    if votes and "=" in text:
         text, _, word = text.rpartition("=")
         if not text or not word:
             raise FilterError("expected agent:NAME=STATE", start, end)
-        state = _Atom(word, end - len(word), end)
+        state = Atom(word, end - len(word), end)
     star = _takes_star(key) and text.endswith("*")
-    return _Atom(text.removesuffix("*") if star else text, start, end, star=star, state=state)
+    return Atom(text.removesuffix("*") if star else text, start, end, star=star, state=state)
 
 
 def _takes_star(key: str) -> bool:
     return key in PATTERNS or key not in (WORD, *KEYS)
 
 
-def _known(head: _Head, text: str, details: Collection[str], labels: Collection[str] | None) -> str:
+def _known(
+    head: TermHead, text: str, details: Collection[str], labels: Collection[str] | None
+) -> str:
     """Return the key if it is the language's, a detail's, or may be a label's. Raises
     FilterError."""
     if head.key in (WORD, *KEYS, *details) or (labels is not None and head.key in labels):
@@ -239,12 +293,12 @@ def _known(head: _Head, text: str, details: Collection[str], labels: Collection[
 # ---- values -------------------------------------------------------------------------------------
 
 
-def _value(key: str, atom: _Atom, scenario: Scenario, now: int) -> Value:
+def _value(key: str, atom: Atom, scenario: Scenario, now: int) -> Value:
     """Return the meaning of a term's value. Raises FilterError."""
     if key == "state":
         return Text(_state(atom, scenario))
     if key in TIMES:
-        return _time(key, atom, now)
+        return time_of(key, atom, now)
     if key in FLAGS:
         return _flag(key, atom)
     if key in WORDS:
@@ -259,21 +313,21 @@ def _value(key: str, atom: _Atom, scenario: Scenario, now: int) -> Value:
     return _amount(key, atom) if atom.compare else Text(atom.text, atom.star)
 
 
-def _amount(key: str, atom: _Atom) -> AmountTerm:
+def _amount(key: str, atom: Atom) -> AmountTerm:
     number = None if atom.literal or atom.star else amount_of(atom.text)
     if number is None:
         raise atom.error(f"{key}: expected a number such as 10000, 2.5k or 1M after {atom.compare}")
     return AmountTerm(atom.compare == ">", number)
 
 
-def _flag(key: str, atom: _Atom) -> Flag:
+def _flag(key: str, atom: Atom) -> Flag:
     found = None if atom.literal else _YES.get(atom.text.lower())
     if found is None:
         raise atom.error(f"{key}: expected yes or no")
     return Flag(found)
 
 
-def _word(key: str, atom: _Atom) -> Text:
+def _word(key: str, atom: Atom) -> Text:
     """Return the word if it is one that the key accepts. Raises FilterError."""
     known = WORDS[key]
     if atom.text.lower() in known and not atom.literal:
@@ -291,7 +345,7 @@ def state_of(text: str, scenario: Scenario) -> str | None:
     return named.get(text) or labelled.get(alike) or folded.get(alike)
 
 
-def _state(atom: _Atom, scenario: Scenario) -> str:
+def _state(atom: Atom, scenario: Scenario) -> str:
     """Return the state with this name or label, or the only one whose name contains the text.
 
     With an open vocabulary, any other text is a state too. Raises FilterError.
@@ -317,7 +371,8 @@ def _only(part: str, names: Iterable[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _time(key: str, atom: _Atom, now: int) -> DurationTerm | TimeTerm | Never:
+def time_of(key: str, atom: Atom, now: int) -> DurationTerm | TimeTerm | Never:
+    """Return the meaning of a duration or a moment after < or >. Raises FilterError."""
     if key == "until" and atom.text.lower() == "none" and not (atom.compare or atom.literal):
         return Never()
     if atom.literal:

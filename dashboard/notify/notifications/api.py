@@ -12,7 +12,14 @@ from ninja import Query, Schema
 from pydantic import Field
 
 from dashboard.core.api.problems import Problem, invalid
-from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter
+from dashboard.core.api.router import (
+    READ,
+    WRITE,
+    ApiRequest,
+    Filtered,
+    OperationRouter,
+    filtered,
+)
 from dashboard.core.api.schemas import NO_NUL, StrictSchema
 from dashboard.core.audit.log import Actor, record
 from dashboard.core.common.navigation import OPERATORS
@@ -20,8 +27,9 @@ from dashboard.core.common.times import DAY_MS, now_ms
 from dashboard.notify.notifications import rule_forms
 from dashboard.notify.notifications.message_views import (
     ALL_KINDS,
+    MessageFilterForm,
     MessageList,
-    find_messages,
+    all_messages,
     mark_as_read,
     page_of_messages,
     place_of,
@@ -423,6 +431,7 @@ def list_messages(
     ),
     start: int | None = Moment,
     end: int | None = Moment,
+    filter: str = Filtered,  # noqa: A002 - the parameter's name
     before: str = Query("", max_length=60, pattern=NO_NUL, description="`next` of a page."),
     limit: int = Query(100, ge=1, le=500),
 ) -> Any:
@@ -430,7 +439,12 @@ def list_messages(
     for name, value, known in (("status", status, STATUSES), ("kind", kind, ALL_KINDS)):
         if value and value not in known:
             raise invalid(name, f"expected one of {', '.join(known)}")
-    rows = find_messages(status=status, kind=kind, rule=rule, q=q, start=start, end=end)
+    narrower = {"status": status, "kind": kind, "rule": rule, "word": q}
+    rows = filtered(MessageFilterForm, filter, **narrower)
+    if start is not None:
+        rows = rows.filter(created_at__gte=start)
+    if end is not None:
+        rows = rows.filter(created_at__lt=end)
     page = page_of_messages(rows, _place(before), limit)
     return {"items": [MessageList().plain(row) for row in page.rows], "next": page.following}
 
@@ -448,7 +462,7 @@ def _place(text: str) -> tuple[int, uuid.UUID] | None:
 )
 def get_message(request: ApiRequest, id: uuid.UUID) -> Any:  # noqa: A002 - the path's name
     """One message, with its text and each try to deliver it."""
-    row: Message | None = find_messages().filter(pk=id).first()
+    row: Message | None = all_messages().filter(pk=id).first()
     if row is None:
         raise Problem(404, "unknown-message", f"There is no message {id}.")
     names = ("number", "at", "ms", "succeeded", "answer")

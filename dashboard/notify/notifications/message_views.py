@@ -30,13 +30,22 @@ from dashboard.core.common.access import (
     role_required,
     user_of,
 )
-from dashboard.core.common.forms import ListForm, PeriodForm
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.navigation import OPERATORS, render_page
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, ListOrder, Page, Pager, Table, page_of
 from dashboard.core.common.times import now_ms
+from dashboard.core.states.filter_forms import VocabularyForm
+from dashboard.core.states.filter_terms import quoted
 from dashboard.core.states.queries import listed
+from dashboard.core.states.vocabularies import (
+    ChoiceKey,
+    TextKey,
+    TimeKey,
+    Vocabulary,
+    choice_of,
+    period,
+)
 from dashboard.notify.notifications.ingestion import finding_of_place
 from dashboard.notify.notifications.models import (
     OPEN,
@@ -61,7 +70,6 @@ from dashboard.watch.annotations.forms import AckForm
 from dashboard.watch.annotations.models import Mark
 from dashboard.watch.commands.models import ScheduledTask
 from dashboard.watch.incidents.models import Incident, Notified
-from domain.names import MAX_NAME
 from domain.notifications.group import KINDS, TASK, IncidentKey
 
 # ---- message list --------------------------------------------------------------------------------
@@ -88,34 +96,9 @@ ATTEMPTS = Table(
 )
 
 
-def find_messages(
-    *,
-    status: str = "",
-    kind: str = "",
-    rule: int | None = None,
-    q: str = "",
-    start: int | None = None,
-    end: int | None = None,
-    group: str = "",
-) -> QuerySet[Message]:
-    """Return the messages that match a filter.
-
-    q: part of subject or recipient; rule: its number; start, end: when they were written, Unix ms;
-    group: its token.
-    """
-    conditions = {
-        "status": status,
-        "kind": kind,
-        "rule": rule,
-        "created_at__gte": start,
-        "created_at__lt": end,
-        "group__token": group,
-    }
-    rows = Message.objects.select_related("rule", "group", "channel", "rota", "user")
-    rows = rows.filter(**{name: value for name, value in conditions.items() if value})
-    if q:
-        rows = rows.filter(Q(subject__icontains=q) | Q(recipient__icontains=q))
-    return rows
+def all_messages() -> QuerySet[Message]:
+    """Return all messages, with what pages and files say of them."""
+    return Message.objects.select_related("rule", "group", "channel", "rota", "user")
 
 
 def place_of(text: str) -> tuple[int, uuid.UUID]:
@@ -162,7 +145,7 @@ def messages_of(incidents: Collection[Incident]) -> list[Notified]:
 
 def task_messages_url(row: ScheduledTask) -> str:
     """Return the address of the list of messages about the tasks of an asset."""
-    query = urlencode({"kind": TASK, "q": row.asset[:LONGEST_NAME]})
+    query = urlencode({"q": f"kind:{TASK} {quoted(row.asset[:LONGEST_NAME])}"})
     return f"{reverse('notifications:messages')}?{query}"
 
 
@@ -170,24 +153,37 @@ def task_messages_url(row: ScheduledTask) -> str:
 # The filter of messages.
 
 
-class MessageFilterForm(ListForm, PeriodForm):
-    """The filter of messages, from the address. Times in UTC."""
+def _rules() -> dict[str, str]:
+    return {name: name for name in Rule.objects.order_by("name").values_list("name", flat=True)}
 
-    status = forms.ChoiceField(required=False)
-    kind = forms.ChoiceField(required=False)
-    rule = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
-    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of subject or recipient")
-    group = forms.CharField(required=False, max_length=32, widget=forms.HiddenInput)
+
+def _former_rule(number: str, _given: Any) -> str:
+    """Return the term for a former link's rule, which it gives by its number."""
+    rule = Rule.objects.filter(pk=number).first() if number.isdecimal() else None
+    return f"rule:{quoted(rule.name if rule else number)}"
+
+
+MESSAGE_VOCABULARY = Vocabulary(
+    word=lambda text: Q(subject__icontains=text) | Q(recipient__icontains=text),
+    example="a name, status:failed, written:<1d",
+    keys=(
+        ChoiceKey("status", "what became of it", choice_of(STATUSES), "status"),
+        ChoiceKey("kind", "why it was written", choice_of(ALL_KINDS), "kind"),
+        ChoiceKey("rule", "the rule that wrote it", _rules, "rule__name"),
+        TextKey("to", "the recipient, or the beginning and *", "recipient"),
+        TimeKey("written", "when it was written", "created_at"),
+        TextKey("group", "of the same incidents", "group__token"),
+    ),
+    former=period("written") | {"rule": _former_rule},
+)
+
+
+class MessageFilterForm(VocabularyForm):
+    """The filter of messages, from the address."""
+
+    vocabulary = MESSAGE_VOCABULARY
+
     before = forms.CharField(required=False, max_length=60, widget=forms.HiddenInput)
-
-    field_order = ("status", "kind", "rule", "q")
-
-    def __init__(self, data: Any) -> None:
-        super().__init__(data)
-        self.offer("status", [("", "all"), *STATUSES.items()])
-        self.offer("kind", [("", "all"), *((name, name) for name in ALL_KINDS)])
-        rules = Rule.objects.order_by("name").values_list("pk", "name")
-        self.offer("rule", [("", "all"), *((str(number), name) for number, name in rules)])
 
     def clean_before(self) -> tuple[int, uuid.UUID] | None:
         """Return the position after which the page begins. Raises ValidationError."""
@@ -197,9 +193,9 @@ class MessageFilterForm(ListForm, PeriodForm):
         except ValueError:
             raise forms.ValidationError("Expected the place of a message.") from None
 
-    def rows(self) -> QuerySet[Message]:
-        """Return the messages that match."""
-        return find_messages(**self.criteria())
+    def every(self) -> QuerySet[Message]:
+        """Return all messages."""
+        return all_messages()
 
 
 # ---- message views -------------------------------------------------------------------------------
@@ -250,7 +246,7 @@ class MessageList(ListPage):
 @role_required("read", among=OPERATORS)
 def message(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     """Show one message; for a script, the part that refreshes itself."""
-    row = get_object_or_404(find_messages(), pk=number)
+    row = get_object_or_404(all_messages(), pk=number)
     context = {
         "now": now_ms(),
         "row": row,
@@ -300,7 +296,7 @@ def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
         "running": sum(incident.ended_at is None for incident in incidents),
         "agents": [] if incidents else agents_of(group),
         "agents_table": AGENTS,
-        "found": page_of_messages(find_messages(group=token), None),
+        "found": page_of_messages(all_messages().filter(group=group), None),
         "messages_table": MESSAGES,
         "statuses": STATUSES,
     }

@@ -34,13 +34,35 @@ from dashboard.notify.summaries.models import (
 from dashboard.notify.summaries.phrases import gap_note
 from dashboard.notify.summaries.raw_history import gaps_between
 from dashboard.notify.summaries.times import measure
-from dashboard.watch.annotations.models import Label
+from dashboard.watch.annotations.models import MAX_KEY, MAX_VALUE, Label
 from dashboard.watch.incidents.models import Window
-from dashboard.watch.incidents.queries import LabelField
 from domain.history.periods import Span
 from domain.history.runs import merged, without
 from domain.history.sums import Spans
 from domain.names import MAX_NAME
+
+
+class LabelField(forms.CharField):
+    """An optional label, `customer:Acme`; an empty value matches assets without the key."""
+
+    def __init__(self) -> None:
+        hint = {"placeholder": "customer:Acme", "autocomplete": "off"}
+        super().__init__(
+            required=False,
+            max_length=MAX_KEY + 1 + MAX_VALUE,
+            label="Label",
+            widget=forms.TextInput(attrs=hint),
+        )
+
+    def clean(self, value: Any) -> tuple[str, str] | None:
+        """Return the key and value, or None if nothing was entered. Raises ValidationError."""
+        text = super().clean(value)
+        key, colon, of_key = text.partition(":")
+        if not text:
+            return None
+        if not key or not colon:
+            raise forms.ValidationError("Expected a key and a value, as customer:Acme.")
+        return key, of_key
 
 
 class FigureForm(ListForm, PeriodForm):

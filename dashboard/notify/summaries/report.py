@@ -44,7 +44,6 @@ from dashboard.notify.summaries.forms import SERVICE, address
 from dashboard.notify.summaries.lists import BAD, MAINTENANCE, UNCONFIRMED
 from dashboard.notify.summaries.models import FALSE, FigureCheck, ImportedHistory
 from dashboard.notify.summaries.phrases import FigureTrend, changed, count, length, percent
-from dashboard.watch.incidents.models import BEGINNING, ENDING
 from domain.history.periods import Period
 
 # ---- links ---------------------------------------------------------------------------------------
@@ -72,17 +71,17 @@ class Links:
     @property
     def acknowledged(self) -> str:
         """The list of the incidents whose delay until acknowledgement counts."""
-        return self.of_incidents(of_time=BEGINNING, status="acknowledged")
+        return self.of_incidents(of_time="began", status="acknowledged")
 
     @property
     def cleared(self) -> str:
         """The list of the incidents whose delay until the all-clear counts."""
-        return self.of_incidents(of_time=ENDING)
+        return self.of_incidents(of_time="ended")
 
     @property
     def flapping(self) -> str:
         """The list of the incidents that flapped."""
-        return self.of_incidents(of_time=BEGINNING, flapping="on")
+        return self.of_incidents(of_time="began", flapping="on")
 
     @property
     def bad(self) -> str:

@@ -7,21 +7,27 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
-from django import forms
 from django.contrib.auth.models import User
 from django.core.cache import caches
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from dashboard.core.audit.actions import ACTIONS
 from dashboard.core.audit.hash_chain import FIELDS, ChainCheck, verify
 from dashboard.core.audit.models import KEPT_DAYS, AuditEntry
 from dashboard.core.common.access import Role, is_fragment
 from dashboard.core.common.exports import TIMES
-from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.tables import Table
 from dashboard.core.common.times import iso
-from domain.names import MAX_NAME
+from dashboard.core.states.filter_forms import VocabularyForm
+from dashboard.core.states.vocabularies import (
+    ChoiceKey,
+    TextKey,
+    TimeKey,
+    Vocabulary,
+    period,
+    scenario_key,
+)
 
 # ---- audit ---------------------------------------------------------------------------------------
 # Audit entries for a page or a file: newest first, filtered, paged.
@@ -63,56 +69,56 @@ ENTRY_TABLE = Table("", "At", "Who", "Did", "To", "Outcome", "From", css="audit"
 # Forms of the audit's page.
 
 
-class AuditFilterForm(ListForm, PeriodForm):
-    """The filter in the URL. Times in UTC."""
-
-    user = forms.CharField(required=False, max_length=150, label="User")
-    action = forms.ChoiceField(required=False)
-    scenario = forms.ChoiceField(required=False)
-    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of the target")
-    outcome = forms.CharField(required=False, max_length=100)
-
-    field_order = ("user", "action", "scenario", "q", "outcome")
-
-    def __init__(self, data: Any) -> None:
-        super().__init__(data)
-        self.offer("scenario", [("", "all"), *scenario_choices()])
-        self.offer("action", [("", "all"), *_actions()])
-        for name, known in (("user", "users-known"), ("outcome", "outcomes-known")):
-            self.fields[name].widget.attrs = {"list": known, "autocomplete": "off"}
-
-    def rows(self) -> QuerySet[AuditEntry]:
-        """Return the entries that pass; an action may be a group such as `command.`."""
-        data = self.criteria()
-        conditions = {
-            "name": data["user"],
-            "action__startswith" if data["action"].endswith(".") else "action": data["action"],
-            "scenario": data["scenario"],
-            "target__icontains": data["q"],
-            "outcome__icontains": data["outcome"],
-            "at__gte": data["start"],
-            "at__lt": data["end"],
-        }
-        return AuditEntry.objects.filter(
-            **{name: value for name, value in conditions.items() if value not in ("", None)}
-        )
-
-
-def _actions() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the actions by first word; each group begins with a choice for the whole group."""
-    groups = []
+def _actions() -> dict[str, str]:
+    """Return the actions with what they mean; each group begins with one for the whole group."""
+    choices: dict[str, str] = {}
     for word, names in groupby(sorted(ACTIONS), key=lambda name: name.partition(".")[0]):
         group = list(names)
-        every = [(f"{word}.", f"all of {word}")] if len(group) > 1 else []
-        groups.append((word, [*every, *((name, ACTIONS[name]) for name in group)]))
-    return groups
+        choices |= {f"{word}.": f"all of {word}"} if len(group) > 1 else {}
+        choices |= {name: ACTIONS[name] for name in group}
+    return choices
+
+
+def _of_action(name: str) -> Q:
+    return Q(action__startswith=name) if name.endswith(".") else Q(action=name)
+
+
+def _names() -> list[str]:
+    return list(User.objects.order_by("username").values_list("username", flat=True)[:MAX_OFFERED])
+
+
+MAX_OFFERED = 200
+"""Most user names that the filter offers."""
+AUDIT_VOCABULARY = Vocabulary(
+    word=lambda text: Q(target__icontains=text),
+    example="a target, user:ada, action:command.",
+    keys=(
+        TextKey("user", "who did it", "name", known=_names),
+        ChoiceKey("action", "what was done", _actions, _of_action),
+        scenario_key(),
+        TextKey(
+            "outcome", "a part of it", "outcome", part=True,
+            known=lambda: ("done", "sent", "unsent", "refused"),
+        ),
+        TextKey("address", "from where", "address"),
+        TimeKey("at", "when", "at"),
+    ),
+    former=period("at"),
+)  # fmt: skip
+
+
+class AuditFilterForm(VocabularyForm):
+    """The filter in the URL."""
+
+    vocabulary = AUDIT_VOCABULARY
+
+    def every(self) -> QuerySet[AuditEntry]:
+        """Return all entries."""
+        return AuditEntry.objects.all()
 
 
 # ---- audit ---------------------------------------------------------------------------------------
 # The audit's page, and its entries as a file.
-
-MAX_OFFERED = 200
-"""Most user names that the filter offers."""
 
 
 class AuditList(ListPage):
@@ -135,11 +141,7 @@ class AuditList(ListPage):
         return {**super().plain(row), "facts": msgspec.Raw(row.facts.encode())}
 
     def context(self) -> dict[str, Any]:
-        """Return whether the chain is whole and which users to offer; scripts need neither."""
+        """Return whether the chain is whole, which scripts do not need."""
         if is_fragment(self.request):
             return {}
-        return {"chain": checked(), "kept_days": KEPT_DAYS, "users": _names()}
-
-
-def _names() -> list[str]:
-    return list(User.objects.order_by("username").values_list("username", flat=True)[:MAX_OFFERED])
+        return {"chain": checked(), "kept_days": KEPT_DAYS}

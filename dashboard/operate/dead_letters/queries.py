@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -11,10 +11,20 @@ from django import forms
 from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Q, QuerySet
 from django.http import HttpRequest
 
-from dashboard.core.common.forms import PeriodForm, scenario_choices
 from dashboard.core.common.metrics import DEAD_LETTERS, MetricFamily
 from dashboard.core.common.tables import Column, ListOrder, Page, Table, page_after
-from dashboard.core.common.times import HOUR_MS, field_text, unix_ms
+from dashboard.core.common.times import HOUR_MS
+from dashboard.core.states.filter_forms import VocabularyForm
+from dashboard.core.states.vocabularies import (
+    ChoiceKey,
+    ListFilter,
+    TextKey,
+    TimeKey,
+    Vocabulary,
+    choice_of,
+    period,
+    scenario_key,
+)
 from dashboard.operate.dead_letters.models import OPEN, OUTCOMES, DeadLetter, DeadLetterQuerySet
 from domain.records import LETTER_REASONS
 from wire.source import MAX_RECORD
@@ -49,59 +59,53 @@ HOURS = 48
 """Hours that the histogram shows."""
 
 
+ANY = "any"
+"""Matches letters of every status."""
+STATUS_TITLES = OUTCOMES | {ANY: "whatever became of it"}
+LETTER_VOCABULARY = Vocabulary(
+    word=lambda text: Q(asset__icontains=text) | Q(agent__icontains=text),
+    example="an asset or agent, status:any",
+    default=f"status:{OPEN}",
+    keys=(
+        ChoiceKey(
+            "status", "what became of it", choice_of(STATUS_TITLES),
+            lambda status: Q() if status == ANY else Q(status=status),
+        ),
+        ChoiceKey("reason", "why it was refused", choice_of(LETTER_REASONS), "reason"),
+        scenario_key(),
+        TextKey("asset", "the whole name", "asset"),
+        TextKey("agent", "the whole name", "agent"),
+        TextKey("topic", "where it was", "topic"),
+        TimeKey("time", "when it was appended", "appended_at"),
+    ),
+    former=period("time"),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class LetterFilter:
-    """A filter, an order, and the letter after which a page begins. start, end: Unix ms."""
+    """A filter, an order, and the letter after which a page begins."""
 
-    reason: str = ""
-    scenario: str = ""
-    q: str = ""
-    status: str = OPEN
-    start: int | None = None
-    end: int | None = None
+    asked: ListFilter = field(default_factory=lambda: LETTER_VOCABULARY.read(f"status:{OPEN}", 0))
     sort: str = "-time"
     after: int | None = None
 
     def rows(self, without: str = "") -> DeadLetterQuerySet:
-        """Return the letters that pass the filter, ignoring the part named by `without`."""
-        parts = {
-            "reason": Q(reason=self.reason) if self.reason else Q(),
-            "scenario": Q(scenario=self.scenario) if self.scenario else Q(),
-            "status": Q(status=self.status) if self.status in OUTCOMES else Q(),
-            "q": Q(asset__icontains=self.q) | Q(agent__icontains=self.q) if self.q else Q(),
-        }
-        if without != "time":
-            parts["start"] = Q() if self.start is None else Q(appended_at__gte=self.start)
-            parts["end"] = Q() if self.end is None else Q(appended_at__lt=self.end)
-        wanted = Q()
-        for name, part in parts.items():
-            if name != without:
-                wanted &= part
-        return DeadLetter.objects.filter(wanted)
+        """Return the letters that pass the filter, ignoring the terms of a key."""
+        return DeadLetter.objects.filter(self.asked.besides(without))
 
     @property
     def narrowed(self) -> bool:
-        """Whether the filter has any part besides the status."""
-        times = self.start is not None or self.end is not None
-        return bool(self.reason or self.scenario or self.q or times)
+        """Whether the filter has any term besides the status."""
+        return any(term.key != "status" for term in self.asked.terms.terms)
 
-    def query(self, **changes: Any) -> str:
-        """Return the filter as a query string, with changes; an empty value removes a part."""
-        told = {
-            "reason": self.reason,
-            "scenario": self.scenario,
-            "q": self.q,
-            "status": self.status,
-            "start": moment_text(self.start),
-            "end": moment_text(self.end),
-            "sort": self.sort,
-        }
-        return urlencode({name: value for name, value in (told | changes).items() if value})
+    def query(self, sort: str = "") -> str:
+        """Return the filter as a query string. sort: another order."""
+        return urlencode({"q": str(self.asked.terms), "sort": sort or self.sort})
 
-
-def moment_text(at: int | None) -> str:
-    """Return a moment (Unix ms) in UTC for a datetime-local field; empty for None."""
-    return "" if at is None else field_text(at)
+    def changed(self, key: str, *values: str) -> str:
+        """Return the query string of the filter with these values of a key."""
+        return urlencode({"q": self.asked.changed(key, *values), "sort": self.sort})
 
 
 def page(wanted: LetterFilter, size: int = PAGE) -> Page[DeadLetter]:
@@ -191,48 +195,28 @@ def open_letters(_request: HttpRequest) -> dict[str, Callable[[], int]]:
 MAX_MANY = 1_000
 """Most letters that are processed at once."""
 MAX_WHY = 500
-ANY = "any"
-"""Matches letters of every status."""
 
 
-class LetterFilterForm(PeriodForm):
-    """The filter, order and page in a URL. Times in UTC."""
+class LetterFilterForm(VocabularyForm):
+    """The filter, order and page in a URL."""
 
-    collapses = True
+    vocabulary = LETTER_VOCABULARY
+    before = None
     PLACES = ("sort", "after")
 
-    reason = forms.ChoiceField(required=False)
-    scenario = forms.ChoiceField(required=False, label="Source")
-    status = forms.ChoiceField(required=False)
-    q = forms.CharField(required=False, max_length=255, label="Asset or agent")
     sort = forms.ChoiceField(required=False, widget=forms.HiddenInput)
     after = forms.IntegerField(
         required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput
     )
 
-    field_order = ("reason", "scenario", "status", "q")
-
     def __init__(self, data: Any) -> None:
         super().__init__(data)
-        self.offer("reason", [("", "any"), *((each, each) for each in LETTER_REASONS)])
-        self.offer("scenario", [("", "any"), *scenario_choices()])
-        self.offer("status", [*OUTCOMES.items(), (ANY, "any")])
         self.offer("sort", [(way + name, name) for name in ORDERS for way in ("", "-")])
-        self.fields["q"].widget.attrs["type"] = "search"
 
-    def criteria(self) -> LetterFilter:
+    def criteria(self) -> LetterFilter:  # type: ignore[override]
         """Return the filter. The form must be valid."""
         data = self.cleaned_data
-        return LetterFilter(
-            reason=data["reason"],
-            scenario=data["scenario"],
-            q=data["q"].strip(),
-            status=data["status"] or OPEN,
-            start=unix_ms(data["start"]),
-            end=unix_ms(data["end"]),
-            sort=data["sort"] or "-time",
-            after=data["after"],
-        )
+        return LetterFilter(self.asked, data["sort"] or "-time", data["after"])
 
 
 class RecordForm(forms.Form):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -277,7 +277,13 @@ def _at(topic: str, partition: int, offset: int) -> DeadLetter | None:
 @never_cache
 @role_required("read", ADMINS)
 def letters(request: HttpRequest) -> HttpResponse:
-    """Return the list of letters that pass the filter; scripts get only the refreshing figures."""
+    """Return the list of letters that pass the filter; scripts get only the refreshing figures.
+
+    With `complete`, return what may stand at the end of that beginning of a filter, as JSON.
+    """
+    if "complete" in request.GET:
+        begun = request.GET["complete"]
+        return JsonResponse(LetterFilterForm.offers(begun, len(begun)))
     form, now = LetterFilterForm(request.GET), now_ms()
     valid = form.is_valid()
     wanted = form.criteria() if valid else LetterFilter()
@@ -288,7 +294,7 @@ def letters(request: HttpRequest) -> HttpResponse:
     following = found.following if found else None
     context |= {
         "page": found,
-        "table": LETTERS.ordered(wanted.sort, lambda order: f"?{wanted.query(sort=order)}"),
+        "table": LETTERS.ordered(wanted.sort, lambda order: f"?{wanted.query(order)}"),
         "pager": Pager.by_key(wanted.query(), "after", wanted.after, following),
     }
     return render(request, "dead_letters/letters.html", context, status=200 if valid else 422)

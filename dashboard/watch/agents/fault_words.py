@@ -70,7 +70,7 @@ def _link(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
     """Return the URL that shows what a fault is about and the link's text, or empty texts."""
     finds = PHRASES[fault.kind].finds.format(agent=quoted(agent))
     if fault.kind == "refused" and fault.reason != UNKNOWN_STATE:
-        query = urlencode({"scenario": scenario.name, "q": agent})
+        query = urlencode({"scenario": scenario.name, "word": agent})
         return f"{reverse('dead_letters:letters')}?{query}", "Dead letters"
     return (board_url(scenario.name, finds), "On the board") if fault.assets and finds else ("", "")
 

@@ -14,7 +14,15 @@ from ninja import Header, Query, Schema, Status
 from pydantic import Field
 
 from dashboard.core.api.problems import Problem, invalid
-from dashboard.core.api.router import READ, SEND, ApiRequest, OperationRouter, known_scenario
+from dashboard.core.api.router import (
+    READ,
+    SEND,
+    ApiRequest,
+    Filtered,
+    OperationRouter,
+    filtered,
+    known_scenario,
+)
 from dashboard.core.api.schemas import NO_NUL, AssetOut, StrictSchema
 from dashboard.core.api.store_answers import VIA_OF_ASSETS, RecordAnswerOut, one_by
 from dashboard.core.audit.log import Actor
@@ -24,8 +32,8 @@ from dashboard.core.states.models import Answer, AssetState
 from dashboard.core.states.stores import Via
 from dashboard.watch.annotations.labels import labels_of
 from dashboard.watch.commands.models import Command as Row
-from dashboard.watch.commands.models import ScheduledTask, phase_of_outcome
-from dashboard.watch.commands.schedules import TaskList
+from dashboard.watch.commands.models import phase_of_outcome
+from dashboard.watch.commands.schedules import ScheduleFilterForm, TaskList
 from dashboard.watch.commands.submission import Submitter, submit
 from dashboard.watch.commands.views import command_out, render_outcome
 from domain.config_values import MAX_DURATION
@@ -335,13 +343,15 @@ def list_schedules(
     do: Literal["", "emit", "notify", "set", "release", "purge"] = "",
     owner: str = Query("", max_length=MAX_NAME, pattern=NO_NUL),
     q: str = Query("", max_length=MAX_NAME, pattern=NO_NUL, description="A part of the name."),
+    filter: str = Filtered,  # noqa: A002 - the parameter's name
     before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older ones."),
     limit: int = Query(100, ge=1, le=500),
 ) -> Any:
-    """Scheduled tasks that are not over, or those of a status."""
+    """Scheduled tasks that are not over, unless a status or a filter says so."""
     if scenario:
         known_scenario(scenario)
-    rows = ScheduledTask.objects.find(scenario=scenario, q=q, do=do, owner=owner, status=status)
+    narrower = {"scenario": scenario, "status": status, "do": do, "owner": owner, "word": q}
+    rows = filtered(ScheduleFilterForm, filter, **narrower)
     return TaskList().answer(rows, limit, before)
 
 

@@ -146,15 +146,9 @@ class ScheduledTaskQuerySet(models.QuerySet["ScheduledTask"]):
         """Return those of these assets."""
         return self.filter(scenario=scenario, asset__in=listed(list(assets)))
 
-    def find(
-        self, *, scenario: str = "", q: str = "", do: str = "", owner: str = "", status: str = ""
-    ) -> ScheduledTaskQuerySet:
-        """Return those that pass a filter, the next run first. q: a part of the asset's name; do:
-        an action; owner: a name; status: of STATUSES, empty for those that are not over."""
-        conditions = {"scenario": scenario, "asset__icontains": q, "do": do, "owner": owner}
-        given = {name: value for name, value in conditions.items() if value}
-        rows = self.filter(STATUSES[status]) if status else self.open()
-        rows = rows.filter(scenario__in=scenarios()).filter(**given)
+    def shown(self) -> ScheduledTaskQuerySet:
+        """Return those of configured scenarios, the next run first."""
+        rows = self.filter(scenario__in=scenarios())
         return rows.order_by(F("next_at").asc(nulls_last=True), "-ended_at", "pk")
 
 

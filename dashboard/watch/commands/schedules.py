@@ -8,27 +8,36 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import urlencode
 
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import OPERATORS, form_of, may, role_of, role_required, user_of
-from dashboard.core.common.forms import ListForm, scenario_choices
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenario_or_404
 from dashboard.core.common.tables import Column, Pager, Table
+from dashboard.core.states.filter_forms import VocabularyForm
+from dashboard.core.states.vocabularies import (
+    ChoiceKey,
+    TextKey,
+    TimeKey,
+    Vocabulary,
+    choice_of,
+    scenario_key,
+)
 from dashboard.watch.commands.models import (
     ACTIONS,
     ASIDE,
     OVER,
+    STATUSES,
     WAITING,
     ScheduledTask,
     ScheduledTaskQuerySet,
 )
 from dashboard.watch.commands.submission import Submitter, submit
 from dashboard.watch.commands.views import asset_url
-from domain.names import MAX_NAME
 from domain.records import Command
 
 # ---- schedules -----------------------------------------------------------------------------------
@@ -58,29 +67,41 @@ TASKS = Table(
 # The filter of scheduled tasks, and the form that cancels one.
 
 
-class ScheduleFilterForm(ListForm):
+def _task_owners() -> list[str]:
+    owners = ScheduledTask.objects.order_by("owner").values_list("owner", flat=True)
+    return list(owners.distinct())
+
+
+TASK_VOCABULARY = Vocabulary(
+    word=lambda text: Q(asset__icontains=text),
+    example="a name, do:purge, next:<1h",
+    default=f"status:{WAITING},{ASIDE}",
+    keys=(
+        ChoiceKey(
+            "status", "waiting, set aside, over", choice_of(STATUS_TITLES), STATUSES.__getitem__
+        ),
+        scenario_key(),
+        TextKey("asset", "the whole name", "asset"),
+        ChoiceKey("do", "what it does", choice_of(ACTIONS), "do"),
+        TextKey("owner", "in whose name it runs", "owner", known=_task_owners),
+        TimeKey("next", "when it runs next: <1h from now", "next_at", ahead=True),
+    ),
+)
+
+
+class ScheduleFilterForm(VocabularyForm):
     """The filter in the address; its pages have numbers."""
 
+    vocabulary = TASK_VOCABULARY
     before = None
 
-    scenario = forms.ChoiceField(required=False)
-    status = forms.ChoiceField(required=False)
-    do = forms.ChoiceField(required=False, label="Does")
-    owner = forms.CharField(required=False, max_length=MAX_NAME)
-    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
     page = forms.IntegerField(required=False, min_value=1, widget=forms.HiddenInput)
 
     PLACES = ("page",)
 
-    def __init__(self, data: Any) -> None:
-        super().__init__(data)
-        self.offer("scenario", [("", "all"), *scenario_choices()])
-        self.offer("status", [("", "not over"), *STATUS_TITLES.items()])
-        self.offer("do", [("", "anything"), *ACTIONS.items()])
-
-    def rows(self) -> ScheduledTaskQuerySet:
-        """Return the tasks that pass, the next run first."""
-        return ScheduledTask.objects.find(**self.criteria())
+    def every(self) -> ScheduledTaskQuerySet:
+        """Return the tasks, the next run first."""
+        return ScheduledTask.objects.shown()
 
 
 class CancelForm(forms.Form):
@@ -111,14 +132,14 @@ class TaskList(ListPage):
         return {
             "valid": valid,
             "entries": [(task, uuid.uuid4()) for task in shown],
-            "narrowed": bool(query),
+            "narrowed": self.form.narrows,
             "pager": Pager.numbered(shown, lambda page: f"?{_with_page(query, page)}"),
         }
 
     def context(self) -> dict[str, Any]:
         """Return how many tasks are set aside, and what the user may do and see."""
         return {
-            "aside": ScheduledTask.objects.find(status=ASIDE).count(),
+            "aside": ScheduledTask.objects.shown().filter(STATUSES[ASIDE]).count(),
             "may_command": may(self.request.user, "command"),
             "may_see_messages": role_of(self.request.user) in OPERATORS,
         }

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import NamedTuple
 
 from django.db.models import Max
 
@@ -13,6 +10,7 @@ from dashboard.core.common.text import isolated
 from dashboard.core.states.board_rows import amount
 from dashboard.core.states.filter_terms import FLAGS, KEYS, WORDS, quoted
 from dashboard.core.states.models import AssetState
+from dashboard.core.states.vocabularies import MOST, Completion, Offers, completed
 from dashboard.watch.agents.models import Agent
 from dashboard.watch.annotations.labels import keys, values
 from dashboard.watch.annotations.models import Mark
@@ -60,8 +58,6 @@ def _labels(scenario: Scenario) -> list[str]:
 # ---- completion ----------------------------------------------------------------------------------
 # What may follow at a position in a filter: keys, states, agents, users, labels and their values.
 
-# Most completions that are offered.
-MOST = 12
 # How many agents, overrides and acknowledgements are examined.
 LOOKED = 300
 
@@ -93,24 +89,6 @@ _SPANS = {
     "since": ("<10m", "<1h", "<1d", ">10m", ">1h", ">1d", ">1w"),
     "until": ("<15m", "<1h", ">1h", ">1d"),
 }
-_TERM = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*(?:"|\Z))+\Z')
-_KEY = re.compile(r"-?([A-Za-z][A-Za-z0-9_-]{0,31}):")
-
-
-class Completion(NamedTuple):
-    """A completion. text: what is inserted; label: what is shown; note: a remark on it."""
-
-    text: str
-    label: str
-    note: str = ""
-
-
-class Offers(NamedTuple):
-    """The completions that may replace the characters from `start` to `end`."""
-
-    start: int
-    end: int
-    items: list[Completion]
 
 
 def offers(scenario: Scenario, text: str, at: int, viewer: str) -> Offers:
@@ -118,29 +96,12 @@ def offers(scenario: Scenario, text: str, at: int, viewer: str) -> Offers:
 
     viewer: the name of the user who types.
     """
-    before = text[:at]
-    found = _TERM.search(before)
-    term = found[0] if found else ""
-    start = at - len(term)
-    key = _KEY.match(term)
-    if key is None:
-        negated = term.startswith("-")
-        return Offers(start + negated, at, _keys(scenario, term[negated:]))
-    part = term[key.end() :]
-    part = part[_after_comma(part) :]
-    typed = part.removeprefix('"')
-    every = _values(scenario, key[1].lower(), typed, viewer)
-    return Offers(at - len(part), at, _first(every, typed))
-
-
-def _after_comma(part: str) -> int:
-    """Return where the value after the last comma outside quotes begins."""
-    at, inside = 0, False
-    for place, letter in enumerate(part):
-        inside ^= letter == '"'
-        if letter == "," and not inside:
-            at = place + 1
-    return at
+    return completed(
+        text,
+        at,
+        lambda typed: _keys(scenario, typed),
+        lambda key, typed: _values(scenario, key, typed, viewer),
+    )
 
 
 def _keys(scenario: Scenario, typed: str) -> list[Completion]:
@@ -237,15 +198,3 @@ def _pinned_by(scenario: Scenario) -> list[str]:
 def _acknowledged_by(scenario: Scenario) -> list[str]:
     rows = Mark.objects.filter(scenario=scenario.name, ack_until__isnull=False)
     return list(rows.values_list("ack_by", flat=True)[:LOOKED])
-
-
-def _first(every: Iterable[Completion], typed: str) -> list[Completion]:
-    """Return the completions that begin with what was typed, then those that contain it."""
-    part, all_of_them = typed.casefold(), list(every)
-    begun = [each for each in all_of_them if each.label.casefold().startswith(part)]
-    inside = [
-        each
-        for each in all_of_them
-        if each not in begun and part in f"{each.label} {each.note}".casefold()
-    ]
-    return list(islice((*begun, *inside), MOST))

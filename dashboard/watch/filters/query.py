@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet, Value
-from django.db.models.functions import Left, StrIndex
-from django.db.models.lookups import Exact, GreaterThan
+from django.db.models.functions import StrIndex
+from django.db.models.lookups import GreaterThan
 
 from dashboard.core.states.filter_parser import FilterError, parse
 from dashboard.core.states.filter_terms import (
@@ -29,6 +29,7 @@ from dashboard.core.states.filter_terms import (
 )
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.queries import DOUBTED
+from dashboard.core.states.vocabularies import compared, text_is, time_is
 from dashboard.watch.annotations.labels import keys
 from dashboard.watch.annotations.models import Label, Mark
 from dashboard.watch.annotations.row_marks import calm_of, unhandled
@@ -36,9 +37,6 @@ from domain.scenario import Scenario
 
 # ---- query ---------------------------------------------------------------------------------------
 # A filter as a database condition: the same as `Filter.matches`, row by row.
-
-# Largest time that a database can compare, ms.
-FARTHEST = 2**63 - 1
 
 
 def rows(
@@ -70,24 +68,6 @@ def condition(term: Term, scenario: Scenario, now: int) -> Q:
 # ---- columns ------------------------------------------------------------------------------------
 
 
-def text_is(column: str, value: Text) -> Q:
-    """Return the condition that a column equals a text, or begins with it.
-
-    It is case-sensitive, which `LIKE` would not be.
-    """
-    if not value.prefix:
-        return Q(**{column: value.text})
-    if not value.text:
-        return Q(**{f"{column}__isnull": False})
-    begins = Q(Exact(Left(column, len(value.text)), Value(value.text)))
-    return begins & Q(**{f"{column}__isnull": False})
-
-
-def _compared(column: str, more: bool, than: int) -> Q:
-    than = max(-FARTHEST, min(than, FARTHEST))
-    return Q(**{f"{column}__gt" if more else f"{column}__lt": than})
-
-
 def _word(value: Text, _scenario: Scenario, _now: int) -> Q:
     return Q(asset__icontains=value.text)
 
@@ -98,16 +78,6 @@ def _name(value: Text, _scenario: Scenario, _now: int) -> Q:
 
 def _state(value: Text, _scenario: Scenario, _now: int) -> Q:
     return text_is("state", value)
-
-
-def time_is(column: str, value: DurationTerm | TimeTerm, now: int) -> Q:
-    """Return the condition that a time column lies so long ago, or before or after a moment.
-
-    The column and `now` are in Unix ms.
-    """
-    if isinstance(value, DurationTerm):  # longer ago means an earlier time
-        return _compared(column, not value.more, now - value.ms)
-    return _compared(column, value.after, value.at)
 
 
 def _detail(place: int, value: Text | AmountTerm) -> Q:
@@ -133,7 +103,7 @@ def _until(value: DurationTerm | TimeTerm | Never, _scenario: Scenario, now: int
         (value.more, now + value.ms) if isinstance(value, DurationTerm) else (value.after, value.at)
     )
     there = Q(overridden=True, override_until__isnull=False)
-    return there & _compared("override_until", more, than)
+    return there & compared("override_until", more, than)
 
 
 def _override(value: Flag | Text, _scenario: Scenario, _now: int) -> Q:

@@ -108,9 +108,7 @@ def complete(request: HttpRequest) -> HttpResponse:
     except ValueError:
         at = len(text)
     scenario = scenario_or_404(request.GET.get("scenario", next(iter(scenarios()))))
-    found = offers(scenario, text, at, _name(request))
-    items = [each._asdict() for each in found.items]
-    return JsonResponse({"start": found.start, "end": found.end, "items": items})
+    return JsonResponse(offers(scenario, text, at, _name(request)).plain())
 
 
 @require_safe

@@ -14,7 +14,15 @@ from ninja import Query, Schema
 from pydantic import Field
 
 from dashboard.core.api.problems import Problem, invalid
-from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
+from dashboard.core.api.router import (
+    READ,
+    WRITE,
+    ApiRequest,
+    Filtered,
+    OperationRouter,
+    filtered,
+    known_scenario,
+)
 from dashboard.core.api.schemas import NO_NUL, StrictSchema, fields_of
 from dashboard.core.audit.log import Actor
 from dashboard.core.common.access import OPERATORS, role_of
@@ -33,13 +41,18 @@ from dashboard.watch.incidents.models import (
     MAX_WHY,
     MOST_ASSETS,
     Case,
-    Incident,
     Window,
     WindowRefused,
     messages_about,
 )
-from dashboard.watch.incidents.queries import MOST_MEMBERS, CaseList, IncidentList
-from dashboard.watch.incidents.windows import WindowForm, WindowList
+from dashboard.watch.incidents.queries import (
+    MOST_MEMBERS,
+    CaseFilterForm,
+    CaseList,
+    IncidentFilterForm,
+    IncidentList,
+)
+from dashboard.watch.incidents.windows import WindowFilterForm, WindowForm, WindowList
 from domain.names import MAX_NAME, MAX_STATE
 from wire.source import MAX_TIME
 
@@ -142,14 +155,15 @@ def list_incidents(
     status: Literal["", "unresolved", "open", "acknowledged", "resolved"] = "",
     owner: str = Query("", max_length=150, pattern=NO_NUL, description="- for nobody."),
     q: str = Query("", max_length=MAX_NAME, pattern=NO_NUL, description="Number, ticket or asset."),
+    filter: str = Filtered,  # noqa: A002 - the parameter's name
     before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older ones."),
     limit: int = Query(100, ge=1, le=500),
 ) -> Any:
     """Incidents as people work on them, the newest first."""
     if scenario:
         known_scenario(scenario)
-    chosen = (scenario,) if scenario else ()
-    rows = Case.objects.find(scenario=chosen, status=status, owner=owner, q=q)
+    narrower = {"scenario": scenario, "status": status, "owner": owner, "word": q}
+    rows = filtered(CaseFilterForm, filter, **narrower)
     return CaseList().answer(rows, limit, before)
 
 
@@ -162,16 +176,15 @@ def list_incidents_by_asset(
     q: str = Query("", max_length=MAX_NAME, pattern=NO_NUL, description="A part of the name."),
     start: int | None = Moment,
     end: int | None = Moment,
+    filter: str = Filtered,  # noqa: A002 - the parameter's name
     before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older ones."),
     limit: int = Query(100, ge=1, le=500),
 ) -> Any:
     """Each time that an asset was in trouble between `start` and `end`, the newest first."""
     if scenario:
         known_scenario(scenario)
-    chosen = (scenario,) if scenario else ()
-    rows = Incident.objects.find(
-        scenario=chosen, q=q, worst=worst, status=status, start=start, end=end
-    )
+    narrower = {"scenario": scenario, "status": status, "worst": worst, "word": q}
+    rows = filtered(IncidentFilterForm, filter, **narrower).within(start, end)
     return IncidentList().answer(rows, limit, before)
 
 
@@ -435,13 +448,14 @@ def list_maintenance(
     scenario: str = Query("", max_length=40, pattern=NO_NUL),
     status: Literal["", "running", "planned", "ended", "cancelled"] = "",
     q: str = Query("", max_length=MAX_WORK, pattern=NO_NUL, description="A part of the name."),
+    filter: str = Filtered,  # noqa: A002 - the parameter's name
     before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older entries."),
     limit: int = Query(100, ge=1, le=500),
 ) -> Any:
     """Maintenance windows, the newest entries first; those over all scenarios are among each."""
     if scenario:
         known_scenario(scenario)
-    rows = Window.objects.find(scenario=scenario, q=q, status=status)
+    rows = filtered(WindowFilterForm, filter, scenario=scenario, word=q, status=status)
     return WindowList().answer(rows, limit, before)
 
 

@@ -71,8 +71,18 @@ INCIDENT_STATUSES = {
     "acknowledged": Q(acknowledged_at__isnull=False),
     "ended": Q(ended_at__isnull=False),
 }
-ANY_PART, BEGINNING, ENDING = "", "began", "ended"
-"""Which part of an incident must be in a filter's period: any part, its beginning or its end."""
+
+
+def flapping() -> Q:
+    """Return the condition for incidents that began soon after one of the same asset ended."""
+    ended_before = Incident.objects.real().filter(
+        scenario=OuterRef("scenario"),
+        asset=OuterRef("asset"),
+        began_at__lt=OuterRef("began_at"),
+        ended_at__lte=OuterRef("began_at"),
+        ended_at__gt=OuterRef("began_at") - FLAP_MS,
+    )
+    return Q(Exists(ended_before))
 
 
 class IncidentCount(NamedTuple):
@@ -95,20 +105,10 @@ class IncidentQuerySet(models.QuerySet["Incident"]):
         """Return the incidents that have not ended."""
         return self.filter(ended_at=None)
 
-    def within(
-        self, start: int | None, end: int | None, of_time: str = ANY_PART
-    ) -> IncidentQuerySet:
-        """Return the incidents that lie between two times (Unix ms).
-
-        of_time: whether any part, the beginning or the end must be in the period.
-        """
-        edge = "ended_at" if of_time == ENDING else "began_at"
-        rows = self if end is None else self.filter(**{f"{edge}__lt": end})
-        if start is None:
-            return rows
-        if of_time == ANY_PART:
-            return rows.filter(Q(ended_at=None) | Q(ended_at__gt=start))
-        return rows.filter(**{f"{edge}__gte": start})
+    def within(self, start: int | None, end: int | None) -> IncidentQuerySet:
+        """Return the incidents of which some part lies between two times (Unix ms)."""
+        rows = self if end is None else self.filter(began_at__lt=end)
+        return rows if start is None else rows.filter(Q(ended_at=None) | Q(ended_at__gt=start))
 
     def labelled(self, key: str, value: str) -> IncidentQuerySet:
         """Return the incidents of assets with a label, or without its key if the value is ""."""
@@ -116,52 +116,6 @@ class IncidentQuerySet(models.QuerySet["Incident"]):
             scenario=OuterRef("scenario"), asset=OuterRef("asset"), key=key, shown=True
         )
         return self.filter(Exists(labels.filter(value=value)) if value else ~Exists(labels))
-
-    def flapping(self) -> IncidentQuerySet:
-        """Return the incidents that began soon after an incident of the same asset had ended."""
-        ended_before = Incident.objects.real().filter(
-            scenario=OuterRef("scenario"),
-            asset=OuterRef("asset"),
-            began_at__lt=OuterRef("began_at"),
-            ended_at__lte=OuterRef("began_at"),
-            ended_at__gt=OuterRef("began_at") - FLAP_MS,
-        )
-        return self.filter(Exists(ended_before))
-
-    def find(
-        self,
-        *,
-        scenario: Collection[str] = (),
-        q: str = "",
-        worst: str = "",
-        status: str = "",
-        start: int | None = None,
-        end: int | None = None,
-        of_time: str = ANY_PART,
-        asset: str = "",
-        label: tuple[str, str] | None = None,
-        flapping: bool = False,
-    ) -> IncidentQuerySet:
-        """Return the incidents that pass a filter.
-
-        scenario: all by default; q: part of the asset's name; worst: a state; status: one of
-        INCIDENT_STATUSES; start, end: Unix ms; of_time: which part of an incident must be between
-        them; asset: a full name; label: a key and a value, "" for assets without the key; flapping:
-        only incidents that are.
-        """
-        conditions = {
-            "scenario__in": scenario,
-            "asset__icontains": q,
-            "asset": asset,
-            "worst": worst,
-        }
-        rows = self.shown().within(start, end, of_time)
-        rows = rows.filter(**{name: value for name, value in conditions.items() if value})
-        if label is not None:
-            rows = rows.labelled(*label)
-        if flapping:
-            rows = rows.flapping()
-        return rows.filter(INCIDENT_STATUSES[status]) if status else rows
 
     def counts(self) -> IncidentCount:
         """Return how many incidents these are, and how many assets they affect."""
@@ -295,8 +249,6 @@ CASE_STATUSES = {
 }
 """How far the work on a case is, whatever state its assets are in."""
 UNRESOLVED = "unresolved"
-NOBODY = "-"
-"""The filter's owner of the cases that nobody owns."""
 
 
 class CaseQuerySet(models.QuerySet["Case"]):
@@ -316,32 +268,6 @@ class CaseQuerySet(models.QuerySet["Case"]):
     def unresolved(self) -> CaseQuerySet:
         """Return the cases that are not resolved."""
         return self.filter(resolved_at=None)
-
-    def find(
-        self, *, scenario: Collection[str] = (), status: str = "", owner: str = "", q: str = ""
-    ) -> CaseQuerySet:
-        """Return the cases that pass a filter.
-
-        scenario: all by default; status: one of CASE_STATUSES, or UNRESOLVED; owner: a name, or
-        NOBODY; q: a number, a ticket, or a part of an asset's name.
-        """
-        rows = self.shown()
-        if scenario:
-            rows = rows.filter(scenario__in=scenario)
-        if owner:
-            rows = rows.filter(owner="" if owner == NOBODY else owner)
-        if q:
-            rows = rows.matching(q)
-        if status == UNRESOLVED:
-            return rows.unresolved()
-        return rows.filter(CASE_STATUSES[status]) if status else rows
-
-    def matching(self, text: str) -> CaseQuerySet:
-        """Return the cases with this number or ticket, or with an asset whose name contains it."""
-        of_assets = Incident.objects.real().filter(case=OuterRef("pk"), asset__icontains=text)
-        known = Q(ticket__iexact=text) | Exists(of_assets)
-        number = case_number(text)
-        return self.filter(known if number is None else known | Q(pk=number))
 
     def of_asset(self, scenario: str, asset: str) -> Case | None:
         """Return the case of an asset's newest incident, one that goes on before all others."""
@@ -737,30 +663,22 @@ def read_filter(text: str, scenario: Scenario, now: int) -> Filter:
     return wanted
 
 
+def of_status(status: str, now: int) -> Q:
+    """Return the condition for windows that have a status at `now` (Unix ms)."""
+    if status == CANCELLED:
+        return Q(cancelled_at__isnull=False)
+    times = {
+        PLANNED: Q(begin__gt=now),
+        RUNNING: Q(begin__lte=now, end__gt=now),
+        ENDED: Q(end__lte=now),
+    }
+    return times[status] & Q(cancelled_at=None)
+
+
 class WindowQuerySet(models.QuerySet["Window"]):
     def shown(self) -> WindowQuerySet:
         """Return the windows that pages show: of configured scenarios, or of all."""
         return self.filter(scenario__in=["", *scenarios()])
-
-    def of_status(self, status: str, now: int) -> WindowQuerySet:
-        """Return the windows that have a status at `now` (Unix ms)."""
-        if status == CANCELLED:
-            return self.filter(cancelled_at__isnull=False)
-        times = {
-            PLANNED: Q(begin__gt=now),
-            RUNNING: Q(begin__lte=now, end__gt=now),
-            ENDED: Q(end__lte=now),
-        }
-        return self.filter(times[status], cancelled_at=None)
-
-    def find(self, *, scenario: str = "", q: str = "", status: str = "") -> WindowQuerySet:
-        """Return the windows that pass a filter. q: part of the name; status: one of STATUSES."""
-        rows = self.shown()
-        if scenario:
-            rows = rows.filter(scenario__in=["", scenario])
-        if q:
-            rows = rows.filter(name__icontains=q)
-        return rows.of_status(status, now_ms()) if status else rows
 
     def between(self, scenario: str, begin: int, end: int) -> WindowQuerySet:
         """Return a scenario's windows that overlap a period (Unix ms), in order; none cancelled."""
@@ -1004,7 +922,7 @@ class Window(AuthoredRow):
         Raises TooMany, and WindowRefused if it is no longer as it was seen.
         """
         LIMIT.take(user.pk, now)
-        same = Window.objects.of_status(PLANNED, now).filter(
+        same = Window.objects.filter(of_status(PLANNED, now)).filter(
             pk=self.pk, revision=self.revision, begun_at=None
         )
         if not same.update(**plan.columns(), revision=F("revision") + 1):

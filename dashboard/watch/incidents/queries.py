@@ -1,38 +1,55 @@
 """Lists of incidents: by asset, and by a label that assets share."""
 
+# ruff: noqa: ARG002 - keys of a filter take the time
+
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from django import forms
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
-from dashboard.core.common.forms import ListForm, PeriodForm, scenario_choices
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT, chunks
 from dashboard.core.common.tables import Column, ListOrder, Table
 from dashboard.core.common.times import duration, now_ms
-from dashboard.watch.annotations.labels import labels_of
-from dashboard.watch.annotations.models import MAX_KEY, MAX_VALUE
+from dashboard.core.states.filter_forms import VocabularyForm
+from dashboard.core.states.filter_parser import Atom
+from dashboard.core.states.filter_terms import DurationTerm, Text, TimeTerm, quoted
+from dashboard.core.states.vocabularies import (
+    MOST,
+    ChoiceKey,
+    Completion,
+    Former,
+    ListKey,
+    PersonKey,
+    TextKey,
+    TimeKey,
+    Vocabulary,
+    choice_of,
+    in_utc,
+    scenario_key,
+    text_is,
+    time_is,
+)
+from dashboard.watch.annotations.labels import keys, labels_of, values
+from dashboard.watch.annotations.models import Label
 from dashboard.watch.incidents.models import (
-    ANY_PART,
-    BEGINNING,
     CASE_STATUSES,
-    ENDING,
     INCIDENT_STATUSES,
-    NOBODY,
     UNRESOLVED,
     Case,
     CaseQuerySet,
     Incident,
     IncidentQuerySet,
+    case_number,
+    flapping,
     give_facts,
     later_end,
 )
-from domain.names import MAX_NAME
 from domain.scenario import Scenario
 
 # ---- incidents -----------------------------------------------------------------------------------
@@ -58,65 +75,103 @@ INCIDENT_TABLE = Table(
 # ---- incidents -----------------------------------------------------------------------------------
 # The filter of incidents, and their list.
 
-OF_TIMES = {ANY_PART: "some part of them", BEGINNING: "they began", ENDING: "they ended"}
-"""Which part of an incident must be in the filter's period, in words."""
 
+@dataclass(frozen=True)
+class LabelKey(ListKey):
+    """A label's key in a filter; members: the condition for rows with such labels."""
 
-class LabelField(forms.CharField):
-    """An optional label, `customer:Acme`; an empty value matches assets without the key."""
+    members: Callable[[QuerySet[Label]], Q] = field(default=lambda labels: Q(Exists(labels)))
 
-    def __init__(self) -> None:
-        hint = {"placeholder": "customer:Acme", "autocomplete": "off"}
-        super().__init__(
-            required=False,
-            max_length=MAX_KEY + 1 + MAX_VALUE,
-            label="Label",
-            widget=forms.TextInput(attrs=hint),
+    def value(self, atom: Atom, now: int) -> Text:
+        """Return the label's value, or its beginning."""
+        return Text(atom.text, atom.star)
+
+    def condition(self, value: Text, now: int) -> Q:
+        """Return the condition on a row for one value."""
+        labels = Label.objects.filter(
+            scenario=OuterRef("scenario"), asset=OuterRef("asset"), key=self.name, shown=True
         )
+        return self.members(labels.filter(text_is("value", value)))
 
-    def clean(self, value: Any) -> tuple[str, str] | None:
-        """Return the key and value, or None if nothing was entered. Raises ValidationError."""
-        text = super().clean(value)
-        key, colon, of_key = text.partition(":")
-        if not text:
-            return None
-        if not key or not colon:
-            raise forms.ValidationError("Expected a key and a value, as customer:Acme.")
-        return key, of_key
+    def values(self, typed: str) -> Iterable[Completion]:
+        """Return the values that begin so."""
+        every = (value for name in scenarios() for value in values(name, self.name, typed, MOST))
+        return [Completion(quoted(value), value) for value in dict.fromkeys(every)]
 
 
-class IncidentFilterForm(ListForm, PeriodForm):
-    """The filter in the URL. Times in UTC."""
+def _label_keys() -> list[str]:
+    return sorted({key for name in scenarios() for key in keys(name)})
 
-    scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
-    status = forms.ChoiceField(required=False)
-    worst = forms.ChoiceField(required=False, label="Worst state")
-    q = forms.CharField(required=False, max_length=MAX_NAME, label="Part of a name")
-    asset = forms.CharField(required=False, max_length=MAX_NAME, label="Or its whole name")
-    label = LabelField()
-    of_time = forms.ChoiceField(required=False, label="In this time")
-    flapping = forms.BooleanField(required=False, label="Only flapping ones")
 
-    field_order = (
-        "scenario", "status", "worst", "q", "asset", "label", "start", "end", "of_time",
-    )  # fmt: skip
+def bad_states() -> dict[str, str]:
+    """Return the titles of the states outside the good ones, of all scenarios."""
+    every = ((each, spec) for each in scenarios().values() for spec in each.states)
+    return {spec.name: spec.label for each, spec in every if not each.is_good(spec.name)}
 
-    def __init__(self, data: Any) -> None:
-        super().__init__(data)
-        self.offer("scenario", scenario_choices())
-        self.offer("of_time", list(OF_TIMES.items()))
-        self.offer(
-            "status", [("", "all"), *((name, name.capitalize()) for name in INCIDENT_STATUSES)]
-        )
-        states = [
-            (each.title, [(s.name, s.label) for s in each.states if not each.is_good(s.name)])
-            for each in scenarios().values()
-        ]
-        self.offer("worst", [("", "all"), *states])
 
-    def rows(self) -> IncidentQuerySet:
-        """Return the incidents that pass."""
-        return Incident.objects.find(**self.criteria())
+@dataclass(frozen=True)
+class DuringKey(TimeKey):
+    """A key of some part of an incident's time, `during:>14:00`."""
+
+    def condition(self, value: DurationTerm | TimeTerm, now: int) -> Q:
+        """Return the condition on a row for one value."""
+        later = not value.more if isinstance(value, DurationTerm) else value.after
+        if not later:
+            return time_is("began_at", value, now)
+        return Q(ended_at=None) | time_is("ended_at", value, now)
+
+
+def _former_time(way: str) -> Former:
+    """Return what makes a former field of a period a term; other fields say of what, and where."""
+    return lambda at, given: f"{given.get('of_time') or 'during'}:{way}{in_utc(at, given)}"
+
+
+def _former_label(text: str, _given: Any) -> str:
+    """Return the term for a former label: without a value it is that of assets without the key."""
+    key, colon, value = text.partition(":")
+    return f"{key}:{quoted(value)}" if value or not colon else f"-{key}:*"
+
+
+INCIDENT_VOCABULARY = Vocabulary(
+    word=lambda text: Q(asset__icontains=text),
+    example="a name, status:open, began:<1d",
+    keys=(
+        ChoiceKey(
+            "status", "whether it goes on", choice_of(tuple(INCIDENT_STATUSES)),
+            INCIDENT_STATUSES.__getitem__,
+        ),
+        scenario_key(),
+        TextKey("asset", "the whole name", "asset"),
+        ChoiceKey("worst", "the worst of its states", bad_states, "worst"),
+        ChoiceKey(
+            "is", "flapping: soon after the one before", choice_of(("flapping",)),
+            lambda _: flapping(),
+        ),
+        TextKey("ack", "who acknowledged it first", "acknowledged_by"),
+        TimeKey("began", "when it began", "began_at"),
+        TimeKey("ended", "when it ended", "ended_at"),
+        DuringKey("during", "some part of its time"),
+    ),
+    more=lambda: [LabelKey(name, "label") for name in _label_keys()],
+    former={
+        "start": _former_time(">"),
+        "end": _former_time("<"),
+        "of_time": lambda _value, _given: "",
+        "zone": lambda _value, _given: "",
+        "label": _former_label,
+        "flapping": lambda _value, _given: "is:flapping",
+    },
+)  # fmt: skip
+
+
+class IncidentFilterForm(VocabularyForm):
+    """The filter in the URL."""
+
+    vocabulary = INCIDENT_VOCABULARY
+
+    def every(self) -> IncidentQuerySet:
+        """Return the incidents that pages show."""
+        return Incident.objects.shown()
 
 
 class IncidentList(ListPage):
@@ -133,9 +188,11 @@ class IncidentList(ListPage):
     at_most = 100_000
 
     def context(self) -> dict[str, Any]:
-        """Return the number of incidents found, if the filter has a beginning."""
-        dated = self.form.is_valid() and self.form.cleaned_data["start"]
-        return {"count": self.form.rows().counts() if dated else None}
+        """Return the number of incidents found, if the filter is of a time."""
+        timed = ("began", "ended", "during")
+        dated = self.form.is_valid() and any(map(self.form.asked.terms.asks, timed))
+        passing = self.form.every().filter(self.form.asked.condition)
+        return {"count": passing.counts() if dated else None}
 
 
 # ---- cases ---------------------------------------------------------------------------------------
@@ -165,26 +222,57 @@ MOST_MEMBERS = 200
 """Most assets of an incident or a group that a page lists, those that began first."""
 
 
-class CaseFilterForm(ListForm):
+def _members(condition: Q) -> Q:
+    """Return the condition that an asset's trouble in a case meets another one."""
+    return Q(Exists(Incident.objects.real().filter(condition, case=OuterRef("pk"))))
+
+
+def _about(text: str) -> Q:
+    """Return the condition for cases with this number, ticket, or part of an asset's name."""
+    known = Q(ticket__iexact=text) | _members(Q(asset__icontains=text))
+    number = case_number(text)
+    return known if number is None else known | Q(pk=number)
+
+
+def _owners() -> list[str]:
+    named = Case.objects.exclude(owner="").order_by("owner")
+    return list(named.values_list("owner", flat=True).distinct())
+
+
+CASE_VOCABULARY = Vocabulary(
+    word=_about,
+    example="INC-1042, a name, status:unresolved",
+    keys=(
+        ChoiceKey(
+            "status", "of the work on it", choice_of((UNRESOLVED, *CASE_STATUSES)),
+            lambda status: CASE_STATUSES.get(status, Q(resolved_at=None)),
+        ),
+        PersonKey("owner", "who has it", "owner", known=_owners, none=Q(owner="")),
+        scenario_key(),
+        TextKey("asset", "the whole name of an asset", "asset", within=_members),
+        ChoiceKey(
+            "worst", "the worst state of an asset", bad_states,
+            lambda state: _members(Q(worst=state)),
+        ),
+        TextKey("ticket", "its reference elsewhere", "ticket"),
+        TimeKey("began", "when it began", "began_at"),
+    ),
+    more=lambda: [
+        LabelKey(name, "label of an asset", lambda labels: _members(Q(Exists(labels))))
+        for name in _label_keys()
+    ],
+    former={"owner": lambda name, _: f"owner:{'nobody' if name == '-' else quoted(name)}"},
+)  # fmt: skip
+
+
+class CaseFilterForm(VocabularyForm):
     """The filter of incidents in the URL."""
 
-    q = forms.CharField(required=False, max_length=MAX_NAME, label="Number, ticket or asset")
-    scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
-    status = forms.ChoiceField(required=False)
-    owner = forms.ChoiceField(required=False)
+    vocabulary = CASE_VOCABULARY
 
-    def __init__(self, data: Any) -> None:
-        super().__init__(data)
-        self.offer("scenario", scenario_choices())
-        statuses = (UNRESOLVED, *CASE_STATUSES)
-        self.offer("status", [("", "all"), *((name, name.capitalize()) for name in statuses)])
-        owners = Case.objects.exclude(owner="").order_by("owner").values_list("owner", flat=True)
-        names = [(name, name) for name in owners.distinct()]
-        self.offer("owner", [("", "anybody"), (NOBODY, "nobody"), *names])
-
-    def rows(self) -> CaseQuerySet:
-        """Return the cases that pass."""
-        return Case.objects.find(**self.criteria())
+    def every(self) -> CaseQuerySet:
+        """Return the cases that pages show."""
+        return Case.objects.shown()
 
 
 class CaseList(ListPage):

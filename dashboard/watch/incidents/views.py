@@ -426,9 +426,9 @@ class GroupFilterForm(ListForm, PeriodForm):
     def rows(self) -> IncidentQuerySet:
         """Return the incidents to group."""
         data = self.criteria()
+        rows = Incident.objects.shown().within(data["start"], data["end"])
         value = "" if data["without"] else data["value"]
-        of_value = (self.key, value) if value or data["without"] else None
-        return Incident.objects.find(start=data["start"], end=data["end"], label=of_value)
+        return rows.labelled(self.key, value) if value or data["without"] else rows
 
     def groups(self) -> GroupResult | None:
         """Return the groups, or None if the filter is invalid or the scenario has no labels."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from dashboard.core.common.access import may
 from dashboard.core.common.forms import (
@@ -20,9 +20,18 @@ from dashboard.core.common.forms import (
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.tables import Column, Table
-from dashboard.core.common.times import DAY_MS, HOUR_MS, unix_ms, utc_datetime
+from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms, unix_ms, utc_datetime
+from dashboard.core.states.filter_forms import VocabularyForm
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, board_url
 from dashboard.core.states.models import AssetState
+from dashboard.core.states.vocabularies import (
+    ChoiceKey,
+    TextKey,
+    TimeKey,
+    Vocabulary,
+    choice_of,
+    scenario_key,
+)
 from dashboard.watch.annotations.models import MAX_WORK
 from dashboard.watch.incidents.models import (
     ALL,
@@ -38,6 +47,7 @@ from dashboard.watch.incidents.models import (
     Window,
     WindowPlan,
     WindowRefused,
+    of_status,
     read_filter,
 )
 from domain.names import MAX_NAME, name_ok
@@ -224,27 +234,40 @@ class WindowForm(WeeklyForm):
         return window
 
 
-class WindowFilterForm(ListForm):
+def _planners() -> list[str]:
+    return list(Window.objects.order_by("username").values_list("username", flat=True).distinct())
+
+
+WINDOW_VOCABULARY = Vocabulary(
+    word=lambda text: Q(name__icontains=text),
+    example="a name, status:running",
+    keys=(
+        ChoiceKey(
+            "status", "running, planned, ended or cancelled", choice_of(STATUSES),
+            lambda status: of_status(status, now_ms()),
+        ),
+        scenario_key(lambda name: Q(scenario__in=("", name))),
+        TextKey("by", "who planned it", "username", known=_planners),
+        TimeKey("from", "when it begins: >2026-11-22, <1h ago", "begin"),
+        TimeKey("until", "when it ends: <1d from now", "end", ahead=True),
+    ),
+)  # fmt: skip
+
+
+class WindowFilterForm(VocabularyForm):
     """The filter in the URL of the list of windows."""
 
-    scenario = forms.ChoiceField(required=False)
-    status = forms.ChoiceField(required=False)
-    q = forms.CharField(required=False, max_length=MAX_WORK, label="Part of a name")
+    vocabulary = WINDOW_VOCABULARY
 
-    def __init__(self, data: Any) -> None:
-        super().__init__(data)
-        self.offer("scenario", [("", "all"), *scenario_choices()])
-        self.offer("status", [("", "all"), *((name, name.capitalize()) for name in STATUSES)])
-
-    def rows(self) -> QuerySet[Window]:
-        """Return the windows that pass."""
-        return Window.objects.find(**self.criteria())
+    def every(self) -> QuerySet[Window]:
+        """Return the windows that pages show."""
+        return Window.objects.shown()
 
 
 class WindowList(ListPage):
     """The list of windows, newest entry first."""
 
-    form_class = WindowFilterForm
+    form_class: type[ListForm] = WindowFilterForm
     template = "incidents/maintenance/windows"
     table = WINDOW_TABLE
     fields = FIELDS

@@ -47,8 +47,7 @@ export function startFilters(form, onChange) {
   });
   const { complete, scenario } = form.dataset;
   startCompletion(form.elements.q, document.getElementById("offers"), {
-    url: complete,
-    scenario,
+    address: (q) => `${complete}?${new URLSearchParams({ scenario, q })}`,
     taken: changed,
   });
   startSaving(form);

@@ -7,22 +7,22 @@
 const SOON_MS = 60; // keys that follow so soon are one question
 
 /**
- * Offer in `list` what may stand in `input`; taken() after something was taken.
+ * Offer in `list` what may stand in `input`. address: returns where the beginning of a filter is
+ * completed; taken() after something was taken.
  *
  * @param {HTMLInputElement} input
  * @param {HTMLElement} list
- * @param {{url: string, scenario: string, taken: () => void}} options
+ * @param {{address: (begun: string) => string, taken?: () => void}} options
  */
 export function startCompletion(input, list, options) {
   return new Completion(input, list, options);
 }
 
 class Completion {
-  constructor(input, list, { url, scenario, taken }) {
+  constructor(input, list, { address, taken = () => {} }) {
     this.input = input;
     this.list = list;
-    this.url = url;
-    this.scenario = scenario;
+    this.address = address;
     this.taken = taken;
     this.at = -1;
     this.completion = null;
@@ -81,9 +81,8 @@ class Completion {
     const request = new AbortController();
     this.request = request;
     const { value, selectionEnd } = this.input;
-    const query = { scenario: this.scenario, q: value.slice(0, selectionEnd) };
+    const address = this.address(value.slice(0, selectionEnd));
     try {
-      const address = `${this.url}?${new URLSearchParams(query)}`;
       const answer = await fetch(address, { signal: request.signal });
       if (!answer.ok) throw new Error(`${answer.status}`);
       const completion = await answer.json();

@@ -51,3 +51,31 @@ def test_a_key_opens_the_incident_of_the_row(open_as: Open, send: Send, prefix: 
     expect(page.locator("#incident")).to_contain_text("acknowledged")
     assert serious(page) == []
     assert too_wide_in(page) == []
+
+
+@pytest.mark.extensive(
+    guard="tests/web/core/test_list_filters.py::test_keys_and_values_are_completed"
+)
+def test_the_filter_is_completed_by_the_keyboard(open_as: Open, send: Send, prefix: str) -> None:
+    send("attack", f"{prefix}site", "waf-1", "under-attack")
+    page = open_as("operator", f"/incidents/?q={prefix}")
+    box = page.get_by_role("combobox", name="Filter")
+    table = page.locator("#incidents tbody tr")
+    expect(table).to_have_count(1)
+    begins = box.bounding_box()
+    box.fill("")
+    box.press("ArrowDown")
+    expect(page.get_by_role("option", name="status")).to_be_visible()
+    box.press("ArrowDown")
+    box.press("Tab")
+    expect(box).to_have_value("status:")
+    expect(page.get_by_role("option", name="resolved", exact=True)).to_be_visible()
+    box.press_sequentially("resolv")
+    box.press("ArrowDown")
+    box.press("Tab")
+    assert box.bounding_box() == begins
+    box.press_sequentially(prefix)
+    box.press("Enter")
+    expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    expect(box).to_have_value(f"status:resolved {prefix}")
+    assert serious(page) == []

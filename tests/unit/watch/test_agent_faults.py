@@ -292,7 +292,7 @@ def test_a_sentence_links_to_the_assets_that_it_is_about() -> None:
     assert said(ATTACK, "waf-1", Fault("ahead")).url == ""
     assert said(ATTACK, "waf-1", Fault("behind", minutes=2)).url == ""
     letters = said(ATTACK, "waf-1", Fault("refused", assets=2, reason="bad-time"))
-    assert letters.url == "/dead-letters/?scenario=attack&q=waf-1"
+    assert letters.url == "/dead-letters/?scenario=attack&word=waf-1"
     assert letters.link == "Dead letters"
     unknown = said(ATTACK, "waf-1", Fault("refused", assets=2, reason="unknown-state", said="x"))
     assert unknown.link == "On the board"

@@ -526,9 +526,9 @@ def test_a_chain_that_is_not_whole_is_said_on_top(admin):
 
 def test_an_admin_is_led_from_an_asset_to_what_was_done_to_it(bus, admin):
     show("attack", "a b", "clear")
-    link = "/audit/?scenario=attack&amp;q=a%20b"
+    link = "/audit/?scenario=attack&amp;word=a%20b"
     assert link in admin.get("/s/attack/a/a b/").content.decode()
     record(Actor.system("worker"), "command.set", scenario="attack", target="a b")
-    assert shown(admin, "?scenario=attack&q=a%20b") == ["a b"]
+    assert shown(admin, "?scenario=attack&word=a%20b") == ["a b"]
     operator = client_of("operator")
     assert "/audit/" not in operator.get("/s/attack/a/a b/").content.decode()

@@ -9,11 +9,12 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from dashboard.core.common.times import field_text
+from dashboard.core.states.filter_terms import quoted
 from dashboard.operate.dead_letters.diagnosis import ADVICE, TextRun
-from dashboard.operate.dead_letters.queries import HOUR_MS, HistogramBar, LetterFilter, moment_text
+from dashboard.operate.dead_letters.queries import HOUR_MS, HistogramBar, LetterFilter
 
 register = template.Library()
-register.filter(moment_text)
 
 CHART_HEIGHT = 60
 BAR_WIDTH = 10
@@ -25,19 +26,14 @@ def means(reason: str) -> str:
     return ADVICE[reason].means if reason in ADVICE else ""
 
 
-@register.simple_tag
-def filtered(wanted: LetterFilter, **changes: Any) -> str:
-    """Return the list's query string with changes, starting at the first page."""
-    return f"?{wanted.query(**changes)}"
-
-
 @register.inclusion_tag("dead_letters/_counts.html")
 def letter_counts(
     wanted: LetterFilter, part: str, counts: Iterable[tuple[str, int]]
 ) -> dict[str, Any]:
-    """Return links with counts for the values that one part of the filter can have."""
+    """Return links with counts for the values that one key of the filter can have."""
+    chosen = wanted.asked.value(part)
     items = [
-        (value, n, filtered(wanted, **{part: value}), value == getattr(wanted, part))
+        (value, n, f"?{wanted.changed(part, quoted(value))}", value == chosen)
         for value, n in counts
     ]
     return {"part": part, "items": items}
@@ -46,7 +42,8 @@ def letter_counts(
 @register.simple_tag
 def hour_query(wanted: LetterFilter, bar: HistogramBar) -> str:
     """Return the list's query string for one hour of the histogram."""
-    return filtered(wanted, start=moment_text(bar.start), end=moment_text(bar.start + HOUR_MS))
+    begin, end = field_text(bar.start), field_text(bar.start + HOUR_MS)
+    return f"?{wanted.changed('time', f'>{begin}', f'<{end}')}"
 
 
 @register.simple_tag

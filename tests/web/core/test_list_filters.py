@@ -1,0 +1,148 @@
+"""The filter of every list: one line, which the browser completes and whose mistakes are named."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import get_resolver
+
+from dashboard.core.common.lists import ListPage
+from dashboard.core.states.filter_forms import VocabularyForm
+from dashboard.core.states.vocabularies import TimeKey, Vocabulary
+from support.web.web_fixtures import make_user
+from support.web.world import World
+
+pytestmark = pytest.mark.django_db
+
+LISTS = {
+    "/incidents/": "status",
+    "/incidents/by-asset/": "status",
+    "/maintenance/": "status",
+    "/schedules/": "do",
+    "/notifications/messages/": "kind",
+    "/audit/": "action",
+    "/dead-letters/": "reason",
+}
+"""By address, a key with known values."""
+
+
+@pytest.fixture
+def admin(world: World) -> Client:
+    client = Client()
+    client.force_login(make_user("admin"))
+    return client
+
+
+def vocabulary_of(client: Client, path: str) -> Vocabulary:
+    form: VocabularyForm = client.get(path).context["form"]
+    return form.vocabulary
+
+
+def completed(client: Client, path: str, begun: str) -> list[str]:
+    answer = client.get(path, {"complete": begun}).json()
+    return [item["text"] for item in answer["items"]]
+
+
+def pages(patterns: Any = None, prefix: str = "/") -> Iterator[tuple[str, type[ListPage]]]:
+    """Yield the address and the class of each list of the product."""
+    for each in get_resolver().url_patterns if patterns is None else patterns:
+        path = prefix + str(each.pattern)
+        if hasattr(each, "url_patterns"):
+            yield from pages(each.url_patterns, path)
+        else:
+            page: Any = getattr(each.callback, "view_class", object)
+            if issubclass(page, ListPage):
+                yield path, page
+
+
+def test_each_list_with_a_line_is_looked_at():
+    lines = {path for path, page in pages() if page.form_class.completes and "<" not in path}
+    assert lines <= set(LISTS)
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_the_filter_is_one_line(admin: Client, path: str):
+    form = admin.get(path).context["form"]
+    assert [field.name for field in form.visible_fields()] == ["q"]
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_an_unknown_key_names_the_keys_and_keeps_what_was_typed(admin: Client, path: str):
+    keys = [key.name for key in vocabulary_of(admin, path).keys]
+    page = admin.get(path, {"q": "colour:red shop"})
+    body = html.unescape(page.content.decode())
+    assert page.status_code == 422
+    assert "there is no key colour: expected " + ", ".join(keys[:-1]) in body
+    assert 'value="colour:red shop"' in body
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_an_unknown_value_names_the_values(admin: Client, path: str):
+    key = LISTS[path]
+    known = {each.name: each for each in vocabulary_of(admin, path).keys}[key]
+    names = [value.text for value in known.values("")]
+    page = admin.get(path, {"q": f"{key}:colourless"})
+    body = html.unescape(page.content.decode())
+    assert page.status_code == 422
+    assert f"{key}: expected {names[0]}" in body
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_keys_and_values_are_completed(admin: Client, path: str):
+    vocabulary, key = vocabulary_of(admin, path), LISTS[path]
+    assert [f"{each.name}:" for each in vocabulary.keys] == completed(admin, path, "")[
+        : len(vocabulary.keys)
+    ]
+    assert f"{key}:" in completed(admin, path, f"shop -{key[:3]}")
+    for each in vocabulary.keys:
+        if isinstance(each, TimeKey):
+            assert "<1h" in completed(admin, path, f"{each.name}:")
+        for value in completed(admin, path, f"{each.name}:"):
+            assert admin.get(path, {"q": f"{each.name}:{value}"}).status_code == 200, value
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_mistake_is_no_error_of_the_server(admin: Client, path: str):
+    for text in ('"', "status:", "a,", "-", ":", "x" * 1001, "began:<x", 'a"b', "a:*"):
+        assert admin.get(path, {"q": text}).status_code in (200, 422), text
+        assert admin.get(path, {"complete": text}).status_code == 200, text
+
+
+def test_what_has_no_line_completes_nothing(admin: Client):
+    assert admin.get("/users/", {"complete": "a"}).status_code in (200, 404)
+    assert admin.get("/summary/alarms/", {"complete": "a"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("former", "text"),
+    [
+        ("/incidents/?q=shop&status=open&owner=-", "status:open owner:nobody shop"),
+        ("/incidents/?scenario=attack&scenario=orders", "scenario:attack,orders"),
+        ("/incidents/?owner=a+b", 'owner:"a b"'),
+        (
+            "/incidents/by-asset/?start=2025-10-09T08:56&of_time=ended&label=customer:",
+            "ended:>2025-10-09T08:56:00 -customer:*",
+        ),
+        ("/incidents/by-asset/?end=2025-10-09T08:56&flapping=on", ("during:<2025-10-09T08:56:00 "
+         "is:flapping")),
+    ],
+)  # fmt: skip
+def test_a_former_link_is_understood(admin: Client, former: str, text: str):
+    assert admin.get(former).context["form"].data["q"] == text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["incidents", "incidents/assets", "maintenance", "schedules", "notifications/messages"],
+)
+def test_rest_takes_the_same(admin: Client, path: str):
+    assert admin.get(f"/api/v1/{path}", {"filter": "shop -a,b"}).status_code == 200
+    refused = admin.get(f"/api/v1/{path}", {"filter": "colour:red"})
+    assert refused.status_code == 422
+    (error,) = refused.json()["errors"]
+    assert error["field"] == "filter"
+    assert "there is no key colour: expected status" in error["expected"]
