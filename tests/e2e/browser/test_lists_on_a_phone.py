@@ -45,6 +45,7 @@ def test_the_first_row_is_in_view(open_as: Open, rows: str, address: str) -> Non
     box = first.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= PHONE["height"], box
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
 def test_a_filter_opens_by_the_keyboard_and_says_how_much_it_narrows(
