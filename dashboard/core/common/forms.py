@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -274,6 +274,14 @@ class ListForm(FilterForm):
         }
 
 
+def time_zone_of(query: Mapping[str, Any]) -> ZoneInfo:
+    """Return the zone that a URL names; UTC unless it names one that is known."""
+    try:
+        return ZoneInfo(str(query.get("zone") or "UTC"))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return ZoneInfo("UTC")
+
+
 class PeriodForm(FilterForm):
     """A filter with an optional beginning and an optional end, in UTC or in the zone that the URL
     names."""
@@ -290,10 +298,7 @@ class PeriodForm(FilterForm):
     @property
     def time_zone(self) -> ZoneInfo:
         """The zone of its times; UTC unless the URL names one that is known."""
-        try:
-            return ZoneInfo(str(self.data.get("zone") or "UTC"))
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            return ZoneInfo("UTC")
+        return time_zone_of(self.data)
 
     def clean(self) -> dict[str, Any]:
         """Return the cleaned data; an end not after the beginning is an error of its field."""

@@ -298,7 +298,7 @@ def _value(key: str, atom: Atom, scenario: Scenario, now: int) -> Value:
     if key == "state":
         return Text(_state(atom, scenario))
     if key in TIMES:
-        return time_of(key, atom, now)
+        return _time(key, atom, now)
     if key in FLAGS:
         return _flag(key, atom)
     if key in WORDS:
@@ -371,10 +371,15 @@ def _only(part: str, names: Iterable[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def time_of(key: str, atom: Atom, now: int) -> DurationTerm | TimeTerm | Never:
-    """Return the meaning of a duration or a moment after < or >. Raises FilterError."""
+def _time(key: str, atom: Atom, now: int) -> DurationTerm | TimeTerm | Never:
+    """Return the meaning of a time, or of `until:none`. Raises FilterError."""
     if key == "until" and atom.text.lower() == "none" and not (atom.compare or atom.literal):
         return Never()
+    return time_of(key, atom, now)
+
+
+def time_of(key: str, atom: Atom, now: int) -> DurationTerm | TimeTerm:
+    """Return the meaning of a duration or a moment after < or >. Raises FilterError."""
     if atom.literal:
         raise atom.error(f"{key}: expected a duration such as <10m, without quotes")
     if not atom.compare:

@@ -16,14 +16,14 @@ from functools import cached_property, reduce
 from itertools import islice
 from operator import and_, or_
 from typing import Any, ClassVar, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db.models import Q, Value
 from django.db.models.functions import Left
 from django.db.models.lookups import Exact
 from django.http import QueryDict
 
-from dashboard.core.common.forms import scenario_choices
+from dashboard.core.common.forms import scenario_choices, time_zone_of
+from dashboard.core.common.times import DAY_MS
 from dashboard.core.states.filter_parser import (
     Atom,
     FilterError,
@@ -36,13 +36,13 @@ from dashboard.core.states.filter_terms import (
     DurationTerm,
     Filter,
     Flag,
-    Never,
     Term,
     Text,
     TimeTerm,
     quoted,
 )
 from dashboard.core.states.filter_terms import Value as TermValue
+from domain.names import CONTROL
 
 # ---- completion ----------------------------------------------------------------------------------
 # What may follow at a position in a filter.
@@ -84,6 +84,8 @@ def completed(
 
     keys: returns the keys that begin so; values: the values of a key, for what was typed.
     """
+    if CONTROL.search(text[:at]):  # no name has one, and PostgreSQL takes no NUL
+        return Offers(at, at, [])
     term_found = _TERM.search(text[:at])
     term = term_found[0] if term_found else ""
     start = at - len(term)
@@ -199,7 +201,8 @@ class ChoiceKey(ListKey):
         parts = (
             [] if atom.literal else [name for name in choices if name.casefold().startswith(typed)]
         )
-        known = folded.get(typed) or titled.get(typed) or (parts[0] if len(parts) == 1 else "")
+        exact = atom.text if atom.text in choices else folded.get(typed) or titled.get(typed)
+        known = exact or (parts[0] if len(parts) == 1 else "")
         if known and not atom.star:
             return Text(known)
         close = get_close_matches(typed, folded, 1, 0.5)
@@ -242,7 +245,7 @@ def choice_of(titles: Mapping[str, str] | Iterable[str]) -> Callable[[], Mapping
 
 @dataclass(frozen=True)
 class TextKey(ListKey):
-    """A key of a text, or of its beginning before `*`.
+    """A key of a text, or of its beginning before `*`; `*` alone is any text.
 
     column: of the row; part: whether any part of the text does; known: the values to offer;
     within: makes the condition on the column one on the row, if the column is another table's.
@@ -259,29 +262,40 @@ class TextKey(ListKey):
 
     def condition(self, value: Any, now: int) -> Q:
         """Return the condition on a row for one value."""
-        part = self.part and value.text
-        so = Q(**{f"{self.column}__icontains": value.text}) if part else text_is(self.column, value)
+        so = self._of_column(value)
         return self.within(so) if self.within else so
+
+    def _of_column(self, value: Text) -> Q:
+        if not value.text:
+            return Q(**{f"{self.column}__gt": ""})
+        if self.part and not value.prefix:
+            return Q(**{f"{self.column}__icontains": value.text})
+        return text_is(self.column, value)
 
     def values(self, typed: str) -> Iterable[Completion]:
         """Return the known values."""
         return [Completion(quoted(text), text) for text in self.known()]
 
 
+_ANYBODY = {"nobody": False, "no": False, "yes": True}
+
+
 @dataclass(frozen=True)
 class PersonKey(TextKey):
-    """A key of who it is, by name, or `nobody`. none: the condition for nobody."""
+    """A key of who it is, by name, or `nobody`, or `yes`. none: the condition for nobody."""
 
     none: Q = field(default_factory=Q)
 
     def value(self, atom: Atom, now: int) -> Text | Flag:
-        """Return the name, or no."""
-        nobody = atom.text.lower() in ("nobody", "no") and not atom.literal
-        return Flag(on=False) if nobody else super().value(atom, now)
+        """Return the name, or whether there is anybody."""
+        anybody = None if atom.literal or atom.star else _ANYBODY.get(atom.text.lower())
+        return super().value(atom, now) if anybody is None else Flag(anybody)
 
     def condition(self, value: Text | Flag, now: int) -> Q:
         """Return the condition on a row for one value."""
-        return self.none if isinstance(value, Flag) else super().condition(value, now)
+        if isinstance(value, Flag):
+            return ~self.none if value.on else self.none
+        return super().condition(value, now)
 
     def values(self, typed: str) -> Iterable[Completion]:
         """Return nobody, and the known names."""
@@ -305,9 +319,9 @@ class TimeKey(ListKey):
 
     compares = True
 
-    def value(self, atom: Atom, now: int) -> DurationTerm | TimeTerm | Never:
-        """Return the duration or the moment."""
-        return time_of(self.name, atom, now)
+    def value(self, atom: Atom, now: int) -> DurationTerm | TimeTerm:
+        """Return the duration or the moment; a time of day is the last one, or `ahead` the next."""
+        return time_of(self.name, atom, now + DAY_MS if self.ahead else now)
 
     def condition(self, value: DurationTerm | TimeTerm, now: int) -> Q:
         """Return the condition on a row for one value."""
@@ -338,9 +352,8 @@ def as_term(key: str) -> Former:
 def in_utc(at: str, given: Mapping[str, Any]) -> str:
     """Return the time of a former field in UTC; another field may name its zone."""
     try:
-        zone = ZoneInfo(str(given.get("zone") or "UTC"))
-        moment = datetime.fromisoformat(at).replace(tzinfo=zone).astimezone(UTC)
-    except (ZoneInfoNotFoundError, ValueError, OSError, OverflowError):
+        moment = datetime.fromisoformat(at).replace(tzinfo=time_zone_of(given)).astimezone(UTC)
+    except (ValueError, OverflowError):
         return at
     return moment.replace(tzinfo=None).isoformat(timespec="seconds")
 
@@ -355,9 +368,8 @@ class Vocabulary:
     """What the filter of a list may say.
 
     word: the condition for a term without a key; keys: the list's; more: further keys, of what is
-    stored; example: shown in an empty box; former: the terms for former
-    query parameters, besides those with the name of a key; default: the filter of an address
-    without one.
+    stored; example: shown in an empty box; former: the terms for former query parameters, besides
+    those with the name of a key; default: the filter of an address without one.
     """
 
     word: Callable[[str], Q]
@@ -388,8 +400,9 @@ class Vocabulary:
     def renewed(self, given: Mapping[str, Any]) -> QueryDict:
         """Return the query of an address with its former parameters as terms of `q`.
 
-        A query without a filter gets the default one, and so do former parameters that do not say
-        otherwise. `word` is a part of a name, whatever characters it has.
+        A query without `q` gets the default filter, unless its parameters say otherwise. `word` is
+        a part of a name, whatever characters it has. `q` stays first: a mistake is named by its
+        place.
         """
         query = QueryDict(mutable=True)
         query.update(given)
@@ -402,9 +415,9 @@ class Vocabulary:
             query.pop(name, None)
             terms += _joined([term(value, given_all) for value in values])
         key = self.default.partition(":")[0]
-        if (terms or "q" not in query) and not any(term.startswith(f"{key}:") for term in terms):
+        if "q" not in query and not any(term.startswith(f"{key}:") for term in terms):
             terms.append(self.default)
-        query["q"] = " ".join(filter(None, [*terms, query.get("q", "")])).strip()
+        query["q"] = " ".join(filter(None, [query.get("q", "").strip(), *terms]))
         return query
 
 

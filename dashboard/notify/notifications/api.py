@@ -439,8 +439,9 @@ def list_messages(
     for name, value, known in (("status", status, STATUSES), ("kind", kind, ALL_KINDS)):
         if value and value not in known:
             raise invalid(name, f"expected one of {', '.join(known)}")
-    narrower = {"status": status, "kind": kind, "rule": rule, "word": q}
-    rows = filtered(MessageFilterForm, filter, **narrower)
+    rows = filtered(MessageFilterForm, filter, status=status, kind=kind, word=q)
+    if rule is not None:
+        rows = rows.filter(rule=rule)
     if start is not None:
         rows = rows.filter(created_at__gte=start)
     if end is not None:

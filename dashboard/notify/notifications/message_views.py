@@ -33,7 +33,15 @@ from dashboard.core.common.access import (
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.navigation import OPERATORS, render_page
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.tables import Column, ListOrder, Page, Pager, Table, page_of
+from dashboard.core.common.tables import (
+    Column,
+    ListOrder,
+    Page,
+    Pager,
+    Table,
+    number_of,
+    page_of,
+)
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.filter_forms import VocabularyForm
 from dashboard.core.states.filter_terms import quoted
@@ -159,7 +167,7 @@ def _rules() -> dict[str, str]:
 
 def _former_rule(number: str, _given: Any) -> str:
     """Return the term for a former link's rule, which it gives by its number."""
-    rule = Rule.objects.filter(pk=number).first() if number.isdecimal() else None
+    rule = Rule.objects.filter(pk=number_of(number)).first()
     return f"rule:{quoted(rule.name if rule else number)}"
 
 

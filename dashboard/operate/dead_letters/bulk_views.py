@@ -175,7 +175,7 @@ def _chosen(data: QueryDict, *, every: bool = False) -> tuple[LetterSelection, s
 
 def _all_found(data: QueryDict) -> tuple[LetterSelection, str]:
     """Return the oldest open letters that pass the filter, and what is wrong with it, or ""."""
-    form = LetterFilterForm(QueryDict(data.get("filter", "")[:4_000]))
+    form = LetterFilterForm(QueryDict(data.get("filter", "")))
     if not form.is_valid():
         return LetterSelection([]), "filter: expected the list's own"
     rows = form.criteria().rows().open()

@@ -62,15 +62,21 @@ HOURS = 48
 ANY = "any"
 """Matches letters of every status."""
 STATUS_TITLES = OUTCOMES | {ANY: "whatever became of it"}
+
+
+def _of_status(status: str) -> Q:
+    """Return the condition for letters of a status. That of ANY holds for all, also under `not`
+    and beside others, where an empty Q is lost."""
+    return ~Q(pk__in=()) if status == ANY else Q(status=status)
+
+
+DEFAULT = f"status:{OPEN}"
 LETTER_VOCABULARY = Vocabulary(
     word=lambda text: Q(asset__icontains=text) | Q(agent__icontains=text),
     example="an asset or agent, status:any",
-    default=f"status:{OPEN}",
+    default=DEFAULT,
     keys=(
-        ChoiceKey(
-            "status", "what became of it", choice_of(STATUS_TITLES),
-            lambda status: Q() if status == ANY else Q(status=status),
-        ),
+        ChoiceKey("status", "what became of it", choice_of(STATUS_TITLES), _of_status),
         ChoiceKey("reason", "why it was refused", choice_of(LETTER_REASONS), "reason"),
         scenario_key(),
         TextKey("asset", "the whole name", "asset"),
@@ -79,14 +85,14 @@ LETTER_VOCABULARY = Vocabulary(
         TimeKey("time", "when it was appended", "appended_at"),
     ),
     former=period("time"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LetterFilter:
     """A filter, an order, and the letter after which a page begins."""
 
-    asked: ListFilter = field(default_factory=lambda: LETTER_VOCABULARY.read(f"status:{OPEN}", 0))
+    asked: ListFilter = field(default_factory=lambda: LETTER_VOCABULARY.read(DEFAULT, 0))
     sort: str = "-time"
     after: int | None = None
 

@@ -347,7 +347,7 @@ def list_schedules(
     before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older ones."),
     limit: int = Query(100, ge=1, le=500),
 ) -> Any:
-    """Scheduled tasks that are not over, unless a status or a filter says so."""
+    """Scheduled tasks: those that are not over, or those of a status or a filter."""
     if scenario:
         known_scenario(scenario)
     narrower = {"scenario": scenario, "status": status, "do": do, "owner": owner, "word": q}

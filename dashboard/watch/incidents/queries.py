@@ -7,10 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from zoneinfo import ZoneInfo
 
+from django import forms
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
+from dashboard.core.common.forms import time_zone_of
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.sql import STATEMENT, chunks
@@ -147,7 +150,9 @@ INCIDENT_VOCABULARY = Vocabulary(
             "is", "flapping: soon after the one before", choice_of(("flapping",)),
             lambda _: flapping(),
         ),
-        TextKey("ack", "who acknowledged it first", "acknowledged_by"),
+        PersonKey(
+            "ack", "who acknowledged it first", "acknowledged_by", none=Q(acknowledged_at=None)
+        ),
         TimeKey("began", "when it began", "began_at"),
         TimeKey("ended", "when it ended", "ended_at"),
         DuringKey("during", "some part of its time"),
@@ -157,7 +162,6 @@ INCIDENT_VOCABULARY = Vocabulary(
         "start": _former_time(">"),
         "end": _former_time("<"),
         "of_time": lambda _value, _given: "",
-        "zone": lambda _value, _given: "",
         "label": _former_label,
         "flapping": lambda _value, _given: "is:flapping",
     },
@@ -165,9 +169,16 @@ INCIDENT_VOCABULARY = Vocabulary(
 
 
 class IncidentFilterForm(VocabularyForm):
-    """The filter in the URL."""
+    """The filter in the URL, and the zone of the list's times that a summary's link names."""
 
     vocabulary = INCIDENT_VOCABULARY
+
+    zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+
+    @property
+    def time_zone(self) -> ZoneInfo:
+        """The zone of the list's times."""
+        return time_zone_of(self.data)
 
     def every(self) -> IncidentQuerySet:
         """Return the incidents that pages show."""

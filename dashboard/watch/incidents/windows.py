@@ -23,6 +23,7 @@ from dashboard.core.common.tables import Column, Table
 from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms, unix_ms, utc_datetime
 from dashboard.core.states.filter_forms import VocabularyForm
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, board_url
+from dashboard.core.states.filter_terms import DurationTerm, TimeTerm
 from dashboard.core.states.models import AssetState
 from dashboard.core.states.vocabularies import (
     ChoiceKey,
@@ -238,6 +239,18 @@ def _planners() -> list[str]:
     return list(Window.objects.order_by("username").values_list("username", flat=True).distinct())
 
 
+@dataclass(frozen=True)
+class WindowTimeKey(TimeKey):
+    """A key of a window's time, of which durations look one way: back, or `ahead`."""
+
+    def condition(self, value: DurationTerm | TimeTerm, now: int) -> Q:
+        """Return the condition on a row for one value."""
+        so = super().condition(value, now)
+        if isinstance(value, TimeTerm):
+            return so
+        return so & Q(**{f"{self.column}__gte" if self.ahead else f"{self.column}__lte": now})
+
+
 WINDOW_VOCABULARY = Vocabulary(
     word=lambda text: Q(name__icontains=text),
     example="a name, status:running",
@@ -248,8 +261,8 @@ WINDOW_VOCABULARY = Vocabulary(
         ),
         scenario_key(lambda name: Q(scenario__in=("", name))),
         TextKey("by", "who planned it", "username", known=_planners),
-        TimeKey("from", "when it begins: >2026-11-22, <1h ago", "begin"),
-        TimeKey("until", "when it ends: <1d from now", "end", ahead=True),
+        WindowTimeKey("from", "when it begins: >2026-11-22, <1h ago", "begin"),
+        WindowTimeKey("until", "when it ends: <1d from now", "end", ahead=True),
     ),
 )  # fmt: skip
 

@@ -48,23 +48,27 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 LIST = '''\
 """The list of answers to commands."""
 
-from django import forms
+from django.db.models import Q
 
 from dashboard.core.common.access import OPERATORS
-from dashboard.core.common.forms import ListForm
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.tables import Table
+from dashboard.core.states.filter_forms import VocabularyForm
 from dashboard.core.states.models import Answer
+from dashboard.core.states.vocabularies import TextKey, TimeKey, Vocabulary
 
 
-class AnswerForm(ListForm):
+class AnswerForm(VocabularyForm):
     """The filter of answers."""
 
-    q = forms.CharField(required=False, max_length=20, label="Part of the asset")
+    vocabulary = Vocabulary(
+        word=lambda text: Q(asset__icontains=text),
+        keys=(TextKey("outcome", "what came of it", "outcome"), TimeKey("at", "when", "at")),
+    )
 
-    def rows(self):
-        """Return the answers that pass."""
-        return Answer.objects.filter(asset__icontains=self.criteria()["q"])
+    def every(self):
+        """Return all answers."""
+        return Answer.objects.all()
 
 
 class AnswerList(ListPage):
@@ -80,8 +84,8 @@ TEMPLATE = """\
 {% block title %}Answers{% endblock %}
 {% block heading %}Answers{% endblock %}
 {% block lead %}What became of commands, the newest first.{% endblock %}
-{% block filter %}{% files "answers:file" query %}{% endblock %}
 {% block rows %}
+{% files "answers:file" query %}
 {% table table label="Answers" %}
   {% for row in found.rows %}
     <tr>
@@ -144,7 +148,10 @@ def test_a_list_page_has_pages_a_filter_and_a_place_in_the_menu(answers: None) -
     assert "<bdi>shop-1</bdi>" in older
     found = client.get("/answers/?q=mail").context["found"]
     assert [row.asset for row in found.rows] == ["mail"]
-    assert client.get(f"/answers/?q={'x' * 21}").status_code == 422
+    offered = client.get("/answers/?complete=o").json()["items"]
+    assert [each["text"] for each in offered] == ["outcome:"]
+    assert client.get("/answers/?q=colour:red").status_code == 422
+    assert 'href="/answers/answers.csv' in text
 
 
 def test_a_list_page_is_a_file_that_the_audit_notes(answers: None) -> None:

@@ -403,6 +403,15 @@ def test_a_wrong_filter_is_told(client: Client):
         assert client.get(f"{MESSAGES}messages.csv{query}").status_code == 422
 
 
+def test_rest_lists_the_messages_of_a_rule(client: Client, rule: Rule):
+    kept = written(rule=rule)
+    written(subject="another's")
+    for number, expected in ((rule.pk, [str(kept.pk)]), (rule.pk + 1, [])):
+        items = client.get(f"/api/v1/notifications/messages?rule={number}").json()["items"]
+        assert [item["id"] for item in items] == expected
+    assert listed(client, f"?rule={rule.pk}") == [kept.subject]
+
+
 def test_the_list_goes_on_where_a_page_ends(client: Client):
     now = now_ms()
     for number in range(101):

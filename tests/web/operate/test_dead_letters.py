@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -103,7 +104,8 @@ def test_only_an_admin_is_shown_the_way_there(world):
     [
         ("", 3), ("reason=not-json", 1), ("reason=bad-agent", 0), ("q=SHOP", 2), ("q=waf-1", 2),
         ("scenario=attack", 3), ("scenario=orders", 0), ("status=discarded", 0), ("status=any", 3),
-        ("start=2000-01-01T00:00", 3), ("end=2000-01-01T00:00", 0), ("sort=asset", 3),
+        ("start=2000-01-01T00:00", 3), ("end=2000-01-01T00:00", 0), ("sort=asset", 3), ("q=", 3),
+        ("q=status:discarded,any", 3), ("q=-status:any", 0), ("q=agent:*", 2), ("q=-agent:*", 1),
     ],
 )  # fmt: skip
 def test_filters(world, admin, query: str, found: int):
@@ -532,6 +534,16 @@ def test_many_are_reviewed_and_redriven_each_once(world, admin):
     assert "0 redriven" in again
     assert "3 dealt with before" in again
     assert len(log_of(world)) == 3
+
+
+def test_all_that_match_are_those_of_the_whole_filter(world, admin):
+    letter(world)
+    others = " ".join(f'-"{"ü" * 18}{n}"' for n in range(40))
+    wanted = urlencode({"q": f"{others} reason:not-json"})
+    assert len(wanted) > 4_000
+    every = {"do": "discard-all", "filter": wanted}
+    page = admin.post(f"{LIST}many/", every, follow=True).content.decode()
+    assert "No letter is selected" in page
 
 
 def test_a_state_that_the_scenario_has_got_meanwhile_lets_letters_pass(

@@ -280,7 +280,9 @@ def test_panel_and_palette_lead_to_it(attacked: Case, client: Client):
     [
         ("", 1), ("?owner=-", 1), ("?status=unresolved", 1), ("?status=open", 1),
         ("?status=resolved", 0), ("?q=blo", 1), ("?q=INC-{pk}", 1), ("?q=INC-{pk}0", 0),
-        ("?scenario=connectivity", 0),
+        ("?scenario=connectivity", 0), ("?q=-blo", 0), ("?q=owner:nobody", 1),
+        ("?q=owner:no*", 0), ("?q=owner:*", 0), ("?q=-owner:olga", 1), ("?q=ticket:*", 0),
+        ("?q=-ticket:*", 1), ("?q=asset:shop", 1), ("?q=-asset:s*", 0),
     ],
 )  # fmt: skip
 def test_the_list_is_filtered(attacked: Case, client: Client, query: str, count: int):

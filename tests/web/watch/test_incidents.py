@@ -97,7 +97,7 @@ def test_a_wrong_filter_is_told_and_kept(attacked: World, client: Client):
     page = client.get("/incidents/by-asset/?status=lost&q=shop")
     assert page.status_code == 422
     body = html.unescape(page.content.decode())
-    assert 'value="status:lost shop"' in body
+    assert 'value="shop status:lost"' in body
     assert "status: expected open, unacknowledged, acknowledged or ended" in body
     assert client.get("/incidents/by-asset/by-asset.csv?status=lost").status_code == 422
 
@@ -293,6 +293,29 @@ def test_the_list_is_narrowed_to_what_a_figure_counts(
     else:
         Incident.objects.filter(place="a40").update(ended_at=BASE + 40 * MINUTE + 1)
     assert states(client, f"?{query}") == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("-a", ["c", "b", "d", "nobody"]),
+        ("ack:ada", ["a"]),
+        ("-ack:ada", ["a", "c", "b", "d", "nobody"]),
+        ("ack:no", ["a", "c", "b", "d", "nobody"]),
+        ("ack:yes", ["a"]),
+        ("ack:*", ["a"]),
+        ("customer:A*", ["a", "c", "b", "a"]),
+        ("-customer:Acme", ["d", "nobody"]),
+        ("-customer:*", ["nobody"]),
+        ("-ended:>2025-10-09T09:10", ["a", "d", "a"]),
+        ("during:>2025-10-09T09:12 during:<2025-10-09T09:13", ["b", "nobody"]),
+        ("worst:under-attack,suspicious -worst:suspicious", ["b"]),
+        ("status:open,acknowledged", ["a", "a"]),
+    ],
+)
+def test_a_line_finds_what_it_says(customers: Any, client: Client, line: str, expected: list[str]):
+    page = client.get("/incidents/by-asset/", {"q": line})
+    assert [each.asset for each in page.context["found"].rows] == expected
 
 
 def test_a_label_is_told_how_it_is_written(customers: Any, client: Client):

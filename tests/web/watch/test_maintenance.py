@@ -349,6 +349,18 @@ def test_the_list_is_filtered(client: Client):
     assert client.get("/maintenance/?status=lost").status_code == 422
 
 
+def test_durations_look_back_to_a_begin_and_ahead_to_an_end(client: Client):
+    window(name="over", begin=NOW - 3 * HOUR_MS, end=NOW - 2 * HOUR_MS)
+    window(name="on", begin=NOW - 2 * HOUR_MS, end=NOW + HOUR_MS)
+    window(name="to come", begin=NOW + 5 * HOUR_MS, end=NOW + 9 * HOUR_MS)
+    for line, expected in {
+        "from:<1d": ["on", "over"], "until:<3h": ["on"], "until:>3h": ["to come"],
+        "-until:<3h": ["to come", "over"], "from:<2100-01-01": ["to come", "on", "over"],
+    }.items():  # fmt: skip
+        rows = client.get("/maintenance/", {"q": line}).context["found"].rows
+        assert [each.name for each in rows] == expected, line
+
+
 def test_what_is_over_is_not_changed_and_what_is_not_there_not_found(client: Client):
     past = window(begin=NOW - HOUR_MS, end=NOW)
     assert client.get(f"/maintenance/{past.pk}/edit/").status_code == 302
