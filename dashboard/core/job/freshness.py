@@ -551,7 +551,7 @@ def _known_until(facts: Facts, scenario: Scenario, now: int) -> int:
 
 
 def _silence(scenario: Scenario, seen: LastSeen) -> BoardProblem:
-    details, todo = "", "Nobody confirms its states. Start the agents, or call who runs them."
+    details, todo = "", "Nobody confirms its states. Start the agents, or call whoever runs them."
     if seen.off:
         todo = f"Nobody confirms its states: the pipeline {seen.off} is switched off."
         details = "To turn it on, name it in TALLYBOARD_PIPELINES and start the product again."
