@@ -60,6 +60,7 @@ class ListPage(View):
     table: Table
     roles: Collection[Role] = EVERY_ROLE
     order: ListOrder = NEWEST_FIRST
+    pager_titles = ("The newest", "Older")
     page_size = 100
     looked_at = 50_000
     """Most rows that are examined for one page, whether or not they pass the filter."""
@@ -127,8 +128,7 @@ class ListPage(View):
         following = found.following if found else None
         if found:
             self.complete(found.rows)
-        titles = ("The newest", "Older")
-        pager = Pager.by_key(query, "before", before, following, titles)
+        pager = Pager.by_key(query, "before", before, following, self.pager_titles)
         return {"found": found, "first": not before, "narrowed": self.form.narrows, "pager": pager}
 
     def paginate(self, rows: QuerySet[Any], before: Any) -> Page[Any]:

@@ -19,7 +19,15 @@ from dashboard.core.common.forms import (
 )
 from dashboard.core.common.lists import ListPage
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.tables import Column, Table
+from dashboard.core.common.tables import (
+    Column,
+    ListOrder,
+    Page,
+    PagePosition,
+    Part,
+    Table,
+    page_of_parts,
+)
 from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms, unix_ms, utc_datetime
 from dashboard.core.states.filter_forms import VocabularyForm
 from dashboard.core.states.filter_parser import MAX_TEXT, FilterError, board_url
@@ -272,18 +280,31 @@ class WindowFilterForm(VocabularyForm):
 
     vocabulary = WINDOW_VOCABULARY
 
+    before = forms.CharField(required=False, max_length=60, widget=forms.HiddenInput)
+
     def every(self) -> QuerySet[Window]:
         """Return the windows that pages show."""
         return Window.objects.shown()
 
 
 class WindowList(ListPage):
-    """The list of windows, newest entry first."""
+    """The list of windows: those that run or are to come by their begin, then those that are over,
+    the newest first; in the API the last planned first."""
 
     form_class: type[ListForm] = WindowFilterForm
     template = "incidents/maintenance/windows"
     table = WINDOW_TABLE
     fields = FIELDS
+    pager_titles = ("First page", "Next page")
+
+    def paginate(self, rows: QuerySet[Window], before: str) -> Page[Window]:
+        """Return the first windows, or those after a position."""
+        over = Q(end__lte=self.now) | Q(cancelled_at__isnull=False)
+        parts = (
+            Part(rows.exclude(over), ListOrder("begin", down=False)),
+            Part(rows.filter(over), ListOrder("begin")),
+        )
+        return page_of_parts(parts, self.page_size, PagePosition.parse(before))
 
     def plain(self, row: Window) -> dict[str, Any]:
         """Return a window as the API gives it."""

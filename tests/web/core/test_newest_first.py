@@ -16,13 +16,15 @@ from dashboard.core.common.lists import ListPage
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.models import Transition
 from dashboard.notify.summaries.models import Alarm, ImpairedSpan
-from dashboard.watch.incidents.models import Incident
+from dashboard.watch.incidents.models import Incident, Window
 from domain.version import Version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
 SECONDS = {"c": 3, "a": 1, "e": 5, "d1": 4, "d2": 4, "d3": 4, "b": 2, "f": 6}
 """When each began; they are stored in this order."""
+TO_COME = {"later": 4, "running": 0, "soon": 2}
+"""In how many hours more each begins; they all end later."""
 NEWEST = ["f", "e", "d3", "d2", "d1", "c", "b", "a"]
 
 
@@ -68,6 +70,21 @@ def spans() -> None:
         )  # fmt: skip
 
 
+def windows() -> None:
+    """One window for each, which is over, and three to come."""
+    base = _base()
+    for name, s in SECONDS.items():
+        window(name, base + s * 1000, base + 60_000)
+    for name, hours in TO_COME.items():
+        window(name, base + hours * 3_600_000, base + 9 * 3_600_000)
+
+
+def window(name: str, begin: int, end: int) -> None:
+    Window.objects.create(
+        name=name, covers="all", begin=begin, end=end, planned_end=end, created_at=1, username="x"
+    )
+
+
 def names_of(rows: list[Any]) -> list[str]:
     return [row.asset for row in rows]
 
@@ -100,6 +117,21 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_page_is_by_time(client: Client, path: str, store: Callable[[], None]) -> None:
     store()
     assert list(paged(client, path)) == [NEWEST]
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_maintenance_begins_with_what_runs_and_is_to_come(client: Client) -> None:
+    windows()
+    Window.objects.filter(name="a").update(end=now_ms() + 9_000_000, cancelled_at=now_ms())
+    names: list[str] = []
+    query = ""
+    while True:
+        context = client.get(f"/maintenance/{query}").context
+        names += [row.name for row in context["found"].rows]
+        query = context["pager"].links.get("Next page", "")
+        if not query:
+            break
+    assert names == ["running", "soon", "later", *NEWEST]
 
 
 @pytest.mark.usefixtures("small_pages")
