@@ -189,7 +189,8 @@ def _count(
 def in_title(made: Tabs) -> int:
     """Return how many unhandled assets a browser tab's title counts: of the board that is shown, or
     of all together."""
-    current = [tab for tab in (*made.all, *made.filters) if tab.current]
+    tabs: list[Tab | FilterTab] = [*made.all, *made.filters]
+    current = [tab for tab in tabs if tab.current]
     return sum(tab.badge.n for tab in current or made.all)
 
 

@@ -167,7 +167,7 @@ def _rules() -> dict[str, str]:
 
 def _former_rule(number: str, _given: Any) -> str:
     """Return the term for a former link's rule, which it gives by its number."""
-    rule = Rule.objects.filter(pk=number_of(number)).first()
+    rule = Rule.objects.filter(pk=number_of(number) or 0).first()
     return f"rule:{quoted(rule.name if rule else number)}"
 
 

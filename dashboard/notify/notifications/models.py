@@ -548,10 +548,10 @@ class Message(models.Model):
     `test`, `unreached`, `digest`, `points`, `views`, `browser`; reason: why it is held, given up
     or not sent; why: what caused it, in words; channel, rota, user: whom it should reach and
     through what; recipient: the address; occasion: the same for all that one decision of a rule
-    sends; unreached_at: when there was an alarm, as it reached nobody; read_at: when its user marked it as
-    read; payload: JSON for programs; thread: the id of the first message of its conversation;
-    dedupe: a key that only one message can have; next_at: when to try next; lease, lease_until:
-    which worker holds it, and until when.
+    sends; unreached_at: when there was an alarm, as it reached nobody; read_at: when its user
+    marked it as read; payload: JSON for programs; thread: the id of the first message of its
+    conversation; dedupe: a key that only one message can have; next_at: when to try next; lease,
+    lease_until: which worker holds it, and until when.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)

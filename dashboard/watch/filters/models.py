@@ -226,6 +226,8 @@ class FirstBoard(ScenarioRow):
     @property
     def visible_filter(self) -> SavedFilter | None:
         """Return its filter, or None if it has none that the user still sees."""
+        if self.saved_id is None:
+            return None
         return SavedFilter.objects.visible_to(self.user).filter(pk=self.saved_id).first()
 
     @property
