@@ -61,7 +61,7 @@ class BoardEvent:
         return asset_path(self.scenario.name, self.asset)
 
 
-EVENT_TABLE = Table("", "Asset", "At", "Scenario", "What", "Cause", "Version")
+EVENT_TABLE = Table("", "Asset", "When", "Scenario", "What", "Cause", "Version")
 
 
 # ---- event views ---------------------------------------------------------------------------------

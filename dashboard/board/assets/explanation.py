@@ -263,12 +263,12 @@ class _Words:
             return f"{label}: {self._grounds()}"
         made = self._label(self.raised or "")
         votes = f"the live votes{self._without(self.deciding)}"
-        return f"{label}: {votes} make {made}, but {self._bars()}"
+        return f"{label}: {votes} give {made}, but {self._bars()}"
 
     def _beneath(self, override: Override) -> str:
         if override.underlying is None:
-            return "beneath it no vote has counted yet"
-        return f"beneath it the votes give {self._label(override.underlying)}"
+            return "under it no vote has counted yet"
+        return f"under it the votes give {self._label(override.underlying)}"
 
     def _voteless(self) -> str:
         """Return why the state stays though no live vote counts."""
@@ -436,8 +436,8 @@ class _Words:
         if self._follows():
             return ""
         return (
-            "Under the rule that the job last reported, these votes make something else: "
-            "it has a newer rule by now, or has not put this one in force yet."
+            "Under the rule that the job last reported, these votes give another state: "
+            "it has a newer rule by now, or this one is not in force yet."
         )
 
     def _follows(self) -> bool:
@@ -498,7 +498,7 @@ def _tail(scenario: Scenario, record: StateRecord, flips: Sequence[Flip]) -> str
         return ""
     pinned = record.override is not None
     if isinstance(scenario.rule, Latest) and scenario.life_cycle and _is_next_report(easiest):
-        return f"; the next report decides{' beneath the pin' if pinned else ''}"
+        return f"; the next report decides{' under the pin' if pinned else ''}"
     label, verb = _label(scenario, easiest.state), _verb(easiest, pinned)
     plural = "" if easiest.effort > 1 and easiest.more == easiest.effort else "s"
     return f"; {_least(easiest, label)} {verb[0]}{plural} {verb[1]}"
@@ -514,7 +514,7 @@ def _verb(flip: Flip, pinned: bool) -> tuple[str, str]:
         return ("stop", "that")
     if flip.hold:
         return ("start", f"its hold of {exact_span(flip.hold)}")
-    return ("flip", "it beneath the pin" if pinned else "it")
+    return ("flip", "it under the pin" if pinned else "it")
 
 
 def _least(flip: Flip, label: str) -> str:

@@ -247,7 +247,7 @@ def _decoded(message: ConsumerRecord, partitions: int) -> Record:
             message.key, message.value, message.timestamp, message.partition, partitions, trust
         )
     except KeysProblem as problem:
-        raise NotShown("no-answer", f"Nobody can tell who signed it: {problem}") from None
+        raise NotShown("no-answer", f"Its signature cannot be checked: {problem}") from None
 
 
 def show(message: ConsumerRecord, partitions: int, rule: Scenario | None = None) -> PageRecord:
@@ -338,7 +338,7 @@ def _facts_in_words(record: Record, rule: Scenario | None) -> Iterator[tuple[str
 
 
 _DETAIL_FAULTS = {
-    "bad-field": "it is no object",
+    "bad-field": "it is not an object",
     "too-large": f"it has over {MAX_DETAIL:,} bytes",
 }
 
@@ -350,7 +350,7 @@ def _of_ahead(record: Report | Leave, rule: Scenario | None) -> str:
     if not rule.lenient:
         return ", which the rule in force refused" if record.ahead > MAX_AHEAD else ""
     if isinstance(record, Leave) or not rule.doubting:
-        return ", so it counts as of when it came" if record.ahead > MAX_AHEAD else ""
+        return ", so it counts from when it arrived" if record.ahead > MAX_AHEAD else ""
     if record.ahead > MAX_AHEAD:
         return ", so its vote is in doubt"
     return ", so its vote stays in doubt if it was so for its clock"

@@ -40,7 +40,7 @@ OLD_MS = 24 * HOUR_MS
 """One without an end that is older than this may have been forgotten."""
 OVERRIDES = Table(
     "overrides", "Asset", "Scenario", "Pinned to",
-    Column.text("Without it", "what the votes make"), "By", "Why", Column.time("Since"),
+    Column.text("Without it", "what the votes give"), "By", "Why", Column.time("Since"),
     Column.time("Ends in"),
 )  # fmt: skip
 

@@ -127,7 +127,7 @@ class Verb(NamedTuple):
 
 
 VERBS = (
-    Verb("acknowledge", "say that you work on an asset", often=True),
+    Verb("acknowledge", "say that you are working on an asset", often=True),
     Verb("set", "pin a state of an asset", often=True),
     Verb("release", "end a pin", often=True),
     Verb("vote", "vote on an asset"),

@@ -75,7 +75,7 @@ class SinceForm(FilterForm):
     PLACES = ("at", "zone")
 
     scenario = forms.ChoiceField(required=False)
-    hours = forms.ChoiceField(required=False, label="Changes of")
+    hours = forms.ChoiceField(required=False, label="Changes in")
     at = forms.IntegerField(required=False, min_value=0, widget=forms.HiddenInput)
     since = forms.CharField(
         required=False,
@@ -101,7 +101,7 @@ class SinceForm(FilterForm):
         if at > self.now:
             raise forms.ValidationError("This time is in the future; expected a past one.")
         if at < self.now - OLDEST_MS:
-            raise forms.ValidationError("Expected a time of the last 30 days.")
+            raise forms.ValidationError("Expected a time in the last 30 days.")
         return at
 
     def chosen(self, user: User) -> Since:
@@ -253,9 +253,7 @@ def _lines(situation: Situation) -> Iterator[str]:
     yield from _section("Maintenance", [_window(each) for each in situation.windows])
     yield from _section("Tasks", [_task(*each) for each in situation.tasks])
     yield from _section("Bulk runs", [_run(*each) for each in situation.deeds.runs])
-    yield from _section(
-        "Mutes given and taken back", [_ask(*each) for each in situation.deeds.mutes]
-    )
+    yield from _section("Mute requests", [_ask(*each) for each in situation.deeds.mutes])
     yield from _section("Rule changes", [_rule(*each) for each in situation.deeds.rules])
     yield from _section("Replays", [_replay(each) for each in situation.deeds.replays])
     yield from _section("Changes", [

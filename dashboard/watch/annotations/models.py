@@ -277,7 +277,7 @@ class ShiftQuerySet(models.QuerySet["Shift"]):
 
 
 class Shift(AuthoredRow):
-    """Somebody's shift, from "I take over" to "my shift ends"."""
+    """Somebody's shift, from "start my shift" to "end my shift"."""
 
     began_at = models.BigIntegerField()
     ended_at = models.BigIntegerField(null=True)

@@ -82,7 +82,7 @@ export class Acknowledge {
       if (answer.errors) this.blame(answer.errors);
       else this.done(answer);
     } catch {
-      this.blame({ __all__: ["The server did not answer: nothing is known of it. Try again."] });
+      this.blame({ __all__: ["The server did not answer; it may have been done all the same. Check, then try again."] });
     }
     for (const button of buttons) button.disabled = false;
   }

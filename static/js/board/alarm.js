@@ -106,8 +106,8 @@ export class Alarm {
     form.elements["alarm-sound"].checked = chosen.sound;
     form.elements["alarm-volume"].value = chosen.volume;
     const words = {
-      denied: "The browser has denied it: allow notifications of this site in its settings.",
-      missing: "This browser has none here: they need a page that is served over HTTPS.",
+      denied: "The browser blocks them: allow notifications from this site in its settings.",
+      missing: "Not available here: they need a page that is served over HTTPS.",
     };
     this.dialog.querySelector("#alarm-denied").textContent = words[allowed()] ?? "";
     const silent = chosen.sound && !ready();

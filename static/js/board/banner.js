@@ -11,13 +11,13 @@ import { markStale } from "../shared/tabs.js";
 import { titleCut } from "../shared/title.js";
 
 const CUT_OFF = {
-  late: ["The server is silent", "Retrying."],
+  late: ["The server does not answer", "Retrying."],
   reconnecting: [
     "Cut off from the server",
     "States are as of then; retrying.",
   ],
   offline: ["This computer is offline", "States are as of then; check its network."],
-  ended: ["The server has ended this page", "States are as of then; load the page again."],
+  ended: ["The server has closed the connection", "States are as of then; load the page again."],
 };
 
 export class Banner {

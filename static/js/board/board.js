@@ -309,13 +309,13 @@ const follow = (...links) => links.find((link) => !link.hidden)?.click();
 const SELECTING = [
   {
     keys: [" "],
-    words: `select the ${boot.noun}, or not`,
+    words: `select or deselect the ${boot.noun}`,
     act: () => selection.toggle(walk.line()),
     inside: true,
   },
   {
     keys: ["Shift+ArrowDown", "Shift+ArrowUp"],
-    words: "select on, downwards or upwards",
+    words: "extend the selection down or up",
     act: (key) => extend(key.endsWith("Down") ? 1 : -1),
     walks: ["Shift+ArrowDown", "Shift+ArrowUp"],
   },
@@ -325,22 +325,22 @@ const SELECTING = [
     act: () => selection.all(),
     walks: ["Ctrl+a"],
   },
-  { keys: ["a"], words: "acknowledge what is selected, or this one", act: acknowledge },
+  { keys: ["a"], words: "acknowledge the selection, or this one", act: acknowledge },
   {
     keys: ["A"],
     shown: ["Shift A"],
     words: "acknowledge all of its incident",
     act: () => acknowledging.ask(here() === null ? [] : rows.wave(here())),
   },
-  { keys: ["c"], words: "note on what is selected, or this one", act: () => noting.ask(chosen()) },
+  { keys: ["c"], words: "note on the selection, or this one", act: () => noting.ask(chosen()) },
 ];
 const SEEKING = [
   { keys: ["n"], words: `next unhandled ${boot.noun}`, act: () => seek(1) },
-  { keys: ["N"], shown: ["Shift N"], words: "the unhandled one before", act: () => seek(-1) },
+  { keys: ["N"], shown: ["Shift N"], words: "previous unhandled ${boot.noun}", act: () => seek(-1) },
 ];
 const disputed = $("doubts").querySelector("[data-doubt=disputed]"); // none in a life cycle
 const DOUBTING = [
-  { keys: ["d"], words: "show what is disputed, or all again", act: () => disputed.click() },
+  { keys: ["d"], words: "show only what is disputed, or all again", act: () => disputed.click() },
 ];
 const KEYS = [
   {
@@ -375,7 +375,7 @@ const KEYS = [
   {
     keys: [..."123456789"],
     shown: ["1", "…", "9"],
-    words: "show a state, or not, in the order of the buttons",
+    words: "show or hide a state, in the order of the buttons",
     act: (key) => filters.toggle(key - 1),
   },
   { keys: ["0"], words: "all states again", act: () => filters.allStates() },
@@ -390,7 +390,7 @@ const KEYS = [
   },
   {
     keys: ["s"],
-    words: "list what keeps the board from being fresh",
+    words: "list why the board is out of date",
     act: () => banner.toggle(),
   },
   { keys: ["w"], words: "wall mode, and back", act: () => wall.set(!wall.on) },

@@ -32,7 +32,7 @@ export function startBulk(dialog, selection, scenario) {
     try {
       await htmx.ajax(verb, url, { source: body, target: body, swap: "innerHTML ignoreTitle:true", select: PARTS, values, headers });
       if (came) settle(after);
-      else say("The server refused it, or failed. Close this, and open it again.");
+      else say("The server refused it, or failed. Close this and open it again.");
     } catch {
       say("The server did not answer. What you typed is still here: try again.");
     }

@@ -105,7 +105,7 @@ export class Panel {
     title.textContent = isolated(asset);
     const words = Object.assign(document.createElement("p"), { className: "note" });
     words.setAttribute("role", "alert");
-    words.textContent = "The server did not answer, so nothing can be shown of it.";
+    words.textContent = "The server did not answer, so this cannot be shown.";
     const again = Object.assign(document.createElement("button"), { type: "button" });
     again.textContent = "Try again";
     again.addEventListener("click", () => this.open(asset, url, this.opener));

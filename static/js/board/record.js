@@ -21,7 +21,7 @@ async function go({ href, id }) {
   try {
     await htmx.ajax("GET", href, { source: place, target: place, swap: "innerHTML" });
   } catch {
-    place.textContent = "The server did not answer: close this, and try it again.";
+    place.textContent = "The server did not answer: close this and try again.";
   }
   (document.getElementById(id) ?? document.getElementById("record-next"))?.focus();
 }
@@ -37,6 +37,6 @@ async function open(dialog, link) {
   try {
     await htmx.ajax("GET", href, { source: place, target: place, swap: "innerHTML" });
   } catch {
-    place.textContent = "The server did not answer: close this, and try it again.";
+    place.textContent = "The server did not answer: close this and try again.";
   }
 }

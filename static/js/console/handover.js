@@ -39,7 +39,7 @@ if (copy && navigator.clipboard) {
   });
 }
 
-// What is being written for the next shift outlives another page, a reload, "I take over": in this
+// What is being written for the next shift outlives another page, a reload, "Start my shift": in this
 // tab, for this user, until it is kept.
 const writing = /** @type {HTMLFormElement | null} */ (document.querySelector(".handover-write form"));
 if (writing) {

@@ -151,14 +151,14 @@ def test_the_handover_tells_what_is_open_and_keeps_a_text(
         expect(page.get_by_role("heading", name="For the next shift")).to_be_in_viewport(ratio=1)
         page.keyboard.press("Tab")
         expect(page.locator("textarea[name=text]")).to_be_focused()
-        for button in ("Save the text", "My shift ends"):
+        for button in ("Save the text", "End my shift"):
             page.keyboard.press("Tab")
             expect(page.get_by_role("button", name=button)).to_be_focused()
             expect(page.get_by_role("button", name=button)).to_be_in_viewport(ratio=1)
     page.locator("textarea[name=text]").fill(f"{prefix}: all quiet")
     page.get_by_role("button", name="Save the text").click()
     expect(page.locator(".handover-text").first).to_contain_text(f"{prefix}: all quiet")
-    page.get_by_role("button", name="I take over").click()
+    page.get_by_role("button", name="Start my shift").click()
     expect(page.locator(".shift-box")).to_contain_text("You have been on shift")
-    page.get_by_role("button", name="My shift ends").click()
+    page.get_by_role("button", name="End my shift").click()
     expect(page.locator(".handover-since")).to_contain_text("your last shift ended then")

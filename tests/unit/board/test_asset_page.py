@@ -525,7 +525,7 @@ PLACES = 1
          "4 m 30 s ahead"),
         ({"reported_at": 31_000}, "its clock", "30 s ahead", "30 s ahead"),
         ({"reported_at": 1_999}, "its clock", None, None),
-        ({"detail": []}, "detail", "left out: it is no object", "refused: it is no object"),
+        ({"detail": []}, "detail", "left out: it is not an object", "refused: it is not an object"),
         ({"detail": {"x": "y" * 3_000}}, "detail", "left out: it has over 2,048 bytes",
          "refused: it has over 2,048 bytes"),
         ({"detail": {"x": 1}}, "detail", '{"x": 1}', '{"x": 1}'),
@@ -578,7 +578,7 @@ def test_a_leave_whose_clock_is_ahead_counts_as_of_when_it_came(world: World):
     attack = world.job.scenarios["attack"]
     value = b'{"type":"leave","agent":"w","reported_at":361000}'
     facts = dict(show(message(value, b"a"), PLACES, attack).facts)
-    assert facts["its clock"] == "6 m 00 s ahead, so it counts as of when it came"
+    assert facts["its clock"] == "6 m 00 s ahead, so it counts from when it arrived"
 
 
 def test_a_page_of_a_record_goes_by_the_rule_at_its_place(client: Client, world: World):

@@ -431,8 +431,8 @@ def test_a_pin_is_above_the_votes_which_go_on_beneath() -> None:
     log = Log().say(*((f"w{n}", "bad") for n in range(3)))
     found = log.add(Command("set", "a", "c", "olga", "seen", "good")).now()
     headline = log.why().headline
-    assert headline.startswith("Good: pinned by olga; beneath it the votes give Bad; ")
-    assert headline.endswith(" flips it beneath the pin.")
+    assert headline.startswith("Good: pinned by olga; under it the votes give Bad; ")
+    assert headline.endswith(" flips it under the pin.")
     assert log.why().dispute == Dispute("bad", ("w0", "w1", "w2"), ())
     assert dissenters(found) == {"w0", "w1", "w2"}
     unvoted = Log().add(Command("set", "a", "c", "olga", "seen", "good"))
@@ -525,7 +525,7 @@ def test_in_a_life_cycle_only_a_states_own_votes_count_and_nothing_bars_it() -> 
 
 def test_a_record_of_another_rule_is_doubted() -> None:
     found = reported(scenario(), *votes(bad=3, good=2))
-    assert "these votes make something else" in explain(scenario(min_voters=9), found).mismatch
+    assert "these votes give another state" in explain(scenario(min_voters=9), found).mismatch
     assert explain(scenario(), found).mismatch == ""
 
 

@@ -331,7 +331,7 @@ def test_the_panel_says_why(client: Client, world: World):
     world.write()
     found = text(client.get("/s/attack/a/a.example/"))
     assert "Pinned by olga , no end “a drill” Without it: Under attack" in found
-    assert "Suspicious: pinned by olga; beneath it the votes give Under attack" in found
+    assert "Suspicious: pinned by olga; under it the votes give Under attack" in found
     assert "Under attack weight 3 of 4 (3 needed) – decides" in found
     assert re.search(r"scrubber-a Under attack differs 0 s 1 m 29 s 2", found)
     what = r"History Suspicious [\d:]+ UTC set by olga .* Under attack [\d:]+ UTC reported"

@@ -383,7 +383,7 @@ def test_a_time_that_cannot_be_told_of_is_not_taken_for_another(client: Client, 
 
 
 def test_a_shift_begins_and_ends(client: Client, user: User):
-    assert "I take over" in page_of(client)
+    assert "Start my shift" in page_of(client)
     client.post("/handover/shift/begin/")
     client.post("/handover/shift/begin/")
     shift = Shift.objects.get()
