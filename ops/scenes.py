@@ -165,7 +165,7 @@ def _labelled(page: Page) -> None:
     page.locator("#label-file").set_input_files(
         {"name": "labels.csv", "mimeType": "text/csv", "buffer": LABELS.encode()}
     )
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Review…").click()
     page.get_by_role("button", name="Apply").click()
     page.goto("/labels/?scenario=attack&key=customer")
     _rows(page)

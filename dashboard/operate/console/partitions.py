@@ -105,7 +105,7 @@ PARTITIONS = Table(
     Column.number(
         "Too late",
         "reports of the last minute that came too late to count: too old, older than their "
-        "agent's newest, or older than a vote lives",
+        "agent's newest, or older than a vote's lifetime",
     ),
     Column.number("Assets"),
     Column.number("Timers", "what time will cause: ends, expiries, holds, reminders, purges"),

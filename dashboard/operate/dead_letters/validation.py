@@ -317,8 +317,8 @@ def _notes_of_age(
         return
     if lifetime is not None and age >= lifetime:
         yield (
-            f"Its reported_at is {duration(age)} ago, longer than a vote lives: it would be its "
-            "agent's last word, which counts against an all-clear and never for it."
+            f"Its reported_at is {duration(age)} ago, longer than a vote's lifetime: it would be "
+            "its agent's last word, which counts against an all-clear and never for it."
         )
     if trial.doubt is not None:
         yield f"Its agent has reported on this asset since{_but_doubt(report, scenario, trial)}."

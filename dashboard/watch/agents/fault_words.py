@@ -78,7 +78,7 @@ def _link(scenario: Scenario, agent: str, fault: Fault) -> tuple[str, str]:
 def todo_of(fault: Fault) -> str:
     """Return what to do about a fault, as a sentence."""
     if fault.kind == "refused" and fault.reason != UNKNOWN_STATE:
-        return "Fix what it sends: the dead letters have it."
+        return "Fix what it sends: see its dead letters."
     return PHRASES[fault.kind].todo
 
 
@@ -132,7 +132,7 @@ def _detail(scenario: Scenario, fault: Fault) -> str:
 
 def _flapping(scenario: Scenario, fault: Fault) -> str:
     worse = isolated(scenario.spec(fault.said).label)
-    return f"Goes to and fro{_on(fault, scenario)}: {worse} disputes a milder state"
+    return f"Flapping{_on(fault, scenario)}: {worse} disputes a milder state"
 
 
 def _span(fault: Fault) -> str:
@@ -165,7 +165,7 @@ PHRASES: Mapping[Kind, Phrases] = {
     "clock-back": Phrases(
         "in doubt", "doubt", "amber",
         lambda s, f: f"The broker's clock was set back: its votes{_on(f, s)} are in doubt",
-        "Nothing: its next reports end it.",
+        "Nothing to do: its next reports end this.",
         BY_AGENT,
     ),
     "behind": Phrases(
@@ -175,44 +175,44 @@ PHRASES: Mapping[Kind, Phrases] = {
     ),
     "shorter": Phrases(
         "late", "clock", "amber",
-        lambda _, f: f"Its votes live too short: its clock is {_span(f)} behind",
+        lambda _, f: f"Its votes expire early: its clock is {_span(f)} behind",
         "Set its clock.",
     ),
     "partly": Phrases(
-        "silent", "off", "amber", _silent, "See that it reports on them, or let it leave.",
+        "silent", "off", "amber", _silent, "Check that it reports on them, or let it leave.",
         "has:silent",
     ),
     "late": Phrases(
         "late", "clock", "amber",
         lambda _s, _f: "Reports come twice or out of order, and change nothing",
-        "If there are many, see that one process alone reports under this name.",
+        "If there are many, check that only one process reports under this name.",
     ),
     "stale": Phrases(
         "in doubt", "doubt", "amber",
         lambda s, f: f"Its last word{_on(f, s)} came too late to count",
-        "Nothing: its next reports end it.",
+        "Nothing to do: its next reports end this.",
         "has:doubt",
     ),
     "spool": Phrases(
         "late", "clock", "grey",
         lambda _, f: f"Its reports came {_span(f)} late or more, as from a spool",
-        "Nothing: it has sent what it had to keep.",
+        "Nothing to do: it has sent its backlog.",
     ),
     "rare": Phrases(
         "rare", "clock", "amber",
-        lambda _s, _f: "Reports more rarely than its votes live",
-        "Let it report more often, or give votes of the scenario a longer life.",
+        lambda _s, _f: "Reports too rarely: its votes expire in between",
+        "Have it report more often, or raise the scenario's vote lifetime.",
     ),
     "flapping": Phrases(
-        "to and fro", "disputed", "amber", _flapping, "See what it measures.", "agent:{agent}"
+        "flapping", "disputed", "amber", _flapping, "Check what it measures.", "agent:{agent}"
     ),
     "detail": Phrases(
-        "details", "note", "grey", _detail, "Let it send less: what it says counts all the same."
+        "details", "note", "grey", _detail, "Have it send less: its votes count all the same."
     ),
     "unseen": Phrases(
         "silent", "off", "amber",
         lambda _, f: f"Not seen, though usually every {span(f.ms)}",
-        "See that it runs, or let it leave.",
+        "Check that it runs, or let it leave.",
     ),
 }  # fmt: skip
 
@@ -236,11 +236,11 @@ _LINES: Mapping[Kind, tuple[str, str]] = {
     ),
     "behind": (
         "the clock of {agent} is {span} behind",
-        "Its reports come too old to count as votes: set its clock.",
+        "Its reports arrive too late to count as votes: set its clock.",
     ),
     "late": (
         "reports of {agent} come twice or out of order",
-        "They change nothing: see that one process alone reports under its name.",
+        "They change nothing: check that only one process reports under its name.",
     ),
 }
 """What is wrong, and what to do."""

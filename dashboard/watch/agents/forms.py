@@ -15,7 +15,7 @@ from wire.source import MAX_REASON
 
 QUICK = {"15m": 15 * MINUTE_MS, "1h": HOUR_MS}
 """Offered ends of a mute, ms from now."""
-ENDS = [("15m", "15 minutes"), ("1h", "1 hour"), ("none", "until taken back")]
+ENDS = [("15m", "15 minutes"), ("1h", "1 hour"), ("none", "until unmuted")]
 
 
 class UnmuteForm(forms.Form):

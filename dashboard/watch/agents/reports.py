@@ -346,9 +346,9 @@ def cause_of_lateness(late: Late, clock: int | None) -> tuple[Cause, int] | None
 
 _REASONS: Mapping[Cause, str] = {
     "behind": "clock behind by {}",
-    "shorter": "clock behind by {}, so its votes live shorter",
+    "shorter": "clock behind by {}, so its votes expire early",
     "spool": "reports came {} late or more, as from a spool",
-    "rare": "reports more rarely than its votes live",
+    "rare": "reports too rarely: its votes expire in between",
     "late": "reports came twice or out of order",
 }
 

@@ -206,7 +206,7 @@ AGENTS = Table(
     Column.time(
         "Status", "what is wrong with it, and what to do; who muted it, until when and why"
     ),
-    Column.time("Last seen", "the newest of its live votes that a record told"),
+    Column.time("Last seen", "its newest live vote"),
     Column.number(
         "Too late",
         "reports of the last 24 hours that came too late to count: dropped, or taken as its last "
@@ -219,14 +219,12 @@ AGENTS = Table(
         "makes one every 30 s at most",
     ),
     Column.number("Votes on", "assets with a live vote of its own, at the last count"),
-    Column.number("Differs", "share of its live votes that differ from what all votes make"),
-    Column.number(
-        "Changes", "changes of a state that its reports brought about in the last 24 hours"
-    ),
+    Column.number("Differs", "share of its live votes that differ from the tally of all votes"),
+    Column.number("Changes", "changes of a state that its reports caused in the last 24 hours"),
     Column.number("Of all", "its share of all changes of a state in the last 24 hours"),
     css="agents",
 )
-DIFFERING = Table("agent-differs", "Asset", "It says", "All make", Column.time("Reported"))
+DIFFERING = Table("agent-differs", "Asset", "Its vote", "All votes", Column.time("Reported"))
 CAUSED = Table("agent-caused", "Asset", "From", "To", Column.time("When"))
 
 

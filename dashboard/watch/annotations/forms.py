@@ -23,7 +23,7 @@ class AckForm(forms.Form):
     end = forms.ChoiceField(label="Until")
     until_at = forms.CharField(required=False, label="Time", max_length=40, widget=LocalTimeInput)
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
-    reason = forms.CharField(required=False, max_length=MAX_WHY, label="What is being done")
+    reason = forms.CharField(required=False, max_length=MAX_WHY, label="What you are doing")
 
     def __init__(self, now: int, shift_ends: int, data: Any = None, place: str = "ack") -> None:
         super().__init__(data, auto_id=f"{place}_%s", initial={"end": "1h"})

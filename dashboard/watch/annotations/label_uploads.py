@@ -38,10 +38,10 @@ KINDS = {
     "new": "New",
     "changed": "Changed",
     "removed": "Removed",
-    "same": "As they are",
+    "same": "Unchanged",
     "refused": "Refused",
-    "again": "Said again",
-    "agents": "Said by agents",
+    "again": "Repeated",
+    "agents": "From agents",
     "left": "Left out by cancelling",
 }
 

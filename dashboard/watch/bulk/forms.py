@@ -153,7 +153,7 @@ KINDS = [
     ("schedule", "Schedule: a task for each"),
     ("purge", "Purge: take off the board"),
 ]
-FROM = [("filter", "By a filter"), ("names", "By their names"), ("stale", "Not reported")]
+FROM = [("filter", "By a filter"), ("names", "By their names"), ("stale", "Not reporting")]
 MAX_FILE = 32 * 1_048_576
 """Largest list of names, bytes: 100,000 of the longest in one byte a character fit."""
 MAX_STATES = 50
@@ -249,7 +249,7 @@ class BulkForm(ScheduleFields, EndForm):
         required=False,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 5, "spellcheck": "false", "autocomplete": "off"}),
-        label="Names, one in a line",
+        label="Names, one per line",
     )
     file = forms.FileField(
         required=False, allow_empty_file=True, label="Or as a file, for long lists"

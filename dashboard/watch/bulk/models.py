@@ -427,7 +427,7 @@ class Run(ScenarioRow):
         if passed:
             return f"Its time, {utc(passed[0])}, has passed: choose these by name, with a new one."
         refused = self.items.refused_as_moved_on()
-        return "" if refused.exists() else "None was refused as its state moved on."
+        return "" if refused.exists() else "None was refused because its state had changed."
 
     def renewal(self, user: User, now: int, *, unchanged: bool) -> Run:
         """Return a run with the same command and reason for what was refused as its state had moved
@@ -445,7 +445,7 @@ class Run(ScenarioRow):
             reason=self.reason,
             schedule=self.schedule,
             unchanged=unchanged,
-            chosen=f"{n:,} refused before, as their state had moved on",
+            chosen=f"{n:,} refused before, because their state had changed",
             user=user,
             username=user.get_username(),
             created_at=now,

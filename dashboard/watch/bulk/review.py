@@ -124,7 +124,7 @@ def _known(scenario: str, names: Collection[str]) -> set[str]:
 
 NOT_A_NAME = "not a name: expected 1-255 characters without control characters"
 UNKNOWN = "not on the board"
-SAME_PIN = "already pinned so"
+SAME_PIN = "already pinned to this state"
 NOT_PINNED = "neither pinned nor voted on by you"
 TOO_MANY = f"{MAX_VOTERS} agents vote on it, and none of their votes gives way"
 

@@ -422,7 +422,7 @@ def stale_list(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         context |= _listed(request, form, now)
         if may_command:
-            context["table"] = context["table"].with_choice("Choose all on this page")
+            context["table"] = context["table"].with_choice("Select all on this page")
     return render(request, "bulk/stale.html", context, status=200 if form.is_valid() else 422)
 
 

@@ -63,7 +63,7 @@ class ScheduleFields(forms.Form):
     """
 
     do = forms.ChoiceField(choices=ACTIONS, required=False, label="Do", initial="notify")
-    condition = forms.CharField(required=False, max_length=64, label="Only if it is then")
+    condition = forms.CharField(required=False, max_length=64, label="Only if then it is")
     after = IntervalField(
         required=False, max_length=20, label="After", help_text="such as 30s, 5m or 2h"
     )
@@ -74,7 +74,7 @@ class ScheduleFields(forms.Form):
     times = forms.IntegerField(
         required=False, min_value=1, max_value=MAX_RUNS, label="Times at most"
     )
-    run_until = forms.CharField(required=False, label="No run after", widget=LocalTimeInput)
+    run_until = forms.CharField(required=False, label="Last run by", widget=LocalTimeInput)
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
     def offer_conditions(self, scenario: Scenario) -> None:

@@ -336,9 +336,7 @@ def progress(row: Row, now: int) -> CommandProgress:
     return CommandProgress(phase, text, None if settled else _delay(age))
 
 
-_SILENT = (
-    "the job does not answer: the command waits in the log, and is answered when the job runs again"
-)
+_SILENT = "the job does not answer: the command waits in the log until the job runs again"
 
 
 def _delay(age: int) -> int:
@@ -351,7 +349,7 @@ def _sending(_row: Row, _age: int) -> str:
 
 
 def _unknown(row: Row, _age: int) -> str:
-    return row.outcome or "it may not have reached the log; if it did, it is followed"
+    return row.outcome or "it may not have reached the log; if it did, its outcome shows here"
 
 
 def _place(row: Row) -> str:
@@ -362,7 +360,7 @@ def _sent(row: Row, age: int) -> str:
     place = _place(row)
     if age < SLOW_MS:
         return f"{place}; waiting for the answer"
-    return f"{place}; no answer for {age // 1000} s: the job is late or down, and will answer then"
+    return f"{place}; no answer for {age // 1000} s: the job is late or down, the command waits"
 
 
 def _applied(row: Row, _age: int) -> str:

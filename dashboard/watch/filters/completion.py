@@ -68,7 +68,7 @@ _HINTS = {
     "override": "pinned: yes, no, or by whom",
     "until": "when its override ends: <15m, none",
     "pending": "a state is pending: yes, no, or which",
-    "is": "unhandled: nobody has it in hand; disputed: a vote says worse; unconfirmed",
+    "is": "unhandled: nobody is working on it; disputed: a vote says worse; unconfirmed",
     "has": "silent: votes of agents that no longer report; doubt: agents in doubt",
     "unconfirmed": "too few votes support it: yes, no",
     "ack": "acknowledged: yes, no, or by whom",

@@ -32,7 +32,7 @@ MOST_SHARED = 50
 """Most of other users' filters that a board's menu lists, by name."""
 MOST_TABS = 12
 """Most filters that are tabs beside the boards."""
-IS_TAB = "it is a tab of everybody's"
+IS_TAB = "it is everybody's tab"
 
 
 class FilterRefused(Exception):
@@ -130,7 +130,7 @@ class SavedFilter(ScenarioRow):
         title = _title(title)
         others = SavedFilter.objects.filter(user=self.user, scenario=self.scenario, title=title)
         if others.exclude(pk=self.pk).exists():
-            raise FilterRefused("name", f"you have another filter of the name {title}")
+            raise FilterRefused("name", f"you already have a filter named {title}")
         with transaction.atomic():
             if self.tab:
                 lock_until_commit("filters", "tabs")
@@ -141,7 +141,7 @@ class SavedFilter(ScenarioRow):
     def check_changeable_by(self, user: User) -> None:
         """Raise FilterRefused if the user may not change it: admins alone change a tab."""
         if self.tab and role_of(user) not in ADMINS:
-            raise FilterRefused("name", f"{IS_TAB}, which admins alone change")
+            raise FilterRefused("name", f"{IS_TAB}, which only admins can change")
 
     def publish(self) -> None:
         """Make it a tab of everybody's. Raises FilterRefused."""
@@ -162,7 +162,7 @@ class SavedFilter(ScenarioRow):
         """Raise FilterRefused if another tab of the scenario has this title."""
         tabs = SavedFilter.objects.filter(tab=True, scenario=self.scenario, title=title)
         if tabs.exclude(pk=self.pk).exists():
-            raise FilterRefused("name", f"another tab is called {title}")
+            raise FilterRefused("name", f"another tab is named {title}")
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete it. Raises FilterRefused if it is a tab."""
@@ -256,7 +256,7 @@ def whole_filter(scenario: Scenario, states: Iterable[str], text: str, now: int)
     except FilterError as error:
         raise FilterRefused("filter", str(error)) from error
     if not made:
-        raise FilterRefused("filter", "expected a filter: the board shows everything now")
+        raise FilterRefused("filter", "type a filter first: the board shows everything now")
     if len(made) > MAX_TEXT:
         raise FilterRefused("filter", f"expected at most {MAX_TEXT} characters")
     return made

@@ -54,7 +54,7 @@ class SaveForm(forms.Form):
         ),
     )
     shared = forms.BooleanField(required=False, label="Share it with everybody")
-    default = forms.BooleanField(required=False, label="Show it when I open this board")
+    default = forms.BooleanField(required=False, label="Open the board with it")
 
     def __init__(self, data: Any, error: Exception, field: str) -> None:
         """Show what was typed. error: what is wrong with it; field: where."""
@@ -227,7 +227,7 @@ def _instead(found: SavedFilter, before: str) -> str:
     """
     if before in ("", found.text):
         return ""
-    seen = "; everybody sees it, as it is shared" if found.shared else ""
+    seen = "; it is shared, so everybody sees it" if found.shared else ""
     return f", in place of “{before}”{seen}"
 
 
@@ -265,23 +265,23 @@ def _rename(request: HttpRequest, found: SavedFilter) -> str:
     found.rename(request.POST.get("title", ""))
     if found.tab:
         record_filter(Actor.of(request), "filter.changed", found)
-    return f"It is called “{found.title}” now."
+    return f"Renamed to “{found.title}”."
 
 
 def _share(request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
     found.share(on=on)
     record_filter(Actor.of(request), "filter.shared" if on else "filter.unshared", found)
-    return f"“{found.title}” is {'everybody’s to see' if on else 'yours alone'} now."
+    return f"“{found.title}” is now {'shared with everybody' if on else 'yours alone'}."
 
 
 def _default(_request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
     found.make_default(on=on)
-    return f"Your board begins with {f'“{found.title}”' if on else 'everything'} now."
+    return f"Your board now opens with {f'“{found.title}”' if on else 'everything'}."
 
 
 def _delete(_request: HttpRequest, found: SavedFilter) -> str:
     found.delete()
-    return f"“{found.title}” is deleted."
+    return f"Deleted “{found.title}”."
 
 
 _CHANGES: dict[str, Callable[[HttpRequest, SavedFilter], str]] = {

@@ -250,7 +250,7 @@ def hand_over(
     same = Case.objects.unresolved().filter(pk=case.pk)
     if not (same if seen is None else same.filter(owner=seen)).update(**fields):
         case.refresh_from_db()
-        meanwhile = f"{case.owner or 'Nobody'} owns it meanwhile. Look at it again."
+        meanwhile = f"Its owner is {case.owner or 'nobody'} by now. Look at it, and try again."
         raise CaseRefused(_over(case) if case.resolved_at else meanwhile)
     case.write("owner", user, now, f"{owner or 'nobody'}{f': {text}' if text else ''}")
     Case.objects.filter(pk=case.pk).settle()
@@ -389,7 +389,7 @@ def _begin(case: Case, user: User, now: int) -> None:
 
 
 def _over(case: Case) -> str:
-    return f"{case.number} is resolved: open it again first."
+    return f"{case.number} is resolved: reopen it first."
 
 
 def log(case: Case, actor: Actor, action: str, **facts: Any) -> None:

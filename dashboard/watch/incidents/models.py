@@ -459,7 +459,7 @@ ENTRY_WORDS = {
     "note": "note",
     "ticket": "ticket",
     RESOLVED: "resolved",
-    "reopened": "opened again",
+    "reopened": "reopened",
     "closed": "ticket closed",
     "merged": "merged",
     "split": "split",
@@ -927,7 +927,7 @@ class Window(AuthoredRow):
         )
         if not same.update(**plan.columns(), revision=F("revision") + 1):
             raise WindowRefused(
-                "It has begun, or somebody has changed it meanwhile. Look at it again."
+                "It has begun, or somebody has changed it meanwhile. Open it again."
             )
         self.assets.all().delete()
         begin, end = min(self.begin, plan.begin), max(self.end, plan.end)
@@ -942,7 +942,7 @@ class Window(AuthoredRow):
         LIMIT.take(user.pk, now)
         runs = Window.objects.filter(pk=self.pk, begin__lt=now, end__gt=now, cancelled_at=None)
         if not runs.update(end=now, ended_by=user.get_username(), revision=F("revision") + 1):
-            raise WindowRefused("It does not run.")
+            raise WindowRefused("It is not running.")
         self.announce(now, self.end)
         self.refresh_from_db()
 
@@ -959,7 +959,7 @@ class Window(AuthoredRow):
         known = Window.objects.filter(pk=self.pk, cancelled_at=None)
         name = user.get_username()
         if not known.update(cancelled_at=now, cancelled_by=name, revision=F("revision") + 1):
-            raise WindowRefused("It is cancelled already.")
+            raise WindowRefused("It is already cancelled.")
         self.announce(self.begin, self.end)
         self.refresh_from_db()
 

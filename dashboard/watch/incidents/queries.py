@@ -140,7 +140,7 @@ INCIDENT_VOCABULARY = Vocabulary(
     example="a name, status:open, began:<1d",
     keys=(
         ChoiceKey(
-            "status", "whether it goes on", choice_of(tuple(INCIDENT_STATUSES)),
+            "status", "ongoing or ended", choice_of(tuple(INCIDENT_STATUSES)),
             INCIDENT_STATUSES.__getitem__,
         ),
         scenario_key(),
@@ -224,7 +224,7 @@ CASE_TABLE = Table(
     "Began",
     Column("Lasted", "until all its assets were good again", numeric=True),
     Column("Worst", "the most severe state of all its assets"),
-    Column("Assets", "in trouble now, of all", numeric=True),
+    Column("Assets", "in trouble now, of all its assets", numeric=True),
     "Ticket",
 )
 
@@ -258,14 +258,14 @@ CASE_VOCABULARY = Vocabulary(
             "status", "of the work on it", choice_of((UNRESOLVED, *CASE_STATUSES)),
             lambda status: CASE_STATUSES.get(status, Q(resolved_at=None)),
         ),
-        PersonKey("owner", "who has it", "owner", known=_owners, none=Q(owner="")),
+        PersonKey("owner", "who owns it", "owner", known=_owners, none=Q(owner="")),
         scenario_key(),
         TextKey("asset", "the whole name of an asset", "asset", within=_members),
         ChoiceKey(
             "worst", "the worst state of an asset", bad_states,
             lambda state: _members(Q(worst=state)),
         ),
-        TextKey("ticket", "its reference elsewhere", "ticket"),
+        TextKey("ticket", "its reference", "ticket"),
         TimeKey("began", "when it began", "began_at"),
     ),
     more=lambda: [

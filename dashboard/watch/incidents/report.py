@@ -262,7 +262,7 @@ def _timeline(scenario: Scenario, moments: Iterable[Moment]) -> Iterator[str]:
 def _group_facts(group: IncidentGroup) -> Iterator[tuple[str, str]]:
     yield "Scenario", plain(group.scenario.title)
     yield "Began", utc(group.began_at)
-    yield "Ended", utc(group.ended_at) if group.ended_at is not None else "it goes on"
+    yield "Ended", utc(group.ended_at) if group.ended_at is not None else "ongoing"
     yield "Lasted", group.lasted
     yield "Assets", str(group.assets)
     yield "Incidents", str(len(group.incidents))

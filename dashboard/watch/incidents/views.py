@@ -146,7 +146,7 @@ class OwnerForm(forms.Form):
     """Hands an incident over to a colleague, or to nobody. seen: the owner that the page showed."""
 
     owner = forms.ChoiceField(required=False, label="To")
-    text = forms.CharField(required=False, max_length=MAX_WHY, label="What to know")
+    text = forms.CharField(required=False, max_length=MAX_WHY, label="Note")
     seen = forms.CharField(required=False, max_length=150, widget=forms.HiddenInput)
 
     def __init__(self, data: Any = None, *, case: Case) -> None:
@@ -265,7 +265,7 @@ class WriteNote(CaseAct):
 
     form_class = NoteForm
     form_name = "note"
-    action, words = "note", "has your note"
+    action, words = "note", "got your note"
 
     def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
         """Add the note."""
@@ -278,7 +278,7 @@ class SetTicket(CaseAct):
 
     form_class = TicketForm
     form_name = "ticket"
-    action, words = "ticket", "has this ticket"
+    action, words = "ticket", "has its ticket set"
 
     def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
         """Set the ticket."""
@@ -304,7 +304,7 @@ class Reopen(CaseAct):
 
     form_class = ResolutionForm
     form_name = "resolution"
-    action, words = "reopened", "is open again"
+    action, words = "reopened", "is reopened"
 
     def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
         """Open it again."""
@@ -404,8 +404,8 @@ class GroupFilterForm(ListForm, PeriodForm):
     before = None
     scenario = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
     label = forms.ChoiceField(required=False)
-    value = forms.CharField(required=False, max_length=MAX_VALUE, label="Of one value")
-    without = forms.BooleanField(required=False, label="Only assets without it")
+    value = forms.CharField(required=False, max_length=MAX_VALUE, label="With this value")
+    without = forms.BooleanField(required=False, label="Assets without the label")
 
     field_order = ("scenario", "label", "value", "without")
 
@@ -582,7 +582,7 @@ class WindowFormPage(FormPage):
 @role_required("command")
 def end(request: HttpRequest, number: int) -> HttpResponseBase:
     """End a running window now."""
-    return _do(request, number, Window.end_early, "maintenance.ended", "It has ended.")
+    return _do(request, number, Window.end_early, "maintenance.ended", "The maintenance has ended.")
 
 
 @form_of("maintenance:window", "number")
@@ -590,9 +590,9 @@ def end(request: HttpRequest, number: int) -> HttpResponseBase:
 def cancel(request: HttpRequest, number: int) -> HttpResponseBase:
     """Cancel a window, so that it counts as if it had never been."""
     if request.POST.get("do") == "all":
-        words = "It is cancelled, and those that follow."
+        words = "Cancelled, with those that follow."
         return _do(request, number, Window.cancel_all, "maintenance.cancelled", words)
-    return _do(request, number, Window.cancel, "maintenance.cancelled", "It is cancelled.")
+    return _do(request, number, Window.cancel, "maintenance.cancelled", "Cancelled.")
 
 
 def _do(

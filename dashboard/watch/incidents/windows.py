@@ -141,7 +141,7 @@ class WindowForm(WeeklyForm):
         required=False,
         max_length=MOST_ASSETS * (MAX_NAME + 2),
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "autocomplete": "off"}),
-        label="Assets, one in a line",
+        label="Assets, one per line",
     )
     begin = UtcTimeField(label="From (UTC)")
     end = UtcTimeField(label="Until (UTC)")

@@ -21,7 +21,7 @@ if (list && all) {
   const button = /** @type {HTMLButtonElement} */ (list.querySelector("button[value=names]"));
   const tell = () => {
     const chosen = boxes.filter((box) => box.checked).length;
-    document.getElementById("chosen").textContent = chosen ? `${chosen} chosen` : "";
+    document.getElementById("chosen").textContent = chosen ? `${chosen} selected` : "";
     button.disabled = !chosen;
     all.checked = chosen > 0 && chosen === boxes.length;
     all.indeterminate = chosen > 0 && chosen < boxes.length;

@@ -129,7 +129,7 @@ def uploaded(walk: Walk) -> None:
     walk.page.locator("#label-file").set_input_files(
         {"name": "labels.csv", "mimeType": "text/csv", "buffer": content}
     )
-    walk.page.get_by_role("button", name="Look at it").click()
+    walk.page.get_by_role("button", name="Review…").click()
     walk.page.wait_for_url("**/labels/upload/*/")
 
 
@@ -224,7 +224,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "board:record": linked("board:record"),
         "incidents:groups": (
             "/s/attack/a/{mine}site/",
-            sent("Add it", key="customer", value="{mine}"),
+            sent("Add", key="customer", value="{mine}"),
             "/incidents/groups/?scenario=attack&key=customer",
         ),
         "incidents:group": linked("incidents:group"),
@@ -243,7 +243,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         ),
         "annotations:edit-note": (
             ORDER,
-            sent("Write", text="a drill"),
+            sent("Add note", text="a drill"),
             linked("annotations:edit-note"),
         ),
         "board:board": "/",
@@ -258,7 +258,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "labels:table": uploaded,
         "handover:handover": "/handover/?hours=1",
         "maintenance:new": "/maintenance/new/?scenario=attack&q={mine}racks",
-        "maintenance:window": sent("Plan it", name="{mine}racks"),
+        "maintenance:window": sent("Plan maintenance", name="{mine}racks"),
         "maintenance:edit": linked("maintenance:edit"),
         "schedules:schedules": "/schedules/",
     },

@@ -140,7 +140,7 @@ def test_a_filter_by_a_label_is_saved_and_shared(open_as: Open, send: Send, pref
     labels.locator("#label-file").set_input_files(
         {"name": "labels.csv", "mimeType": "text/csv", "buffer": content}
     )
-    labels.get_by_role("button", name="Look at it").click()
+    labels.get_by_role("button", name="Review…").click()
     expect(labels.get_by_role("heading", name="To be confirmed")).to_be_visible()
     labels.get_by_role("button", name="Apply").click()
     expect(labels.get_by_role("heading", name="Done")).to_be_visible()

@@ -111,7 +111,7 @@ def test_a_messages_link_leads_to_a_form(
     page.locator("a[href*='/notifications/ack/']").first.press("Enter")
     expect(page.get_by_role("heading", name="1 incident to acknowledge")).to_be_visible()
     sound(page)
-    page.get_by_label("What is being done").fill("on it")
+    page.get_by_label("What you are doing").fill("on it")
     page.get_by_role("button", name="Acknowledge").press("Enter")
     expect(page.locator("#messages")).to_contain_text(f"Acknowledged: {asset}")
     page.get_by_role("link", name=asset).first.press("Enter")

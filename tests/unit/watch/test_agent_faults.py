@@ -100,16 +100,16 @@ def test_every_kind_has_words_in_its_order() -> None:
         ),
         (
             known(agent(clock=-50_000), Late(rare=4, last=NOW)),
-            ["Its votes live too short: its clock is 50 s behind"],
+            ["Its votes expire early: its clock is 50 s behind"],
         ),
-        (known(late=Late(rare=4, last=NOW)), ["Reports more rarely than its votes live"]),
+        (known(late=Late(rare=4, last=NOW)), ["Reports too rarely: its votes expire in between"]),
         (
             known(late=Late(silent=9, age=240_000, last=NOW - 2 * MINUTE)),
             ["Its reports came 4 min late or more, as from a spool"],
         ),
         (
             known(board={"flapping": counted("flapping", 2, said="under-attack")}),
-            ["Goes to and fro on 2 sites: Under attack disputes a milder state"],
+            ["Flapping on 2 sites: Under attack disputes a milder state"],
         ),
         (
             known(board={"detail": counted("detail", 2, said="too-large")}),
@@ -266,7 +266,7 @@ def test_reports_from_a_spool_are_of_any_age_and_by_a_clock_equally_old() -> Non
         (
             Fault("refused", minutes=3),
             "reports of waf-2 are refused",
-            "Fix what it sends: the dead letters have it.",
+            "Fix what it sends: see its dead letters.",
         ),
         (Fault("silent"), "waf-2 has reported nothing", "Start it, or let it leave."),
         (

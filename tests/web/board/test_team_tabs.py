@@ -212,7 +212,7 @@ def test_who_is_no_admin_makes_none_and_changes_none(
     for change in ({"do": "rename", "title": "Mine"}, {"do": "delete"}, {"do": "unshare"}):
         answer = former.post(f"/filters/{saved.pk}/change/", change, follow=True).content.decode()
         assert "Nothing was changed" in answer
-    with pytest.raises(FilterRefused, match="which admins alone change"):
+    with pytest.raises(FilterRefused, match="which only admins can change"):
         kept(boss, text="team:US")
     saved.refresh_from_db()
     assert (saved.title, saved.text, saved.shared) == ("EU", "team:EU", True)
@@ -222,18 +222,18 @@ def test_a_tab_is_withdrawn_before_it_is_deleted(boss: User) -> None:
     saved = published(boss)
     for change in ("delete", "unshare"):
         answer = logged_in(boss).post(f"/filters/{saved.pk}/change/", {"do": change}, follow=True)
-        assert "it is a tab of everybody&#x27;s; withdraw it first" in answer.content.decode()
+        assert "it is everybody&#x27;s tab; withdraw it first" in answer.content.decode()
     assert SavedFilter.objects.filter(pk=saved.pk, tab=True, shared=True).exists()
 
 
 def test_two_tabs_of_a_board_have_two_names(boss: User, user: User) -> None:
     published(boss)
     user.groups.set([Group.objects.get(name="admin")])
-    with pytest.raises(FilterRefused, match="another tab is called EU"):
+    with pytest.raises(FilterRefused, match="another tab is named EU"):
         published(user)
     other = published(user, title="US", text="team:US")
     SavedFilter.objects.filter(user=user, title="EU").delete()
-    with pytest.raises(FilterRefused, match="another tab is called EU"):
+    with pytest.raises(FilterRefused, match="another tab is named EU"):
         other.rename("EU")
 
 
@@ -310,7 +310,7 @@ def test_rest_saves_no_filter_that_cannot_be_a_tab(boss: User, user: User) -> No
         "/api/v1/boards", given, content_type="application/json", headers=bearer(user)
     )
     assert answer.status_code == 422
-    assert answer.json()["errors"] == [{"field": "title", "expected": "another tab is called EU"}]
+    assert answer.json()["errors"] == [{"field": "title", "expected": "another tab is named EU"}]
     assert not SavedFilter.objects.filter(user=user).exists()
 
 

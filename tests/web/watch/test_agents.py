@@ -282,10 +282,10 @@ def test_partitions_that_do_not_confirm_are_told_and_sent_again(
     page = page_of(client)
     partitions = scenarios()["attack"].partitions
     assert f"Kafka has confirmed 2 of {partitions} partitions: no leader" in page
-    assert "Send it again to the others" in page
+    assert "Send it to the others again" in page
     monkeypatch.undo()
     assert client.post("/mute-again/attack/waf-1/").status_code == 302
-    assert "Send it again" not in page_of(client)
+    assert "Send it to the others again" not in page_of(client)
     assert sorted(m.partition for m in sent_mutes(world)) == list(range(partitions))
 
 

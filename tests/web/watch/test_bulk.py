@@ -142,7 +142,10 @@ def test_set_and_release_say_what_is_so_already(world: World, client: Client) ->
     execution.work()
     assert outcomes(run) == {"a": "applied"}
     again = reviewed(client, kind="set", to="clear")
-    assert dict(again.items.values_list("asset", "text")) == {"a": "already pinned so", "b": ""}
+    assert dict(again.items.values_list("asset", "text")) == {
+        "a": "already pinned to this state",
+        "b": "",
+    }
     release = started(client, kind="release")
     assert outcomes(release) == {"a": "ready", "b": "skipped"}
     execution.work()
@@ -210,7 +213,7 @@ def test_other_refusals_are_not_sent_again(world: World, client: Client) -> None
     assert "send again" not in page(client, run)
     answer = client.post(f"/bulk/{run.pk}/again/")
     assert answer.status_code == 422
-    assert "None was refused as its state moved on." in answer.content.decode()
+    assert "None was refused because its state had changed." in answer.content.decode()
     assert Run.objects.count() == 1
 
 

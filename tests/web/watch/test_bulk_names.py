@@ -237,7 +237,7 @@ def pinned(world: World) -> World:
 def test_a_review_names_the_pins_of_colleagues_and_leaves_them(pinned: World, ada: Client) -> None:
     run = reviewed(ada)
     told = page(ada, run)
-    assert "2 of 3 will be pinned; 1 stays as a colleague pinned it." in told
+    assert "2 of 3 will be pinned; 1 stays because a colleague pinned it." in told
     assert "1 is pinned by a colleague" in told
     assert "grace 1." in told
     assert "b: Clear by grace, no end: “&lt;i&gt;a visit&lt;/i&gt;”" in told

@@ -244,7 +244,7 @@ def test_a_resolved_one_is_not_acknowledged(attacked: Case, client: Client):
     Case.objects.update(resolved_at=now_ms(), resolved_by="olga")
     page = client.post(f"/incidents/{attacked.number}/acknowledge/", {"end": "1h", "reason": "me"})
     assert page.status_code == 409
-    assert "is resolved: open it again first" in page.content.decode()
+    assert "is resolved: reopen it first" in page.content.decode()
     assert 'value="me"' in page.content.decode()
     assert not Acknowledgement.objects.exists()
 

@@ -221,7 +221,7 @@ def test_what_cannot_be_saved_says_why(
 def test_a_filter_that_replaces_one_of_its_name_says_so(board: World, client: Client) -> None:
     assert "in place of" not in client.get(save(client, q="shop", shared="on").url).content.decode()
     page = client.get(save(client, q="mail").url).content.decode()
-    assert "Saved as “Mine”, in place of “shop”; everybody sees it, as it is shared." in page
+    assert "Saved as “Mine”, in place of “shop”; it is shared, so everybody sees it." in page
     (kept,) = SavedFilter.objects.all()
     assert kept.text == "mail"
 

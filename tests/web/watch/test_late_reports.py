@@ -228,9 +228,9 @@ NOW = 100 * HOUR_MS
         # its clock is right: it has sent what it had to keep
         (Late(silent=9, age=240_000, last=NOW - 2 * MINUTE), -300, NOW,
          "reports came 4 min late or more, as from a spool"),
-        (Late(rare=3, last=NOW), -300, NOW, "reports more rarely than its votes live"),
+        (Late(rare=3, last=NOW), -300, NOW, "reports too rarely: its votes expire in between"),
         (Late(rare=3, last=NOW), -50_000, NOW,
-         "clock behind by 50 s, so its votes live shorter"),
+         "clock behind by 50 s, so its votes expire early"),
         (Late(late=3, last=NOW), -300, NOW, "reports came twice or out of order"),
     ],
 )  # fmt: skip

@@ -365,7 +365,7 @@ def test_what_is_over_is_not_changed_and_what_is_not_there_not_found(client: Cli
     past = window(begin=NOW - HOUR_MS, end=NOW)
     assert client.get(f"/maintenance/{past.pk}/edit/").status_code == 302
     page = client.post(f"/maintenance/{past.pk}/end/", follow=True)
-    assert "It does not run." in page.content.decode()
+    assert "It is not running." in page.content.decode()
     assert client.get("/maintenance/4711/").status_code == 404
 
 

@@ -230,7 +230,7 @@ def test_a_task_that_may_hide_an_attack_is_confirmed(
     page = asked.content.decode()
     assert asked.status_code == 200
     assert not Row.objects.exists()
-    for part in (f"<strong>{says}</strong>", 'role="alert"', "Schedule anyway", "Leave it"):
+    for part in (f"<strong>{says}</strong>", 'role="alert"', "Schedule anyway", ">Cancel<"):
         assert part in page, part
     assert f'name="confirm" value="{says}"' in page
     assert schedule(client, **task, confirm=says).status_code == 302
@@ -332,11 +332,11 @@ def test_a_review_says_of_how_many_a_task_may_hide_an_attack(attacked: World, cl
     attacked.write()
     purges = review_of(client, do="purge")
     assert "time alone will remove the rows, whatever their agents say then." in purges
-    assert "This goes for" not in purges
+    assert "This applies to" not in purges
     clears = f"time alone will pin them to {isolated('Clear')}, whatever their agents say then."
     lowers = review_of(client, do="set", to="clear")
     assert f"This may hide an attack: {clears}" in lowers
-    assert "This goes for 1 of them." in lowers
+    assert "This applies to 1 of them." in lowers
     for task in (
         {"do": "set", "to": "under-attack"},
         {"do": "set", "to": "clear", "condition": "clear"},

@@ -123,7 +123,7 @@ def test_without_a_reason_the_form_is_shown_with_what_was_chosen(
 
 def test_where_nothing_is_stale_it_says_so(world: World, client: Client) -> None:
     body = client.get("/stale/").content.decode()
-    assert "No site of this board is found" in body
+    assert "No site on this board matches" in body
     assert client.get("/stale/?n=0").status_code == 422
 
 

@@ -109,7 +109,7 @@ def test_it_is_cancelled_alone_or_with_those_that_follow(client: Client) -> None
     client.post(f"/maintenance/{first.pk}/cancel/")
     assert len(planned()) == 4
     page = client.get(f"/maintenance/{second.pk}/").content.decode()
-    assert "Cancel it and the 2 after it" in page
+    assert "Cancel it and the next 2" in page
     client.post(f"/maintenance/{second.pk}/cancel/", {"do": "all"})
     [other] = planned()
     assert other.created_at == 1, "planned by itself, though of the same name"
