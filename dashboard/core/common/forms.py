@@ -96,7 +96,7 @@ class WeeklyForm(forms.Form):
         label="Repeat until",
         help_text="Empty: once. At most a year.",
         widget=forms.DateInput(attrs={"type": "date"}),
-        error_messages={"invalid": "Expected a day, as 2026-11-22."},
+        error_messages={"invalid": "Expected a day, such as 2026-11-22."},
     )
     weekly_every = forms.IntegerField(
         required=False, min_value=1, max_value=12, label="Weeks apart", initial=1
@@ -105,17 +105,20 @@ class WeeklyForm(forms.Form):
         required=False,
         max_length=64,
         label="Time zone",
-        help_text="Of the time of day: as Europe/Berlin. Empty: UTC.",
+        help_text="For the time of day, such as Europe/Berlin. Empty: UTC.",
     )
     weekly_without = forms.CharField(
-        required=False, max_length=1_000, label="Except on", help_text="As 2026-12-25, 2027-01-01."
+        required=False,
+        max_length=1_000,
+        label="Except on",
+        help_text="Such as 2026-12-25, 2027-01-01.",
     )
 
     def clean_weekly_zone(self) -> str:
         """Return the zone, UTC unless given. Raises ValidationError."""
         zone = str(self.cleaned_data["weekly_zone"]).strip() or "UTC"
         if zone not in available_timezones():
-            raise forms.ValidationError("Expected a zone of the IANA database, as Europe/Berlin.")
+            raise forms.ValidationError("Expected an IANA time zone, such as Europe/Berlin.")
         return zone
 
     def clean_weekly_without(self) -> set[date]:
@@ -124,7 +127,7 @@ class WeeklyForm(forms.Form):
         try:
             return set(map(date.fromisoformat, texts))
         except ValueError:
-            raise forms.ValidationError("Expected days, as 2026-12-25, 2027-01-01.") from None
+            raise forms.ValidationError("Expected days, such as 2026-12-25, 2027-01-01.") from None
 
     def occurrences(self, begin: int) -> list[int]:
         """Return when it begins, the first time at `begin`, Unix ms. The fields must be valid."""

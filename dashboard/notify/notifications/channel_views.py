@@ -45,10 +45,8 @@ class ChannelForm(forms.Form):
         # What was typed is shown again in the form; the stored secret is never shown.
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}, render_value=True),
     )
-    most = forms.IntegerField(
-        min_value=1, max_value=10_000, label="At most so many messages", initial=60
-    )
-    window = SpanField(label="In", initial="1h")
+    most = forms.IntegerField(min_value=1, max_value=10_000, label="Messages at most", initial=60)
+    window = SpanField(label="Per", initial="1h")
     changes = forms.BooleanField(
         required=False,
         label="Changes of incidents",
@@ -58,7 +56,7 @@ class ChannelForm(forms.Form):
     last_resort = forms.BooleanField(
         required=False,
         label="Last resort",
-        help_text="Reached too when what a rule sends has reached nobody.",
+        help_text="Used when a rule's message has reached nobody.",
     )
 
     def __init__(self, kind: ChannelKind, data: Any = None, row: Channel | None = None) -> None:
@@ -70,7 +68,7 @@ class ChannelForm(forms.Form):
             else:
                 del self.fields[name]
         if row and "secret" in self.fields:
-            self.fields["secret"].help_text = f"Kept: {row.address}. Empty: it stays."
+            self.fields["secret"].help_text = f"Saved: {row.address}. Leave empty to keep it."
         elif "secret" in self.fields:
             self.fields["secret"].required = True
 
@@ -120,7 +118,7 @@ def send_test_by_rule(rule: Rule, by: str, now: int) -> list[Message]:
 
 
 def _draft(what: str, by: str, rule: Rule | None = None) -> MessageDraft:
-    text = f"{by} tries {what}. Nothing has happened."
+    text = f"{by} is testing {what}. Nothing has happened."
     return MessageDraft("test", f"Test of {what}", text, why=f"a test by {by}", rule=rule)
 
 
@@ -189,7 +187,7 @@ class ChannelPage(FormPage):
         _store(self.request, form, row, secret, f"notify.channel.{action}")
         if secret:
             return _shown_once(self.request, row, secret)
-        return self.done(f"The channel {row.name} is stored.", "notifications:channels")
+        return self.done(f"The channel {row.name} is saved.", "notifications:channels")
 
 
 @never_cache

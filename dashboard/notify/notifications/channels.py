@@ -229,7 +229,7 @@ class MailKind(ChannelKind):
 
     name = "mail"
     label = "Mail"
-    address_label = "Addresses, with commas between"
+    address_label = "Addresses, separated by commas"
 
     def problem(self, address: str, secret: str) -> str:  # noqa: ARG002 - it has no secret
         """Return what is expected of the addresses if one is invalid, otherwise an empty string."""
@@ -237,7 +237,7 @@ class MailKind(ChannelKind):
         if not 1 <= len(addresses) <= MOST_ADDRESSES:
             return f"expected 1 to {MOST_ADDRESSES} mail addresses"
         wrong = [each for each in addresses if not is_address(each)]
-        return f"expected mail addresses, and {wrong[0]} is none" if wrong else ""
+        return f"expected mail addresses; {wrong[0]} is not one" if wrong else ""
 
     def recipients(self, channel: Channel) -> Iterable[str]:
         """Return the addresses."""

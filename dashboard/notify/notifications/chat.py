@@ -103,11 +103,11 @@ def parts_of(url: str) -> dict[str, Any]:
     except (TypeError, ValueError, LookupError, AttributeError):  # raised for an invalid URL
         parts = None
     if not parts:
-        raise AddressRefused("expected a URL as https://appriseit.com/services/ lists them")
+        raise AddressRefused("expected a URL from the list at https://appriseit.com/services/")
     plugin = N_MGR[parts["schema"]]
     service = services().get(plugin)
     if service is None:
-        raise AddressRefused(f"expected one of the allowed services, and {parts['schema']} is none")
+        raise AddressRefused(f"expected one of the allowed services; {parts['schema']} is not one")
     if others := set(parts["qsd"]) - {*service.parameters, ""}:
         # A key pasted in the wrong place is parsed as a parameter too, and must not be shown.
         named = sorted(others & set(plugin.template_args)) or ["an unknown one"]
@@ -132,7 +132,7 @@ class ChatKind(ChannelKind):
 
     name = "chat"
     label = "Chat or paging (Apprise)"
-    secret_label = "Apprise URL, as slack://…"  # noqa: S105 - a label
+    secret_label = "Apprise URL, such as slack://…"  # noqa: S105 - a label
 
     def problem(self, address: str, secret: str) -> str:  # noqa: ARG002 - of it the URL is shown
         """Return what is wrong with the URL, in the form of an expectation; empty if nothing is."""
@@ -194,7 +194,7 @@ def service_of(url: str) -> Any:
     parts = parts_of(url)
     service = apprise.Apprise.instantiate(parts, asset=asset, suppress_exceptions=True)
     if service is None:
-        raise AddressRefused("expected a URL as https://appriseit.com/services/ lists them")
+        raise AddressRefused("expected a URL from the list at https://appriseit.com/services/")
     return service
 
 

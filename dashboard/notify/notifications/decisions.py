@@ -275,7 +275,7 @@ log = structlog.get_logger(__name__)
 
 PORTION = 2_000
 """Events to which the rules are applied in one transaction."""
-WAITED = "it waited; its words went out in the messages that followed"
+WAITED = "it waited; later messages said it"
 NOTHING_LEFT = "nothing was left to send"
 OVER_BEFORE = "it was over before"
 RULE_OFF = "its rule was switched off"

@@ -64,9 +64,9 @@ MOST_TRIES = 100
 HELD_MS = 30_000
 """How often to check whether a held message can be sent."""
 
-LIMITED = "the channel has sent as many messages as it may: it waits"
+LIMITED = "the channel's limit is reached: it waits"
 SWITCHED_OFF = "the channel was switched off or retired before it went out"
-EXPIRED = "no try of a day has succeeded"
+EXPIRED = "every attempt failed for a day"
 
 
 def deliver(clock: Clock = now_ms) -> bool:

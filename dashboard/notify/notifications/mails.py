@@ -31,7 +31,7 @@ from dashboard.core.common.times import now_ms
 # ---- mails ---------------------------------------------------------------------------------------
 # Mails as the catcher stored them: headers for the list, and single mails with their texts.
 
-MAIL_TABLE = Table("", "Subject", "To", "From", Column.time("Came"))
+MAIL_TABLE = Table("", "Subject", "To", "From", Column.time("Received"))
 PAGE_SIZE = 50
 LONGEST_TEXT = 200_000
 """Most characters of a text on a page."""

@@ -89,18 +89,18 @@ MOST_OF_INCIDENT = 200
 """Most messages on an incident's page."""
 ALL_KINDS = {
     **KINDS,
-    "changed": "somebody changed an incident",
+    "changed": "a change of an incident",
     "test": "a test",
     "unreached": "nobody was reached by a message",
-    "digest": "a summary of a time",
+    "digest": "a digest",
     "points": "earned points",
     "views": "views of a product",
-    "browser": "a browser of another user",
+    "browser": "a browser that another user took over",
 }
-MESSAGES = Table("", "Message", "Status", "To", "Why", "Written", Column("Tries", numeric=True))
+MESSAGES = Table("", "Message", "Status", "To", "Why", "Written", Column("Attempts", numeric=True))
 INBOX = Table("", "Message", "Written", Column.unseen("Mark as read"))
 ATTEMPTS = Table(
-    "", Column("Try", numeric=True), "At", Column("Took", numeric=True), "Outcome", "Answer"
+    "", Column("Attempt", numeric=True), "When", Column("Took", numeric=True), "Outcome", "Answer"
 )
 
 
@@ -199,7 +199,7 @@ class MessageFilterForm(VocabularyForm):
         try:
             return place_of(text) if text else None
         except ValueError:
-            raise forms.ValidationError("Expected the place of a message.") from None
+            raise forms.ValidationError("Expected a page of this list.") from None
 
     def every(self) -> QuerySet[Message]:
         """Return all messages."""
@@ -406,9 +406,9 @@ def reply(request: HttpRequest, token: str) -> HttpResponse:
     try:
         given = read_reply(token)
     except ReplyExpired:
-        return _reply_page(request, 410, refusal="This link has expired: it is older than a day.")
+        return _reply_page(request, 410, refusal="This link has expired: it was good for a day.")
     if given is None:
-        refusal = "This link is not one of ours, or only part of it was opened."
+        refusal = "This link is not valid, or incomplete: copy all of it from the message."
         return _reply_page(request, 404, refusal=refusal)
     name = given.user.get_username()
     if why := lapsed(given.user.pk, name, "command"):

@@ -179,7 +179,7 @@ def _announce_taken_over(request: HttpRequest, user: User, former: User, browser
     facts = {"target": former.username, "browser": browser, "now": user.username}
     record(Actor.of(request), "push.taken-over", **facts)
     text = (
-        f"{browser} showed your notifications. Since {user.username} subscribed it, it shows "
+        f"{browser} showed your notifications. {user.username} has subscribed it, so it now shows "
         "theirs, and no longer yours. If that is not a browser that you share, tell an admin."
     )
     subject = f"A browser of yours is {user.username}'s now"

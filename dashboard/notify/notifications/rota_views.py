@@ -91,7 +91,7 @@ class ShiftForm(WeeklyForm):
 # The pages of rotas: who is on call when, and who is now.
 
 ROTAS = Table("rotas", "Rota", "On call now", Column.time("Until"), "Reached by")
-SHIFTS = Table("", "Who", "From", "Until", "Kind", "Written by", Column.unseen("Remove"))
+SHIFTS = Table("", "Who", "From", "Until", "Kind", "Added by", Column.unseen("Remove"))
 
 
 class RotaList(FormPage):
@@ -113,7 +113,7 @@ class RotaList(FormPage):
             user=user, username=user.get_username(), changed_at=self.now, **form.cleaned_data
         )
         record(Actor.of(self.request), "notify.rota.created", target=row.name, kinds=row.kinds)
-        words = f"Created the rota {row.name}: add its shifts."
+        words = f"Created the rota {row.name}: now add its shifts."
         return self.done(words, "notifications:rota", row.pk)
 
 
@@ -160,7 +160,7 @@ class RotaChange(RotaPage):
         row, data = self.row, form.cleaned_data
         Rota.objects.filter(pk=row.pk).update(**data, changed_at=self.now)
         record(Actor.of(self.request), "notify.rota.changed", target=row.name, **data)
-        return self.done("The rota is changed.", self.page, row.pk)
+        return self.done("The rota is saved.", self.page, row.pk)
 
 
 class ShiftAddition(RotaPage):
@@ -176,7 +176,7 @@ class ShiftAddition(RotaPage):
         row, data = self.row, form.cleaned_data
         spans = form.spans(unix_ms(data["begins"]), unix_ms(data["ends"]))
         if row.shifts_from(self.now).count() + len(spans) > MOST_SHIFTS:
-            form.add_error(None, f"Expected at most {MOST_SHIFTS:,} shifts to come: remove some.")
+            form.add_error(None, f"Expected at most {MOST_SHIFTS:,} upcoming shifts: remove some.")
             return self.form_invalid(form)
         shifts = [
             RotaShift(

@@ -88,25 +88,25 @@ class RuleForm(forms.Form):
         required=False,
         label="Any of these labels or details",
         widget=forms.Textarea(attrs={"rows": 2, "placeholder": "tier=gold"}),
-        help_text="One on each line, as key=value, or rate=>10000.",
+        help_text="One per line, such as tier=gold or rate=>10000.",
     )
     after = SpanField(label="Lasts at least", required=False, zero=True, initial="0s")
     group_by = forms.CharField(
-        label="Together in one message",
+        label="Group by",
         max_length=500,
         required=False,
         initial="scenario",
-        help_text="What is alike in: scenario, asset, or keys of labels, with commas between.",
+        help_text="One message per: scenario, asset, or label keys, separated by commas.",
     )
-    window = SpanField(label="Wait for more", required=False, zero=True, initial="30s")
+    window = SpanField(label="Wait for more to group", required=False, zero=True, initial="30s")
     repeat = SpanField(label="Remind every", required=False)
-    resolved = forms.BooleanField(required=False, initial=True, label="Say when it is over")
+    resolved = forms.BooleanField(required=False, initial=True, label="Notify when it is over")
     incidents = forms.BooleanField(required=False, initial=True, label="Incidents")
     tasks = forms.BooleanField(required=False, initial=True, label="Scheduled tasks that notify")
     agents = _checks("Agents", AGENT_CHOICES)
     budgets = forms.BooleanField(required=False, label="Error budgets that burn too fast")
-    most = forms.IntegerField(label="At most so many messages", initial=20)
-    per = SpanField(label="In", initial="1h")
+    most = forms.IntegerField(label="Messages at most", initial=20)
+    per = SpanField(label="Per", initial="1h")
     hours_begin, hours_end = _clock("From"), _clock("Until")
     hours_days = _checks("Days (none: all)", DAY_CHOICES)
     hours_zone = forms.CharField(required=False, max_length=64, label="Zone", initial="UTC")
@@ -237,7 +237,7 @@ class StageForm(forms.Form):
     """A stage: whom to notify when nobody has acknowledged for so long; empty for no stage."""
 
     after = SpanField(label="After", required=False, zero=True)
-    targets = _checks("Whom")
+    targets = _checks("Notify")
 
     def __init__(self, *args: Any, choices: list[tuple[str, str]], **options: Any) -> None:
         super().__init__(*args, **options)
@@ -342,7 +342,7 @@ def change_rule(
 
 def _unknown(names: Any, known: Any) -> str:
     unknown = [name for name in names if name not in known]
-    return f"expected what there is, not {', '.join(unknown)}" if unknown else ""
+    return f"expected known ones, not {', '.join(unknown)}" if unknown else ""
 
 
 def _absent_targets(rule: Definition) -> str:
@@ -352,4 +352,4 @@ def _absent_targets(rule: Definition) -> str:
     absent = [f"channel {number}" for number in sorted(gone)]
     gone = rotas - set(Rota.objects.in_use().in_bulk(rotas))
     absent += [f"rota {number}" for number in sorted(gone)]
-    return f"expected targets that there are, not {', '.join(absent)}" if absent else ""
+    return f"expected existing channels and rotas, not {', '.join(absent)}" if absent else ""

@@ -272,7 +272,7 @@ RULES = Table(
     "notification-rules", "Rule", "Status", "Notifies", Column.time("Last message"),
     Column.number("Messages in 7 days"),
 )  # fmt: skip
-PREVIEW = Table("", "When", "Message", Column("Covers", numeric=True), "Whom", Column("Outcome"))
+PREVIEW = Table("", "When", "Message", Column("Covers", numeric=True), "To", Column("Outcome"))
 MOST_PREVIEWED, FIRST_PREVIEWED = 500, 10
 """Most messages in a preview, the newest, and how many of them are open at first."""
 
@@ -374,7 +374,7 @@ class RuleFormPage(FormPage):
             )
         action = "notify.rule.changed" if self.row else "notify.rule.created"
         record(Actor.of(self.request), action, target=row.name, definition=row.definition)
-        return self.done(f"The rule {row.name} is stored.", "notifications:rule", row.pk)
+        return self.done(f"The rule {row.name} is saved.", "notifications:rule", row.pk)
 
 
 @never_cache
@@ -386,7 +386,10 @@ def act_on_rule(request: HttpRequest, number: int) -> HttpResponse:
     try:
         words = _act(request, row, do)
     except ChangedMeanwhile:
-        messages.error(request, "Somebody has changed the rule meanwhile.")
+        messages.error(
+            request,
+            "Somebody has changed the rule meanwhile. Nothing was done: look at it, and try again.",
+        )
         return redirect("notifications:rules")
     except TooMany as why:
         messages.error(request, str(why))
@@ -418,7 +421,7 @@ def _act(request: HttpRequest, row: RuleRow, do: str) -> str:
 
 def _sent_words(count: int) -> str:
     if not count:
-        return "Nobody is reached: no address, and nobody on call."
+        return "The test reaches nobody: nobody is on call, or has an address."
     return f"{count} test message{'' if count == 1 else 's'} on the way."
 
 

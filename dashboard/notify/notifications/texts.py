@@ -490,7 +490,9 @@ def _described(rule: Rule) -> Iterator[tuple[str, str]]:
     yield "Agents", _agents(rule)
     names = target_names()
     for stage in rule.stages:
-        after = f"After {exact_span(stage.after_ms)} unacknowledged" if stage.after_ms else "Whom"
+        after = (
+            f"After {exact_span(stage.after_ms)} unacknowledged" if stage.after_ms else "Notifies"
+        )
         yield after, whom(names, stage.channels, stage.rotas)
     alike = f"incidents with the same {', '.join(rule.group_by)}"
     yield "In one message", alike if rule.group_by else "all incidents"

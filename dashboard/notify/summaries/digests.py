@@ -91,7 +91,7 @@ class DigestDelay(NamedTuple):
     def words(self) -> str:
         """Return the explanation in one or two sentences."""
         when = utc_minute(self.due)
-        text = f"This mail is late: it was due at {when}, and nothing was sent then."
+        text = f"This mail is late: it was due at {when}, but could not be sent then."
         if self.missed:
             text += f" {count(self.missed, 'digest')} before it {_was(self.missed)} left out."
         return text
@@ -241,7 +241,7 @@ def _lines(content: Content) -> Iterator[str]:
     yield from ("", "Figures", "")
     yield from _columns(("", "now", "before"), content.changes)
     yield from ("", f"All figures: {content.summary_url}")
-    yield from ("", f"You get this {content.every}. To end it: {content.unsubscribe_url}")
+    yield from ("", f"You get this {content.every}. Unsubscribe: {content.unsubscribe_url}")
 
 
 def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from domain.history.periods import Period as DaysOfCalendar
 
 SERVICE = "service"
 HOURS = {"": "all hours", SERVICE: "service hours"}
-DAY_EXPECTED = {"invalid": "Expected a day, as 2026-11-22."}
+DAY_EXPECTED = {"invalid": "Expected a day, such as 2026-11-22."}
 
 
 class DayField(forms.DateField):
@@ -51,7 +51,7 @@ class SummaryForm(FilterForm):
     scenario = forms.MultipleChoiceField(
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="None ticked: all of them.",
+        help_text="None ticked: all.",
     )
     label = forms.ChoiceField(required=False, label="By label")
     hours = forms.ChoiceField(required=False)

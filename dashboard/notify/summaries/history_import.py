@@ -203,7 +203,7 @@ class HistoryImport:
         known = list(stored.values_list("place", "kind", "state", "unconfirmed", "cause_type"))
         same = [(row.place, row.kind, row.state, row.unconfirmed, IMPORT) for row in rows]
         if known and known != same:
-            expected = "the history that was brought in before, or an asset without any"
+            expected = "the history that was imported before, or an asset without any"
             raise ImportProblem(first.line, "asset", expected, asset)
         self.tallies.setdefault(scenario.name, ImportTally()).add(own, known=bool(known))
         if self.apply and not known:

@@ -61,7 +61,7 @@ class LabelField(forms.CharField):
         if not text:
             return None
         if not key or not colon:
-            raise forms.ValidationError("Expected a key and a value, as customer:Acme.")
+            raise forms.ValidationError("Expected a key and a value, such as customer:Acme.")
         return key, of_key
 
 

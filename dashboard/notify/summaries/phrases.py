@@ -243,8 +243,8 @@ def why_unobserved(found: PeriodSummary) -> str:
     if not found.span.ms:
         return "this time has not begun"
     if found.span.end <= found.first_at:
-        return f"the first record is of {utc_minute(found.first_at)}"
-    return "nothing was heard of the job"
+        return f"the first record is from {utc_minute(found.first_at)}"
+    return "the job sent no heartbeat"
 
 
 def _part_observed(found: PeriodSummary) -> str:
@@ -259,7 +259,7 @@ def uncompared(found: PeriodSummary) -> str:
         return ""
     name, before = before_name(found).partition(",")[0], found.whole.before
     if not before.observed.seen or not before.times.present:
-        return f"there is nothing of {name} to compare with"
+        return f"there is nothing from {name} to compare with"
     if not before.observed.comparable:
         return f"too little of {name} was observed for a comparison"
     return f"too little was observed for a comparison with {name}"

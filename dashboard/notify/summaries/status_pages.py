@@ -358,14 +358,14 @@ class StatusPageForm(forms.Form):
     )
     scenarios = forms.MultipleChoiceField(label="Scenarios", widget=forms.CheckboxSelectMultiple)
     labels = LinesField(
-        "Labels, one in a line",
-        "As <code>customer=Acme</code>. Assets to which people gave one of them are on the page, "
-        "with their names.",
+        "Labels, one per line",
+        "Such as <code>customer=Acme</code>. Assets to which people (not agents) gave one of "
+        "them are on the page, with their names.",
         required=True,
     )
     words = LinesField(
-        "Words for states, one in a line",
-        "As <code>attack/under-attack=Slow</code>. Others are Disrupted, Limited or Working.",
+        "Words for states, one per line",
+        "Such as <code>attack/under-attack=Slow</code>. Others are Disrupted, Limited or Working.",
         required=False,
     )
     days = forms.IntegerField(min_value=0, max_value=90, initial=7, label="Days of incidents")
@@ -454,7 +454,7 @@ def _pair(line: str, example: str) -> list[str]:
     """Return what is before and after the sign of equality. Raises ValidationError."""
     key, equals, value = (part.strip() for part in line.partition("="))
     if not key or not equals:
-        raise forms.ValidationError(f"{line}: expected a pair, as {example}.")
+        raise forms.ValidationError(f"{line}: expected a pair, such as {example}.")
     return [key, value]
 
 
@@ -497,4 +497,4 @@ class StatusPageEditor(FormPage):
     def form_valid(self, form: StatusPageForm) -> HttpResponse:
         """Store the page."""
         row = form.save(self.request, self.now)
-        return self.done(f"The page {row.title} is stored.", "status:pages")
+        return self.done(f"The page {row.title} is saved.", "status:pages")

@@ -108,7 +108,7 @@ def answered(form: SummaryForm) -> PeriodSummary:
 # The settings of summaries, by an admin: the reporting zone, targets and service hours.
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-HOURS_EXPECTED = "Expected whole hours, as 8-18 or 8-12, 13-17; nothing for none on this day."
+HOURS_EXPECTED = "Expected whole hours, such as 8-18 or 8-12, 13-17; nothing for none on this day."
 RANGE = re.compile(r"(\d{1,2})\s*-\s*(\d{1,2})")
 
 
@@ -139,7 +139,7 @@ class ZoneForm(forms.Form):
     zone = forms.CharField(
         max_length=64,
         label="Reporting zone",
-        help_text="A name of the IANA database, as Europe/Berlin. Days and hours are its own.",
+        help_text="An IANA time zone, such as Europe/Berlin. Days and hours are counted in it.",
         widget=forms.TextInput(attrs={"list": "zones", "autocomplete": "off"}),
     )
 
@@ -147,11 +147,11 @@ class ZoneForm(forms.Form):
         """Return the zone. Raises ValidationError if it is unknown."""
         zone = str(self.cleaned_data["zone"]).strip()
         if zone not in available_timezones():
-            raise forms.ValidationError("Expected a zone of the IANA database, as Europe/Berlin.")
+            raise forms.ValidationError("Expected an IANA time zone, such as Europe/Berlin.")
         chosen = ReportingZone.objects.chosen().key
         if zone != chosen != ReportingZone.objects.current().key:
             raise forms.ValidationError(
-                f"History is still being summed up in {chosen}. Change the zone after that."
+                f"History is still being summed up in {chosen}. Change the zone once that is done."
             )
         return zone
 

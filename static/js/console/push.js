@@ -51,7 +51,7 @@ async function askAndSubscribe(event) {
   try {
     const answer = await Notification.requestPermission();
     if (answer === "granted") return send(await subscribe());
-    refuse("The browser does not allow notifications of this site: allow them in its settings, then try again.");
+    refuse("The browser does not allow notifications from this site: allow them in its settings, then try again.");
   } catch (error) {
     refuse(`The browser could not be subscribed: ${error.message}`);
   }

@@ -171,7 +171,7 @@ def cancelled(walk: Walk) -> None:
 
 ORDER = "/s/orders/a/{mine}order/"
 AN_HOUR_AGO = field_text(now_ms() // HOUR_MS * HOUR_MS - HOUR_MS)
-STORE_CHANNEL = sent("Store", name="{mine}mail", address="{mine}soc@example.invalid")
+STORE_CHANNEL = sent("Save", name="{mine}mail", address="{mine}soc@example.invalid")
 AT_ONCE = {"group_by": "asset", "window": "0s", "most": "999", "stage-0-targets": "{mine}mail"}
 """Fields of a rule that tells of each incident, by a channel that an admin has made."""
 
@@ -199,7 +199,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "summaries:settings": "/summary/settings/",
         "status:new": "/status-pages/new/",
         "status:pages": sent(
-            "Store",
+            "Save",
             title="Acme",
             slug="acme",
             scenarios="attack",
@@ -215,7 +215,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
             "/notifications/rules/",
         ),
         "notifications:new-rule": "/notifications/rules/new/",
-        "notifications:rule": sent("Store", name="{mine}rule", **AT_ONCE),
+        "notifications:rule": sent("Save", name="{mine}rule", **AT_ONCE),
         "notifications:edit-rule": linked("notifications:edit-rule"),
         "incidents:by-asset": (attacked, "/incidents/by-asset/?q={mine}"),
         "incidents:incidents": "/incidents/?q={mine}",

@@ -33,13 +33,13 @@ def channel(open_as: Open, prefix: str, faults: list[str]) -> str:
     page.get_by_role("link", name="New: Mail").press("Enter")
     page.locator("#id_name").fill(name)
     page.get_by_label("Addresses").fill("nobody")
-    page.get_by_role("button", name="Store", exact=True).press("Enter")
+    page.get_by_role("button", name="Save", exact=True).press("Enter")
     expect(page.locator(".field-address")).to_contain_text("mail addresses")
     faults.clear()  # the browser's own word of the status 422
     sound(page)
     page.get_by_label("Addresses").fill(f"{prefix}soc@example.invalid")
-    page.get_by_role("button", name="Store", exact=True).press("Enter")
-    expect(page.locator("#messages")).to_contain_text(f"The channel {name} is stored")
+    page.get_by_role("button", name="Save", exact=True).press("Enter")
+    expect(page.locator("#messages")).to_contain_text(f"The channel {name} is saved")
     return name
 
 
@@ -75,7 +75,7 @@ def test_a_rule_is_written_previewed_and_tried(
     page.get_by_role("button", name="Preview").press("Enter")
     expect(page.get_by_role("heading", name="This rule would have sent")).to_be_visible()
     sound(page)
-    page.get_by_role("button", name="Store", exact=True).press("Enter")
+    page.get_by_role("button", name="Save", exact=True).press("Enter")
     expect(page.get_by_role("heading", name=f"{prefix}rule")).to_be_visible()
     expect(page.locator(".rule-facts")).to_contain_text("lasting at least 1 m")
     page.get_by_role("button", name="Send a test").press("Enter")
@@ -97,11 +97,11 @@ def test_a_messages_link_leads_to_a_form(
 ) -> None:
     page = open_as("operator", "/notifications/rules/new/")
     page.locator("#id_name").fill(f"{prefix}rule")
-    page.get_by_label("Together in one message").fill("asset")
+    page.get_by_label("Group by").fill("asset")
     page.get_by_label("Wait for more").fill("0s")
     page.locator(".stage").first.get_by_label(channel).check()
-    page.get_by_role("button", name="Store", exact=True).press("Enter")
-    expect(page.locator("#messages")).to_contain_text("is stored")
+    page.get_by_role("button", name="Save", exact=True).press("Enter")
+    expect(page.locator("#messages")).to_contain_text("is saved")
     asset = f"{prefix}site"
     send("attack", asset, "waf-1", "under-attack")
     page = open_as("operator", f"/notifications/messages/?q={asset}")

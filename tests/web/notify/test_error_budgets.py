@@ -160,7 +160,7 @@ def test_a_rule_with_budgets_sends_begin_and_end(user: User, channel: Channel, c
     group = opened.group
     assert group is not None
     page = text(client.get(f"/notifications/ack/{group.token}/").content.decode())
-    assert "An error budget that burns too fast" in page
+    assert "An error budget is burning too fast" in page
     assert "It still burns" in page
     assert "error budget of Attacks" in page
     watch(NOON + 6 * MINUTE_MS)

@@ -116,9 +116,9 @@ def test_the_week_before_is_counted_as_the_file_tells(
     week = summary(Question(("attack",), containing("week", date(2026, 3, 27))), NOW)
     assert week.whole.before.times.present > 0
     page = client.get("/summary/?period=week&date=2026-03-15&scenario=attack").content.decode()
-    assert "the history was brought in" in page
+    assert "Part of this history was imported" in page
     later = client.get("/summary/?period=day&date=2026-03-27&scenario=attack").content.decode()
-    assert "brought in" not in later
+    assert "was imported" not in later
     assert AuditEntry.objects.filter(action="summary.imported").count() == 1
 
 
@@ -138,7 +138,7 @@ def test_a_file_that_comes_again_changes_nothing(own: Topic, file: Callable[[lis
     assert "were there already" in imported(path, "--apply")
     assert set(Transition.objects.values_list()) == rows
     assert ImportedHistory.objects.count() == 1
-    with pytest.raises(CommandError, match="1: asset: expected the history that was brought in"):
+    with pytest.raises(CommandError, match="1: asset: expected the history that was imported"):
         imported(file(changes(seed=10)), "--apply")
 
 

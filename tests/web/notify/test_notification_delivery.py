@@ -797,9 +797,9 @@ def test_a_login_that_the_server_refuses_is_tried_again(
     ("url", "problem"),
     [
         ("slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#soc", ""),
-        ("json://127.0.0.1/x", "expected one of the allowed services, and json is none"),
-        ("nonsense", "expected a URL as"),
-        ("", "expected a URL as"),
+        ("json://127.0.0.1/x", "expected one of the allowed services; json is not one"),
+        ("nonsense", "expected a URL from"),
+        ("", "expected a URL from"),
     ],
 )
 def test_a_chat_url_is_checked(url: str, problem: str):

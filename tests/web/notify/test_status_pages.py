@@ -240,7 +240,7 @@ def test_of_two_scenarios_the_worse_counts() -> None:
 def test_a_page_without_assets_says_nothing_good() -> None:
     made()
     read = text(page())
-    assert "Nothing is known of anything on this page." in read
+    assert "The state of everything on this page is unknown." in read
     assert "Working" not in read
 
 
@@ -252,7 +252,7 @@ def test_of_what_is_not_listed_it_says_nothing(monkeypatch: pytest.MonkeyPatch) 
     put("e", unconfirmed=True)
     made()
     read = text(page())
-    assert "There are more: of these this page says nothing." in read
+    assert "There are more, which this page does not show." in read
     assert "e Being checked" in read
     assert "Working 1" in read
 
@@ -391,7 +391,7 @@ def test_a_new_page_is_not_published_unless_somebody_says_so(admin: Client) -> N
     [
         ("slug", "Acme Shop", "Expected small letters, digits and single hyphens."),
         ("slug", "taken", "Expected a name that no other page has."),
-        ("labels", "customer", "customer: expected a pair, as customer=Acme."),
+        ("labels", "customer", "customer: expected a pair, such as customer=Acme."),
         ("labels", "Customer=Acme", "Customer=Acme: key: expected a small letter"),
         ("words", "attack/none=x", "attack/none: expected a scenario and one of its states."),
         ("words", "attack/clear=", "attack/clear: expected 1 to 60 printable characters."),

@@ -128,7 +128,7 @@ def test_a_product_of_twelve_minutes_says_that_no_more_was_observed(new: None, c
     assert context["title"] == "Week 10 of 2026"
     assert context["sentence"] == (
         "There was 1 incident on 1 asset (1 attack, Connectivity not observed). Assets were in a "
-        "good state for 87.5 % of the time; there is nothing of the week before to compare with. "
+        "good state for 87.5 % of the time; there is nothing from the week before to compare with. "
         "12 m 00 s of 2 d 12 h (0.3 %) were observed. So far, Attacks met their target of 50 % in "
         "the 12 m 00 s that were observed, with 75 % of the error budget left."
     )
@@ -146,7 +146,7 @@ def test_of_the_week_before_a_product_there_are_no_figures(new: None, client: Cl
     week = "/summary/?period=week&date=2026-02-25&scenario=attack"
     answer = client.get(week)
     assert answer.context["sentence"] == (
-        "Not observed: the first record is of 2026-03-04 11:48 UTC. "
+        "Not observed: the first record is from 2026-03-04 11:48 UTC. "
         "The target of 50 % is not judged, as nothing was observed."
     )
     told = (*answer.context["tiles"], *answer.context["classes"])
@@ -173,7 +173,7 @@ def test_a_digest_of_a_time_that_was_not_observed_says_so(new: None):
     found = summary(Question(("attack",), containing(WEEK, utc_datetime(NOW - 7 * DAY_MS).date())))
     mail = content_of(found, "Attacks", "every week", "https://x/end")
     assert mail.subject == "Attacks, Week 9 of 2026: not observed"
-    assert mail.sentence.startswith("Not observed: the first record is of 2026-03-04 11:48 UTC.")
+    assert mail.sentence.startswith("Not observed: the first record is from 2026-03-04 11:48 UTC.")
     assert mail.sentence == phrases.sentence(found)
     assert {each.now for each in mail.changes} == {"not observed"}
     so_far = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
@@ -252,7 +252,7 @@ def test_a_day_without_the_job_has_no_figures_though_an_attack_goes_on(client: C
     gap(MONDAY + 20 * HOUR_MS, MONDAY + 50 * HOUR_MS)
     sum_up()
     context = client.get(TUESDAY).context
-    assert context["sentence"] == "Not observed: nothing was heard of the job."
+    assert context["sentence"] == "Not observed: the job sent no heartbeat."
     assert tile(context, "incidents").value == tile(context, "bad").value == "not observed"
     assert context["worst"] == context["timelines"] == []
     week = client.get(f"{THIS_WEEK}&scenario=attack").context

@@ -465,7 +465,7 @@ def test_targets_service_hours_and_zone_are_saved_and_noted(admin: Client):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"zone": "Atlantis"}, "Expected a zone"),
+        ({"zone": "Atlantis"}, "Expected an IANA time zone"),
         ({"attack__percent": "101"}, "less than or equal to 100"),
         ({"attack__day0": "8-"}, "Expected whole hours"),
         ({"attack__day0": "18-8"}, "Expected whole hours"),

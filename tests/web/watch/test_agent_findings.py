@@ -343,7 +343,7 @@ def test_a_rule_tells_of_an_agent_and_of_its_end(world: World, client: Client, r
     page = text(client.get(f"/notifications/ack/{group.token}/").content.decode())
     assert "What is wrong with agents" in page
     assert "waf-2" in page
-    assert "goes on" in page
+    assert "ongoing" in page
     assert "Acknowledge" not in page.partition("What is wrong with agents")[2]
     report(world, "waf-2")
     settle(world)

@@ -118,9 +118,9 @@ def test_it_is_cancelled_alone_or_with_those_that_follow(client: Client) -> None
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
-        ("weekly_zone", "Mars/Olympus", "Expected a zone of the IANA database"),
-        ("weekly_without", "Christmas", "Expected days, as 2026-12-25, 2027-01-01."),
-        ("weekly_until", "soon", "Expected a day, as 2026-11-22."),
+        ("weekly_zone", "Mars/Olympus", "Expected an IANA time zone"),
+        ("weekly_without", "Christmas", "Expected days, such as 2026-12-25, 2027-01-01."),
+        ("weekly_until", "soon", "Expected a day, such as 2026-11-22."),
         ("weekly_until", "2001-01-01", "Expected a day on or after one on which it begins."),
         ("weekly_every", "0", "greater than or equal to 1"),
     ],
