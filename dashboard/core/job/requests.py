@@ -39,7 +39,7 @@ OFFERS = {
     "stop": ActionOffer(
         "stop",
         "Stop",
-        "Ends the query in order. States stay as they are, reports wait in the log, and it stays "
+        "Stops the query cleanly. States stay as they are, reports wait in the log, and it stays "
         "stopped, through restarts of the job too, until it is started.",
         "Yes, freeze the states",
     ),
@@ -94,7 +94,7 @@ PIPELINE_OFFERS = {
     "stop": ActionOffer(
         "stop",
         "Stop",
-        "Ends the pipeline in order. Its records wait in the log, and it stays stopped, through "
+        "Stops the pipeline cleanly. Its records wait in the log, and it stays stopped, through "
         "restarts too, until it is started.",
         "Yes, stop it",
     ),

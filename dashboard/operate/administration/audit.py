@@ -62,7 +62,7 @@ def checked() -> ChainCheck:
 
 
 COLUMNS = (*FIELDS, "digest")
-ENTRY_TABLE = Table("", "At", "Who", "Did", "To", "Outcome", "From", css="audit")
+ENTRY_TABLE = Table("", "When", "Who", "Action", "Target", "Outcome", "From", css="audit")
 
 
 # ---- audit ---------------------------------------------------------------------------------------

@@ -266,7 +266,7 @@ class RetentionForm(forms.Form):
         if after < period(each, data["scenario"]) and not data["confirm"]:
             n = to_be_deleted(each, data["scenario"], after, self.now)
             if n:
-                words = f"The next run deletes {n:,} rows for good. Tick this to have it so."
+                words = f"The next run deletes {n:,} rows for good. Tick this to confirm."
                 self.add_error("confirm", words)
         return data
 

@@ -329,7 +329,7 @@ class RoleChange(UserAction):
         """Set the role. Raises UserChangeRefused."""
         name, role = self.row.username, form.role_of()
         before = account_users.set_role(user_of(self.request), self.row, role)
-        words = f"{name} has {role} as role now." if role else f"{name} has no role now."
+        words = f"{name} now has the role {role}." if role else f"{name} now has no role."
         return words, {"before": str(before or "none"), "to": str(role or "none")}
 
 
@@ -357,7 +357,7 @@ class Deactivation(UserAction):
     def act(self, _form: forms.Form) -> Done:
         """Deactivate the user. Raises UserChangeRefused."""
         ended = account_users.deactivate_user(user_of(self.request), self.row, timezone.now())
-        words = f"sessions that ended: {ended.sessions}, tokens revoked: {ended.tokens}."
+        words = f"sessions ended: {ended.sessions}, tokens revoked: {ended.tokens}."
         return f"{self.row.username} is deactivated; {words}", ended._asdict()
 
 
@@ -369,7 +369,7 @@ class Reactivation(UserAction):
     def act(self, _form: forms.Form) -> Done:
         """Reactivate the user. Raises UserChangeRefused."""
         account_users.reactivate_user(self.row)
-        return f"{self.row.username} is active again.", {}
+        return f"{self.row.username} is reactivated.", {}
 
 
 class FactorRemoval(UserAction):
@@ -380,7 +380,7 @@ class FactorRemoval(UserAction):
     def act(self, _form: forms.Form) -> Done:
         """Remove the second factor. Raises UserChangeRefused."""
         account_users.remove_factor(self.row)
-        words = f"{self.row.username} logs in with the password alone now."
+        words = f"{self.row.username} now logs in with the password alone."
         return words, {"by": "an admin"}
 
 

@@ -58,7 +58,7 @@ PHASES = {
     "walCommit": "Write-ahead log",
     "commitOffsets": "Commit",
     "commitBatch": "Commit of the batch",
-    "latestOffset": "Asking Kafka",
+    "latestOffset": "Querying Kafka",
     "getBatch": "Planning of the source",
     "queryPlanning": "Planning",
 }

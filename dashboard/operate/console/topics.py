@@ -110,7 +110,7 @@ def matcher(pattern: str) -> Callable[[bytes], bool]:
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(text: str) -> float:

@@ -190,7 +190,7 @@ ADVICE = {
         "Give it 1-255 characters; names that begin with user: are reserved for operators' votes.",
     ),
     "bad-time": Advice(
-        "A time is none, or the end of a mute is past.",
+        "A time is not valid, or the end of a mute is past.",
         "Let the producer send Unix milliseconds; correct the time here, or leave it out, and "
         "redrive.",
     ),

@@ -51,17 +51,17 @@ LETTERS = Table(
     "Agent",
     "Source",
     Column.number("Bytes", name="size"),
-    Column("Repeated", "so often the job emitted it again, after replays", numeric=True),
-    Column("Fate"),
+    Column("Repeated", "how often the job emitted it again after replays", numeric=True),
+    Column("Status"),
     css="letter-table",
-).with_choice("Choose all open letters on this page")
+).with_choice("Select all open letters on this page")
 HOURS = 48
 """Hours that the histogram shows."""
 
 
 ANY = "any"
 """Matches letters of every status."""
-STATUS_TITLES = OUTCOMES | {ANY: "whatever became of it"}
+STATUS_TITLES = OUTCOMES | {ANY: "of any status"}
 
 
 def _of_status(status: str) -> Q:
@@ -76,12 +76,12 @@ LETTER_VOCABULARY = Vocabulary(
     example="an asset or agent, status:any",
     default=DEFAULT,
     keys=(
-        ChoiceKey("status", "what became of it", choice_of(STATUS_TITLES), _of_status),
+        ChoiceKey("status", "its status", choice_of(STATUS_TITLES), _of_status),
         ChoiceKey("reason", "why it was refused", choice_of(LETTER_REASONS), "reason"),
         scenario_key(),
         TextKey("asset", "the whole name", "asset"),
         TextKey("agent", "the whole name", "agent"),
-        TextKey("topic", "where it was", "topic"),
+        TextKey("topic", "its topic", "topic"),
         TimeKey("time", "when it was appended", "appended_at"),
     ),
     former=period("time"),

@@ -103,7 +103,7 @@ def find_out(letter: DeadLetter, now: int) -> str:
     if now - letter.status_at < SETTLED_MS:
         return "It is not in the log yet, but may still be on its way. Try again in half a minute."
     letter.reopen()
-    return "It has not arrived: the letter is open again."
+    return "It has not arrived: the letter is open again, and can be redriven."
 
 
 # ---- sending ------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
         raise Http404
     asked = LetterFilterForm(request.GET)
     if not asked.is_valid():
-        context = {"fault": "The filter cannot be read: use the list's own."}
+        context = {"fault": "The filter cannot be read: use the list's filter."}
         return render(request, "dead_letters/refused.html", context, status=422)
     told = {"form": form, "filter": asked.criteria().query()}
     record(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **told)

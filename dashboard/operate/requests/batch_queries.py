@@ -132,7 +132,7 @@ class QueryProgress(RequestProgress):
             case "done":
                 return (self.request.outcome if self.request else "") or "Done."
             case "waiting":
-                return "Sent. The job answers within a second or two where it runs."
+                return "Sent. If the job runs, it answers within a second or two."
             case "running":
                 return self._running()
             case "arriving":

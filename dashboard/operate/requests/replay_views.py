@@ -68,14 +68,14 @@ class ChoiceForm(forms.Form):
     query = forms.ChoiceField(label="Query")
     scenario = forms.ChoiceField(label="Scenario", required=False)
     start = forms.ChoiceField(
-        label="Read again from",
+        label="Replay from",
         choices=list(STARTS.items()),
         initial="earliest",
         widget=forms.RadioSelect,
     )
     time = UtcTimeField(label="Time (UTC)", seconds=True)
     exactly = forms.BooleanField(label="Exactly there, without any state", required=False)
-    bound = UtcTimeField(label="Last time that counts (UTC)", seconds=True)
+    bound = UtcTimeField(label="Latest time that counts (UTC)", seconds=True)
 
     def __init__(
         self, queries: Mapping[str, Sequence[str]], edges: Edges | None, data: Any = None
@@ -206,7 +206,7 @@ class ReplayConfirmForm(forms.Form):
         """Return the typed name. Raises ValidationError unless it matches exactly."""
         typed: str = self.cleaned_data["typed"]
         if typed != self._word:
-            raise forms.ValidationError(f"Expected {self._word}, letter by letter.")
+            raise forms.ValidationError(f"Expected exactly {self._word}.")
         return typed
 
 
@@ -322,7 +322,7 @@ def start(request: HttpRequest) -> HttpResponse:
         return _page(request, form, reviewed, confirm, "", 422)
     if confirm.cleaned_data["seen"] != reviewed.digest():
         fresh = ReplayConfirmForm(reviewed.word, reviewed.digest())
-        moved = "The logs have changed meanwhile: review it again."
+        moved = "The logs have changed meanwhile: review the replay again."
         return _page(request, form, reviewed, fresh, moved, 409)
     try:
         sent = submit(request, reviewed, confirm.cleaned_data)

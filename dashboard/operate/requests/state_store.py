@@ -237,7 +237,7 @@ def _vote(vote: dict[str, Any]) -> str:
     doubt = f", in doubt: {vote['doubt']}" if vote.get("doubt") else ""
     fault = f", detail left out: {vote['detail_fault']}" if vote.get("detail_fault") else ""
     to = flapping(vote)
-    flaps = f", goes to and fro: {to}" if to else ""
+    flaps = f", flapping: {to}" if to else ""
     return f"{vote['agent']}: {vote['state']} (weight {vote['weight']}{since}{doubt}{flaps}{fault})"
 
 

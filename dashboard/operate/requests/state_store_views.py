@@ -36,7 +36,7 @@ from wire.batch_query import MOST_ROWS, ReadState
 PORTION = 500
 """Rows of a file read and sent at a time."""
 READINGS = Table(
-    "readings", Column.time("Asked"), "Scenario", "Of it", "By", Column.number("Batch"), "Outcome"
+    "readings", Column.time("When"), "Scenario", "Range", "By", Column.number("Batch"), "Outcome"
 )
 BUCKETS = Table(
     "stored-buckets", Column.time("Partition"), Column.time("Clock"), Column.number("Offset"),

@@ -101,11 +101,11 @@ PAGE = 50
 STATES = Table(
     "whatif-states",
     "State",
-    Column.number("Time as it is"),
+    Column.number("Time now"),
     Column.number("Time proposed"),
     Column.number("Difference"),
     Column("Side by side"),
-    Column.number("Times entered, as it is"),
+    Column.number("Times entered, now"),
     Column.number("Proposed"),
     Column.number("Difference", name="difference in entries"),
 )
@@ -186,7 +186,7 @@ def asset_table(axis: Iterable[int], now: int) -> Table:
     """Return the table of assets. axis: times marked above the timelines, Unix ms."""
     marks = format_html_join("", "<span>{}</span>", ((moment(at, now),) for at in axis))
     timelines = format_html(
-        'Timelines: above as it is, below proposed<span class="timeline-axis">{}</span>', marks
+        'Timelines: now above, proposed below<span class="timeline-axis">{}</span>', marks
     )
     figures = ("Gained", "Lost", "Earlier", "Later", "Shift in all")
     return Table(

@@ -118,7 +118,7 @@ class TrialForm(forms.Form):
     def _from(self, data: dict[str, Any]) -> int:
         if data["back"] != "since":
             if data.get("since"):
-                text = "Expected nothing here, or “since…” chosen under Replay."
+                text = "Leave this empty, or choose “since…” under Replay."
                 self.add_error("since", text)
             return self._now - int(data["back"]) * HOUR_MS
         when = data.get("since")

@@ -45,7 +45,7 @@ def lines(scenario: Scenario, key: str) -> Lines:
         case "min_voters":
             return _voters(scenario)
         case "vote_lifetime":
-            return _one(_span(scenario.lifetime, "for ever"))
+            return _one(_span(scenario.lifetime, "forever"))
         case "forget_after":
             return _one(_memory(scenario))
         case "max_report_age":

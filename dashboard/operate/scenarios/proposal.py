@@ -34,7 +34,7 @@ EVERY = "*"
 TEXT_KEYS = ("rule", "weights")
 """Keys that have no fields of their own."""
 SPANS = {
-    "vote_lifetime": "for ever",
+    "vote_lifetime": "forever",
     "forget_after": "three lifetimes, at least 15m",
     "max_report_age": "as silent votes",
 }

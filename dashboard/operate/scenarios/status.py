@@ -25,7 +25,7 @@ NAMED = 8
 """Most partitions that a sentence names."""
 
 SCENARIOS = Table(
-    "scenarios", "Scenario", "States", "Rule", "Changed from here", Column.number("Assets"),
+    "scenarios", "Scenario", "States", "Rule", "Changed here", Column.number("Assets"),
     Column.number("Partitions"), "Engine", "Status", css="scenarios",
 )  # fmt: skip
 PLACES = Table(

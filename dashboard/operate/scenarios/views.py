@@ -221,7 +221,7 @@ STATES = Table(
     "Name",
     Column.number("Hold", term="hold"),
     Column.number("Reminder", term="reminder"),
-    Column.number("Purge after", "how long an asset may stay in it before it purges itself"),
+    Column.number("Purge after", "how long an asset may stay in it before it is purged"),
     Column.unseen("Differs"),
     narrow=True,
 )

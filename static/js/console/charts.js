@@ -21,11 +21,11 @@ const BATCHES = [
     ["addBatch", "Processing", "accent", []],
     ["walCommit", "Write-ahead log", "amber", [6, 3]],
     ["commitOffsets", "Commit", "green", [2, 3]],
-    ["latestOffset", "Asking Kafka", "pin", [10, 3, 2, 3]],
+    ["latestOffset", "Querying Kafka", "pin", [10, 3, 2, 3]],
     ["queryPlanning", "Planning", "grey", [3, 6]],
   ] },
   { title: "Rows a second", unit: count, lines: [
-    ["came", "Came in", "accent", []],
+    ["came", "Received", "accent", []],
     ["done", "Applied", "green", [6, 3]],
   ] },
   { title: "How long a batch took", unit: ms, lines: [["duration", "Batch", "accent", []]] },

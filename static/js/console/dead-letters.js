@@ -10,7 +10,7 @@ if (form) {
   const boxes = /** @type {HTMLInputElement[]} */ ([...form.querySelectorAll("input[name=id]")]);
   const tell = () => {
     const chosen = boxes.filter((box) => box.checked).length;
-    document.getElementById("chosen").textContent = chosen ? `${chosen} chosen` : "";
+    document.getElementById("chosen").textContent = chosen ? `${chosen} selected` : "";
     for (const value of ["redrive", "discard"]) {
       const button = form.querySelector(`button[value=${value}]`);
       /** @type {HTMLButtonElement} */ (button).disabled = !chosen;
@@ -33,7 +33,7 @@ region.addEventListener("renewed", () => {
   if (Number(region.dataset.newest) <= shown || place.childElementCount) return;
   const link = document.createElement("a");
   link.href = location.href;
-  link.textContent = "Newer ones have come: show them";
+  link.textContent = "There are newer ones: show them";
   place.append(link);
 });
 export {};

@@ -23,7 +23,7 @@ def test_a_refused_report_is_mended_and_reaches_the_board(
     page = live(open_as("admin", f"/dead-letters/?q={prefix}"))
     expect(page.get_by_role("heading", name="No dead letters here")).to_be_visible()
     send_refused(product, asset)
-    newer = page.get_by_role("link", name="Newer ones have come")
+    newer = page.get_by_role("link", name="There are newer ones")
     expect(newer).to_be_visible()
     newer.click()
     letter = page.locator(".letter-table tbody a", has_text="unknown-state")

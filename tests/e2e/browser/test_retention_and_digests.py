@@ -43,12 +43,12 @@ def test_a_time_of_its_own_is_given_and_taken_back(open_as: Open) -> None:
     page.get_by_label("What", exact=True).select_option(label="changes of assets")
     page.get_by_label("Scenario", exact=True).select_option("orders")
     page.get_by_label("Days", exact=True).fill("365")
-    page.get_by_role("button", name="Change it").press("Enter")
+    page.get_by_role("button", name="Save").press("Enter")
     expect(page.get_by_text("Kept for 365 days")).to_be_visible()
     checked(page)
     page.get_by_label("Scenario", exact=True).select_option("orders")
     page.get_by_label("Days", exact=True).fill("")
-    page.get_by_role("button", name="Change it").press("Enter")
+    page.get_by_role("button", name="Save").press("Enter")
     expect(page.get_by_text("Kept for the default again")).to_be_visible()
 
 

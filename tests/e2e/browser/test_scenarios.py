@@ -52,8 +52,8 @@ def test_a_hold_is_changed_taken_up_and_taken_back(open_as: Open, send: Send, pr
     asset = open_as("operator", f"/s/orders/a/{prefix}order/")
     expect(asset.locator(".flips")).to_contain_text("it must then last 1 m 30 s")
 
-    page.get_by_role("button", name="Take all of it back…").click()
-    confirm(page, "the drill is over", "Take the change of orders back")
+    page.get_by_role("button", name="Revert all…").click()
+    confirm(page, "the drill is over", "Revert the change of orders")
     settled(page, "the drill is over")
-    expect(page.get_by_text("Nothing was changed from the console")).to_be_visible()
+    expect(page.get_by_text("Nothing was changed in the console")).to_be_visible()
     expect(page.locator("tr.differs")).to_have_count(0)

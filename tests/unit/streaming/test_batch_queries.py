@@ -646,8 +646,7 @@ def test_doubts_stand_side_by_side() -> None:
     stored = asset(votes=[vote], doubts=[UNREAD, replace(DOUBT, agent="x")])
     told = {line.field: line for line in lines(stored, json.loads(board().record), "votes, doubts")}
     assert told["votes"].store == (
-        "w: attack (weight 1, in doubt: clock-ahead, goes to and fro: down, detail left out: "
-        "too-large)"
+        "w: attack (weight 1, in doubt: clock-ahead, flapping: down, detail left out: too-large)"
     )
     assert told["doubts"].store == (
         "v: contradiction, said nothing readable (weight 1); x: contradiction, said down (weight 1)"

@@ -87,7 +87,7 @@ def test_a_reading_is_asked_for_followed_and_shown(world: World, client: Client)
     assert (ask.action, ask.query, ask.parameters["scenario"]) == ("read-state", "python", "attack")
     page = client.get(answer.url).content.decode()
     assert "waiting" in page
-    assert "Cancel it" in page
+    assert "Cancel the run" in page
     tell(world, JobAnswer(ask.id, "read-state", "accepted", step=AskStep(10, 40, "assets")))
     page = client.get(answer.url).content.decode()
     assert 'aria-valuenow="25"' in page
@@ -104,7 +104,7 @@ def test_a_reading_is_asked_for_followed_and_shown(world: World, client: Client)
     assert {"shop", "bank", "pinned"} <= set(verdicts)
     page = client.get(answer.url).content.decode()
     assert "5 assets" in page
-    assert "Cancel it" not in page
+    assert "Cancel the run" not in page
     assert re.search(r"batch 7 of the query kernel", page)
     assert names(client.get(answer.url + "?verdict=behind")) == ["late"]
     assert names(client.get(answer.url + "?q=an&sort=-asset")) == ["bank"]

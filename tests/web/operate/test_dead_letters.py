@@ -80,7 +80,7 @@ def url(one: DeadLetter, what: str = "") -> str:
 def test_without_letters_the_page_says_so(world, admin):
     page = admin.get(LIST).content.decode()
     assert "The job has refused nothing" in page
-    assert "Redrive chosen" not in page
+    assert "Redrive selected" not in page
 
 
 def test_a_refused_record_is_listed_and_counted(world, admin):
@@ -532,7 +532,7 @@ def test_many_are_reviewed_and_redriven_each_once(world, admin):
     assert DeadLetter.objects.filter(status=REDRIVEN, edited=False).count() == 3
     again = admin.post(f"{LIST}many/redrive/", {"ids": ids(page)}, follow=True).content.decode()
     assert "0 redriven" in again
-    assert "3 dealt with before" in again
+    assert "3 handled before" in again
     assert len(log_of(world)) == 3
 
 

@@ -221,7 +221,7 @@ def test_what_cannot_be_is_named_and_kept(client: Client, query: dict[str, str],
 def test_it_is_asked_for_once_by_the_name_that_was_typed(client: Client, world: World) -> None:
     body = review(client, scenario="attack")
     again = confirm(client, body, 422, typed="atack", reason="a < drill")
-    assert "Expected attack, letter by letter." in again.content.decode()
+    assert "Expected exactly attack." in again.content.decode()
     assert "a &lt; drill" in again.content.decode()
     assert asked(world) == []
     for _ in range(2):

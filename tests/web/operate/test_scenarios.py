@@ -118,11 +118,11 @@ def test_a_rule_as_the_file_has_it(admin: Client):
         "one agent must vote to raise it", "15 m (three vote lifetimes, at least 15 m)",
         "15 m, as long as silent votes are kept", "Live votes alone raise a state.",
         "scrubber-*", "all others 1", "attack.reports", "attack.states", "kernel",
-        "Nothing was changed from the console", "4 of 4",
+        "Nothing was changed in the console", "4 of 4",
     ):  # fmt: skip
         assert words in page, words
     assert 'class="note"' not in page
-    assert "Take back" not in page
+    assert "Revert" not in page
     assert '<span class="state c-red">' in page
 
 
@@ -307,7 +307,7 @@ def test_an_overlay_is_taken_back(admin: Client, gateway: Gateway, key: str):
     (ask,) = asks_in(gateway)
     assert ask.parameters["keys"] == ({} if key == "*" else {"min_voters": 5})
     assert RuleChange.objects.get().reverted is (key == "*")
-    assert ("All of it was taken back." in body(admin)) is (key == "*")
+    assert ("All of it was reverted." in body(admin)) is (key == "*")
     entry = Entry.objects.get(action__startswith="rule.")
     assert entry.action == ("rule.reverted" if key == "*" else "rule.changed")
 
