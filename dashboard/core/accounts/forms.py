@@ -50,17 +50,17 @@ class TokenForm(forms.Form):
     label = forms.CharField(
         required=False,
         max_length=100,
-        label="Purpose of the new token",
+        label="Purpose",
         widget=forms.TextInput(attrs={"placeholder": "for example: deploy script"}),
     )
     scopes = forms.MultipleChoiceField(
         widget=forms.CheckboxSelectMultiple,
         initial=["read"],
-        label="What it may be used for",
+        label="Scopes",
         error_messages={"required": "Expected at least one choice."},
     )
     days = forms.ChoiceField(
-        required=False, choices=LIFETIMES, initial=USUAL_LIFETIME, label="How long it is good for"
+        required=False, choices=LIFETIMES, initial=USUAL_LIFETIME, label="Valid for"
     )
 
     def __init__(self, allowed: Collection[Action], data: Mapping[str, Any] | None = None) -> None:
@@ -154,11 +154,11 @@ class SetUpView(ActivateTOTPView):
 # The login form, with a captcha for challenged clients.
 
 REFUSALS: dict[Reason, str] = {
-    "wrong": "The check of this browser has failed. It runs once more: wait for its end.",
-    "expired": "The check of this browser was too long ago. It runs once more: wait for its end.",
-    "replayed": "The check of this browser counted before. It runs once more: wait for its end.",
+    "wrong": "The check of this browser has failed. It runs again: wait until it is done.",
+    "expired": "The check of this browser has expired. It runs again: wait until it is done.",
+    "replayed": "The check of this browser was used already. It runs again: wait until it is done.",
 }
-MISSING = "This browser has not been checked. Wait for the end of the check, then log in."
+MISSING = "This browser has not been checked. Wait until the check is done, then log in."
 
 
 class CaptchaWidget(forms.Widget):

@@ -22,7 +22,8 @@ SCHEME = "tb"
 MAX_TOKENS = 50
 """Most tokens in force per user."""
 _LATER_COLUMNS = (
-    "For", "Scopes", "Made", Column.time("Last used"), Column.time("Ends"), Column.unseen("Revoke"),
+    "Purpose", "Scopes", "Created", Column.time("Last used"), Column.time("Expires"),
+    Column.unseen("Revoke"),
 )  # fmt: skip
 TOKENS = Table("tokens", "Prefix", *_LATER_COLUMNS)
 ALL_TOKENS = Table("all-tokens", "Prefix", "User", *_LATER_COLUMNS)

@@ -33,7 +33,7 @@ TITLES = {
     "unknown-asset": "The board shows no such asset",
     "unknown-command": "There is no such command",
     "unknown-incident": "There is no such incident",
-    "unknown-rule": "There is no such rule of notifications",
+    "unknown-rule": "There is no such notification rule",
     "unknown-rota": "There is no such rota",
     "unknown-message": "There is no such message",
     "unknown-order": "There is no such order",

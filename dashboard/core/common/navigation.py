@@ -93,14 +93,14 @@ class MenuEntry(NamedTuple):
 GROUPS: dict[str, tuple[MenuEntry, ...]] = {
     "Board": (
         MenuEntry(
-            "board:events", "Events", "what changed, and what was when", menu=OPERATORS,
+            "board:events", "Events", "what changed, and when", menu=OPERATORS,
             tabs=(MenuEntry("board:as-of", "As of", "a past moment, and how it differs from now"),),
         ),
         MenuEntry("board:wall", "Wall", "all boards on one screen", menu=OPERATORS),
         MenuEntry(
             "board:overrides", "Overrides", "who pinned what, until when", menu=OPERATORS,
             place="What is set",
-            tabs=(MenuEntry("schedules:schedules", "Schedules", "what is to come, and whose"),),
+            tabs=(MenuEntry("schedules:schedules", "Schedules", "what will run, and whose it is"),),
         ),
         MenuEntry("handover:handover", "Handover", "what the next shift needs to know", OPERATORS),
     ),
@@ -161,16 +161,16 @@ GROUPS: dict[str, tuple[MenuEntry, ...]] = {
         MenuEntry(
             "rules:scenarios", "Scenarios", "which rule applies where", OPERATORS,
             tabs=(
-                MenuEntry("what_if:trials", "What if", "the past by another rule", OPERATORS),
+                MenuEntry("what_if:trials", "What if", "the past under another rule", OPERATORS),
             ),
         ),
         MenuEntry(
             "console:job", "Job", "how Spark's queries run", OPERATORS, place="Engine",
             tabs=(
-                MenuEntry("console:partitions", "Partitions", "how far each is", OPERATORS),
+                MenuEntry("console:partitions", "Partitions", "how far each has got", OPERATORS),
                 MenuEntry("state_store:readings", "State store", "what Spark committed", ADMINS),
                 MenuEntry("dead_letters:letters", "Dead letters", "refused records", ADMINS),
-                MenuEntry("replays:replay", "Replay", "have the log read again", ADMINS),
+                MenuEntry("replays:replay", "Replay", "rebuild states from the log", ADMINS),
             ),
         ),
         MenuEntry(
@@ -326,7 +326,7 @@ TERM_GROUPS: dict[str, tuple[Word, ...]] = {
         Word("unconfirmed", "Unconfirmed", "Too few agents vote, or no vote says that the state is "
              "this good or this bad. The mark says which."),
         Word("disputed", "Disputed", "An agent says worse than what is shown: by a vote, live or "
-             "silent, by one that goes to and fro, or in doubt."),
+             "silent, by a flapping one, or in doubt."),
         Word("in-doubt", "In doubt", "An agent's clock is wrong, it contradicts itself, or its "
              "reports cannot be taken. What it says may raise an alarm, and gives no all-clear."),
         Word("to-and-fro", "Flapping agent", "An agent whose vote has turned worse twice within a "
@@ -348,7 +348,7 @@ TERM_GROUPS: dict[str, tuple[Word, ...]] = {
         Word("error-budget", "Error budget", "The bad time that a target leaves: of 99.5 percent, "
              "half a percent of the good and bad time."),
         Word("not-observed", "Not observed", "A time before a scenario's first record, one in "
-             "which nothing was heard of the job, or one to come. It counts in no figure."),
+             "which the job sent no heartbeat, or one to come. It counts in no figure."),
         Word("incident", "Incident", "What people work on under one number: assets of a scenario "
              "that leave their good states together. A summary counts each asset's unbroken time "
              "outside its good states as one."),

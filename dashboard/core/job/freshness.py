@@ -341,8 +341,8 @@ def _silent_job(facts: Facts, mine: Sequence[Scenario], now: int) -> list[BoardP
         what = f"No heartbeat has come from {words_of(job)} yet"
         todo = "No report counts until it runs."
     details = (
-        f"See that {words_of(job)} and Kafka run: make status, then logs/{process_of(job)}.log of "
-        "the data folder."
+        f"Check that {words_of(job)} and Kafka run: make status, then logs/{process_of(job)}.log "
+        "of the data folder."
     )
     return [
         lasting_problem("job", what, heard, todo, call=IF_IT_LASTS, details=details, scenario=whose)
@@ -366,7 +366,7 @@ def _dropped(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProblem]:
             call=AN_ADMIN,
             details=f"What the job writes is of epoch {beat.epoch}, and the board has epoch "
             f"{beat.above}: its checkpoint was lost or is an old copy. Restart the job: it begins "
-            "a higher epoch. If it does not, have the log read again.",
+            "a higher epoch. If it does not, replay the log.",
             links=(REPLAY, MISSING),
             scenario=_whose(lower),
         )
@@ -391,7 +391,7 @@ def _ahead(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProblem]:
             min(beat.ahead_since or 0 for beat in beats.values()),
             "No vote falls silent and no hold or override ends until that time is past.",
             call=AN_ADMIN,
-            details="A broker's clock was wrong: set it, then have the log read again with a bound "
+            details="A broker's clock was wrong: set it, then replay the log with a bound "
             "on its times.",
             links=(REPLAY, MISSING),
             scenario=_whose(beats),
@@ -417,7 +417,7 @@ def _slow_brokers(facts: Facts, scenarios: Sequence[Scenario]) -> list[BoardProb
             "Agents look as if their clocks were ahead. No vote falls silent and no hold or "
             "override ends until it has passed where it was.",
             call=AN_ADMIN,
-            details="Set the broker's clock. Nothing has to be read again.",
+            details="Set the broker's clock. No replay is needed.",
             scenario=_whose(clocks),
         )
     ]
@@ -457,7 +457,9 @@ def _late(facts: Facts, scenarios: Sequence[Scenario], now: int) -> list[BoardPr
     rest = [name for name in late if queries.get(name, "") not in going_on]
     return [
         *(
-            _asked("rebuild", f"Rebuild asked by {pause.user}", pause, "The board is as of then.")
+            _asked(
+                "rebuild", f"Rebuild requested by {pause.user}", pause, "The board is as of then."
+            )
             for pause in rebuilds.values()
         ),
         *([_behind(rest, beats, everywhere=rest == names)] if rest else []),
@@ -554,7 +556,7 @@ def _silence(scenario: Scenario, seen: LastSeen) -> BoardProblem:
     details, todo = "", "Nobody confirms its states. Start the agents, or call whoever runs them."
     if seen.off:
         todo = f"Nobody confirms its states: the pipeline {seen.off} is switched off."
-        details = "To turn it on, name it in TALLYBOARD_PIPELINES and start the product again."
+        details = "To turn it on, name it in TALLYBOARD_PIPELINES and restart Tallyboard."
     agents = Link(f"/agents/?scenario={scenario.name}", "The agents", MISSING.roles)
     return lasting_problem(
         "agents",

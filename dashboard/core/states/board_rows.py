@@ -58,17 +58,17 @@ CAUSES = {
     "override-end": "override ended",
     "leave": "{agent} left",
     "vote-expiry": "{agent} fell silent",
-    "doubt-end": "{agent} no longer in doubt or to and fro",
+    "doubt-end": "{agent} no longer in doubt or flapping",
     "vote-forgotten": "last word of {agent} forgotten",
     "hold": "voted for long enough",
     "reminder": "reminder",
-    "purge-after": "purged by its age",
-    "import": "brought in from before",
+    "purge-after": "purged for its age",
+    "import": "imported",
 }
 
 OF_SEVERAL = {
     "vote-expiry": "several agents fell silent",
-    "doubt-end": "several agents no longer in doubt or to and fro",
+    "doubt-end": "several agents no longer in doubt or flapping",
     "vote-forgotten": "silent votes of several agents forgotten",
     "mute-end": "mutes of several agents ended",
 }

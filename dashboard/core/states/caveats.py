@@ -148,7 +148,7 @@ def of_flapping(scenario: Scenario, vote: AnyVote) -> str:
     """Return the other state that a flapping vote still counts for; empty if it does not flap."""
     if vote.flapping is None:
         return ""
-    return f"goes to and fro: {isolated(scenario.spec(vote.flapping.state).label)} counts too"
+    return f"flapping: {isolated(scenario.spec(vote.flapping.state).label)} counts too"
 
 
 def of_detail(vote: AnyVote) -> str:

@@ -6,7 +6,7 @@
 const PATIENCE_MS = 90_000;
 const WORDS = {
   running: "Many attempts came from here, so this browser is being checked. You can fill in the form meanwhile.",
-  waiting: "This browser is still being checked. Then the form is sent by itself.",
+  waiting: "This browser is still being checked. The form is sent once that is done.",
   done: "This browser has been checked: you can log in.",
   failed: "The check could not be finished in this browser.",
 };

@@ -164,7 +164,7 @@ class Palette {
     const verb = this.dialog.querySelector(`template[data-verb="${CSS.escape(first)}"]`);
     if (!verb || first === "bulk") return "";
     const whom = /mute$/.test(first) ? "an agent’s name" : "an asset’s name";
-    return `Go on typing: a part of ${whom}${first === "set" || first === "vote" ? ", and a state" : ""}.`;
+    return `Keep typing: a part of ${whom}${first === "set" || first === "vote" ? ", and a state" : ""}.`;
   }
 
   options() {

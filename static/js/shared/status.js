@@ -47,7 +47,7 @@ function show() {
   const at = timeOfDay(since + now() - Date.now());
   const words = {
     still: still && STILL[still.kind] + (still.since ? ` since ${timeOfDay(still.since)}` : ""),
-    late: `no word since ${at}`,
+    late: `no answer since ${at}`,
     reconnecting: reason || `reconnecting since ${at}`,
     offline: `offline since ${at}`,
   };

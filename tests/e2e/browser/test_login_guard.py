@@ -85,7 +85,7 @@ def test_a_form_that_is_sent_during_the_check_goes_when_it_ends(
     page.get_by_label("Password").fill(product.logins["manager"])
     page.keyboard.press("Enter")
     expect(check).to_have_text(
-        "This browser is still being checked. Then the form is sent by itself."
+        "This browser is still being checked. The form is sent once that is done."
     )
     held[0].continue_()
     page.wait_for_selector("#user-menu")

@@ -90,11 +90,11 @@ def test_a_user_comes_and_goes_and_the_audit_tells_of_it(
 
     audit = open_as("admin", f"/audit/?q={name}")
     rows = audit.locator(ENTRIES)
-    expect(rows.first).to_contain_text("gave a wrong name")
-    for did in ("made a user", "changed their password", "ended sessions", "deactivated a user"):
+    expect(rows.first).to_contain_text("entered a wrong name")
+    for did in ("created a user", "changed their password", "ended sessions", "deactivated a user"):
         expect(rows.filter(has_text=did)).to_have_count(1)
-    opened = rows.filter(has_text="made a user")
-    others = [each for each in rows.all() if "made a user" not in each.inner_text()]
+    opened = rows.filter(has_text="created a user")
+    others = [each for each in rows.all() if "created a user" not in each.inner_text()]
     opened.locator("summary").click()
     facts = audit.locator(".facts-row", has_text="user.created")
     expect(facts).to_contain_text("operator")

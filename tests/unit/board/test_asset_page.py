@@ -205,7 +205,7 @@ def test_what_else_is_to_know_of_a_vote_stands_below_it(client: Client, world: W
     world.report(ASSET, "clear", "waf-2", "waf-3")
     world.write()
     found = text(client.get(PATH))
-    assert "1 goes to and fro: Under attack counts too; detail left out: too large" in found
+    assert "1 flapping: Under attack counts too; detail left out: too large" in found
     assert "in doubt" not in found
 
 

@@ -78,7 +78,7 @@ def test_a_rebuild_is_told_until_it_is_done():
         name: replace(beat, log_time=NOW - 10**7, query="kernel") for name, beat in beats.items()
     }
     (trouble,) = told(well(beats=behind, rebuilds=rebuilds))
-    assert (trouble["what"], trouble["when"]) == ("Rebuild asked by ada", "at")
+    assert (trouble["what"], trouble["when"]) == ("Rebuild requested by ada", "at")
     assert trouble["quote"] == "a drill"
     assert trouble["todo"] == "The board is as of then."
     assert (trouble["since"], trouble["stale"]) == (NOW - 9_000, True)

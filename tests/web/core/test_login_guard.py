@@ -259,7 +259,7 @@ def test_a_challenged_client_needs_a_captcha_and_keeps_what_was_typed(
     body = page.content.decode()
     assert not is_in(browser)
     assert error_of(page, "captcha") == (
-        "This browser has not been checked. Wait for the end of the check, then log in."
+        "This browser has not been checked. Wait until the check is done, then log in."
     )
     assert 'value="admin"' in body
     assert PASSWORD not in body
@@ -322,7 +322,7 @@ def test_a_solution_counts_once(admin: User) -> None:
     caches["captchas"].delete(f"verified:{client}")
     padded = base64.b64encode(base64.b64decode(answer) + b" ").decode()
     for again in (answer, padded):
-        assert "counted before" in refused(again, "replayed")
+        assert "was used already" in refused(again, "replayed")
 
 
 def test_a_solution_of_another_client_does_not_count(admin: User) -> None:

@@ -302,7 +302,7 @@ def test_a_password_is_given_anew(admin):
 def test_a_second_factor_is_taken_away(admin):
     user = person("operator")
     TOTP.activate(user, generate_totp_secret())
-    assert "Take it away" in admin.get(f"/users/{user.pk}/").content.decode()
+    assert "Yes, remove it" in admin.get(f"/users/{user.pk}/").content.decode()
     assert admin.post(f"/users/{user.pk}/factor/").status_code == 302
     assert not Authenticator.objects.exists()
     assert admin.post(f"/users/{user.pk}/factor/").status_code == 409
