@@ -118,7 +118,7 @@ MEASURES = {
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_a_number_only_falls(measure: str) -> None:
+def test_a_number_is_within_its_limit(measure: str) -> None:
     assert MEASURES[measure]() <= SHAPE[measure]
 
 
