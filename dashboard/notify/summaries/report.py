@@ -224,6 +224,7 @@ class SummaryReport:
         found, check = self.found, FigureCheck.objects.newest_ended()
         return {
             "found": found,
+            "zone": ZoneInfo(found.zone),
             "empty": found.empty and (found.first_at is None or found.whole.now.observed.seen),
             "period": self.question.period,
             "sentence": phrases.sentence(found),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,7 +15,7 @@ from dashboard.core.common.times import DAY_MS, HOUR_MS
 from dashboard.notify.summaries import raw_history
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.figures import BulkRun, OverrideSpan, Question
-from dashboard.notify.summaries.models import Presence, Progress
+from dashboard.notify.summaries.models import Presence, Progress, ReportingZone
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.bulk.models import Item, Run
 from dashboard.watch.commands.models import Command
@@ -205,6 +206,16 @@ def test_a_summary_and_its_page_have_them(client: Client):
     of_other = client.get(f"{PAGE}&scenario={other_scenario()}").content.decode()
     assert "Nobody pinned a state." in of_other
     assert "<bdi>grace</bdi>" not in of_other
+
+
+def test_its_times_are_in_the_zone_of_the_summary(client: Client):
+    ReportingZone.objects.create(name="Asia/Tokyo")
+    pinned(until=MONDAY + 2 * DAY_MS)
+    body = client.get(f"{PAGE}&scenario=attack").content.decode()
+    assert "times in Asia/Tokyo" in body
+    assert "2026-03-02 09:00:00 JST</time>" in body
+    assert "2026-03-04 09:00:00 JST</time>" in body
+    assert not re.search(r"\d UTC<", body.partition("of-overrides")[2])
 
 
 def test_a_period_without_assets_still_shows_what_people_did(client: Client):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dashboard.core.common.times import iso_second, utc
-from dashboard.core.states.templatetags.board import icon, or_none
+from dashboard.core.common.times import iso_second, zoned
+from dashboard.core.states.templatetags.board import icon
 from dashboard.notify.summaries import phrases
 from dashboard.notify.summaries.phrases import FigureTrend
 
@@ -19,16 +21,9 @@ register.simple_tag(phrases.observed)
 
 
 @register.simple_tag
-def utc_time(at: int) -> SafeString:
-    """Return a time that is shown in UTC, while the days of a summary are in their own zone."""
-    return format_html('<time datetime="{}">{}</time>', iso_second(at), utc(at))
-
-
-@register.simple_tag
-def utc_cell(at: int | None, missing: str) -> SafeString:
-    """Return a cell that shows a time in UTC."""
-    shown = utc_time(at) if at else or_none("", missing)
-    return format_html('<td data-value="{}">{}</td>', at or "", shown)
+def zone_time(at: int, zone: ZoneInfo) -> SafeString:
+    """Return a time (Unix ms) in the zone of a summary."""
+    return format_html('<time datetime="{}">{}</time>', iso_second(at), zoned(at, zone))
 
 
 COLOURS = {"better": "green", "worse": "red"}
