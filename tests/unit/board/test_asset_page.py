@@ -157,7 +157,7 @@ def test_silent_votes_stand_apart_and_say_what_they_keep_up(client: Client, worl
     world.write()
     found = text(client.get(PATH))
     assert (
-        "Under attack: the live votes make Clear, but waf-3 and waf-4 fell silent saying "
+        "Under attack: the live votes give Clear, but waf-3 and waf-4 fell silent saying "
         "Under attack; one more Suspicious vote starts its hold"
     ) in found
     assert re.search(

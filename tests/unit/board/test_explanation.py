@@ -210,7 +210,7 @@ def test_silent_agents_keep_a_state_from_being_lowered_and_are_named() -> None:
     log.add(Report("a", "w1", "good"), 6 * MINUTE)
     why = log.why()
     assert why.headline.startswith(
-        "Bad: the live votes make Good, but w3 and w4 fell silent saying Bad; "
+        "Bad: the live votes give Good, but w3 and w4 fell silent saying Bad; "
     )
     since = 1_000 + 5 * MINUTE
     assert why.silences == (Silence("bad", ("w3", "w4"), since, since + MEMORY, bars=True),)
@@ -233,7 +233,7 @@ def test_too_few_voters_cannot_lower_it() -> None:
     log = Log(min_voters=3).say(("a", "bad"), ("a", "good"), ("b", "good"))
     why = log.why()
     assert why.headline == (
-        "Bad: the live votes make Good, but 3 voters are needed to lower it, 2 are live; "
+        "Bad: the live votes give Good, but 3 voters are needed to lower it, 2 are live; "
         "one more Good vote flips it."
     )
     assert log.now().unconfirmed_reason == "2 of 3 voters"
@@ -242,7 +242,7 @@ def test_too_few_voters_cannot_lower_it() -> None:
 def test_too_few_voters_cannot_raise_it() -> None:
     log = Log(min_voters={"lower": 1, "raise": 2}).say(("a", "good"), ("a", "bad"))
     assert log.why().headline.startswith(
-        "Good: the live votes make Bad, but 2 voters are needed to raise it, 1 is live; "
+        "Good: the live votes give Bad, but 2 voters are needed to raise it, 1 is live; "
     )
     assert log.flip("bad").more == 1
 
@@ -264,7 +264,7 @@ def test_silence_alone_lowers_nothing_until_somebody_says_it_again() -> None:
     assert log.now().state == "bad"
     why = log.why()
     assert why.headline == (
-        "Bad: the live votes make Good, but silence alone changes no state: the next report that "
+        "Bad: the live votes give Good, but silence alone changes no state: the next report that "
         "says so counts; g saying the same again flips it."
     )
     assert log.flip("good").again == ("g",)
@@ -301,7 +301,7 @@ def test_a_clock_that_is_ahead_gives_no_all_clear_until_it_is_right() -> None:
     why = log.why()
     assert log.now().unconfirmed_reason == "0 of 1 voters"
     assert why.headline == (
-        "Bad: the live votes make Good, but 1 voter is needed to lower it, 0 are live without "
+        "Bad: the live votes give Good, but 1 voter is needed to lower it, 0 are live without "
         "doubt, and w1 is in doubt; one more Good vote flips it."
     )
     assert [(one.agent, one.until, one.voteless) for one in why.doubted] == [("w1", None, False)]
@@ -314,7 +314,7 @@ def test_votes_in_doubt_do_not_outvote_those_without() -> None:
     for agent in ("w1", "w2"):
         log.add(RefusedReport("a", agent, "odd", "unknown-state"))
     assert log.why().headline == (
-        "Good: the live votes without doubt make Bad, but silence alone changes no state: the next "
+        "Good: the live votes without doubt give Bad, but silence alone changes no state: the next "
         "report that says so counts; w3 saying the same again flips it."
     )
     why = log.say(("w3", "bad")).why()
@@ -332,7 +332,7 @@ def test_a_doubt_that_ends_makes_voters_enough() -> None:
     log.add(RefusedReport("a", "w1", "bad", "bad-time")).say(("w1", "good"), ("w2", "good"))
     why = log.why()
     assert why.headline.startswith(
-        "Bad: the live votes make Good, but 2 voters are needed to lower it, 1 is live without "
+        "Bad: the live votes give Good, but 2 voters are needed to lower it, 1 is live without "
         "doubt; "
     )
     assert why.freed == Freed((), 2_000 + 5 * MINUTE, "good", ("w1",))
