@@ -30,6 +30,9 @@ FIELDS = [
     "version", "cause", "votes", "pending", "override", "doubts", "tasks", "answer",
 ]  # fmt: skip
 
+BESIDE = {"labels", "details", "links"}
+"""What the board's own list adds to a record."""
+
 
 @pytest.fixture(scope="module")
 def stack(jars_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
@@ -136,9 +139,9 @@ def test_each_way_answers_with_every_field_of_a_sites_record(rest: httpx.Client,
 
 
 def board(rest: httpx.Client) -> list[Any]:
-    """The sites as the board's own list has them, without the labels, which are in no record."""
+    """The sites as the board's own list has them, without what is in no record."""
     items = answer(rest, "/scenarios/attack/assets?limit=1000")["items"]
-    return [{name: value for name, value in each.items() if name != "labels"} for each in items]
+    return [{name: each[name] for name in each if name not in BESIDE} for each in items]
 
 
 @pytest.mark.extensive(
