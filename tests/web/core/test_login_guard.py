@@ -339,7 +339,7 @@ def test_a_solution_that_comes_too_late_does_not_count(
     challenged()
     monkeypatch.setattr(login_guard, "LIFETIME_S", -2)
     answer = solved(visitor().get(LOGIN).content.decode())
-    assert "too long ago" in refused(answer, "expired")
+    assert "has expired" in refused(answer, "expired")
 
 
 def changed(answer: str, part: str, name: str, value: Any) -> str:

@@ -378,7 +378,7 @@ def test_two_who_take_it_at_once_learn_of_each_other(attacked: Case, client: Cli
     answer = do(client, attacked, "owner", owner=user.username, seen="", text="mine")
     assert answer.status_code == 409
     body = answer.content.decode()
-    assert "admin owns it meanwhile" in body
+    assert "Its owner is admin by now." in body
     assert 'value="mine"' in body
     assert attacked.owner == "admin"
 
