@@ -164,11 +164,12 @@ class EventLog:
     def __init__(self, folder: Path) -> None:
         self._events = folder / "events"
         self._events.mkdir()
-        (folder / "spark-defaults.conf").write_text(
+        conf = folder / "spark.conf"
+        conf.write_text(
             f"spark.eventLog.enabled true\nspark.eventLog.dir {self._events.as_uri()}\n"
             "spark.eventLog.rolling.enabled false\nspark.eventLog.compress false\n"
         )
-        self.variables = {"SPARK_CONF_DIR": str(folder)}
+        self.variables = {"TALLYBOARD_SPARK_CONF": str(conf)}
 
     def writers(self) -> set[str]:
         """The executors whose tasks have written files, in any of the processes.
