@@ -110,8 +110,9 @@ def _dependencies(data: dict[str, Any]) -> dict[str, DependsOn]:
 def _dependency(name: str, table: ConfigTable, known: tuple[str, ...]) -> DependsOn:
     others = tuple(each for each in known if each != name)
     scenario, label = table.choice("scenario", others), table.text("label")
-    if not _DETAIL.match(label):
-        raise PlainError(f"{table.path}.label", "a label's key, for example network", label)
+    if not _DETAIL.match(label) or label in RESERVED:
+        expected = "a label's key, for example network, which is no word of the filter's own"
+        raise PlainError(f"{table.path}.label", expected, label)
     grace = table.optional("grace", partial(duration, zero=True))
     table.no_more()
     return DependsOn(scenario, label, GRACE_MS if grace is None else grace)

@@ -674,6 +674,7 @@ def test_what_a_scenario_depends_on_is_read_and_no_state_rests_on_it(tmp_path):
         ({"site": 'scenario = "none", label = "x"'}, "site.depends_on.scenario: expected one of"),
         ({"site": 'scenario = "site", label = "x"'}, "site.depends_on.scenario: expected one of"),
         ({"site": 'scenario = "net", label = "X"'}, "site.depends_on.label: expected a label"),
+        ({"site": 'scenario = "net", label = "state"'}, "site.depends_on.label: expected a label"),
         ({"site": 'scenario = "net"'}, "site.depends_on.label: expected a text"),
         ({"site": 'scenario = "net", label = "x", grace = "y"'}, "site.depends_on.grace"),
         ({"site": 'scenario = "net", label = "x", also = 1'}, "site.depends_on"),
