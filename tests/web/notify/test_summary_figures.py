@@ -757,7 +757,12 @@ def columns_of(model: Any) -> list[str]:
 @pytest.mark.spread(12)
 @pytest.mark.parametrize(
     ("model", "column"),
-    [(model, column) for model in FIGURES for column in (*columns_of(model), "")],
+    [
+        (model, column)
+        for model in FIGURES
+        for column in (*columns_of(model), "")
+        if column or model not in (Progress, KeptSum)  # who deletes these has them counted again
+    ],
     ids=lambda part: part if isinstance(part, str) else part.__name__,
 )
 def test_whoever_falsifies_a_row_is_found(summed: None, model: Any, column: str):
@@ -769,10 +774,8 @@ def test_whoever_falsifies_a_row_is_found(summed: None, model: Any, column: str)
     own = model.objects.filter(pk=row.pk)
     if column:
         own.update(**{column: falsified(row, column)})
-    elif model not in (Progress, KeptSum):  # who deletes these has them counted again
-        own.delete()
     else:
-        return
+        own.delete()
     code, told = checked("--scenario", "attack")
     assert code == 1, f"nobody has noticed that {column} of {row} is another"
     assert "No difference" not in told
