@@ -12,6 +12,8 @@ from typing import IO
 from support.run.stack import Stack
 
 PORTS = ("http_port", "target_port", "kafka_port", "mail_catcher_port")
+WAVE_S = 10
+"""So short a wave that what tests send after one another is seldom one incident."""
 
 
 @contextmanager
@@ -35,7 +37,8 @@ def shared_product(folder: Path, jars_dir: Path) -> Iterator[Stack]:
 
 
 def _start(folder: Path, jars_dir: Path, ports: Path) -> Stack:
-    stack = Stack(folder / "product", jars_dir=jars_dir).start(timeout_s=180)
+    product = Stack(folder / "product", jars_dir=jars_dir, incident_window_s=WAVE_S)
+    stack = product.start(timeout_s=180)
     ports.write_text(json.dumps({name: getattr(stack.settings, name) for name in PORTS}))
     return stack
 
