@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from support.run.stack import Stack
 
 PORTS = ("http_port", "target_port", "kafka_port", "mail_catcher_port")
-WAVE_S = 10
-"""So short a wave that what tests send after one another is seldom one incident."""
+APART: dict[str, Any] = {"incident_window_s": 4, "incident_label": "customer"}
+"""Settings with which what tests send is seldom of one incident, and never of one of the demo."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def shared_product(folder: Path, jars_dir: Path) -> Iterator[Stack]:
 
 
 def _start(folder: Path, jars_dir: Path, ports: Path) -> Stack:
-    product = Stack(folder / "product", jars_dir=jars_dir, incident_window_s=WAVE_S)
+    product = Stack(folder / "product", jars_dir=jars_dir, **APART)
     stack = product.start(timeout_s=180)
     ports.write_text(json.dumps({name: getattr(stack.settings, name) for name in PORTS}))
     return stack
