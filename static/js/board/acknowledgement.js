@@ -33,8 +33,8 @@ export class Acknowledge {
     for (const name of dialog.querySelectorAll(".zone-name")) name.textContent = zone;
   }
 
-  /** Name the assets, and show the dialog unless it is to stay closed. */
-  ask(assets, open = true) {
+  /** Name the assets, and show the dialog. */
+  ask(assets) {
     if (!this.dialog) return;
     if (!assets.length) {
       announce(`Select a ${this.noun} first, or go to its row`);
@@ -45,7 +45,6 @@ export class Acknowledge {
     const which = this.dialog.querySelector(".ack-which");
     which.textContent = one ? isolated(assets[0]) : `${number(assets.length)} ${this.noun}s`;
     this.blame({});
-    if (!open) return;
     this.dialog.showModal();
     this.said().focus();
   }
@@ -55,36 +54,47 @@ export class Acknowledge {
     return this.form.elements.reason ?? this.form.elements.text;
   }
 
-  /** Acknowledge assets for an hour, without a question. */
+  /** Acknowledge assets for an hour, without a question. A dialog that opens meanwhile stays. */
   async have(assets) {
-    this.ask(assets, false);
+    if (!this.dialog) return;
     const body = new FormData();
     body.set("csrfmiddlewaretoken", this.form.elements.csrfmiddlewaretoken.value);
     body.set("end", "1h");
-    await this.post(this.form.action, body);
-    if (this.form.querySelector(".field-errors").textContent) this.dialog.showModal();
+    const { errors, words, left } = await this.post(this.form.action, body, assets);
+    if (!errors) this.onDone(left.map(([asset]) => asset));
+    const refusal = errors ?? (left.length ? { __all__: [words] } : null);
+    if (!refusal) announce(words);
+    else if (this.dialog.open) announce(this.inWords(refusal));
+    else {
+      this.ask(assets);
+      this.blame(refusal);
+    }
   }
 
-  send(url) {
-    return this.post(url, new FormData(this.form));
-  }
-
-  async post(url, body) {
-    body.set("zone", zone);
-    for (const asset of this.assets) body.append("asset", asset);
+  async send(url) {
+    const { assets } = this;
     const buttons = this.form.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
+    const answer = await this.post(url, new FormData(this.form), assets);
+    for (const button of buttons) button.disabled = false;
+    if (this.assets !== assets) announce(answer.words ?? this.inWords(answer.errors));
+    else if (answer.errors) this.blame(answer.errors);
+    else this.done(answer);
+  }
+
+  /** Returns what the server answers, or errors if it does not. */
+  async post(url, body, assets) {
+    body.set("zone", zone);
+    for (const asset of assets) body.append("asset", asset);
     try {
       const headers = { Accept: "application/json" };
       const response = await fetch(url, { method: "POST", body, headers });
       if (response.redirected || response.status === 403) location.reload(); // to the login
-      const answer = await response.json();
-      if (answer.errors) this.blame(answer.errors);
-      else this.done(answer);
+      return await response.json();
     } catch {
-      this.blame({ __all__: ["The server did not answer; it may have been done all the same. Check, then try again."] });
+      const words = "The server did not answer; it may have been done all the same. Check, then try again.";
+      return { errors: { __all__: [words] } };
     }
-    for (const button of buttons) button.disabled = false;
   }
 
   done({ words, left }) {
@@ -104,9 +114,13 @@ export class Acknowledge {
   }
 
   blame(errors) {
+    this.form.querySelector(".field-errors").textContent = this.inWords(errors);
+  }
+
+  inWords(errors) {
     const lines = Object.entries(errors).flatMap(([name, texts]) =>
       texts.map((text) => (name === "__all__" ? text : `${this.label(name)}: ${text}`)),
     );
-    this.form.querySelector(".field-errors").textContent = lines.join(" ");
+    return lines.join(" ");
   }
 }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from support.browser.browser_pages import Open, Send, live, order, row
 from support.run.stack import wait_until
@@ -138,3 +138,27 @@ def _acknowledge(page: Page) -> None:
         expect(page.locator("#ack-dialog .ack-which")).to_have_text("4 networks")
         page.keyboard.press("Enter")
         expect(page.locator("#ack-dialog")).to_be_hidden()
+
+
+def test_a_dialog_that_opens_before_the_answer_to_another_stays(
+    open_as: Open, send: Send, prefix: str
+) -> None:
+    for name in "ab":
+        send("connectivity", f"{prefix}{name}", "monitor", "down")
+    page = live(open_as("operator", f"/s/connectivity/?q={prefix}"))
+    wait_until(lambda: len(order(page)) == 2, 45, "the networks")
+    first, second = order(page)
+    held: list[Route] = []
+    page.route("**/acknowledge/", held.append)
+    row(page, first).hover()
+    row(page, first).get_by_role("button", name="I have it").click()
+    row(page, second).locator(".asset").focus()
+    page.keyboard.press("a")
+    expect(page.locator("#ack-dialog .ack-which")).to_contain_text(second)
+    page.unroute("**/acknowledge/", held.append)
+    held[0].continue_()
+    expect(row(page, first).locator(".badge.ack")).to_be_visible()
+    expect(page.locator("[role=status]", has_text="Acknowledged 1 network.")).to_be_attached()
+    page.keyboard.press("Enter")
+    expect(page.locator("#ack-dialog")).to_be_hidden()
+    expect(row(page, second).locator(".badge.ack")).to_be_visible()
