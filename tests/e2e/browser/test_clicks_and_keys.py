@@ -149,14 +149,18 @@ def test_a_dialog_that_opens_before_the_answer_to_another_stays(
     wait_until(lambda: len(order(page)) == 2, 45, "the networks")
     first, second = order(page)
     held: list[Route] = []
-    page.route("**/acknowledge/", held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/acknowledge/", hold)
     row(page, first).hover()
     row(page, first).get_by_role("button", name="I have it").click()
     row(page, second).locator(".asset").focus()
     page.keyboard.press("a")
     expect(page.locator("#ack-dialog .ack-which")).to_contain_text(second)
-    page.unroute("**/acknowledge/")
     held[0].continue_()
+    page.unroute("**/acknowledge/")
     expect(row(page, first).locator(".badge.ack")).to_be_visible()
     expect(page.locator("[role=status]", has_text="Acknowledged 1 network.")).to_be_attached()
     page.keyboard.press("Enter")
