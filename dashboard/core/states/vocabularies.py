@@ -340,17 +340,17 @@ class TimeKey(ListKey):
 
 # ---- vocabularies --------------------------------------------------------------------------------
 
-Former = Callable[[str, Mapping[str, Any]], str]
-"""Returns the term, or "", for the value of a query parameter of former links, given all."""
+LinkTerm = Callable[[str, Mapping[str, Any]], str]
+"""Returns the term, or "", for the value of a query parameter of a link, given all of them."""
 
 
-def as_term(key: str) -> Former:
-    """Return what makes a former parameter's value a term of this key."""
+def as_term(key: str) -> LinkTerm:
+    """Return what makes a parameter's value a term of this key."""
     return lambda value, _: f"{key}:{quoted(value)}"
 
 
 def in_utc(at: str, given: Mapping[str, Any]) -> str:
-    """Return the time of a former field in UTC; another field may name its zone."""
+    """Return the time of a parameter in UTC; another one may name its zone."""
     try:
         moment = datetime.fromisoformat(at).replace(tzinfo=time_zone_of(given)).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -358,8 +358,8 @@ def in_utc(at: str, given: Mapping[str, Any]) -> str:
     return moment.replace(tzinfo=None).isoformat(timespec="seconds")
 
 
-def period(key: str) -> dict[str, Former]:
-    """Return what makes the former fields of a period terms of this key."""
+def period(key: str) -> dict[str, LinkTerm]:
+    """Return what makes the parameters of a period terms of this key."""
     return {"start": lambda at, _: f"{key}:>{at}", "end": lambda at, _: f"{key}:<{at}"}
 
 
@@ -368,7 +368,7 @@ class Vocabulary:
     """What the filter of a list may say.
 
     word: the condition for a term without a key; keys: the list's; more: further keys, of what is
-    stored; example: shown in an empty box; former: the terms for former query parameters, besides
+    stored; example: shown in an empty box; links: the terms for query parameters of links, besides
     those with the name of a key; default: the filter of an address without one.
     """
 
@@ -376,7 +376,7 @@ class Vocabulary:
     keys: tuple[ListKey, ...]
     more: Callable[[], Iterable[ListKey]] = tuple
     example: str = ""
-    former: Mapping[str, Former] = field(default_factory=dict)
+    links: Mapping[str, LinkTerm] = field(default_factory=dict)
     default: str = ""
 
     def read(self, text: str, now: int) -> ListFilter:
@@ -398,7 +398,7 @@ class Vocabulary:
         return completed(text, at, begun, values)
 
     def renewed(self, given: Mapping[str, Any]) -> QueryDict:
-        """Return the query of an address with its former parameters as terms of `q`.
+        """Return the query of an address with its other parameters as terms of `q`.
 
         A query without `q` gets the default filter, unless its parameters say otherwise. `word` is
         a part of a name, whatever characters it has. `q` stays first: a mistake is named by its
@@ -409,8 +409,8 @@ class Vocabulary:
         own = {key.name: as_term(key.name) for key in self.keys}
         terms = []
         given_all = query.copy()
-        word: dict[str, Former] = {"word": lambda value, _: quoted(value)}
-        for name, term in (own | dict(self.former) | word).items():
+        word: dict[str, LinkTerm] = {"word": lambda value, _: quoted(value)}
+        for name, term in (own | dict(self.links) | word).items():
             values = [value for value in query.getlist(name) if value]
             query.pop(name, None)
             terms += _joined([term(value, given_all) for value in values])

@@ -165,8 +165,8 @@ def _rules() -> dict[str, str]:
     return {name: name for name in Rule.objects.order_by("name").values_list("name", flat=True)}
 
 
-def _former_rule(number: str, _given: Any) -> str:
-    """Return the term for a former link's rule, which it gives by its number."""
+def _rule_term(number: str, _given: Any) -> str:
+    """Return the term for a rule of a link, which gives its number."""
     rule = Rule.objects.filter(pk=number_of(number) or 0).first()
     return f"rule:{quoted(rule.name if rule else number)}"
 
@@ -182,7 +182,7 @@ MESSAGE_VOCABULARY = Vocabulary(
         TimeKey("written", "when it was written", "created_at"),
         TextKey("group", "of the same incidents", "group__token"),
     ),
-    former=period("written") | {"rule": _former_rule},
+    links=period("written") | {"rule": _rule_term},
 )
 
 

@@ -103,7 +103,7 @@ AUDIT_VOCABULARY = Vocabulary(
         TextKey("address", "from where", "address"),
         TimeKey("at", "when", "at"),
     ),
-    former=period("at"),
+    links=period("at"),
 )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ LETTER_VOCABULARY = Vocabulary(
         TextKey("topic", "its topic", "topic"),
         TimeKey("time", "when it was appended", "appended_at"),
     ),
-    former=period("time"),
+    links=period("time"),
 )
 
 

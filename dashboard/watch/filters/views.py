@@ -143,8 +143,7 @@ def first(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _kept(request, form, 422)
     form.save(Actor.of(request), user)
-    chosen = "It opens first from now on." if form.cleaned_data["board"] else "None is chosen now."
-    messages.success(request, chosen)
+    messages.success(request, "Your start page is saved.")
     return redirect("filters:kept")
 
 

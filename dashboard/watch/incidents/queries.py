@@ -26,7 +26,7 @@ from dashboard.core.states.vocabularies import (
     MOST,
     ChoiceKey,
     Completion,
-    Former,
+    LinkTerm,
     ListKey,
     PersonKey,
     TextKey,
@@ -124,13 +124,13 @@ class DuringKey(TimeKey):
         return Q(ended_at=None) | time_is("ended_at", value, now)
 
 
-def _former_time(way: str) -> Former:
-    """Return what makes a former field of a period a term; other fields say of what, and where."""
+def _time_term(way: str) -> LinkTerm:
+    """Return what makes a time of a link a term; other parameters say of what, and its zone."""
     return lambda at, given: f"{given.get('of_time') or 'during'}:{way}{in_utc(at, given)}"
 
 
-def _former_label(text: str, _given: Any) -> str:
-    """Return the term for a former label: without a value it is that of assets without the key."""
+def _label_term(text: str, _given: Any) -> str:
+    """Return the term for a label of a link: without a value that of assets without the key."""
     key, colon, value = text.partition(":")
     return f"{key}:{quoted(value)}" if value or not colon else f"-{key}:*"
 
@@ -158,11 +158,11 @@ INCIDENT_VOCABULARY = Vocabulary(
         DuringKey("during", "some part of its time"),
     ),
     more=lambda: [LabelKey(name, "label") for name in _label_keys()],
-    former={
-        "start": _former_time(">"),
-        "end": _former_time("<"),
+    links={
+        "start": _time_term(">"),
+        "end": _time_term("<"),
         "of_time": lambda _value, _given: "",
-        "label": _former_label,
+        "label": _label_term,
         "flapping": lambda _value, _given: "is:flapping",
     },
 )  # fmt: skip
@@ -272,7 +272,7 @@ CASE_VOCABULARY = Vocabulary(
         LabelKey(name, "label of an asset", lambda labels: _members(Q(Exists(labels))))
         for name in _label_keys()
     ],
-    former={"owner": lambda name, _: f"owner:{'nobody' if name == '-' else quoted(name)}"},
+    links={"owner": lambda name, _: f"owner:{'nobody' if name == '-' else quoted(name)}"},
 )  # fmt: skip
 
 

@@ -336,7 +336,7 @@ const SELECTING = [
 ];
 const SEEKING = [
   { keys: ["n"], words: `next unhandled ${boot.noun}`, act: () => seek(1) },
-  { keys: ["N"], shown: ["Shift N"], words: "previous unhandled ${boot.noun}", act: () => seek(-1) },
+  { keys: ["N"], shown: ["Shift N"], words: `previous unhandled ${boot.noun}`, act: () => seek(-1) },
 ];
 const disputed = $("doubts").querySelector("[data-doubt=disputed]"); // none in a life cycle
 const DOUBTING = [

@@ -144,7 +144,7 @@ def test_a_time_of_day_is_the_last_one_and_of_what_is_to_come_the_next(ahead: bo
 
 
 @pytest.mark.parametrize(
-    ("former", "text"),
+    ("link", "text"),
     [
         ("/incidents/?q=shop&status=open&owner=-", "shop status:open owner:nobody"),
         ("/schedules/?scenario=attack", "scenario:attack status:waiting,aside"),
@@ -159,8 +159,8 @@ def test_a_time_of_day_is_the_last_one_and_of_what_is_to_come_the_next(ahead: bo
          "is:flapping")),
     ],
 )  # fmt: skip
-def test_a_former_link_is_understood(admin: Client, former: str, text: str):
-    assert admin.get(former).context["form"].data["q"] == text
+def test_a_link_names_keys(admin: Client, link: str, text: str):
+    assert admin.get(link).context["form"].data["q"] == text
 
 
 @pytest.mark.parametrize(
