@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Page, Route, expect
 
-from support.browser.browser_pages import Open, Send, live, order, row
+from support.browser.browser_pages import Open, Send, live, open_palette, order, row
 from support.run.stack import wait_until
 
 COUNTED = """() => {
@@ -89,12 +89,14 @@ def _note(page: Page) -> None:
         page.locator("#note-form textarea").fill("called them")
         page.locator("#note-form button[type=submit]").click()
         expect(row(page, first).locator(".badge.notes")).to_contain_text("1")
+        expect(page.locator("#note-dialog")).to_be_hidden()  # the badge may come before the answer
     row(page, second).locator(".asset").focus()
     with takes(page, keys=2):
         page.keyboard.press("c")
         page.keyboard.insert_text("called them too")
         page.keyboard.press("Control+Enter")
         expect(row(page, second).locator(".badge.notes")).to_contain_text("1")
+        expect(page.locator("#note-dialog")).to_be_hidden()
 
 
 def _mute(page: Page) -> None:
@@ -107,7 +109,7 @@ def _mute(page: Page) -> None:
     page.goto(board)
     live(page)
     with takes(page, keys=2):
-        page.keyboard.press("Control+k")
+        open_palette(page)
         page.keyboard.insert_text("mute monitor")
         expect(page.locator("#palette [role=option]").first).to_contain_text("monitor")
         page.keyboard.press("Enter")
@@ -128,6 +130,7 @@ def _acknowledge(page: Page) -> None:
         page.keyboard.press("a")
         page.keyboard.press("Enter")
         expect(row(page, second).locator(".badge.ack")).to_be_visible()
+        expect(page.locator("#ack-dialog")).to_be_hidden()
     with takes(page, clicks=1):
         row(page, third).hover()
         row(page, third).get_by_role("button", name="I have it").click(modifiers=["Shift"])

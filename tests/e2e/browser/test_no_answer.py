@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from support.browser.browser_pages import Open, Send, live, row, serious
+from support.browser.browser_pages import Open, Send, live, open_palette, row, serious
 
 
 def expected(faults: list[str]) -> None:
@@ -107,7 +107,7 @@ def test_enter_in_the_palette_waits_for_what_was_typed(
         send("orders", f"{prefix}{name}", "desk", "picking")
     page = live(open_as("manager", f"/s/orders/?q={prefix}"))
     expect(row(page, f"{prefix}a-two")).to_be_visible()
-    page.keyboard.press("Control+k")
+    open_palette(page)
     page.keyboard.type(f"{prefix}a-one")
     expect(page.locator("#palette [aria-selected=true]")).to_contain_text("a-one")
     page.keyboard.press("Control+a")

@@ -11,6 +11,7 @@ from support.browser.browser_pages import (
     Open,
     Send,
     live,
+    open_palette,
     row,
     serious,
     serious_in_both,
@@ -24,7 +25,7 @@ def test_the_palette_finds_pages_and_assets_by_keyboard(
     send("orders", f"{prefix}far-away", "desk", "picking")
     page = live(open_as("manager", f"/s/orders/?q={prefix}"))
     expect(row(page, f"{prefix}far-away")).to_have_count(1)
-    page.keyboard.press("Control+k")
+    open_palette(page)
     field = page.get_by_role("combobox", name="Page, or part of an asset's name")
     expect(field).to_be_focused()
     often = page.locator("#palette .option-name")
@@ -41,7 +42,7 @@ def test_the_palette_finds_pages_and_assets_by_keyboard(
     assert serious(page) == []
     page.keyboard.press("Enter")
     expect(page).to_have_title(f"{prefix}far-away · Tallyboard")
-    page.keyboard.press("Control+k")
+    open_palette(page)
     page.keyboard.type("no page and no asset")
     expect(page.locator("#palette-none")).to_have_text("No page or asset has this in its name.")
     page.keyboard.press("Escape")
@@ -58,7 +59,7 @@ def test_the_palette_leads_to_a_form_that_is_filled_in(
     send("orders", asset, "desk", "picking")
     page = live(open_as("operator", f"/s/orders/?q={prefix}"))
     expect(row(page, asset)).to_have_count(1)
-    page.keyboard.press("Control+k")
+    open_palette(page)
     page.keyboard.type("se")
     verb = page.locator("#palette-verbs .option", has_text="set")
     expect(verb).to_be_visible()

@@ -102,6 +102,12 @@ def resize(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
 
 
+def open_palette(page: Page) -> None:
+    """Press Ctrl+K, once the page listens to it."""
+    expect(page.locator("#palette-button")).to_be_visible()
+    page.keyboard.press("Control+k")
+
+
 def press_to(page: Page, wanted: Locator, key: str = "Tab", most: int = 80) -> None:
     """Press a key until `wanted` has the focus, as who has no mouse does."""
     for _ in range(most):
