@@ -274,6 +274,65 @@ def test_count_of_a_stage(tmp_path: Path) -> None:
     assert read_count(report, 1) == Count(5, 3, 1, ("no Redis",))
 
 
+STUBBORN = """
+from pathlib import Path
+
+def test_that_holds():
+    pass
+
+def test_that_fails_once():
+    before = Path(__file__).with_name("before")
+    there = before.exists()
+    before.touch()
+    assert there
+"""
+BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "DJANGO_SETTINGS_MODULE": ""}
+BROKEN = "\ndef test_that_is_broken():\n    raise AssertionError\n"
+
+
+def run_written(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, text: str) -> Count:
+    """Return the counts of a stage `name` whose only file has this text."""
+    (folder / "tests" / name).mkdir(parents=True)
+    (folder / "tests" / name / "test_written.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.setattr(staged, "ROOT", folder)
+    monkeypatch.setattr(staged, "RESULTS", folder)
+    stage = TestStage(name, "", 9, 9, ("-p", "xdist", "-n", "1"), BARE)
+    return staged.run_stage(stage, (), whole=False).count
+
+
+def test_a_test_of_real_processes_that_passes_alone_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = run_written(monkeypatch, tmp_path, "kafka", STUBBORN)
+    test = "tests.kafka.test_written::test_that_fails_once"
+    assert count == Count(2, unsteady=(test,))
+    assert staged.sum_up([Outcome("kafka", count, 1, 9)]) == 0
+    assert f"== UNSTEADY, passed alone only: {test}\n" in capsys.readouterr().out
+
+
+def test_a_test_that_fails_twice_fails_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    count = run_written(monkeypatch, tmp_path, "kafka", STUBBORN + BROKEN)
+    assert (count.passed, count.failed, len(count.unsteady)) == (2, 1, 1)
+    assert staged.sum_up([Outcome("kafka", count, 1, 9)]) == 1
+
+
+def test_a_test_without_processes_has_one_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert run_written(monkeypatch, tmp_path, "unit", STUBBORN) == Count(1, 1)
+
+
+def test_many_failures_are_no_accident(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    many = "".join(
+        f"\ndef test_{n}():\n    raise AssertionError\n" for n in range(staged.ALONE_AT_MOST + 1)
+    )
+    monkeypatch.setattr(staged, "run_alone", None)
+    assert run_written(monkeypatch, tmp_path, "kafka", many).failed == staged.ALONE_AT_MOST + 1
+
+
 @pytest.mark.parametrize(("returncode", "failed"), [(0, 0), (5, 0), (2, 1), (-9, 1)])
 def test_stage_without_report(tmp_path: Path, returncode: int, failed: int) -> None:
     assert read_count(tmp_path / "none.xml", returncode) == Count(failed=failed)
