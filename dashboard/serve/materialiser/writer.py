@@ -7,10 +7,11 @@ third of the time that model instances take.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from operator import itemgetter
-from typing import Any
+from itertools import chain
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -181,13 +182,15 @@ def compare(
 ) -> BatchChanges:
     """Return the changes that the records make to what is known; older versions are dropped."""
     changes = BatchChanges(batch, scenarios, now)
+    again = _shown_before_again(batch, known)
     for place, records in batch.states.items():
         scenario = scenarios[place[0]]
         before = current = known.get(place, _NOTHING)
         newest = None
         for seen in records:
             if seen.version > current.version:
-                current = _record(changes, scenario, seen, current)
+                shown = again.get((*place, seen.version), current.shown)
+                current = _record(changes, scenario, seen, current, shown)
                 newest = seen
             elif seen.version == current.version:
                 _repeat(changes, place[0], current, seen)
@@ -199,18 +202,138 @@ def compare(
 
 
 def _record(
-    changes: BatchChanges, scenario: Scenario, seen: ReadableRecord, current: StoredRecord
+    changes: BatchChanges,
+    scenario: Scenario,
+    seen: ReadableRecord,
+    current: StoredRecord,
+    shown: Shown,
 ) -> StoredRecord:
-    """Record what a new record changes. Returns what is known of the asset after it."""
+    """Record what a new record changes. Returns what is known of the asset after it.
+
+    shown: what the asset showed before the record, as far as its history is concerned.
+    """
     shape, name = seen.shape, scenario.name
-    after = Shown(seen.state, isinstance(shape, StateValue) and shape.unconfirmed)
+    after = _shown_after(seen)
     changes.records.append(NewRecord(scenario, seen, current, after))
     if isinstance(shape, StateValue) and shape.tasks:
         changes.tasks.append((name, seen))
-    kind = kind_of(current.shown, after, shape.cause.type)
+    kind = kind_of(shown, after, shape.cause.type)
     if kind is not None:
-        changes.transitions.append(change_row(name, seen, kind, current.shown))
+        changes.transitions.append(change_row(name, seen, kind, shown))
     return StoredRecord(seen.version, after, record=seen.text)
+
+
+# ---- records that a new epoch reads again ---------------------------------------------------
+# What such a record changed cannot be seen from what the asset shows by now: its history says it.
+
+HISTORY_AT = """\
+WITH again (asset, place) AS (VALUES {values})
+SELECT again.asset, again.place, t.place, t.kind, t.previous, t.state, t.unconfirmed, t.cause_type
+FROM again JOIN states_transition t ON t.scenario = %s AND t.asset = again.asset
+AND t.place = (
+    SELECT max(earlier.place) FROM states_transition earlier
+    WHERE earlier.scenario = t.scenario AND earlier.asset = again.asset
+    AND earlier.place {up_to} again.place AND earlier.cause_type <> %s)"""
+
+
+def _shown_before_again(batch: SinkBatch, known: Known) -> dict[tuple[str, str, str], Shown]:
+    """Return what assets showed before the records of the batch that are read again.
+
+    By scenario, asset and version.
+    """
+    again: dict[str, list[tuple[ReadableRecord, list[ReadableRecord]]]] = {}
+    for (scenario, asset), records in batch.states.items():
+        version = known.get((scenario, asset), _NOTHING).version
+        for at, seen in enumerate(records):
+            if seen.version > version:
+                if is_read_again(seen.version, version):
+                    again.setdefault(scenario, []).append((seen, records[:at]))
+                version = seen.version
+    return {
+        (scenario, seen.asset, seen.version): shown
+        for scenario, pairs in again.items()
+        for seen, shown in _shown_before(scenario, pairs)
+    }
+
+
+def _shown_before(
+    scenario: str, pairs: list[tuple[ReadableRecord, list[ReadableRecord]]]
+) -> Iterator[tuple[ReadableRecord, Shown]]:
+    """Yield records with what their assets showed before them.
+
+    pairs: each with those before it in the batch.
+    """
+    for chunk in chunks(pairs, STATEMENT // 2):
+        places = [(seen.asset, seen.place) for seen, _ in chunk]
+        own, earlier = _history_at(scenario, places, "<="), _history_at(scenario, places, "<")
+        for seen, batched in chunk:
+            place = seen.asset, seen.place
+            yield seen, _before(seen, batched, own.get(place), earlier.get(place))
+
+
+class PastChange(NamedTuple):
+    """A change in an asset's history."""
+
+    place: str
+    kind: str
+    previous: str
+    state: str
+    unconfirmed: bool | None
+    cause_type: str
+
+    @property
+    def before(self) -> Shown:
+        """What the asset showed before it."""
+        if self.kind == models.CHANGE:
+            return Shown(self.previous)
+        mark_changed = self.kind in (models.UNCONFIRMED, models.CONFIRMED)
+        return Shown(self.state, bool(self.unconfirmed) != mark_changed)
+
+
+def _history_at(
+    scenario: str, places: list[tuple[str, str]], up_to: str
+) -> dict[tuple[str, str], PastChange]:
+    """Return the last change of assets up to a place, by asset and place."""
+    values = ", ".join(["(%s, %s)"] * len(places))
+    sql = HISTORY_AT.format(values=values, up_to=up_to)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [*chain.from_iterable(places), scenario, models.IMPORT])
+        return {(asset, place): PastChange(*rest) for asset, place, *rest in cursor.fetchall()}
+
+
+def _before(
+    seen: ReadableRecord,
+    batched: Iterable[ReadableRecord],
+    own: PastChange | None,
+    earlier: PastChange | None,
+) -> Shown:
+    """Return what an asset showed before a record, as its history and the batch have it.
+
+    own: the last change up to the record, which may be its own; earlier: the one before it.
+    """
+    last = max((each for each in batched if each.place < seen.place), key=PLACE, default=None)
+    if last is not None and (earlier is None or last.place >= earlier.place):
+        return _shown_after(last)
+    if own is not None and own.place == seen.place and _is_same(own, seen):
+        return own.before  # what came earlier may be too old to be kept
+    return Shown(earlier.state, bool(earlier.unconfirmed)) if earlier else Shown()
+
+
+PLACE = attrgetter("place")
+
+
+def _is_same(change: PastChange, seen: ReadableRecord) -> bool:
+    """Return whether a stored change is that of a record."""
+    after, cause = _shown_after(seen), seen.shape.cause.type
+    return (change.state, bool(change.unconfirmed), change.cause_type) == (*after, cause)
+
+
+def _shown_after(seen: ReadableRecord) -> Shown:
+    """Return what an asset shows after a record."""
+    return Shown(seen.state, isinstance(seen.shape, StateValue) and seen.shape.unconfirmed)
+
+
+# ---- the newest record of an asset ----------------------------------------------------------
 
 
 def _record_newest(

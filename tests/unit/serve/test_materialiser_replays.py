@@ -134,6 +134,40 @@ def test_told_again_from_anywhere_it_is_the_same(seed, jumps, cuts):
     assert content(said_again(len(log), jumps), log, cuts) == once
 
 
+VERSION_AT = CHANGE_COLUMNS.index("version")
+
+
+def in_epoch(epoch: int, message: tuple[bytes, bytes | None, tuple]) -> tuple:
+    """Return a record of the sink as a later epoch of the job writes it."""
+    key, value, headers = message
+    version = Version.parse(dict(headers)["version"].decode())._replace(epoch=epoch)
+    others = tuple(pair for pair in headers if pair[0] != "version")
+    if value is not None:
+        value = msgspec.json.encode(msgspec.json.decode(value) | {"version": str(version)})
+    return key, value, (*others, ("version", str(version).encode()))
+
+
+def history(order: Sequence[int], log: list[tuple], cuts: Sequence[int] = ()) -> list[tuple]:
+    """Return the changes, without their versions, that the database holds after these records."""
+    rows = content(order, log, cuts)[1]
+    return [(*row[:VERSION_AT], *row[VERSION_AT + 1 :]) for row in rows]
+
+
+@settings(
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(seed=st.integers(0, 60), read=st.integers(1, 60), last=st.integers(1, 60), data=st.data())
+def test_an_epoch_that_writes_the_end_of_the_log_again_bends_no_change(seed, read, last, data):
+    """A job that is started anew writes the last records of its assets again."""
+    log = sink_log(seed)[:read]
+    again = [in_epoch(2, message) for message in log[-last:]]
+    both = log + again
+    cuts = data.draw(st.lists(st.integers(0, len(both)), max_size=4))
+    assert history(range(len(both)), both, cuts) == history(range(len(log)), log)
+
+
 def test_the_generated_logs_reach_what_matters():
     logs = [sink_log(seed) for seed in range(5)]
     states, transitions, answers = (
