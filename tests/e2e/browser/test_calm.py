@@ -7,8 +7,12 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from dashboard.core.states.caveats import place_of
 from support.browser.browser_pages import Open, Send, live, order, row
 from support.run.stack import wait_until
+
+PICKING = place_of(3, unhandled=False)
+"""The place of orders that are being picked, in a board's order."""
 
 
 def orders(open_as: Open, send: Send, prefix: str, *names: str, path: str = "") -> Page:
@@ -304,7 +308,7 @@ def test_later_page_says_so_follows_the_log_and_leads_back(
     a, b, c = (f"{prefix}{name}" for name in "abc")
     page = orders(open_as, send, prefix, "a", "b", "c")
     since = row(page, a).locator(".col-since time").get_attribute("data-since")
-    page.goto(f"{page.url}&after=r3.{since}.{a}")
+    page.goto(f"{page.url}&after=r{PICKING}.{since}.{a}")
     live(page)
     wait_until(lambda: order(page) == [b, c], 45, "what follows the first order")
     expect(page.locator("#continued")).to_have_text(f"a later page, after {a}")
@@ -325,7 +329,7 @@ def test_another_filter_begins_at_the_top(open_as: Open, send: Send, prefix: str
     a, b = f"{prefix}a", f"{prefix}b"
     page = orders(open_as, send, prefix, "a", "b")
     since = row(page, a).locator(".col-since time").get_attribute("data-since")
-    page.goto(f"{page.url}&after=r3.{since}.{a}")
+    page.goto(f"{page.url}&after=r{PICKING}.{since}.{a}")
     live(page)
     wait_until(lambda: order(page) == [b], 45, "what follows the first order")
     page.locator('.chip[data-state="picking"]').click()
