@@ -296,7 +296,7 @@ def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
     incidents = incidents_of(group)
     data = request.POST if request.method == "POST" else None
     form = AckForm(now, shift_ends(user, now), data)
-    form.initial |= FILLED_IN.get(request.GET.get("act", ""), {})
+    form.initial.update(FILLED_IN.get(request.GET.get("act", ""), {}))
     if data is not None:
         role = role_of(user)
         if role is None or "command" not in ALLOWED[role]:
