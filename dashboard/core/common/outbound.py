@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache, partial
 from io import BytesIO
@@ -58,6 +58,15 @@ class OutboundRequest(NamedTuple):
     url: str
     headers: Sequence[tuple[bytes, bytes]]
     body: bytes | None
+
+    def with_body(self, body: bytes) -> OutboundRequest:
+        """Return the request with another body, and its length."""
+        length = str(len(body)).encode()
+        headers = [
+            (name, length if name.lower() == b"content-length" else value)
+            for name, value in self.headers
+        ]
+        return self._replace(headers=headers, body=body)
 
 
 class HttpReply(NamedTuple):
@@ -238,6 +247,11 @@ TOO_MANY = 429
 ENCODED = (b"content-encoding", b"transfer-encoding")
 """Headers about how a response was transferred, not about the content given to the library."""
 
+Exchange = Callable[[OutboundRequest], HttpReply]
+"""Sends a request over the guarded network, and returns the response."""
+Relay = Callable[[OutboundRequest, Exchange], HttpReply]
+"""Returns the response to a library's request, by the requests that it sends in its place."""
+
 _TURN = Lock()
 
 
@@ -247,18 +261,22 @@ class Calls:
     obstacle: why one of them got no response; a refusal takes precedence over what came after it.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, relay: Relay | None = None) -> None:
         self.network = GuardedNetwork(timeout_s)
         self.obstacle: OutboundUnreachable | None = None
+        self._relay = relay
 
     def answer(self, request: OutboundRequest) -> HttpReply:
         """Return the response. Raises OutboundUnreachable or AddressRefused, and stores it."""
         try:
-            return _usable(exchange(request, self.network, MOST_ANSWER + 1))
+            return self._relay(request, self._send) if self._relay else self._send(request)
         except OutboundUnreachable as why:
             if not isinstance(self.obstacle, AddressRefused):
                 self.obstacle = why
             raise
+
+    def _send(self, request: OutboundRequest) -> HttpReply:
+        return _usable(exchange(request, self.network, MOST_ANSWER + 1))
 
 
 def _usable(reply: HttpReply) -> HttpReply:
@@ -332,14 +350,15 @@ class GuardedSession(Session):
 
 
 @contextmanager
-def guarded(timeout_s: float) -> Iterator[Calls]:
+def guarded(timeout_s: float, relay: Relay | None = None) -> Iterator[Calls]:
     """Send whatever `requests` sends in this process over the guarded network, within the context.
 
-    Users of the context take turns. timeout_s: for all requests together.
+    Users of the context take turns. timeout_s: for all requests together; relay: what they pass on
+    their way, if anything.
 
     `requests.post` and similar functions create a session for each request and do not accept one.
     """
-    calls = Calls(timeout_s)
+    calls = Calls(timeout_s, relay)
     with _TURN:
         usual = sessions.Session
         sessions.Session = partial(GuardedSession, calls)  # type: ignore[misc, assignment]

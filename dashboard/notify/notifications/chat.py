@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from django.utils.http import urlencode
+
 from dashboard.core.accounts.encryption import NoKey, unseal
-from dashboard.core.common.outbound import AddressRefused, guarded
+from dashboard.core.common.outbound import (
+    AddressRefused,
+    Exchange,
+    HttpReply,
+    OutboundRequest,
+    guarded,
+)
 from dashboard.notify.notifications.channels import ChannelKind, Undelivered
 from dashboard.notify.notifications.models import Channel, Message
+from dashboard.notify.notifications.outbox import BUTTON_LABELS
 
 # ---- chat services -------------------------------------------------------------------------------
 # The Apprise services that a channel can use, and the parameters allowed in its URL.
@@ -118,6 +128,191 @@ def parts_of(url: str) -> dict[str, Any]:
     return parts
 
 
+# ---- buttons -------------------------------------------------------------------------------------
+# Buttons that open the links of a message. A chat is read by many, so they lead to pages behind the
+# login, as the links in its text do, and no link of one recipient's own is among them.
+#
+# Apprise has no parameter by which all services take buttons, and most of its services build what
+# they send within the method that sends it. So the buttons are added to the request as it leaves.
+
+LONGEST_URL = 512
+"""Length of the longest URL of a button that every service takes, in characters."""
+
+
+Payload = dict[str, Any]
+"""The JSON that a service is sent."""
+
+
+class Button(NamedTuple):
+    """A button that opens a link. label: of our own words, and short, so that no service needs it
+    escaped or cut."""
+
+    label: str
+    url: str
+
+
+Buttons = Sequence[Button]
+
+
+def buttons_of(payload: Mapping[str, Any]) -> list[Button]:
+    """Return the buttons of a message. payload: its JSON for programs."""
+    buttons = (*_group_buttons(payload), *_incident_buttons(payload))
+    return [button for button in buttons if len(button.url) <= LONGEST_URL]
+
+
+def _group_buttons(payload: Mapping[str, Any]) -> Iterator[Button]:
+    """Yield what opens a group's page while any of it goes on. Only incidents are acknowledged."""
+    url = payload.get("group", {}).get("url")
+    if not url:
+        return
+    if any(each["over_at"] is None for each in payload.get("incidents", ())):
+        for act, label in BUTTON_LABELS.items():
+            yield Button(label, f"{url}?{urlencode({'act': act})}")
+    elif payload.get("active"):
+        yield Button("Details", url)
+
+
+def _incident_buttons(payload: Mapping[str, Any]) -> Iterator[Button]:
+    """Yield what opens the page of the incident, if a message is about a single one."""
+    if len(numbers := payload.get("numbers", {})) == 1:
+        for number, case in numbers.items():
+            yield Button(number, case["url"])
+
+
+def _links(buttons: Buttons, **more: str) -> list[Payload]:
+    return [{**more, "text": button.label, "url": button.url} for button in buttons]
+
+
+def _discord(sent: Payload, buttons: Buttons) -> Payload | None:
+    if not {"content", "embeds"} & sent.keys():
+        return None
+    # Of the types, 1 is a row and 2 a button; of the styles, 5 is a link.
+    row = [{"type": 2, "style": 5, **button._asdict()} for button in buttons]
+    return sent | {"components": [{"type": 1, "components": row}]}
+
+
+def _google_chat(sent: Payload, buttons: Buttons) -> Payload | None:
+    if "text" not in sent:
+        return None
+    links = [{"text": label, "onClick": {"openLink": {"url": url}}} for label, url in buttons]
+    sections = [{"widgets": [{"buttonList": {"buttons": links}}]}]
+    return sent | {"cardsV2": [{"cardId": "links", "card": {"sections": sections}}]}
+
+
+def _ntfy(sent: Payload, buttons: Buttons) -> Payload | None:
+    if "topic" not in sent:
+        return None
+    return sent | {"actions": [{"action": "view", **button._asdict()} for button in buttons]}
+
+
+def _rocket_chat(sent: Payload, buttons: Buttons) -> Payload | None:
+    if "text" not in sent:
+        return None
+    return sent | {"attachments": [{"actions": _links(buttons, type="button")}]}
+
+
+def _slack(sent: Payload, buttons: Buttons) -> Payload | None:
+    match sent:
+        case {"attachments": [{"blocks": [*blocks]} as first]}:
+            row = [
+                {"type": "button", "text": {"type": "plain_text", "text": label}, "url": url}
+                for label, url in buttons
+            ]
+            changed = {"blocks": [*blocks, {"type": "actions", "elements": row}]}
+        case {"attachments": [{"text": str()} as first]}:
+            # Unlike buttons in blocks these ask no app for an answer when somebody presses them.
+            changed = {"actions": _links(buttons, type="button")}
+        case _:
+            return None
+    return sent | {"attachments": [first | changed]}
+
+
+def _teams(sent: Payload, buttons: Buttons) -> Payload | None:
+    match sent:
+        case {"attachments": [{"content": {"type": "AdaptiveCard"} as card} as first]}:
+            links = [
+                {"type": "Action.OpenUrl", "title": label, "url": url} for label, url in buttons
+            ]
+            return sent | {"attachments": [first | {"content": card | {"actions": links}}]}
+    return None
+
+
+def _telegram(sent: Payload, buttons: Buttons) -> Payload | None:
+    if not {"chat_id", "text"} <= sent.keys():
+        return None
+    return sent | {"reply_markup": {"inline_keyboard": [[link] for link in _links(buttons)]}}
+
+
+BUTTON_FORMATS: Mapping[str, Callable[[Payload, Buttons], Payload | None]] = {
+    "discord": _discord,
+    "gchat": _google_chat,
+    "ntfy": _ntfy,
+    "rocket": _rocket_chat,
+    "slack": _slack,
+    "tgram": _telegram,
+    "workflow": _teams,
+}
+"""What returns a payload with buttons, by URL schema of the service; None for a payload that is no
+message, or of an unexpected shape. A service that is not listed has no buttons for links."""
+BUTTON_QUERIES = {"discord": "with_components=true"}
+"""What the URL of a request needs, or the service ignores its buttons."""
+NOT_FOR_BUTTONS = (401, 403, 404, 410)
+"""Statuses that refuse a sender or an address, whatever is sent."""
+
+
+class ButtonRelay:
+    """Sends the requests of a service, its messages with buttons.
+
+    No message is lost for a button: what is of another shape is sent as it is, and what is refused
+    with buttons is sent again without. refused: whether that was so.
+    """
+
+    def __init__(self, service: Any, buttons: Buttons) -> None:
+        self.refused = False
+        self._buttons = buttons
+        self._schema = next((each for each in BUTTON_FORMATS if each in service.schemas()), "")
+
+    def __call__(self, request: OutboundRequest, send: Exchange) -> HttpReply:
+        """Return the response to a request. Raises OutboundUnreachable."""
+        changed = self._with_buttons(request)
+        if changed is None:
+            return send(request)
+        reply = send(changed)
+        if not _is_refusal(reply):
+            return reply
+        self.refused = True
+        return send(request)
+
+    def _with_buttons(self, request: OutboundRequest) -> OutboundRequest | None:
+        """Return a request with buttons; None if it is none that can have them."""
+        if not (self._schema and self._buttons):
+            return None
+        try:
+            sent = json.loads(request.body or b"")
+        except ValueError:
+            return None
+        add = BUTTON_FORMATS[self._schema]
+        changed = add(sent, self._buttons) if isinstance(sent, dict) else None
+        if changed is None:
+            return None
+        url = _with_query(request.url, BUTTON_QUERIES.get(self._schema, ""))
+        return request.with_body(json.dumps(changed).encode())._replace(url=url)
+
+
+def _with_query(url: str, query: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+
+
+def _is_refusal(reply: HttpReply) -> bool:
+    """Return whether a request was refused for what is in it; Slack says so with status 200."""
+    if reply.status >= 400:
+        return reply.status not in NOT_FOR_BUTTONS
+    try:
+        return json.loads(reply.content)["ok"] is False
+    except (ValueError, TypeError, LookupError):
+        return False
+
+
 # ---- chat ----------------------------------------------------------------------------------------
 # Chat and paging services as a kind of channel, through the Apprise library.
 
@@ -159,7 +354,7 @@ class ChatKind(ChannelKind):
         return masked(secret)
 
     def deliver(self, message: Message) -> str:
-        """Send a message, and return the name of the service. Raises Undelivered."""
+        """Send a message, and return what the service did with it. Raises Undelivered."""
         if message.channel is None:
             raise Undelivered("its channel is gone", final=True)
         try:
@@ -168,19 +363,26 @@ class ChatKind(ChannelKind):
             raise Undelivered(str(error), final=True) from None
         except NoKey as error:
             raise Undelivered(str(error)) from None
-        _notify(service, message)
-        return f"accepted by {service.service_name}"
+        return _notify(service, message)
 
 
-def _notify(service: Any, message: Message) -> None:
-    """Make a service send a message, over the guarded network. Raises Undelivered."""
+def _notify(service: Any, message: Message) -> str:
+    """Make a service send a message, over the guarded network, and return what it did.
+
+    Raises Undelivered.
+    """
     import apprise
 
-    with apprise.LogCapture(level=apprise.logging.WARNING) as log, guarded(TIMEOUT_S) as calls:
+    relay = ButtonRelay(service, buttons_of(message.payload))
+    with (
+        apprise.LogCapture(level=apprise.logging.WARNING) as log,
+        guarded(TIMEOUT_S, relay) as calls,
+    ):
         accepted = service.notify(body=message.text[:LONGEST_TEXT], title=message.subject)
         words = " ".join(log.getvalue().split())
     if accepted:
-        return
+        without = ", which refused the buttons" if relay.refused else ""
+        return f"accepted by {service.service_name}{without}"
     if why := calls.obstacle:
         raise Undelivered(str(why), final=isinstance(why, AddressRefused))
     raise Undelivered(words or f"{service.service_name} refused it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +65,9 @@ from dashboard.notify.notifications.models import (
     Rule,
 )
 from dashboard.notify.notifications.outbox import (
+    ACKNOWLEDGE,
     SNOOZE,
+    SNOOZED,
     SNOOZED_MS,
     MessageReply,
     ReplyExpired,
@@ -278,6 +280,11 @@ MEMBERS = Table("", "Asset", "Scenario", "Began", "Worst", "Now", "Acknowledged"
 AGENTS = Table("", "Agent", "Scenario", "Since", "What is wrong", "Now")
 MOST_LISTED = 500
 """Most incidents on the page, and most that are acknowledged at once."""
+FILLED_IN: Mapping[str, Mapping[str, str]] = {
+    ACKNOWLEDGE: {"end": "shift"},
+    SNOOZE: {"end": "1h", "reason": SNOOZED},
+}
+"""What the form begins with, by the button of a chat that leads to it."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -289,6 +296,7 @@ def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
     incidents = incidents_of(group)
     data = request.POST if request.method == "POST" else None
     form = AckForm(now, shift_ends(user, now), data)
+    form.initial.update(FILLED_IN.get(request.GET.get("act", ""), {}))
     if data is not None:
         role = role_of(user)
         if role is None or "command" not in ALLOWED[role]:
@@ -423,7 +431,7 @@ def _reply(request: HttpRequest, given: MessageReply, now: int) -> HttpResponse:
     if request.method != "POST" or not running:
         return _reply_page(request, 200, **context)
     by = (Actor.of(request, given.user), f"the link of the message {given.message.pk}")
-    reason = "Snoozed" if given.act == SNOOZE else ""
+    reason = SNOOZED if given.act == SNOOZE else ""
     try:
         taken = _acknowledge(running, given.user, reason, until, now, by)
     except TooMany as why:

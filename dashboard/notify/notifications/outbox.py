@@ -153,7 +153,11 @@ REPLIES = {
     SNOOZE: "Snooze for 1 hour",
 }
 """What the links of a message do. Snoozing is acknowledging for so long: then it begins again."""
+BUTTON_LABELS = {ACKNOWLEDGE: "Acknowledge", SNOOZE: "Snooze 1 h"}
+"""The same in short, for buttons."""
 SNOOZED_MS = HOUR_MS
+SNOOZED = "Snoozed"
+"""The reason of an acknowledgement that is a snooze."""
 REPLY_MS = DAY_MS
 """How long the links of a message can be used."""
 

@@ -38,7 +38,7 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.states.board_rows import asset_path
 from dashboard.notify.notifications.channels import ChannelKind, Undelivered
 from dashboard.notify.notifications.models import MAX_AGENT, Message, PushSubscription
-from dashboard.notify.notifications.outbox import ACKNOWLEDGE, SNOOZE, reply_urls
+from dashboard.notify.notifications.outbox import BUTTON_LABELS, reply_urls
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.group import TASK
 
@@ -202,8 +202,6 @@ log = structlog.get_logger(__name__)
 
 GONE = (404, 410)
 """Statuses by which a push service says that a subscription no longer exists."""
-SHORT = {ACKNOWLEDGE: "Acknowledge", SNOOZE: "Snooze 1 h"}
-"""Titles of a notification's buttons."""
 LONGEST_TITLE, LONGEST_BODY = 120, 400
 """Most characters of a notification; browsers show fewer."""
 
@@ -255,7 +253,9 @@ def _actions(message: Message) -> list[dict[str, str]]:
     if user is None or all(each["over_at"] is not None for each in incidents):
         return []
     links = reply_urls(message.id, user).items()
-    return [{"action": act, "title": SHORT[act], "url": urlsplit(at).path} for act, at in links]
+    return [
+        {"action": act, "title": BUTTON_LABELS[act], "url": urlsplit(at).path} for act, at in links
+    ]
 
 
 def page_of(message: Message) -> str:

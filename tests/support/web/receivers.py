@@ -63,13 +63,14 @@ class Posted:
 
 @dataclass
 class HookServer:
-    """What a web server got, and with what it answers."""
+    """What a web server got, and with what it answers. answer: to one request, status and text."""
 
     port: int = 0
     posted: list[Posted] = field(default_factory=list)
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     text: bytes = b"thank you"
+    answer: Callable[[Posted], tuple[int, bytes]] | None = None
 
     @property
     def url(self) -> str:
@@ -85,13 +86,15 @@ def hook_server(port: int = 0) -> Iterator[HookServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            hooks.posted.append(Posted(self.path, dict(self.headers), body))
-            self.send_response(hooks.status)
+            posted = Posted(self.path, dict(self.headers), body)
+            hooks.posted.append(posted)
+            status, text = hooks.answer(posted) if hooks.answer else (hooks.status, hooks.text)
+            self.send_response(status)
             for name, value in hooks.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(hooks.text)))
+            self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(hooks.text)
+            self.wfile.write(text)
 
         do_GET = do_POST  # noqa: N815 - the library's form
 

@@ -15,7 +15,14 @@ import requests
 from django.conf import settings
 
 from dashboard.core.common import outbound
-from dashboard.core.common.outbound import MOST_ANSWER, AddressRefused, guarded
+from dashboard.core.common.outbound import (
+    MOST_ANSWER,
+    AddressRefused,
+    Exchange,
+    HttpReply,
+    OutboundRequest,
+    guarded,
+)
 from support.web.certificates import certificate_in
 
 
@@ -86,6 +93,25 @@ def test_what_a_library_sends_arrives_and_it_is_given_the_answer(private: None, 
     method, path, headers, body = site.came[0]
     assert (method, path, headers["X-Key"]) == ("POST", "/json?a=%C3%A4", "7")
     assert body == b'{"text": "\\u00fc"}'
+
+
+def twice(request: OutboundRequest, send: Exchange) -> HttpReply:
+    """A relay that sends another body first."""
+    send(request.with_body(b"a longer body"))
+    return send(request)
+
+
+def test_a_relay_may_send_something_else(private: None, site: Site):
+    with guarded(5, twice):
+        assert requests.post(site.url(), data="a body", timeout=5).text == "thanks"
+    assert [body for *_, body in site.came] == [b"a longer body", b"a body"]
+
+
+def test_what_a_relay_sends_is_guarded_too(site: Site):
+    with guarded(5, twice) as calls, pytest.raises(requests.ConnectionError):
+        requests.post(site.url(), data="a body", timeout=5)
+    assert isinstance(calls.obstacle, AddressRefused)
+    assert site.came == []
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "0.0.0.0"])

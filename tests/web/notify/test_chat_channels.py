@@ -6,12 +6,13 @@ import json
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.conf import settings
@@ -22,12 +23,14 @@ from dashboard.core.common import outbound
 from dashboard.core.common.times import now_ms
 from dashboard.notify.notifications import chat, outbox
 from dashboard.notify.notifications.channels import Undelivered
-from dashboard.notify.notifications.chat import ChatKind
+from dashboard.notify.notifications.chat import Button, ChatKind, buttons_of
+from dashboard.notify.notifications.decisions import decide
 from dashboard.notify.notifications.delivery import deliver
-from dashboard.notify.notifications.models import GIVEN_UP, SENT, Channel, Message
+from dashboard.notify.notifications.models import GIVEN_UP, SENT, Channel, Message, Rule
 from dashboard.notify.notifications.outbox import MessageDraft
 from support.web.certificates import certificate_in
-from support.web.receivers import HookServer, hook_server
+from support.web.receivers import HookServer, Posted, hook_server
+from support.web.world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -333,3 +336,204 @@ def test_an_address_that_a_service_names_is_checked_like_any_other(
 def test_a_channel_that_is_gone_is_given_up():
     with pytest.raises(Undelivered, match="its channel is gone"):
         ChatKind().deliver(Message(kind="test", means="chat", created_at=1))
+
+
+# ---- buttons ----------------------------------------------------------------------------------
+
+NTFY = "ntfys://example.org/alerts"
+SLACK_BOT = "slack://xoxb-1234-1234-4ddbc191d40ee098cbaae6f3523ada2d/%23c"
+MATTERMOST = "mmosts://example.org/3ccdd113474722377935511fc85d3dd4"
+
+
+def labelled(buttons: list[dict[str, Any]], label: str = "text") -> dict[str, str]:
+    """The URLs of buttons, by label."""
+    return {each[label]: each["url"] for each in buttons}
+
+
+def of_slack_blocks(sent: Any) -> dict[str, str]:
+    *_, row = sent["attachments"][0]["blocks"]
+    assert row["type"] == "actions"
+    return {each["text"]["text"]: each["url"] for each in row["elements"]}
+
+
+def of_google_chat(sent: Any) -> dict[str, str]:
+    [section] = sent["cardsV2"][0]["card"]["sections"]
+    buttons = section["widgets"][0]["buttonList"]["buttons"]
+    return {each["text"]: each["onClick"]["openLink"]["url"] for each in buttons}
+
+
+SHOWN: Mapping[str, tuple[str, Callable[[Any], dict[str, str]]]] = {
+    "Discord": (DISCORD, lambda sent: labelled(sent["components"][0]["components"], "label")),
+    "Discord, embeds": (
+        f"{DISCORD}?format=markdown",
+        lambda sent: labelled(sent["components"][0]["components"], "label"),
+    ),
+    "Google Chat": ("gchat://workspace/key/token", of_google_chat),
+    "ntfy": (NTFY, lambda sent: labelled(sent["actions"], "label")),
+    "Rocket.Chat": (
+        "rockets://a1b2/c3d4@example.org/%23c",
+        lambda sent: labelled(sent["attachments"][0]["actions"]),
+    ),
+    "Slack": (SLACK, lambda sent: labelled(sent["attachments"][0]["actions"])),
+    "Slack, blocks": (f"{SLACK}?blocks=yes", of_slack_blocks),
+    "Teams": (
+        WORKFLOW,
+        lambda sent: labelled(sent["attachments"][0]["content"]["actions"], "title"),
+    ),
+    "Telegram": (
+        TELEGRAM,
+        lambda sent: labelled([each for [each] in sent["reply_markup"]["inline_keyboard"]]),
+    ),
+}
+"""A URL of each service that has buttons, and what reads these from a payload."""
+
+
+@pytest.fixture
+def service(private: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[HookServer]:
+    """A service on this machine, at which each request arrives, whatever host it is for."""
+    send = outbound.exchange
+    with hook_server() as server:
+        server.text = b"ok"
+
+        def arrive(request: outbound.OutboundRequest, *rest: Any) -> outbound.HttpReply:
+            asked = urlsplit(request.url)
+            url = asked._replace(scheme="http", netloc=f"127.0.0.1:{server.port}").geturl()
+            return send(request._replace(url=url), *rest)
+
+        monkeypatch.setattr(outbound, "exchange", arrive)
+        yield server
+
+
+def reported_to(world: World, url: str, asset: str = "shop") -> Message:
+    """What becomes of a rule's message about an attack, to a channel."""
+    channel = stored(url)
+    definition = {"window_ms": 0, "stages": [{"channels": [channel.pk]}]}
+    Rule.objects.create(name="Attacks", definition=definition, changed_at=1, username="olga")
+    world.report(asset, "under-attack")
+    world.write()
+    decide()
+    deliver()
+    return Message.objects.get(channel=channel)
+
+
+def links_of(message: Message) -> dict[str, str]:
+    """The links of a message about one incident that goes on, by the label of their buttons."""
+    page = message.payload["group"]["url"]
+    [(number, case)] = message.payload["numbers"].items()
+    acts = {"Acknowledge": f"{page}?act=acknowledge", "Snooze 1 h": f"{page}?act=snooze"}
+    return acts | {number: case["url"]}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_message_has_buttons_where_the_service_has_them(
+    world: World, service: HookServer, name: str
+):
+    url, shown = SHOWN[name]
+    message = reported_to(world, url)
+    assert message.status == SENT, message.reason
+    [posted] = service.posted
+    assert shown(json.loads(posted.body)) == links_of(message)
+    assert "/notifications/reply/" not in posted.body.decode()
+    assert posted.body.decode().count(message.payload["group"]["url"]) == 3  # the text has it too
+
+
+def test_discord_is_asked_to_look_at_the_buttons(world: World, service: HookServer):
+    reported_to(world, f"{DISCORD}?thread=abc123")
+    asked = parse_qs(urlsplit(service.posted[0].path).query)
+    assert asked == {"thread_id": ["abc123"], "with_components": ["true"]}
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        (MATTERMOST, lambda sent: sent["text"]),
+        (f"{SLACK}?mode=workflow", lambda sent: sent["text"]),
+    ],
+    ids=["a service without buttons", "a payload of another shape"],
+)
+def test_a_message_without_buttons_keeps_its_links(
+    world: World, service: HookServer, url: str, text: Callable[[Any], str]
+):
+    message = reported_to(world, url)
+    assert message.status == SENT, message.reason
+    [posted] = service.posted
+    sent = json.loads(posted.body)
+    assert message.payload["group"]["url"] in text(sent)
+    assert not {"actions", "attachments", "components"} & set(sent)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"plain", b"\xff", b'{"attachments": [7]}'])
+@pytest.mark.parametrize("url", [url for url, _ in SHOWN.values()])
+def test_what_is_no_message_of_the_service_is_sent_as_it_is(url: str, body: bytes):
+    given = outbound.OutboundRequest("POST", "https://example.org/", [], body)
+    relay = chat.ButtonRelay(chat.service_of(url), [Button("Details", "https://example.org/")])
+    sent: list[outbound.OutboundRequest] = []
+
+    def send(request: outbound.OutboundRequest) -> outbound.HttpReply:
+        sent.append(request)
+        return outbound.HttpReply(200, [], b"")
+
+    relay(given, send)
+    assert sent == [given]
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "words"),
+    [
+        (TELEGRAM, 400, b'{"ok": false, "description": "BUTTON_URL_INVALID"}'),
+        (NTFY, 500, b"oops"),
+        (SLACK_BOT, 200, b'{"ok": false, "error": "invalid_blocks"}'),
+    ],
+)
+def test_a_message_that_is_refused_with_buttons_goes_out_without(
+    world: World, service: HookServer, url: str, status: int, words: bytes
+):
+    def refuse(posted: Posted) -> tuple[int, bytes]:
+        with_buttons = b"act=snooze" in posted.body
+        return (status, words) if with_buttons else (200, b'{"ok": true, "channel": "C1"}')
+
+    service.answer = refuse
+    message = reported_to(world, url)
+    assert (message.status, message.tries) == (SENT, 1), message.reason
+    first, second = (json.loads(posted.body) for posted in service.posted)
+    assert message.payload["group"]["url"] in json.dumps(second)
+    assert set(second) <= set(first)
+    assert message.attempts.get().answer.endswith(", which refused the buttons")
+
+
+def test_who_may_not_send_is_not_asked_twice(world: World, service: HookServer):
+    service.status = 401
+    assert reported_to(world, NTFY).status not in (SENT, GIVEN_UP)
+    assert len(service.posted) == 1
+
+
+def test_a_message_with_buttons_follows_no_redirect(
+    world: World, service: HookServer, canary: HookServer
+):
+    service.status, service.headers = 307, {"Location": canary.url}
+    assert reported_to(world, NTFY).status not in (SENT, GIVEN_UP)
+    assert (len(service.posted), canary.posted) == (1, [])
+
+
+def test_what_is_over_has_no_button_but_that_of_its_incident(world: World, service: HookServer):
+    message = reported_to(world, NTFY)
+    numbers = message.payload["numbers"]
+    over = [each | {"over_at": 1} for each in message.payload["incidents"]]
+    [(number, case)] = numbers.items()
+    payload = message.payload | {"incidents": over, "active": 0}
+    assert buttons_of(payload) == [Button(number, case["url"])]
+    assert buttons_of(payload | {"numbers": numbers | {"INC-7": case}}) == []
+
+
+def test_a_message_has_no_buttons_of_what_it_does_not_link_to():
+    group = {"group": {"url": "https://example.org/notifications/ack/x/"}}
+    finding = group | {"incidents": [], "numbers": {}, "active": 1}
+    assert buttons_of(finding) == [Button("Details", group["group"]["url"])]
+    assert buttons_of(finding | {"active": 0}) == []
+    assert buttons_of({"kind": "summary", "groups": [finding]}) == []
+    assert buttons_of({"incidents": [{"over_at": None}], "active": 1}) == []
+    assert buttons_of({}) == []
+    changed = {"kind": "changed", "numbers": {"INC-7": {"url": "https://example.org/7/"}}}
+    assert buttons_of(changed) == [Button("INC-7", "https://example.org/7/")]
+    long = {"numbers": {"INC-7": {"url": f"https://example.org/{'x' * chat.LONGEST_URL}"}}}
+    assert buttons_of(long) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
@@ -480,6 +481,27 @@ def test_a_link_acknowledges_nothing_by_itself(client: Client, group: Group, use
     incident.refresh_from_db()
     assert incident.acknowledged_by == user.username
     assert AuditEntry.objects.filter(action="asset.acknowledged", target="shop").exists()
+
+
+@pytest.mark.parametrize(
+    ("act", "end", "reason"),
+    [
+        ("acknowledge", "shift", ""),
+        ("snooze", "1h", "Snoozed"),
+        ("other", "1h", ""),
+        ("", "1h", ""),
+    ],
+)
+def test_a_button_of_a_chat_fills_the_form_in(
+    client: Client, group: Group, act: str, end: str, reason: str
+):
+    path = f"/notifications/ack/{group.token}/?act={act}"
+    assert Client().get(path)["Location"].endswith(quote(path, safe="/"))
+    body = client.get(path).content.decode()
+    assert re.findall(r'<option value="(\w+)" selected', body) == [end]
+    [field] = re.findall(r'<input[^>]* name="reason"[^>]*>', body)
+    assert re.findall(r'value="(\w*)"', field) == [reason] * bool(reason)
+    assert Incident.objects.get(asset="shop").acknowledged_at is None
 
 
 def test_a_form_with_faults_is_kept(client: Client, group: Group):
