@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -54,6 +54,7 @@ from dashboard.core.states.rows import (
     change_row,
     is_read_again,
     kind_of,
+    place_of,
     record_row,
     same_content,
     same_epoch,
@@ -218,22 +219,23 @@ def _record(
     if isinstance(shape, StateValue) and shape.tasks:
         changes.tasks.append((name, seen))
     kind = kind_of(shown, after, shape.cause.type)
-    if kind is not None:
+    if kind is not None and not _is_repeated(seen, current):
         changes.transitions.append(change_row(name, seen, kind, shown))
     return StoredRecord(seen.version, after, record=seen.text)
 
 
 # ---- records that a new epoch reads again ---------------------------------------------------
-# What such a record changed cannot be seen from what the asset shows by now: its history says it.
+# An asset's last record comes again, and changes nothing. What another one changed cannot be seen
+# from what the asset shows by now: its history says it.
 
-HISTORY_AT = """\
+HISTORY_BEFORE = """\
 WITH again (asset, place) AS (VALUES {values})
-SELECT again.asset, again.place, t.place, t.kind, t.previous, t.state, t.unconfirmed, t.cause_type
+SELECT again.asset, again.place, t.place, t.state, t.unconfirmed
 FROM again JOIN states_transition t ON t.scenario = %s AND t.asset = again.asset
 AND t.place = (
     SELECT max(earlier.place) FROM states_transition earlier
     WHERE earlier.scenario = t.scenario AND earlier.asset = again.asset
-    AND earlier.place {up_to} again.place AND earlier.cause_type <> %s)"""
+    AND earlier.place < again.place AND earlier.cause_type <> %s)"""
 
 
 def _shown_before_again(batch: SinkBatch, known: Known) -> dict[tuple[str, str, str], Shown]:
@@ -264,68 +266,32 @@ def _shown_before(
     pairs: each with those before it in the batch.
     """
     for chunk in chunks(pairs, STATEMENT // 2):
-        places = [(seen.asset, seen.place) for seen, _ in chunk]
-        own, earlier = _history_at(scenario, places, "<="), _history_at(scenario, places, "<")
+        history = _history_before(scenario, [(seen.asset, seen.place) for seen, _ in chunk])
         for seen, batched in chunk:
-            place = seen.asset, seen.place
-            yield seen, _before(seen, batched, own.get(place), earlier.get(place))
-
-
-class PastChange(NamedTuple):
-    """A change in an asset's history."""
-
-    place: str
-    kind: str
-    previous: str
-    state: str
-    unconfirmed: bool | None
-    cause_type: str
-
-    @property
-    def before(self) -> Shown:
-        """What the asset showed before it."""
-        if self.kind == models.CHANGE:
-            return Shown(self.previous)
-        mark_changed = self.kind in (models.UNCONFIRMED, models.CONFIRMED)
-        return Shown(self.state, bool(self.unconfirmed) != mark_changed)
-
-
-def _history_at(
-    scenario: str, places: list[tuple[str, str]], up_to: str
-) -> dict[tuple[str, str], PastChange]:
-    """Return the last change of assets up to a place, by asset and place."""
-    values = ", ".join(["(%s, %s)"] * len(places))
-    sql = HISTORY_AT.format(values=values, up_to=up_to)
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [*chain.from_iterable(places), scenario, models.IMPORT])
-        return {(asset, place): PastChange(*rest) for asset, place, *rest in cursor.fetchall()}
-
-
-def _before(
-    seen: ReadableRecord,
-    batched: Iterable[ReadableRecord],
-    own: PastChange | None,
-    earlier: PastChange | None,
-) -> Shown:
-    """Return what an asset showed before a record, as its history and the batch have it.
-
-    own: the last change up to the record, which may be its own; earlier: the one before it.
-    """
-    last = max((each for each in batched if each.place < seen.place), key=PLACE, default=None)
-    if last is not None and (earlier is None or last.place >= earlier.place):
-        return _shown_after(last)
-    if own is not None and own.place == seen.place and _is_same(own, seen):
-        return own.before  # what came earlier may be too old to be kept
-    return Shown(earlier.state, bool(earlier.unconfirmed)) if earlier else Shown()
+            place, shown = history.get((seen.asset, seen.place), ("", Shown()))
+            earlier = [each for each in batched if place <= each.place < seen.place]
+            yield seen, _shown_after(max(earlier, key=PLACE)) if earlier else shown
 
 
 PLACE = attrgetter("place")
 
 
-def _is_same(change: PastChange, seen: ReadableRecord) -> bool:
-    """Return whether a stored change is that of a record."""
-    after, cause = _shown_after(seen), seen.shape.cause.type
-    return (change.state, bool(change.unconfirmed), change.cause_type) == (*after, cause)
+def _history_before(
+    scenario: str, places: list[tuple[str, str]]
+) -> dict[tuple[str, str], tuple[str, Shown]]:
+    """Return place and outcome of the last change before a place, by asset and that place."""
+    sql = HISTORY_BEFORE.format(values=", ".join(["(%s, %s)"] * len(places)))
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [*chain.from_iterable(places), scenario, models.IMPORT])
+        return {
+            (asset, place): (changed, Shown(state, bool(unconfirmed)))
+            for asset, place, changed, state, unconfirmed in cursor.fetchall()
+        }
+
+
+def _is_repeated(seen: ReadableRecord, current: StoredRecord) -> bool:
+    """Return whether a record of a new epoch shows what the asset's last record showed."""
+    return (seen.place, _shown_after(seen)) == (place_of(current.version), current.shown)
 
 
 def _shown_after(seen: ReadableRecord) -> Shown:
