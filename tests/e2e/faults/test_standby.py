@@ -107,7 +107,7 @@ def test_a_leader_that_stands_still_is_replaced_and_never_wakes(job: Job, whole:
     took_over(job, second)
     # Of the one before nobody is left that could write when it is woken.
     assert first.wait(5) == -signal.SIGKILL
-    assert not alive(processes)
+    wait_until(lambda: not alive(processes), 5, "a killed process has not gone")
     load.finish()
     end(job, second)
     check_one_at_a_time(job, 1)
