@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs, urlencode
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -227,8 +228,22 @@ def lines_of(client: Client, link: str, form: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def answers_of(client: Client, link: str, limit: int) -> list[Any]:
+    """The pages of a list of times as REST answers them."""
+    asked = dict(parse_qs(link.partition("?")[2]))
+    (zone,) = map(ZoneInfo, asked.pop("zone"))
+    for name in ("start", "end"):
+        local = datetime.fromisoformat(asked[name][0]).replace(tzinfo=zone)
+        asked[name] = [str(int(local.timestamp() * 1000))]
+    address = f"/api/v1/summary/history?{urlencode(asked, doseq=True)}&limit={limit}"
+    answers = [client.get(address).json()]
+    while (before := answers[-1]["next"]) is not None:
+        answers.append(client.get(f"{address}&before={before}").json())
+    return answers
+
+
 def check_times(client: Client, links: Any, figures: Any) -> None:
-    """Compare the three times of a group with their lists and files."""
+    """Compare the three times of a group with their lists, files and answers of REST."""
     for kind in ("bad", "unconfirmed", "maintenance"):
         figure, link = getattr(figures.times, kind), getattr(links, kind)
         rows = rows_of(client, link)
@@ -242,7 +257,11 @@ def check_times(client: Client, links: Any, figures: Any) -> None:
         *lines, last = lines_of(client, link, "csv")
         assert (last["state"], int(last["counted_ms"])) == ("sum", figure)
         assert sum(int(line["counted_ms"]) for line in lines) == figure
-        assert lines_of(client, link, "ndjson")[-1]["rows"] == len(rows) == len(lines)
+        *lines, last = lines_of(client, link, "ndjson")
+        assert last["rows"] == len(rows) == len(lines)
+        for answer in (answers := answers_of(client, link, 97)):
+            assert (answer["number"], answer["sum_ms"]) == (len(lines), figure)
+        assert [item for answer in answers for item in answer["items"]] == lines
 
 
 def check_incidents(client: Client, links: Any, figures: Any) -> None:
@@ -319,6 +338,38 @@ def test_a_list_that_is_too_long_is_added_up_in_its_file(
     assert "the last line of a file has their sum" in page.content.decode()
     figure = context["found"].whole.now.times.bad
     assert lines_of(client, link, "ndjson")[-1]["counted_ms"] == figure
+    assert [answer["sum_ms"] for answer in answers_of(client, link, 500)] == [None]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "field"),
+    [
+        ("start=1000&end=1000", 422, "end"),
+        ("label=customer", 422, "label"),
+        ("kind=good", 422, "kind"),
+        ("limit=501", 422, "limit"),
+        ("scenario=none", 404, None),
+    ],
+)
+def test_rest_says_what_it_expects_of_a_list_of_times(
+    client: Client, query: str, status: int, field: str | None
+):
+    answer = client.get(f"/api/v1/summary/history?{query}")
+    assert answer.status_code == status
+    named = [error["field"] for error in answer.json().get("errors", [])]
+    assert named == ([field] if field else [])
+
+
+def test_rest_takes_times_to_the_millisecond(client: Client):
+    begin, end = NOW - HOUR_MS - 1, NOW - HOUR_MS + 1
+    ImpairedSpan.objects.create(
+        scenario="attack", asset="shop", place="1", begin=begin, end=end, end_place="2",
+        state="under-attack", unconfirmed=False,
+    )  # fmt: skip
+    address = "/api/v1/summary/history"
+    for cut, counted in (("", 2), (f"?start={begin + 1}", 1), (f"?end={end - 1}", 1)):
+        assert client.get(address + cut).json()["sum_ms"] == counted
+    assert client.get(f"{address}?start={end}").json()["items"] == []
 
 
 def test_a_duration_is_shown_without_rounding():
