@@ -1,12 +1,13 @@
-"""The operation on summaries: the figures of a period, and of the one before it."""
+"""Operations on summaries: the figures of a period, the times behind them, status pages."""
 
 # Each operation takes the request, and declares its parameters in its signature.
 # ruff: noqa: ARG001
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
+from django.forms import Form
 from ninja import Query, Schema
 from pydantic import Field
 
@@ -14,7 +15,7 @@ from dashboard.core.api.problems import Problem, invalid
 from dashboard.core.api.router import READ, WRITE, ApiRequest, OperationRouter, known_scenario
 from dashboard.core.api.schemas import NO_NUL, StrictSchema, fields_of
 from dashboard.core.common.access import ADMINS
-from dashboard.core.common.times import now_ms
+from dashboard.core.common.times import iso, now_ms
 from dashboard.notify.summaries import files
 from dashboard.notify.summaries.figures import (
     BulkRun,
@@ -25,6 +26,7 @@ from dashboard.notify.summaries.figures import (
     TargetStatus,
     WorstAsset,
 )
+from dashboard.notify.summaries.lists import SpanFilterForm, SpanList
 from dashboard.notify.summaries.models import MAX_INTRO, MAX_TITLE, FigureCheck, StatusPage
 from dashboard.notify.summaries.phrases import sentence
 from dashboard.notify.summaries.status_pages import (
@@ -36,12 +38,15 @@ from dashboard.notify.summaries.status_pages import (
     typed_page,
 )
 from dashboard.notify.summaries.views import answered, form_of
-from dashboard.watch.annotations.models import MAX_KEY
+from dashboard.watch.annotations.models import MAX_KEY, MAX_VALUE
 from domain.history.periods import Span
+from domain.names import MAX_NAME
+from wire.source import MAX_TIME
 
 router = OperationRouter()
 
 MOST_SCENARIOS = 100
+MAX_NUMBER = 2**63 - 1
 DAY = Query("", max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="As 2026-11-22.")
 
 
@@ -210,6 +215,11 @@ class SummaryOut(Schema):
     runs_total: int
 
 
+Scenarios = Annotated[
+    list[Annotated[str, Field(max_length=40, pattern=NO_NUL)]], Query(max_length=MOST_SCENARIOS)
+]
+
+
 @router.operation("GET summary", SummaryOut, "read", *READ)
 def get_summary(
     request: ApiRequest,
@@ -217,9 +227,7 @@ def get_summary(
     date: str = DAY,
     first: str = DAY,
     last: str = DAY,
-    scenario: Annotated[
-        list[Annotated[str, Field(max_length=40, pattern=NO_NUL)]], Query(max_length=MOST_SCENARIOS)
-    ] = [],  # noqa: B006 - never changed
+    scenario: Scenarios = [],  # noqa: B006 - never changed
     label: str = Query("", max_length=MAX_KEY, pattern=NO_NUL, description="A key to group by."),
     hours: Literal["", "service"] = "",
 ) -> Any:
@@ -227,11 +235,18 @@ def get_summary(
     the last whole week."""
     for name in scenario:
         known_scenario(name)
-    form = form_of(request.GET)
+    return plain(answered(_valid(form_of(request.GET))))
+
+
+F = TypeVar("F", bound=Form)
+
+
+def _valid(form: F) -> F:
+    """Return a form. Raises Problem 422 if it is invalid."""
     if not form.is_valid():
-        field, told = next(iter(form.errors.items()))
-        raise invalid(field, str(told[0]))
-    return plain(answered(form))
+        field, errors = next(iter(form.errors.items()))
+        raise invalid(field, str(errors[0]))
+    return form
 
 
 def plain(found: PeriodSummary) -> dict[str, Any]:
@@ -287,6 +302,58 @@ def _group(group: FigureGroup) -> dict[str, Any]:
     return {"name": group.name, "now": now, "before": before}
 
 
+# ---- history -------------------------------------------------------------------------------------
+# The operation on the times behind a figure.
+
+
+class TimeOut(Schema):
+    """A time of an asset behind a figure. state: empty in maintenance; ended_at: null while it goes
+    on; counted_ms: how much of it the figure counts. Times in Unix ms."""
+
+    scenario: str
+    asset: str
+    state: str
+    began_at: int
+    ended_at: int | None
+    counted_ms: int
+
+
+class HistoryOut(Schema):
+    """Times, the newest first; next: `before` of the next page, or null; number: how many there
+    are; sum_ms: how much of all of them the figure counts, null if they are too many to add up."""
+
+    items: list[TimeOut]
+    next: int | None
+    number: int
+    sum_ms: int | None
+
+
+Moment = Query(None, ge=0, le=MAX_TIME)
+
+
+@router.operation("GET summary/history", HistoryOut, "read", *READ)
+def list_history(
+    request: ApiRequest,
+    kind: Literal["", "bad", "unconfirmed", "maintenance"] = "",
+    scenario: Scenarios = [],  # noqa: B006 - never changed
+    asset: str = Query("", max_length=MAX_NAME, pattern=NO_NUL, description="The whole name."),
+    label: str = Query("", max_length=MAX_KEY + 1 + MAX_VALUE, pattern=NO_NUL,
+                       description="As customer:Acme; customer: for assets without it."),
+    hours: Literal["", "service"] = "",
+    start: int | None = Moment,
+    end: int | None = Moment,
+    before: int | None = Query(None, ge=0, le=MAX_NUMBER, description="Only older ones."),
+    limit: int = Query(100, ge=1, le=500),
+) -> Any:  # fmt: skip
+    """The times behind a figure, in bad states by default, from `start` to `end`."""
+    for name in scenario:
+        known_scenario(name)
+    asked = {"kind": kind, "scenario": scenario, "asset": asset, "label": label, "hours": hours}
+    span = {name: iso(at) for name, at in (("start", start), ("end", end)) if at is not None}
+    form = _valid(SpanFilterForm(asked | span | {"zone": "UTC"}))
+    return SpanList(form=form, now=now_ms()).answer(form.rows(), limit, before)
+
+
 # ---- status pages --------------------------------------------------------------------------------
 # Operations on status pages: list, store, delete. Each takes the request, and declares its
 # parameters in its signature.
@@ -324,10 +391,7 @@ def list_status_pages(request: ApiRequest) -> Any:
 def put_status_page(request: ApiRequest, slug: str, given: StatusPageIn) -> Any:
     """Store a status page under this name, or make it."""
     row = StatusPage.objects.filter(slug=slug).first()
-    form = StatusPageForm(typed_page(given.dict() | {"slug": slug}), row)
-    if not form.is_valid():
-        field, errors = next(iter(form.errors.items()))
-        raise invalid(field, str(errors[0]))
+    form = _valid(StatusPageForm(typed_page(given.dict() | {"slug": slug}), row))
     return plain_page(form.save(request, now_ms()))
 
 

@@ -363,8 +363,18 @@ class SpanList(ListPage):
         for row in rows if self.maintenance is None else ():
             row.counted = self.counted[row.scenario].impaired(row.asset, row.begin, row.end)
 
+    def answer(self, rows: QuerySet[Any], limit: int, before: int | None) -> dict[str, Any]:
+        """Return times as the API lists them, with how many there are and their sum."""
+        if self.maintenance is None:
+            listed = super().answer(rows, limit, before)
+        else:
+            self.page_size = limit
+            page = self.paginate(rows, before)
+            listed = {"items": [self.plain(row) for row in page.rows], "next": page.following}
+        return listed | {"number": self._number, "sum_ms": self._sum()}
+
     def plain(self, row: ImpairedSpan) -> dict[str, Any]:
-        """Return a time as an object for NDJSON, or a line of CSV."""
+        """Return a time as an object for NDJSON or the API, or a line of CSV."""
         values = (row.scenario, row.asset, row.state, row.begin, row.end, row.counted)
         return dict(zip(self.fields, values, strict=True))
 

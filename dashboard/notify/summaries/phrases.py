@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import whole_percent
-from dashboard.core.common.times import duration, utc_minute, zoned
+from dashboard.core.common.times import duration, zoned
 from dashboard.notify.summaries.figures import (
     Burn,
     ErrorBudget,
@@ -243,7 +243,7 @@ def why_unobserved(found: PeriodSummary) -> str:
     if not found.span.ms:
         return "this time has not begun"
     if found.span.end <= found.first_at:
-        return f"the first record is from {utc_minute(found.first_at)}"
+        return f"the first record is from {zoned(found.first_at, ZoneInfo(found.zone))}"
     return "the job sent no heartbeat"
 
 

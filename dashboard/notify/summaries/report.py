@@ -13,7 +13,7 @@ from django.utils.http import urlencode
 
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.text import whole_percent
-from dashboard.core.common.times import field_text, utc_minute
+from dashboard.core.common.times import field_text
 from dashboard.core.states.board_rows import asset_path
 from dashboard.notify.summaries import phrases
 from dashboard.notify.summaries.calculation import has_sums_before
@@ -232,7 +232,6 @@ class SummaryReport:
             "title": phrases.period_title(self.question.period),
             "days": phrases.days_in_words(self.question.period),
             "organisation": settings.TALLYBOARD.organisation,
-            "counted_at": utc_minute(found.computed_at),
             "bad_states": phrases.bad_states_of(found),
             "query": address(self.question),
             "ways": self._ways(),

@@ -415,6 +415,7 @@ API: list[tuple[str, str, Any, str, tuple[int, ...]]] = [
     ("post", "scenarios/attack/acknowledgements/shop", {"reason": "on it"}, "command", DOES),
     ("delete", "scenarios/attack/acknowledgements/shop", None, "command", DOES),
     ("get", "summary", None, "read", SEES),
+    ("get", "summary/history", None, "read", SEES),
     ("get", "boards", None, "read", SEES),
     ("post", "boards", BOARD, "command", ADMINS),
     ("delete", f"boards/{INCIDENT}", None, "command", NO_PAGE),

@@ -146,7 +146,7 @@ def test_of_the_week_before_a_product_there_are_no_figures(new: None, client: Cl
     week = "/summary/?period=week&date=2026-02-25&scenario=attack"
     answer = client.get(week)
     assert answer.context["sentence"] == (
-        "Not observed: the first record is from 2026-03-04 11:48 UTC. "
+        "Not observed: the first record is from 2026-03-04 11:48:00 UTC. "
         "The target of 50 % is not judged, as nothing was observed."
     )
     told = (*answer.context["tiles"], *answer.context["classes"])
@@ -169,11 +169,20 @@ def test_of_the_week_before_a_product_there_are_no_figures(new: None, client: Cl
     assert {hour for day in rest["week"] for hour in day} == {None}
 
 
+def test_the_first_record_is_told_in_the_zone_of_the_summary():
+    ReportingZone.objects.create(name="Asia/Tokyo")
+    present(NOW - 12 * MINUTE_MS)
+    found = summary(Question(("attack",), containing(WEEK, utc_datetime(NOW - 7 * DAY_MS).date())))
+    assert "the first record is from 2026-03-04 20:48:00 JST." in phrases.sentence(found)
+
+
 def test_a_digest_of_a_time_that_was_not_observed_says_so(new: None):
     found = summary(Question(("attack",), containing(WEEK, utc_datetime(NOW - 7 * DAY_MS).date())))
     mail = content_of(found, "Attacks", "every week", "https://x/end")
     assert mail.subject == "Attacks, Week 9 of 2026: not observed"
-    assert mail.sentence.startswith("Not observed: the first record is from 2026-03-04 11:48 UTC.")
+    assert mail.sentence.startswith(
+        "Not observed: the first record is from 2026-03-04 11:48:00 UTC."
+    )
     assert mail.sentence == phrases.sentence(found)
     assert {each.now for each in mail.changes} == {"not observed"}
     so_far = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))

@@ -9,6 +9,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -20,6 +21,7 @@ from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, iso
 from dashboard.notify.summaries import phrases
 from dashboard.notify.summaries.models import (
     Alarm,
+    FigureCheck,
     ImpairedSpan,
     Presence,
     Progress,
@@ -29,7 +31,9 @@ from dashboard.notify.summaries.models import (
 from dashboard.notify.summaries.report import SummaryReport
 from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.models import Label
+from dashboard.watch.commands.models import Command
 from dashboard.watch.incidents.models import Incident
+from support.run.stack import ROOT
 from support.web.row_cache import cached_rows
 from support.web.web_fixtures import logged_in, logged_in_as, make_user
 
@@ -357,7 +361,82 @@ def test_a_sheet_says_what_it_is_of(history: None, client: Client, settings: Any
     assert words.startswith("A &amp; B , Tallyboard Attacks")
     for part in ("service hours", "by the label customer", "days and hours of UTC"):
         assert part in words
-    assert re.search(r"counted \d{4}-\d\d-\d\d \d\d:\d\d UTC$", words)
+    assert re.search(r"counted \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$", words)
+
+
+def pin(asset: str, begin: int) -> None:
+    Command.objects.create(
+        id=uuid4(), scenario="attack", asset=asset, kind="set", state="clear", username="ada",
+        source="web", status="answered", outcome="applied", created_at=MONDAY + begin,
+        until=MONDAY + begin + HOUR_MS,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def nine() -> None:
+    """A week of nine sites of as many customers, in a zone off the full hour."""
+    ReportingZone.objects.create(name="Asia/Kathmandu")
+    for n in range(9):
+        on_board(asset := f"s{n}")
+        Label.objects.create(
+            scenario="attack", asset=asset, key="customer", value=asset, source="person", name="x",
+            at=1,
+        )  # fmt: skip
+        trouble(asset, n * HOUR_MS, HOUR_MS)
+        pin(asset, n * MINUTE_MS)
+    FigureCheck.objects.create(begun_at=MONDAY, ended_at=MONDAY)
+    Target.objects.create(scenario="attack", percent=99.0)
+    Progress.objects.mark({"attack": MONDAY - 20 * DAY_MS})
+    while sum_up_day("attack", MONDAY + 30 * DAY_MS):
+        pass
+
+
+def test_a_sheet_has_its_times_in_the_zone_of_the_summary(nine: None, client: Client):
+    words = re.sub(r"<[^>]+>", " ", page(client))
+    moments = re.findall(r"(\w+) +(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+)", words)
+    assert {"counted", "at", "Counted"} <= {word for word, _ in moments}
+    assert {moment[-5:] for _, moment in moments} == {"+0545"}
+    assert len(re.findall(r"\d\d:\d\d:\d\d \+0545", words)) >= 18  # overrides
+    assert not re.search(r"\d\d:\d\d UTC", words)
+
+
+def rows_on_paper() -> dict[str, int]:
+    """How many rows a sheet has of each part that it cuts off; the empty name is of all others."""
+    sheet = (ROOT / "static/css/summary.css").read_text().partition("@media print")[2]
+    rules = re.findall(r"^ *(.*)\.data tbody tr:nth-child\(n \+ (\d)\)", sheet, re.MULTILINE)
+    return {
+        part: int(first) - 1
+        for parts, first in rules
+        for part in re.findall(r"of-(\w+)", parts) or [""]
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "note"),
+    [
+        ("labels", "the first 7 of 10"),  # nine, and assets without it
+        ("worst", "the first 5 of 9"),
+        ("timelines", "the first 5 of 9 assets"),
+        ("overrides", "the newest 3"),
+    ],
+)
+def test_a_sheet_says_where_it_leaves_rows_out(nine: None, client: Client, part: str, note: str):
+    shown = page(client, f"{WEEK}&label=customer")
+    heading = re.search(rf'<h2 id="{part}-title">(.*?)</h2>', shown, re.DOTALL)
+    assert heading
+    assert f'<small class="print-only">{note}</small>' in heading[1]
+    assert str(rows_on_paper()[part]) in note.split()
+
+
+def test_a_sheet_has_each_target(nine: None, client: Client):
+    shown = page(client)
+    assert "a burn of 1 spends just the budget</small>" in shown
+    assert set(rows_on_paper()) == {"labels", "worst", "timelines", "overrides", "runs"}
+    line = re.search(r'<svg viewBox="0 (\S+) 1000 (\S+)".*?points="([^"]+)"', shown, re.DOTALL)
+    assert line
+    top, height = float(line[1]), float(line[2])
+    heights = [float(point.partition(",")[2]) for point in line[3].split()]
+    assert top < min(heights) <= max(heights) < top + height
 
 
 def test_the_link_that_is_sent_holds_everything(history: None, client: Client):

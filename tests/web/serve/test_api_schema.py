@@ -151,6 +151,7 @@ OPERATIONS = (
     "POST /api/v1/scenarios/{scenario}/schedule/{asset}",
     "POST /api/v1/scenarios/{scenario}/cancel/{asset}",
     "GET /api/v1/summary",
+    "GET /api/v1/summary/history",
     "GET /api/v1/notifications/rules",
     "POST /api/v1/notifications/rules",
     "GET /api/v1/notifications/rules/{number}",
