@@ -6,7 +6,8 @@ Each world yields (time, Report) endlessly from a seed and a start, with increas
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -45,6 +46,28 @@ NETWORKS = (
 )
 MONITORS = ("monitor-east", "monitor-west")
 
+
+def _hosts(*names: str) -> tuple[str, ...]:
+    return tuple(f"{name}.example" for name in names)
+
+
+HOSTED: Mapping[str, tuple[str, ...]] = {
+    "203.0.113.0/28": _hosts("shop", "checkout.shop"),
+    "203.0.113.32/28": _hosts("api.shop", "img.shop"),
+    "203.0.113.64/28": _hosts("pay", "invoices"),
+    "203.0.113.96/28": _hosts("mail", "webmail"),
+    "192.0.2.0/25": _hosts("www", "m"),
+    "192.0.2.128/25": _hosts("login", "accounts"),
+    "2001:db8:1::/48": _hosts("status", "investors", "partners"),
+    "198.51.100.0/27": _hosts("news", "press", "blog"),
+    "198.51.100.32/27": _hosts("video", "static"),
+    "198.51.100.64/27": _hosts("cdn", "downloads"),
+    "2001:db8:3::/48": _hosts("tickets", "booking", "events"),
+    "2001:db8:4::/48": _hosts("maps", "search", "survey"),
+    "203.0.113.0/24": _hosts("git", "ci", "wiki"),
+}
+"""The sites that stand in a network. The demo's labels say the same of them."""
+
 ATTACK_KINDS = ("wave", "wave", "disagreement", "flapping", "silence")
 CONNECTIVITY_KINDS = ("outage", "brownout", "flapping", "silence")
 
@@ -62,9 +85,11 @@ class Watched:
         see: Callable[[SimulatedIncident, str, str, int], str],
         states: Sequence[str],
         detail: Callable[[str, str, int], dict[str, Any]],
+        effects: Callable[[int], Iterable[SimulatedIncident]] = lambda _now: (),
     ) -> None:
-        """states: most severe first, the calm one last; watchers: agents by asset."""
-        self.timetable = Timetable(seed, name, draw)
+        """states: most severe first, the calm one last; watchers: agents by asset; effects: what
+        goes on besides at a time (ms), caused by another world."""
+        self.timetable, self._effects = Timetable(seed, name, draw), effects
         self._pairs = [(asset, agent) for asset, agents in watchers.items() for agent in agents]
         self._see, self._states, self._detail = see, states, detail
 
@@ -81,7 +106,8 @@ class Watched:
         reported: dict[tuple[str, str], tuple[str, int]] = {}
         now = start - start % STEP_MS + STEP_MS
         while True:
-            incidents = [each for each in self.timetable.at(now) if each.start >= start + CALM_MS]
+            happening = (*self.timetable.at(now), *self._effects(now))
+            incidents = [each for each in happening if each.start >= start + CALM_MS]
             for pair in self._pairs:
                 if now - start < spread("join", pair, over=JOIN_MS):
                     continue
@@ -109,7 +135,10 @@ class Watched:
 
 
 def attack(seed: int) -> Watched:
-    """Return forty sites, mostly calm, each watched by three WAF proxies and a scrubber."""
+    """Return forty sites, mostly calm, each watched by three WAF proxies and a scrubber.
+
+    The retries of clients look like an attack on a site while its network is down.
+    """
     watchers = {site: _watchers_of(site) for site in SITES}
 
     def draw(random: Random, start: int) -> SimulatedIncident:
@@ -126,7 +155,18 @@ def attack(seed: int) -> Watched:
         agent = random.choice(watchers[site]) if kind == "flapping" else None
         return SimulatedIncident(kind, start, end, frozenset([site]), agent)
 
-    return Watched("attack", seed, watchers, draw, _see_attack, _ATTACK, _attack_detail)
+    return Watched(
+        "attack", seed, watchers, draw, _see_attack, _ATTACK, _attack_detail,
+        partial(_retries, connectivity(seed).timetable),
+    )  # fmt: skip
+
+
+def _retries(networks: Timetable, now: int) -> Iterator[SimulatedIncident]:
+    """Yield the retries at the sites of each network that is down at a time (ms)."""
+    for outage in networks.at(now):
+        sites = [site for network in outage.assets for site in HOSTED.get(network, ())]
+        if outage.kind == "outage" and sites:
+            yield SimulatedIncident("retries", outage.start, outage.end, frozenset(sites))
 
 
 _ATTACK = ("under-attack", "suspicious", "clear")

@@ -5,7 +5,6 @@ from support.web.fixtures import (  # noqa: F401 - fixtures
     bus,
     client,
     gateway,
-    sites_behind_networks,
     user,
     world,
 )

@@ -19,6 +19,7 @@ from dashboard.board.live.snapshots import MergedSnapshot, counted, tab_badges
 from dashboard.core.common.access import role_required
 from dashboard.core.common.navigation import open_incidents
 from dashboard.core.common.scenarios import scenarios
+from dashboard.core.common.text import isolated
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.freshness import (
     BoardProblem,
@@ -64,6 +65,19 @@ class FilterTab(NamedTuple):
     saved: SavedFilter
     badge: Badge
     current: bool = False
+
+    def plain(self) -> dict[str, str]:
+        """Return what an open page shows of the tab, by the names that its link has for it."""
+        saved = self.saved
+        return {
+            "filter": str(saved.pk),
+            "of": saved.scenario,
+            "q": saved.text,
+            "title": isolated(saved.title),
+            "name": saved.title,
+            "full": isolated(saved.full_title),
+            "address": saved.get_absolute_url(),
+        }
 
 
 class Tabs(NamedTuple):
@@ -198,8 +212,9 @@ def in_title(made: Tabs) -> int:
 @never_cache
 @role_required("read")
 def badges(_request: HttpRequest) -> JsonResponse:
-    """Return for an open page how many assets of each scenario are unhandled, how many incidents
-    the bar counts, what is wrong with which board, and why nothing is live, if so."""
+    """Return for an open page how many assets of each scenario are unhandled, which boards of teams
+    there are, how many incidents the bar counts, what is wrong with which board, and why nothing is
+    live, if so."""
     global _shared  # noqa: PLW0603 - one answer for all pages of this process
     if time.monotonic() - _shared[0] > SHARED_S:
         _shared = (time.monotonic(), _plain_tabs(tabs()))
@@ -211,6 +226,7 @@ def _plain_tabs(made: Tabs) -> dict[str, Any]:
     return {
         "badges": {t.scenario.name: t.badge for t in made.all if not t.scenario.life_cycle},
         "tabs": {str(tab.saved.pk): tab.badge for tab in made.filters},
+        "filters": [tab.plain() for tab in made.filters],
         "incidents": made.incidents,
         "board_troubles": {tab.scenario.name: tab.trouble for tab in made.all if tab.trouble},
         "standstill": still and {"kind": still["kind"], "since": still["since"]},

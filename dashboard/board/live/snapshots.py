@@ -41,6 +41,7 @@ from dashboard.watch.annotations.labels import (
     LabelState,
     causes_of,
     failing_causes,
+    has_causes,
     labels_of,
     states,
 )
@@ -303,11 +304,11 @@ def _state(entry: LiveRecord) -> str:
 def causes(scenario: str, view: LiveView) -> dict[str, str]:
     """Return what assets of a scenario lie behind and is not well: by name, the label of its
     state."""
-    depends = dependencies().get(scenario)
-    if depends is None:
+    if not has_causes(scenario):
         return {}
-    overlay = view.overlay(depends.scenario)
-    newer = newer_than(overlay, kept_of(depends.scenario, overlay))
+    other = dependencies()[scenario].scenario
+    overlay = view.overlay(other)
+    newer = newer_than(overlay, kept_of(other, overlay))
     return failing_causes(scenario, {asset: _state(entry) for asset, entry in newer.items()})
 
 

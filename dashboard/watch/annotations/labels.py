@@ -115,6 +115,12 @@ def causes_of(scenario: str, assets: Collection[str]) -> dict[str, str]:
     return dict(rows.values_list("asset", "value"))
 
 
+def has_causes(scenario: str) -> bool:
+    """Return whether people say of any asset of a scenario what it lies behind."""
+    depends = dependencies().get(scenario)
+    return depends is not None and _by_people(scenario, depends).exists()
+
+
 def failing_causes(scenario: str, newer: Mapping[str, str]) -> dict[str, str]:
     """Return what assets of a scenario lie behind and is not well: by name, the label of its state.
 

@@ -172,6 +172,7 @@ const filters = startFilters($("filters"), (filter) => {
   showFile($("csv"), filter);
   socket.send(ask());
 });
+markCurrent(boot.scenario, filters.read());
 
 /** Rows of the filter before are said to be that, until those of this one come. */
 function rowsOf(words) {

@@ -1,10 +1,10 @@
 // @ts-check
-// The boards in the bar: of each how many are unhandled, and what is wrong with it, on every page; and
-// how many incidents are open.
+// The boards in the bar: of each how many are unhandled, and what is wrong with it, on every page; which
+// boards of teams there are; and how many incidents are open.
 //
-// A board is told of boards by its socket, and asks for the incidents alone. Other pages ask
-// `data-tabs` for all of it every few seconds; while the server does not answer, the counts are
-// marked as old.
+// A board is told of boards by its socket, and asks for the teams' and the incidents alone. Other
+// pages ask `data-tabs` for all of it every few seconds; while the server does not answer, the counts
+// are marked as old.
 import { now, timeOfDay } from "./clock.js";
 import { number } from "./number.js";
 import { showStandstill } from "./status.js";
@@ -16,7 +16,13 @@ const nav = document.getElementById("tabs");
 /** @type {(query: string) => HTMLElement[]} */
 const all = (query) => [...(nav?.querySelectorAll(query) ?? [])];
 const tabs = all("[data-scenario]");
-const filters = all("[data-filter]"); // tabs that are filters of a board
+const group = document.getElementById("team-tabs");
+const IN_USE = ":hover, :focus-within, :popover-open";
+let filters = all("[data-filter]"); // tabs that are filters of a board
+/** What a board's page shows, once it has said so. @type {[string, BoardFilter] | null} */
+let shown = null;
+/** The tab whose name the title of the page begins with; "": none. */
+let titled = filters.find((tab) => tab.hasAttribute("aria-current"))?.dataset.title ?? "";
 
 /**
  * Show how many are unhandled on each board, and in each filter that is a tab; of what is not named,
@@ -61,17 +67,61 @@ function showCount(badge, n) {
  * Mark the tab of what a board shows: a filter that is a tab, or the whole board.
  *
  * @param {string} scenario
- * @param {BoardFilter} shown
+ * @param {BoardFilter} filter
  */
 export function markCurrent(scenario, { states, q }) {
+  shown = [scenario, { states, q }];
   const mine = filters.filter(({ dataset }) => dataset.of === scenario);
   const filter = mine.find(({ dataset }) => !states.length && dataset.q === q.trim());
-  const before = filters.find((tab) => tab.hasAttribute("aria-current"));
-  titleFilter(before?.dataset.title ?? "", filter?.dataset.title ?? "");
+  const title = filter?.dataset.title ?? "";
+  titleFilter(titled, title);
+  titled = title;
   const current = filter ?? tabs.find(({ dataset }) => dataset.scenario === scenario);
   for (const tab of all("[aria-current]")) if (tab !== current) tab.removeAttribute("aria-current");
   current?.setAttribute("aria-current", "page");
   titleCount(inTitle());
+}
+
+/**
+ * Show the boards of teams that there are by now, under their names. Tabs move by that, so it waits
+ * while somebody is at the bar.
+ *
+ * @param {TeamBoard[]} boards
+ * @param {Badges} badges by number
+ * @typedef {{ filter: string, of: string, q: string, title: string, name: string, full: string,
+ *   address: string }} TeamBoard
+ */
+function showTeamBoards(boards, badges) {
+  if (!group || areShown(boards) || nav.matches(IN_USE)) return;
+  const known = new Map(filters.map((tab) => [tab.dataset.filter, tab]));
+  filters = boards.map((board) => tabOf(board, known.get(board.filter) ?? newTab()));
+  group.replaceChildren(...filters);
+  group.hidden = !filters.length;
+  showBadges({}, badges);
+  if (shown) markCurrent(...shown);
+}
+
+/** @param {TeamBoard[]} boards */
+function areShown(boards) {
+  const isShown = (board, { dataset }) => ["filter", "of", "q", "title"].every((key) => dataset[key] === board[key]);
+  return boards.length === filters.length && boards.every((board, at) => isShown(board, filters[at]));
+}
+
+/** @returns {HTMLElement} */
+function newTab() {
+  const { content } = /** @type {HTMLTemplateElement} */ (document.getElementById("team-tab"));
+  return /** @type {HTMLElement} */ (content.firstElementChild.cloneNode(true));
+}
+
+/**
+ * @param {TeamBoard} board
+ * @param {HTMLElement} tab
+ */
+function tabOf({ filter, of, q, title, name, full, address }, tab) {
+  Object.assign(tab.dataset, { filter, of, q, title });
+  Object.assign(tab, { href: address, title: full });
+  tab.querySelector(".tab-name").textContent = name;
+  return tab;
 }
 
 /**
@@ -124,7 +174,7 @@ function count(tab) {
   return Number(tab.querySelector(".tab-count")?.getAttribute("data-count") ?? 0);
 }
 
-/** Keep the bar live: of a board's page the number of incidents, of others the boards too. */
+/** Keep the bar live: of a board's page the teams' boards and the incidents, of others all boards. */
 export function followTabs() {
   if (!nav?.dataset.tabs) return;
   const { live, hasBanner, standstill: kind, standstillSince: since } = nav.dataset;
@@ -138,6 +188,7 @@ export function followTabs() {
       if (!answer.ok || answer.redirected) throw new Error(`status ${answer.status}`);
       const told = await answer.json();
       showCount(document.getElementById("open-incidents"), told.incidents);
+      showTeamBoards(told.filters, told.tabs);
       if (live === undefined) showBoards(told, hasBanner === undefined);
     } catch {
       if (live === undefined) markStale(now());

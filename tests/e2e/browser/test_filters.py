@@ -99,6 +99,38 @@ def test_a_team_has_a_tab_with_what_is_unhandled_there(open_as: Open, team_tab: 
     assert serious_in_both(page) == []
 
 
+def test_an_open_board_follows_what_becomes_of_a_tab(
+    open_as: Open, send: Send, prefix: str
+) -> None:
+    send("attack", f"{prefix}site", "waf-1", "clear")
+    admin = live(open_as("admin", f"/s/attack/?q={prefix}"))
+    admin.locator("#saved-menu summary").click()
+    admin.locator("#filter-title").fill(prefix)
+    admin.get_by_role("button", name="Save", exact=True).click()
+    page = live(open_as("operator", f"/s/attack/?q={prefix}"))
+    tab = page.locator("#team-tabs a", has_text=prefix)
+    expect(tab).to_have_count(0)
+    admin.locator("#saved-menu summary").click()
+    admin.get_by_role("link", name="Manage filters").click()
+    mine = admin.get_by_role("row", name=re.compile(prefix))
+    mine.get_by_role("button", name="Make it everybody’s tab").click()
+    page.mouse.move(0, 400)
+    expect(tab).to_have_attribute("aria-current", "page", timeout=15_000)
+    expect(page).to_have_title(re.compile(rf"{prefix} · Attacks"))
+    tab.hover()
+    mine.get_by_role("button", name="Withdraw the tab").click()
+    expect(admin.locator("#messages")).to_contain_text("is no tab any more")
+    for _ in range(2):  # the first may have been under way
+        with page.expect_response("**/tabs/"):
+            pass
+    expect(tab).to_be_visible()  # nothing moves under the pointer
+    page.mouse.move(0, 400)
+    expect(tab).to_have_count(0, timeout=15_000)
+    expect(page.locator("#tabs a[data-scenario=attack]")).to_have_attribute("aria-current", "page")
+    expect(page.locator("#tbody tr")).to_have_count(1)
+    expect(page).not_to_have_title(re.compile(prefix))
+
+
 @pytest.mark.extensive(
     guard="tests/e2e/browser/test_filters.py::test_a_filter_is_typed_by_keyboard_and_followed_live"
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -39,21 +39,6 @@ def world() -> Iterator[World]:
 
     with made_world() as world:
         yield world
-
-
-@pytest.fixture
-def sites_behind_networks(tmp_path: Path, settings: Any) -> Iterator[None]:
-    """The shipped scenarios, of which sites lie behind the networks of the label `network`."""
-    from dashboard.core.common.scenarios import dependencies
-
-    path = tmp_path / "scenarios.toml"
-    depends = 'depends_on = { scenario = "connectivity", label = "network", grace = "2m" }'
-    text = settings.TALLYBOARD.scenarios.read_text()
-    path.write_text(text.replace("[attack]\n", f"[attack]\n{depends}\n", 1))
-    settings.TALLYBOARD = settings.TALLYBOARD.model_copy(update={"scenarios": path})
-    dependencies.cache_clear()
-    yield
-    dependencies.cache_clear()
 
 
 @pytest.fixture

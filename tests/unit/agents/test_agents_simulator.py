@@ -17,6 +17,7 @@ from agents.demo.simulator import SCENARIOS, parse, send, simulate
 from agents.demo.worlds import (
     ATTACK_KINDS,
     CONNECTIVITY_KINDS,
+    HOSTED,
     NETWORKS,
     Orders,
     attack,
@@ -130,6 +131,28 @@ def test_every_kind_of_incident_occurs(timetable: Timetable, kinds: tuple[str, .
         if incident.end - incident.start <= LONGEST_MS
     }
     assert seen == set(kinds)
+
+
+def test_retries_look_like_an_attack_on_what_stands_in_a_network_that_is_down(
+    ten_minutes: Seen,
+) -> None:
+    outages = {
+        outage
+        for now in range(START + MINUTE, START + 8 * MINUTE, 10_000)
+        for outage in connectivity(1).timetable.at(now)
+        if outage.kind == "outage" and outage.assets & HOSTED.keys() and outage.start > START
+    }
+    assert outages
+    for outage in outages:
+        sites = {site for network in outage.assets for site in HOSTED.get(network, ())}
+        seen = {
+            (report.asset, report.agent)
+            for time, name, report in ten_minutes
+            if name == "attack" and outage.start < time < outage.end
+            if report.asset in sites and report.state == "under-attack"
+        }
+        assert {asset for asset, _ in seen} == sites
+        assert len(seen) >= 3 * len(sites), "most agents: one may be silent"
 
 
 def test_wave_is_noticed_by_a_majority(ten_minutes: Seen) -> None:

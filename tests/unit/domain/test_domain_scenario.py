@@ -668,6 +668,10 @@ def test_what_a_scenario_depends_on_is_read_and_no_state_rests_on_it(tmp_path):
     assert load_dependencies(path)["site"].grace == 0
 
 
+def test_the_shipped_sites_lie_behind_networks():
+    assert load_dependencies(SHIPPED) == {"attack": DependsOn("connectivity", "network", GRACE_MS)}
+
+
 @pytest.mark.parametrize(
     ("depends", "says"),
     [

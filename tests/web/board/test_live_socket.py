@@ -903,7 +903,6 @@ def network(world: World, state: str, *, written: bool = False) -> None:
     told(world, written=written)
 
 
-@pytest.mark.usefixtures("sites_behind_networks")
 @pytest.mark.parametrize("written", [True, False])
 async def test_what_a_row_lies_behind_is_known_as_it_fails_and_recovers(
     world: World, monkeypatch: pytest.MonkeyPatch, written: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from typing import Any
@@ -242,6 +243,49 @@ def test_there_are_so_many_tabs_at_the_most(boss: User, monkeypatch: pytest.Monk
     published(boss)
     with pytest.raises(FilterRefused, match="there are 1 tabs, the maximum"):
         published(boss, title="US", text="team:US")
+
+
+def test_an_open_page_is_told_which_tabs_there_are_by_now(
+    boss: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scenario_tabs, "SHARED_S", -1.0)
+
+    def told() -> list[tuple[str, str, str]]:
+        boards = client.get("/tabs/").json()["filters"]
+        return [(board["filter"], board["name"], board["address"]) for board in boards]
+
+    assert told() == []
+    assert 'id="team-tabs" role="group" aria-label="Boards of teams" hidden' in (
+        client.get("/job/").content.decode()
+    ), "where one comes while the page is open"
+    saved = published(boss)
+    assert told() == [(str(saved.pk), "EU", EU)]
+    saved.rename("Europe")
+    assert told() == [(str(saved.pk), "Europe", EU)]
+    saved.withdraw()
+    assert told() == []
+
+
+def test_an_open_page_has_of_a_tab_what_its_link_has(boss: User, client: Client) -> None:
+    published(boss)
+    bar = client.get("/job/").content.decode().partition('id="team-tabs"')[2]
+    link = html.unescape(re.findall(r"<a .*?</bdi>", bar, re.DOTALL)[0])
+    [board] = client.get("/tabs/").json()["filters"]
+    for name in ("filter", "of", "q", "title"):
+        assert f'data-{name}="{board[name]}"' in link
+    assert f'href="{board["address"]}" title="{board["full"]}"' in link
+    assert f'<bdi class="tab-name">{board["name"]}</bdi>' in link
+
+
+def test_the_address_of_a_tab_that_was_withdrawn_is_the_board_with_its_filter(
+    boss: User, client: Client
+) -> None:
+    saved = published(boss)
+    saved.withdraw()
+    saved.delete()
+    assert rows(client, EU) == ["bank", "shop", "blog"]
+    assert current(client, EU) == ["attack"], "its board is what is shown"
+    assert 'name="q" value="team:EU"' in client.get(EU).content.decode()
 
 
 # ---- what a user begins with --------------------------------------------------------------------

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from dashboard.board.live.live_view import live_view
+from dashboard.board.live.snapshots import causes
 from dashboard.core.states.models import EventCount
 from dashboard.notify.notifications.decisions import decide
 from dashboard.notify.notifications.models import Channel, Group, Message, Rule
@@ -18,7 +20,7 @@ from dashboard.watch.incidents.models import Incident
 from domain.records import Report
 from support.web.world import World
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sites_behind_networks")]
+pytestmark = pytest.mark.django_db
 
 MINUTE = 60_000
 NETWORK = "192.0.2.0/25"
@@ -169,6 +171,15 @@ def test_the_panel_says_behind_what_an_asset_lies(world: World, client: Client) 
     page = html.unescape(client.get("/s/attack/a/shop/").content.decode())
     read = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
     assert f"Behind {NETWORK} , which is Down" in read
+
+
+def test_where_nothing_lies_behind_anything_no_network_is_looked_at(
+    world: World, django_assert_num_queries: Any
+) -> None:
+    network(world, "up")
+    network(world, "down")
+    with django_assert_num_queries(1):
+        assert causes("attack", live_view()) == {}
 
 
 def marks_of_shop(world: World, client: Client) -> str:

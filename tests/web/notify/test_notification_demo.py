@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 from django.conf import settings
 from django.core.management import call_command
+from django.test import Client
 
 from dashboard.core.common.scenarios import scenarios
-from dashboard.notify.notifications.models import Channel, Rule
+from dashboard.notify.notifications.decisions import decide
+from dashboard.notify.notifications.models import Channel, Message, Rule
 from dashboard.notify.notifications.rule_forms import checked
 from domain.notifications.events import BEGUN, ENDED, Event
 from domain.notifications.machine import Send, Summary, World
 from domain.notifications.rehearsal import Rehearsal
+from support.web.world import World as PlayedWorld
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +57,36 @@ def test_others_than_gold_customers_are_told_to_nobody():
 @pytest.mark.parametrize("every", [10, 45, 150])
 def test_waves_of_attack_are_three_mails_in_a_quarter_of_an_hour(every: int):
     assert 1 <= len(played(*((at, 60) for at in range(0, 720, every)))) <= 3
+
+
+def reported(world: PlayedWorld, scenario: str, asset: str, state: str, *agents: str) -> None:
+    """Report this for half a minute."""
+    for _ in range(7):
+        world.report(asset, state, *agents, scenario=scenario)
+        world.write()
+        world.later(5 * SECOND)
+    world.write()
+
+
+def test_a_site_behind_a_network_that_is_down_is_told_to_nobody(
+    world: PlayedWorld, client: Client
+) -> None:
+    call_command("demo_notifications")
+    call_command("demo_labels")
+    network, watchers = "203.0.113.0/28", ("waf-1", "waf-2", "scrubber-1")
+    reported(world, "connectivity", network, "up", "monitor-east")
+    reported(world, "attack", "shop.example", "clear", *watchers)
+    reported(world, "connectivity", network, "down", "monitor-east")
+    reported(world, "attack", "shop.example", "under-attack", *watchers)
+    reported(world, "attack", "pay.example", "under-attack", *watchers)
+    now = world.bus._clock()
+    for wait in (0, 15 * SECOND):
+        decide(lambda at=now + wait: at)
+    texts = dict(Message.objects.values_list("subject", "text"))
+    assert texts.keys() == {f"{network} down", "pay.example under attack"}
+    assert f"Behind {network}: 1 site, 1 of them not well." in texts[f"{network} down"]
+    page = client.get("/?scenario=attack").content.decode()
+    assert f'title="lies behind {network}, which is Down"' in page
 
 
 def test_it_is_made_once_and_is_not_made_again():

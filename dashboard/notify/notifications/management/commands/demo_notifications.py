@@ -16,7 +16,8 @@ from domain.notifications.rule_parser import plain_rule, rule_from_plain
 
 # ---- demo ----------------------------------------------------------------------------------------
 # The demo's notifications, caught by the mail catcher: a rule that reports attacks on its gold
-# customers and scheduled tasks by mail, and a channel for points earned with invoices.
+# customers, outages of their networks and scheduled tasks by mail, and a channel for points earned
+# with invoices.
 
 ADDRESS = "soc@demo.invalid"
 """Belongs to nobody: no mail server ever delivers to it (RFC 2606)."""
@@ -24,8 +25,8 @@ POINTS_ADDRESS = "customers@demo.invalid"
 MOST_POINTS, POINTS_WINDOW_MS = 10, 60_000
 AUTHOR = "the demo"
 RULE = {
-    "scenarios": ["attack", "connectivity"],  # of the latter only its task
-    "at_least": "under-attack",
+    "scenarios": ["attack", "connectivity"],
+    "states": ["under-attack", "down"],
     "labels": ["tier=gold"],
     "group_by": ["scenario"],
     "after_ms": 20_000,  # the demo's waves are short: what only flares up is not reported

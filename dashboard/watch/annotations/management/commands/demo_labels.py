@@ -14,7 +14,8 @@ from dashboard.watch.annotations.labels import choose_chips, put
 from dashboard.watch.annotations.models import PERSON, Label, LabelChange
 
 # ---- demo ----------------------------------------------------------------------------------------
-# The demo's labels: whose its sites and networks are, on which tier, and who owns them.
+# The demo's labels: whose its sites and networks are, on which tier, who owns them, and which sites
+# lie behind which network.
 
 AUTHOR = "the demo"
 CHIPS = ("customer", "tier")
@@ -72,6 +73,22 @@ HOLDINGS: Mapping[str, Collection[Holding]] = {
         )),
     ),
 }  # fmt: skip
+NETWORKS: Mapping[str, tuple[str, ...]] = {
+    "203.0.113.0/28": _sites("shop", "checkout.shop"),
+    "203.0.113.32/28": _sites("api.shop", "img.shop"),
+    "203.0.113.64/28": _sites("pay", "invoices"),
+    "203.0.113.96/28": _sites("mail", "webmail"),
+    "192.0.2.0/25": _sites("www", "m"),
+    "192.0.2.128/25": _sites("login", "accounts"),
+    "2001:db8:1::/48": _sites("status", "investors", "partners"),
+    "198.51.100.0/27": _sites("news", "press", "blog"),
+    "198.51.100.32/27": _sites("video", "static"),
+    "198.51.100.64/27": _sites("cdn", "downloads"),
+    "2001:db8:3::/48": _sites("tickets", "booking", "events"),
+    "2001:db8:4::/48": _sites("maps", "search", "survey"),
+    "203.0.113.0/24": _sites("git", "ci", "wiki"),
+}
+"""The sites that lie behind a network, each in one of its own customer."""
 
 
 def ensure(now: int) -> int:
@@ -86,9 +103,13 @@ def ensure(now: int) -> int:
 
 
 def _labels_of(scenario: str) -> dict[str, dict[str, str | None]]:
-    return {
+    labels: dict[str, dict[str, str | None]] = {
         asset: dict(holding.labels()) for holding in HOLDINGS[scenario] for asset in holding.assets
     }
+    for network, sites in NETWORKS.items() if scenario == "attack" else ():
+        for site in sites:
+            labels[site]["network"] = network
+    return labels
 
 
 def retire(now: int) -> int:
