@@ -18,10 +18,11 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import HOUR_MS, now_ms
 from dashboard.notify.notifications import message_views, outbox
 from dashboard.notify.notifications.decisions import decide
-from dashboard.notify.notifications.models import Message, Rota, RotaShift, Rule
+from dashboard.notify.notifications.models import Message, Rule
 from dashboard.notify.notifications.push import as_notification
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Acknowledgement
+from support.web.rotas import make_rota, put_on_call
 from support.web.web_fixtures import bearer
 from support.web.world import World
 
@@ -32,12 +33,9 @@ LINK = re.compile(r"/notifications/reply/[^/\s]+/")
 @pytest.fixture
 def nina(world: World) -> User:
     """On call, with a rule that reaches her of each attack at once."""
-    user = User.objects.create_user("nina", "nina@example.org", "x")
+    rota = make_rota()
+    user = put_on_call(rota, "nina")
     user.groups.add(Role.objects.get_or_create(name="operator")[0])
-    rota = Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
-    RotaShift.objects.create(
-        rota=rota, user=user, begins_at=0, ends_at=2 * now_ms(), written_by="o", written_at=1
-    )
     definition = {"window_ms": 0, "stages": [{"rotas": [rota.pk]}]}
     Rule.objects.create(name="Attacks", definition=definition, changed_at=1, username="olga")
     return user
