@@ -22,8 +22,9 @@ from dashboard.notify.notifications.models import Message, Rule
 from dashboard.notify.notifications.push import as_notification
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Acknowledgement
+from support.web.reply_links import reply_links
 from support.web.rotas import make_rota, put_on_call
-from support.web.web_fixtures import bearer
+from support.web.web_fixtures import bearer, make_user
 from support.web.world import World
 
 pytestmark = pytest.mark.django_db
@@ -150,6 +151,22 @@ def test_a_snooze_lengthens_a_shorter_acknowledgement(world: World, nina: User, 
     acknowledgements.acknowledge(attack, ["shop"], user, "", until, now_ms())
     Client().post(snooze)
     assert in_force() == [("shop", "nina")]
+
+
+def test_a_link_says_what_has_become_of_it(world: World):
+    make_user("operator")
+    world.report("shop", "under-attack")
+    world.write()
+    links = reply_links("shop")
+    page = Client().get(links["acknowledge"]).content.decode()
+    assert "Acknowledge 1 incident?" in page
+    assert "times in <span data-zone>UTC</span>" in page
+    assert "Done" in Client().post(links["acknowledge"]).content.decode()
+    assert "Already acknowledged" in Client().get(links["snooze"]).content.decode()
+    expired = Client().get(links["expired"])
+    assert expired.status_code == 410
+    assert "This link has expired" in expired.content.decode()
+    assert "data-zone" not in expired.content.decode()  # it has no times
 
 
 def test_a_link_says_what_it_leaves_to_the_page_of_the_message(world: World, nina: User):
