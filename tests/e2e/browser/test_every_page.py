@@ -5,8 +5,11 @@ A plain run looks at half of the pages in the dark theme, and at the others in t
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -31,7 +34,7 @@ from support.browser.browser_pages import (
     view_at,
 )
 from support.run.selection import is_whole
-from support.run.stack import Stack, wait_until
+from support.run.stack import ROOT, Stack, wait_until
 
 PHONE, DESK = 390, 1440
 """Of windows, px."""
@@ -147,13 +150,35 @@ def to_the_link_of_a_digest(walk: Walk) -> None:
 
 
 def to_a_link_that_is_none(walk: Walk) -> None:
-    """Open the page of a guessed link of a message. Its 404 would be a fault in the console."""
+    """Open the page of a guessed link of a message."""
+    open_refused(walk.page, "/notifications/reply/guessed/")
+
+
+def open_refused(page: Page, path: str) -> None:
+    """Open a page whose status would be a fault in the console."""
 
     def found(route: Route) -> None:
         route.fulfill(response=route.fetch(), status=200)
 
-    walk.page.route("**/reply/guessed/", found)
-    walk.page.goto("/notifications/reply/guessed/")
+    page.route("**/notifications/reply/*/", found)
+    page.goto(path)
+    page.unroute("**/notifications/reply/*/", found)
+
+
+def to_the_links_of_a_message(walk: Walk) -> None:
+    """Open a link of a message about this test's attack, press its button, and open another one
+    that has expired; each page is looked at."""
+    program = [sys.executable, "tests/support/web/reply_links.py", f"{walk.mine}site"]
+    own = walk.product.environment()
+    *_, last = subprocess.check_output(program, cwd=ROOT, env=own, text=True).splitlines()
+    links = json.loads(last)
+    walk.page.goto(links["acknowledge"])
+    looked_at = {"before": wrong_with(walk.page, REPLY)}
+    with walk.page.expect_navigation():
+        walk.page.locator("main form button").click()
+    looked_at |= {"after": wrong_with(walk.page, REPLY)}
+    assert looked_at == {"before": [], "after": []}
+    open_refused(walk.page, links["expired"])
 
 
 NEWEST_SUBSCRIPTION = "SELECT id, token FROM summaries_subscription ORDER BY id DESC LIMIT 1"
@@ -169,7 +194,7 @@ def cancelled(walk: Walk) -> None:
 
 # ---- pages ----------------------------------------------------------------------------------
 
-ORDER = "/s/orders/a/{mine}order/"
+ORDER, REPLY = "/s/orders/a/{mine}order/", "notifications:reply"
 AN_HOUR_AGO = field_text(now_ms() // HOUR_MS * HOUR_MS - HOUR_MS)
 STORE_CHANNEL = sent("Save", name="{mine}mail", address="{mine}soc@example.invalid")
 AT_ONCE = {"group_by": "asset", "window": "0s", "most": "999", "stage-0-targets": "{mine}mail"}
@@ -279,7 +304,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "accounts:tokens": "/account/tokens/",
         "push:browsers": "/account/notifications/",
         "notifications:inbox": "/account/messages/",
-        "notifications:reply": to_a_link_that_is_none,
+        REPLY: to_a_link_that_is_none,
         "account_change_password": "/account/password/change/",
         "account_logout": "/account/logout/",
         "mfa_index": "/account/2fa/",
@@ -302,6 +327,7 @@ PAGES: dict[str, dict[str, Step | tuple[Step, ...]]] = {
         "account_login": "/account/login/",
         "account_inactive": "/account/inactive/",
         "account_signup": "/account/signup/",
+        REPLY: (attacked, to_the_links_of_a_message),
     },
 }
 """By role, and what it is about, the names of views, each with the way to it."""

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import UTC, datetime
 from typing import Any
 
 from bus.base import ConsumerRecord
 from dashboard.core.common.scenarios import topics
 from dashboard.notify.summaries.models import ReportingZone, Target
 from dashboard.watch.annotations.models import Label
+from support.web.clocks import at
 from support.web.independent_summary import History, read
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -22,11 +22,6 @@ ASSETS = ("shop", "bank", "press", "gone", "late", "still")
 TIERS = {"shop": "gold", "bank": "gold", "press": "silver", "late": "silver"}
 SERVICE = [list(range(8, 18))] * 5 + [[], [10]]
 """Working days from 8 to 18, and an hour on Sundays."""
-
-
-def at(text: str) -> int:
-    """A time in UTC, Unix ms."""
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
 
 
 BEGUN, ENDED = at("2026-02-20T00:00"), at("2026-04-02T00:00")

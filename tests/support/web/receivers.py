@@ -52,6 +52,13 @@ def mail_server(port: int = 0) -> Iterator[MailServer]:
         controller.stop()
 
 
+def text_of_mail(mail: EmailMessage, kind: str = "plain") -> str:
+    """Return the text of a mail. kind: plain or html."""
+    body = mail.get_body((kind,))
+    assert body is not None
+    return str(body.get_content())
+
+
 @dataclass
 class Posted:
     """A request that a receiver got."""

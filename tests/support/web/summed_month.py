@@ -27,27 +27,16 @@ def main() -> None:
 
     from support.web.database import migrate
     from support.web.lived_month import BEGUN, ENDED, Topic, lived, set_up
+    from support.web.summaries import materialise, sum_up
 
     migrate()
     setup_test_environment()
     set_up()
     topic = Topic()
     lived(topic, BEGUN, ENDED, seed=7)
-    _materialise(topic.messages)
+    materialise(topic.messages)
+    sum_up(ENDED)
     print(json.dumps(_answers() | _counted(topic.messages) | _checked(), default=str))
-
-
-def _materialise(messages: list[Any]) -> None:
-    from dashboard.core.common.scenarios import scenarios, topics
-    from dashboard.notify.summaries.rollups import sum_up_day
-    from dashboard.serve.materialiser.worker import sort_out
-    from dashboard.serve.materialiser.writer import write
-    from support.web.lived_month import ENDED
-
-    for n in range(0, len(messages), 7):
-        write(sort_out(messages[n : n + 7], topics()), scenarios(), 0)
-    while sum_up_day("attack", ENDED):
-        pass
 
 
 def _answers() -> dict[str, Any]:

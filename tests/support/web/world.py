@@ -55,6 +55,10 @@ class World:
     def write(self) -> None:
         """Fold what there is, and materialise it."""
         self.job.run()
+        self.materialise()
+
+    def materialise(self) -> None:
+        """Materialise what was sent to the topics."""
         materialiser = Materialiser(self.bus, topics(), scenarios(), now_ms)
         while materialiser.step():
             pass

@@ -20,6 +20,7 @@ from dashboard.core.common.times import duration, now_ms
 from dashboard.serve.materialiser.worker import Materialiser
 from domain.records import Command, Report
 from support.kafka.sinks import PlayedJob
+from support.web.pages import text_of
 from support.web.web_fixtures import make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
@@ -78,7 +79,7 @@ def world() -> Iterator[World]:
 def text(response: Any) -> str:
     inline = re.sub(r"</?bdi[^>]*>", "", response.content.decode())
     body = re.sub(r"<(script|template|dialog).*?</\1>", " ", inline, flags=re.DOTALL)
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+    return text_of(body)
 
 
 def assets(response: Any) -> list[str]:

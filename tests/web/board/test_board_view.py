@@ -17,6 +17,7 @@ from dashboard.core.common.times import now_ms
 from dashboard.core.states.queries import orders
 from dashboard.watch.annotations import labels
 from domain.records import Report
+from support.web.pages import text_of
 from support.web.web_fixtures import bearer, make_user
 from support.web.world import World
 
@@ -191,7 +192,7 @@ def test_a_pin_over_worse_is_marked_when_nobody_says_so_any_more(
     page = client.get("/", {"scenario": "attack", "q": "pinned"}).content.decode()
     (line,) = re.findall(r'<tr role="row" class="([^"]*)"[^>]*>(.*?)</tr>', page)
     assert {"is-disputed", "c-red"} <= set(line[0].split())
-    assert "without the pin: Under attack" in " ".join(re.sub("<[^>]*>", " ", line[1]).split())
+    assert "without the pin: Under attack" in text_of(line[1])
     assert "without the pin" in client.get(PANEL).content.decode()
 
 

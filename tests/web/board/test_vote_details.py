@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from dashboard.board.assets.asset_page import EARLIEST, details_of
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.stores import record_of
 from domain.records import Vote
+from support.web.pages import text_of
 from support.web.web_fixtures import show
 
 pytestmark = pytest.mark.django_db
@@ -36,8 +36,7 @@ def vote(agent: str, detail: Any, silent: int | None = None) -> Vote:
 def shown(client: Client, *votes: Vote) -> str:
     """The text of the page of a client that has these votes."""
     show("clients", "client-0", "challenge", votes=votes)
-    body = client.get("/s/clients/a/client-0/").content.decode()
-    return re.sub(r"(<[^>]*>|\s)+", " ", body)
+    return text_of(client.get("/s/clients/a/client-0/").content.decode())
 
 
 def test_windows_are_a_table_with_times_in_the_readers_zone(bus: Any, client: Client) -> None:

@@ -12,6 +12,7 @@ from dashboard.board.assets import wall
 from dashboard.board.live.live_view import live_view
 from dashboard.core.common.scenarios import scenarios
 from dashboard.watch.annotations.acknowledgements import acknowledge
+from support.web.pages import text_of
 from support.web.web_fixtures import make_user, show
 from wire.job import bucket_name
 
@@ -61,22 +62,18 @@ def keys(page: str, turns: str) -> list[str]:
     return re.findall(rf'data-key="([^"]+)" data-turns="{turns}"', page)
 
 
-def text(page: str) -> str:
-    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
-
-
 def lines(page: str) -> list[str]:
     """The last line of each board, as text."""
     _, _, rest = page.partition('id="walls-rest"')
     found = re.findall(r"<li .*?</li>", rest, re.DOTALL)
-    return [text(each) for each in found]
+    return [text_of(each) for each in found]
 
 
 def test_what_is_unhandled_is_large_and_what_is_handled_is_named(client: Client):
     page = body(client)
     assert keys(page, "unhandled") == ["attack/shop"]
     assert keys(page, "other") == ["attack/bank"]
-    sums = text(page[: page.index('<div class="walls-body"')])
+    sums = text_of(page[: page.index('<div class="walls-body"')])
     assert "Attacks 1 unhandled 2 Under attack 0 Suspicious 2 Clear" in sums
     assert "Connectivity 0 unhandled 0 Down 0 Degraded 1 Up" in sums
     assert "Orders" not in page.partition("<main")[2]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from dashboard.core.common.lists import ListPage
 from dashboard.core.states.filter_forms import VocabularyForm
 from dashboard.core.states.filter_parser import Atom
 from dashboard.core.states.vocabularies import TimeKey, Vocabulary
+from support.web.clocks import at
 from support.web.web_fixtures import make_user
 from support.web.world import World
 
@@ -138,7 +138,7 @@ def test_who_may_not_see_a_list_completes_nothing(world: World, role: str, path:
 
 @pytest.mark.parametrize(("ahead", "day"), [(False, 21), (True, 22)])
 def test_a_time_of_day_is_the_last_one_and_of_what_is_to_come_the_next(ahead: bool, day: int):
-    noon = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()) * 1_000
+    noon = at("2026-11-22T12:00")
     found = TimeKey("next", "", "next_at", ahead).value(Atom("14:00", 0, 6, compare="<"), noon)
     assert str(found) == f"<2026-11-{day}T14:00:00Z"
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from dashboard.core.common.access import Role
 from dashboard.core.common.navigation import OFTEN, bar_of, entries, every_page
 from dashboard.watch.incidents.models import Case
+from support.web.pages import text_of
 from support.web.web_fixtures import make_user
 from support.web.world import World
 
@@ -65,8 +66,7 @@ def client_of(world: World) -> Any:
 def words(html: str) -> str:
     """The words that are seen: without tags, and what is for the ear alone."""
     hidden = r'<span class="(?:visually-hidden|place-count|tab-count).*'
-    seen = re.sub(hidden, "", html, flags=re.DOTALL)
-    return " ".join(re.sub(r"<[^>]+>", " ", seen).split())
+    return text_of(re.sub(hidden, "", html, flags=re.DOTALL))
 
 
 def bar(body: str) -> list[str]:

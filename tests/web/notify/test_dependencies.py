@@ -18,6 +18,7 @@ from dashboard.notify.notifications.models import Channel, Group, Message, Rule
 from dashboard.watch.annotations.models import AGENT, PERSON, Label
 from dashboard.watch.incidents.models import Incident
 from domain.records import Report
+from support.web.pages import text_of
 from support.web.world import World
 
 pytestmark = pytest.mark.django_db
@@ -168,8 +169,7 @@ def test_the_panel_says_behind_what_an_asset_lies(world: World, client: Client) 
     network(world, "down")
     attacked(world)
     world.tail()
-    page = html.unescape(client.get("/s/attack/a/shop/").content.decode())
-    read = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
+    read = text_of(client.get("/s/attack/a/shop/").content.decode())
     assert f"Behind {NETWORK} , which is Down" in read
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import date
 from email.message import EmailMessage
 from typing import Any
 from urllib.parse import quote
@@ -33,12 +33,13 @@ from dashboard.notify.summaries.figures import (
 )
 from dashboard.notify.summaries.models import Issue, ReportingZone, Subscription
 from domain.history.periods import DAY, WEEK, Period, Span
-from support.web.receivers import MailServer, mail_server
+from support.web.clocks import at
+from support.web.receivers import MailServer, mail_server, text_of_mail
 from support.web.web_fixtures import error_of
 
 pytestmark = pytest.mark.django_db
 
-MONDAY = int(datetime(2026, 11, 23, tzinfo=UTC).timestamp() * 1000)
+MONDAY = at("2026-11-23")
 DAILY = {"every": DAY, "weekday": 0, "hour": 7}
 DUE = MONDAY + 7 * HOUR_MS
 YESTERDAY = Period(DAY, date(2026, 11, 22), date(2026, 11, 23))
@@ -99,15 +100,6 @@ def sent(post: MailServer, now: int) -> list[EmailMessage]:
     return post.mails[before:]
 
 
-def part(mail: EmailMessage, kind: str) -> str:
-    """The text of a mail, plain or as HTML."""
-    body = mail.get_body((kind,))
-    assert body is not None
-    text = body.get_content()
-    assert isinstance(text, str)
-    return text
-
-
 def test_it_is_sent_once_when_it_is_due(reader: User, post: MailServer):
     assert sent(post, DUE - 1) == []
     [mail] = sent(post, DUE + MINUTE_MS)
@@ -138,7 +130,7 @@ FIGURES = [
 
 def test_it_begins_with_a_sentence_and_sorts_by_time_lost(reader: User, post: MailServer):
     [mail] = sent(post, DUE)
-    text, html = part(mail, "plain"), part(mail, "html")
+    text, html = text_of_mail(mail, "plain"), text_of_mail(mail, "html")
     title, _, words = text.splitlines()[:3]
     assert title == "Attacks, 2026-11-22"
     assert words == (
@@ -163,8 +155,8 @@ def test_it_begins_with_a_sentence_and_sorts_by_time_lost(reader: User, post: Ma
 def test_a_missed_one_is_sent_once_late_and_says_so(reader: User, post: MailServer):
     sent(post, DUE)
     [mail] = sent(post, DUE + 3 * DAY_MS + 5 * HOUR_MS)
-    assert "late: it was due at 2026-11-26 07:00 UTC" in part(mail, "plain")
-    assert "2 digests before it were left out" in part(mail, "html")
+    assert "late: it was due at 2026-11-26 07:00 UTC" in text_of_mail(mail, "plain")
+    assert "2 digests before it were left out" in text_of_mail(mail, "html")
     assert sent(post, DUE + 3 * DAY_MS + 6 * HOUR_MS) == []
     assert [issue.late for issue in Issue.objects.order_by("first")] == [0, 5 * HOUR_MS]
 
@@ -183,7 +175,7 @@ def test_a_change_to_weeks_begins_anew_and_of_the_hour_does_not(reader: User, po
     Subscription.objects.subscribe(reader, "attack", {"every": WEEK, "weekday": 0, "hour": 6}, DUE)
     assert sent(post, DUE + HOUR_MS) == []
     [mail] = sent(post, DUE + 7 * DAY_MS)
-    assert "every week" in part(mail, "plain")
+    assert "every week" in text_of_mail(mail, "plain")
 
 
 def test_hours_are_those_of_the_reporting_zone(reader: User, post: MailServer):
@@ -245,7 +237,7 @@ def test_a_mail_program_ends_it_by_the_headers(reader: User, post: MailServer):
     assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
     url = mail["List-Unsubscribe"].strip(" <>")
     assert url == Subscription.objects.get().unsubscribe_url
-    assert url in part(mail, "plain")
+    assert url in text_of_mail(mail, "plain")
     path = url.removeprefix("https://board.example")
     browser = Client(enforce_csrf_checks=True)
     answer = browser.post(path, {"List-Unsubscribe": "One-Click"})

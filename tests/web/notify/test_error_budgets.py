@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
-from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
@@ -17,12 +15,14 @@ from dashboard.notify.notifications.rule_forms import create_rule
 from dashboard.notify.summaries.budgets import watch
 from dashboard.notify.summaries.calculation import burns_of
 from dashboard.notify.summaries.models import Gap, ImpairedSpan, Presence, Progress, Target
-from dashboard.notify.summaries.rollups import sum_up_day
 from domain.notifications.rule_parser import rule_from_plain
+from support.web.clocks import at
+from support.web.pages import text_of
+from support.web.summaries import sum_up
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("admin")]
 
-BEGUN = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
+BEGUN = at("2026-03-02")
 NOON = BEGUN + 6 * DAY_MS + 12 * HOUR_MS
 SITES = ("shop", "bank")
 FIVE, THIRTY = 5 * MINUTE_MS, 30 * MINUTE_MS
@@ -45,11 +45,6 @@ def bad(begin: int, end: int | None, asset: str = "shop") -> None:
     )  # fmt: skip
 
 
-def text(body: str) -> str:
-    """A page's text without markup."""
-    return " ".join(re.sub(r"<[^>]+>", " ", body).split())
-
-
 def events() -> list[tuple[str, str, int]]:
     return list(AgentEvent.objects.order_by("pk").values_list("kind", "finding", "at"))
 
@@ -66,8 +61,7 @@ def test_budgets_burn_too_fast_as_counted_minute_by_minute(seed: int):
             bad(at, end, asset)
             minutes |= {(asset, minute) for minute in range(at, end, MINUTE_MS)}
             at = end
-    while sum_up_day("attack", NOON):
-        pass
+    sum_up(NOON)
     burning: dict[str, bool] = {"budget-fast": False, "budget-slow": False}
     expected: list[tuple[str, str, int]] = []
     for now in range(NOON, NOON + 4 * HOUR_MS, 13 * MINUTE_MS):
@@ -159,7 +153,7 @@ def test_a_rule_with_budgets_sends_begin_and_end(user: User, channel: Channel, c
     assert opened.payload["budgets"][0]["finding"] == "budget-fast"
     group = opened.group
     assert group is not None
-    page = text(client.get(f"/notifications/ack/{group.token}/").content.decode())
+    page = text_of(client.get(f"/notifications/ack/{group.token}/").content.decode())
     assert "An error budget is burning too fast" in page
     assert "It still burns" in page
     assert "error budget of Attacks" in page
@@ -168,9 +162,9 @@ def test_a_rule_with_budgets_sends_begin_and_end(user: User, channel: Channel, c
     ended = Message.objects.exclude(pk=opened.pk).get()
     was = f"Over: Error budget of Attacks, 6 min (was: {words})"
     assert (ended.kind, ended.subject) == ("resolved", was)
-    page = text(client.get(f"/notifications/ack/{group.token}/").content.decode())
+    page = text_of(client.get(f"/notifications/ack/{group.token}/").content.decode())
     assert "It no longer burns so fast" in page
-    shown = text(client.get(f"/notifications/rules/{own.pk}/").content.decode())
+    shown = text_of(client.get(f"/notifications/rules/{own.pk}/").content.decode())
     assert "reported when they burn too fast" in shown
     form = client.get("/notifications/rules/new/").content.decode()
     assert "Error budgets that burn too fast" in form

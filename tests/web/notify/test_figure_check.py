@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from datetime import UTC, datetime
 
 import pytest
 from django.core.management import call_command
@@ -15,11 +14,12 @@ from dashboard.core.common.times import HOUR_MS, MINUTE_MS
 from dashboard.notify.summaries import tasks
 from dashboard.notify.summaries.models import FigureCheck, ReportingZone
 from dashboard.watch.incidents.models import Incident
+from support.web.clocks import at
 from support.web.world import World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
-NIGHT = int(datetime(2026, 11, 24, 3, tzinfo=UTC).timestamp() * 1000)
+NIGHT = at("2026-11-24T03:00")
 
 
 def begun(at: int) -> FigureCheck:

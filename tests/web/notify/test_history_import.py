@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,21 +15,17 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from dashboard.core.audit.models import AuditEntry
-from dashboard.core.common import times
-from dashboard.core.common.scenarios import scenarios, topics
-from dashboard.core.common.times import utc_datetime
 from dashboard.core.rules.changes import ChangeComparison
 from dashboard.core.states.models import Transition
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.figures import Question
 from dashboard.notify.summaries.models import ImpairedSpan, ImportedHistory, Presence
-from dashboard.notify.summaries.rollups import sum_up_day
-from dashboard.serve.materialiser.worker import sort_out
-from dashboard.serve.materialiser.writer import write
 from dashboard.watch.incidents.models import Incident
 from domain.history.periods import containing
+from support.web.clocks import at, stop_clock
 from support.web.independent_summary import History
-from support.web.lived_month import DAY, HOUR, MINUTE, STATES, Topic, at, lived
+from support.web.lived_month import DAY, HOUR, MINUTE, STATES, Topic, lived
+from support.web.summaries import materialise, sum_up
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
@@ -41,7 +36,7 @@ BEFORE = at("2026-03-09T00:00")
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(times, "timezone", SimpleNamespace(now=lambda: utc_datetime(NOW)))
+    stop_clock(monkeypatch, NOW)
 
 
 @pytest.fixture
@@ -49,8 +44,7 @@ def own() -> Topic:
     """A week that the product saw itself."""
     topic = Topic()
     lived(topic, OWN + 3 * DAY, NOW, seed=4)  # "still" is there from OWN on
-    for n in range(0, len(topic.messages), 50):
-        write(sort_out(topic.messages[n : n + 50], topics()), scenarios(), 0)
+    materialise(topic.messages)
     return topic
 
 
@@ -90,18 +84,13 @@ def imported(path: str, *options: str) -> str:
     return out.getvalue()
 
 
-def sum_up() -> None:
-    while sum_up_day("attack", NOW):
-        pass
-
-
 def test_the_week_before_is_counted_as_the_file_tells(
     own: Topic, file: Callable[[list[Any]], str], client: Client
 ):
     lines = changes()
     told = imported(file(lines), "--apply")
     assert f"attack: {len(lines):,} changes of 6 assets since 2026-03-09" in told
-    sum_up()
+    sum_up(NOW)
     records = [
         (line["asset"], {**line, "state": line["state"] or "", "cause": {"time": line["at"]}})
         for line in sorted(lines, key=lambda line: line["at"])
@@ -161,7 +150,7 @@ def test_after_a_wrong_line_the_mended_file_goes_on(own: Topic, file: Callable[[
 
 def test_what_was_brought_in_withstands_the_check(own: Topic, file: Callable[[list[Any]], str]):
     imported(file(changes()), "--apply")
-    sum_up()
+    sum_up(NOW)
     out = io.StringIO()
     call_command("check_summaries", "--scenario", "attack", stdout=out)
     assert out.getvalue().endswith("No difference.\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from dashboard.core.common.times import HOUR_MS, MINUTE_MS, now_ms
@@ -19,10 +18,9 @@ from dashboard.notify.notifications.models import (
     SENT,
     Channel,
     Message,
-    Rota,
-    RotaShift,
     Rule,
 )
+from support.web.rotas import make_rota, put_on_call
 from support.web.world import World
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +53,7 @@ def look(ms: int = 0) -> None:
 
 def test_a_stage_with_nobody_on_call_is_an_alarm_at_once(world: World):
     channel("boss@example.org", last_resort=True)
-    rota = Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
+    rota = make_rota()
     rule(rotas=[rota.pk])
     attacked(world)
     look()
@@ -134,7 +132,7 @@ def test_a_last_resort_that_has_failed_itself_is_left_out_and_none_is_said(world
 
 
 def test_without_a_last_resort_the_list_of_messages_says_so(world: World, client: Client):
-    rota = Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
+    rota = make_rota()
     rule(rotas=[rota.pk])
     attacked(world)
     look()
@@ -144,7 +142,7 @@ def test_without_a_last_resort_the_list_of_messages_says_so(world: World, client
 
 def test_several_are_one_alarm(world: World):
     channel("boss@example.org", last_resort=True)
-    rota = Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
+    rota = make_rota()
     rule(rotas=[rota.pk])
     Rule.objects.update(definition=Rule.objects.get().definition | {"group_by": ["asset"]})
     attacked(world, "shop")
@@ -158,11 +156,8 @@ def test_several_are_one_alarm(world: World):
 
 def test_who_is_on_call_and_reached_raises_none(world: World):
     channel("boss@example.org", last_resort=True)
-    rota = Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
-    user = User.objects.create(username="nina", email="nina@example.org")
-    RotaShift.objects.create(
-        rota=rota, user=user, begins_at=0, ends_at=2 * now_ms(), written_by="o", written_at=1
-    )
+    rota = make_rota()
+    put_on_call(rota, "nina")
     rule(rotas=[rota.pk])
     attacked(world)
     Message.objects.update(status=SENT)

@@ -9,7 +9,6 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
-from email.message import EmailMessage
 from io import StringIO
 from secrets import token_urlsafe
 from typing import Any
@@ -55,8 +54,6 @@ from dashboard.notify.notifications.models import (
     GroupIncident,
     IncidentEvent,
     Message,
-    Rota,
-    RotaShift,
     Rule,
 )
 from dashboard.notify.notifications.outbox import MessageDraft, Recipient
@@ -69,7 +66,14 @@ from dashboard.watch.incidents.models import ALL, Case, Incident, Window
 from domain.notifications.group import Member
 from domain.notifications.machine import QUIET, REASONS
 from domain.notifications.rule_parser import rule_from_plain
-from support.web.receivers import HookServer, MailServer, hook_server, mail_server
+from support.web.receivers import (
+    HookServer,
+    MailServer,
+    hook_server,
+    mail_server,
+    text_of_mail,
+)
+from support.web.rotas import make_rota, put_on_call
 from support.web.web_fixtures import make_user, show
 from support.web.world import World
 
@@ -154,12 +158,6 @@ def calm(world: World, *assets: str) -> None:
     world.write()
 
 
-def text_of(mail: EmailMessage, kind: str = "plain") -> str:
-    body = mail.get_body((kind,))
-    assert body is not None
-    return str(body.get_content())
-
-
 def kinds() -> list[str]:
     return list(Message.objects.order_by("created_at").values_list("kind", flat=True))
 
@@ -185,15 +183,15 @@ def test_an_attack_is_mailed_and_its_end_in_the_same_thread(
         first["Message-ID"]
         == f"<{Message.objects.filter(recipient='soc@example.org').get().pk}@localhost>"
     )
-    assert "Rule Attacks, stage 1 of 1." in first.get_body(("plain",)).get_content()  # type: ignore[union-attr]
-    assert "<td>Under attack</td>" in first.get_body(("html",)).get_content()  # type: ignore[union-attr]
+    assert "Rule Attacks, stage 1 of 1." in text_of_mail(first)
+    assert "<td>Under attack</td>" in text_of_mail(first, "html")
     calm(world, "shop")
     run(clock, 6 * MINUTE_MS)
     last = next(each for each in mails.mails[2:] if each["To"] == "soc@example.org")
     assert re.fullmatch(r"Over: shop, \d+ (s|min) \(was under attack\)", last["Subject"])
-    assert text_of(last).startswith(last["Subject"])
-    assert "- shop (Attacks): Under attack since 2" in text_of(last)
-    assert ", over after " in text_of(last)
+    assert text_of_mail(last).startswith(last["Subject"])
+    assert "- shop (Attacks): Under attack since 2" in text_of_mail(last)
+    assert ", over after " in text_of_mail(last)
     assert last["References"] == last["In-Reply-To"] == first["Message-ID"]
     assert last["Message-ID"] != first["Message-ID"]
     group = Group.objects.get()
@@ -256,7 +254,7 @@ def test_an_attack_on_300_sites_is_one_mail(world: World, mails: MailServer, clo
     run(clock, 31_000)
     [mail] = mails.mails
     assert mail["Subject"] == "300 sites under attack"
-    assert "and 280 more" in text_of(mail)
+    assert "and 280 more" in text_of_mail(mail)
     assert GroupIncident.objects.count() == 300
 
 
@@ -359,25 +357,12 @@ def test_what_a_rebuild_loses_ends_unless_it_is_found_again(
 # ---- stages, acknowledgements, rotas ------------------------------------------------------------
 
 
-def on_call_user(name: str, mail: str, rota: Rota, begin: int, end: int, **more: Any) -> User:
-    user = User.objects.create(username=name, email=mail)
-    RotaShift.objects.create(
-        rota=rota, user=user, begins_at=begin, ends_at=end, written_by="olga",
-        written_at=more.pop("written_at", 1), **more,
-    )  # fmt: skip
-    return user
-
-
-def make_rota() -> Rota:
-    return Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
-
-
 def test_who_is_on_call_is_told_where_nobody_acknowledges(
     world: World, mails: MailServer, clock: Clock
 ):
     rota = make_rota()
     now = now_ms()
-    on_call_user("nina", "nina@example.org", rota, now, now + HOUR_MS)
+    put_on_call(rota, "nina", now, now + HOUR_MS)
     first = channel("mail", "soc@example.org")
     rule(stages=[{"channels": [first.pk]}, {"after_ms": 10 * MINUTE_MS, "rotas": [rota.pk]}])
     world.report("shop", "under-attack")
@@ -419,8 +404,8 @@ def test_overrides_win_and_nobody_on_call_is_said(world: World, mails: MailServe
     run(clock)
     [message] = Message.objects.all()
     assert (message.status, message.reason[:18]) == (NOT_SENT, "nobody is on call ")
-    on_call_user("nina", "nina@example.org", rota, now, now + HOUR_MS, written_at=5)
-    omar = on_call_user("omar", "o@example.org", rota, now, now + HOUR_MS, override=True)
+    put_on_call(rota, "nina", now, now + HOUR_MS, written_at=5)
+    omar = put_on_call(rota, "omar", now, now + HOUR_MS, override=True)
     assert rota.on_call(now) == omar
     User.objects.filter(pk=omar.pk).update(is_active=False)
     assert rota.on_call(now).username == "nina"  # type: ignore[union-attr]

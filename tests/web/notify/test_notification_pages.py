@@ -30,6 +30,7 @@ from dashboard.notify.notifications.models import (
 )
 from dashboard.watch.incidents.models import Incident
 from domain.notifications.rule_parser import rule_from_plain
+from support.web.rotas import make_rota
 from support.web.web_fixtures import error_of, logged_in, logged_in_as, make_user
 from support.web.world import World
 
@@ -287,7 +288,7 @@ def test_a_channel_is_tried_and_retired_without_its_secret(channel: Channel):
 
 @pytest.fixture
 def rota() -> Rota:
-    return Rota.objects.create(name="Night shift", kinds=["mail"], changed_at=now_ms())
+    return make_rota("Night shift")
 
 
 def shift(who: User, hours: tuple[int, int], **more: str) -> dict[str, str]:
@@ -336,7 +337,7 @@ def test_a_shift_ends_after_it_begins(
 
 
 def test_a_shift_of_another_rota_stays(client: Client, user: User, rota: Rota):
-    other = Rota.objects.create(name="Day", kinds=["mail"], changed_at=1)
+    other = make_rota("Day")
     client.post(f"{ROTAS}{other.pk}/add/", shift(user, (0, 8)))
     kept = RotaShift.objects.get()
     client.post(f"{ROTAS}{rota.pk}/remove/", {"shift": kept.pk})

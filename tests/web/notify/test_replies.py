@@ -18,11 +18,13 @@ from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import HOUR_MS, now_ms
 from dashboard.notify.notifications import message_views, outbox
 from dashboard.notify.notifications.decisions import decide
-from dashboard.notify.notifications.models import Message, Rota, RotaShift, Rule
+from dashboard.notify.notifications.models import Message, Rule
 from dashboard.notify.notifications.push import as_notification
 from dashboard.watch.annotations import acknowledgements
 from dashboard.watch.annotations.models import Acknowledgement
-from support.web.web_fixtures import bearer
+from support.web.reply_links import reply_links
+from support.web.rotas import make_rota, put_on_call
+from support.web.web_fixtures import bearer, make_user
 from support.web.world import World
 
 pytestmark = pytest.mark.django_db
@@ -32,12 +34,9 @@ LINK = re.compile(r"/notifications/reply/[^/\s]+/")
 @pytest.fixture
 def nina(world: World) -> User:
     """On call, with a rule that reaches her of each attack at once."""
-    user = User.objects.create_user("nina", "nina@example.org", "x")
+    rota = make_rota()
+    user = put_on_call(rota, "nina")
     user.groups.add(Role.objects.get_or_create(name="operator")[0])
-    rota = Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
-    RotaShift.objects.create(
-        rota=rota, user=user, begins_at=0, ends_at=2 * now_ms(), written_by="o", written_at=1
-    )
     definition = {"window_ms": 0, "stages": [{"rotas": [rota.pk]}]}
     Rule.objects.create(name="Attacks", definition=definition, changed_at=1, username="olga")
     return user
@@ -152,6 +151,22 @@ def test_a_snooze_lengthens_a_shorter_acknowledgement(world: World, nina: User, 
     acknowledgements.acknowledge(attack, ["shop"], user, "", until, now_ms())
     Client().post(snooze)
     assert in_force() == [("shop", "nina")]
+
+
+def test_a_link_says_what_has_become_of_it(world: World):
+    make_user("operator")
+    world.report("shop", "under-attack")
+    world.write()
+    links = reply_links("shop")
+    page = Client().get(links["acknowledge"]).content.decode()
+    assert "Acknowledge 1 incident?" in page
+    assert "times in <span data-zone>UTC</span>" in page
+    assert "Done" in Client().post(links["acknowledge"]).content.decode()
+    assert "Already acknowledged" in Client().get(links["snooze"]).content.decode()
+    expired = Client().get(links["expired"])
+    assert expired.status_code == 410
+    assert "This link has expired" in expired.content.decode()
+    assert "data-zone" not in expired.content.decode()  # it has no times
 
 
 def test_a_link_says_what_it_leaves_to_the_page_of_the_message(world: World, nina: User):

@@ -20,6 +20,7 @@ from dashboard.watch.annotations.models import AGENT, PERSON, Label
 from dashboard.watch.incidents.models import Incident, Window
 from domain.records import Override
 from support.histories.hostile import TEXTS, calm
+from support.web.pages import text_of
 from support.web.web_fixtures import bearer, error_of, forget_limits, make_user, show
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +68,7 @@ def page(slug: str = "acme", **more: Any) -> Any:
 def text(response: Any) -> str:
     """What is read, without tags."""
     body = re.sub(r"<head>.*</head>", "", response.content.decode(), flags=re.DOTALL)
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body)))
+    return text_of(body)
 
 
 # ---- who sees what ------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,14 +16,15 @@ from dashboard.notify.summaries import raw_history
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.figures import BulkRun, OverrideSpan, Question
 from dashboard.notify.summaries.models import Presence, Progress, ReportingZone
-from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.bulk.models import Item, Run
 from dashboard.watch.commands.models import Command
 from domain.history.periods import Span, containing
+from support.web.clocks import at
+from support.web.summaries import sum_up
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
-MONDAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
+MONDAY = at("2026-03-02")
 WEEK = Span(MONDAY, MONDAY + 7 * DAY_MS)
 PAGE = "/summary/?period=week&date=2026-03-04"
 PIN = {
@@ -92,11 +93,11 @@ def test_a_pin_that_a_bulk_run_released_says_when():
 
 
 def test_overrides_come_newest_first_and_from_within_the_period():
-    for asset, at in {
+    for asset, created in {
         "before": WEEK.begin - 1, "first": WEEK.begin, "middle": WEEK.begin + DAY_MS,
         "last": WEEK.end - 1, "after": WEEK.end,
     }.items():  # fmt: skip
-        pinned(asset=asset, created_at=at)
+        pinned(asset=asset, created_at=created)
     assert assets_pinned() == ["last", "middle", "first"]
     assert raw_history.overrides_total(["attack"], WEEK) == 3
 
@@ -186,8 +187,7 @@ def test_a_summary_and_its_page_have_them(client: Client):
     for name in scenarios():
         Presence.objects.create(scenario=name, asset="shop", place="p", begin=MONDAY)
         Progress.objects.mark({name: MONDAY})
-        while sum_up_day(name, WEEK.end):
-            pass
+    sum_up(WEEK.end, *scenarios())
     pinned(reason="a <b>test</b>", state="under-attack", until=MONDAY + 2 * DAY_MS)
     pinned(kind="release", state="", created_at=MONDAY + 5_000)
     run = ran(senders=[{"name": "grace", "since": MONDAY, "first": 0}])

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from bus.base import ConsumerRecord
 from dashboard.core.audit.log import Actor, record
-from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.scenarios import scenarios
 from dashboard.notify.summaries import calculation, raw_history, tasks
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.figures import Delays, Figures, PeriodSummary, Question
@@ -43,8 +43,6 @@ from dashboard.notify.summaries.models import (
     Target,
 )
 from dashboard.notify.summaries.rollups import sum_up_day
-from dashboard.serve.materialiser.worker import sort_out
-from dashboard.serve.materialiser.writer import write
 from dashboard.watch.annotations.models import Acknowledgement
 from dashboard.watch.incidents.maintenance import keep
 from dashboard.watch.incidents.models import (
@@ -57,6 +55,7 @@ from dashboard.watch.incidents.models import (
 from domain.history.periods import Period, between, containing
 from domain.scenario import Scenario
 from support.run.selection import examples
+from support.web.clocks import at
 from support.web.independent_summary import Counted, History, Spans, spread, unbroken
 from support.web.lived_month import (
     ASSETS,
@@ -69,12 +68,12 @@ from support.web.lived_month import (
     TIERS,
     ZONE,
     Topic,
-    at,
     history,
     lived,
     set_up,
 )
 from support.web.row_cache import cached_rows
+from support.web.summaries import materialise, sum_up
 
 pytestmark = pytest.mark.django_db
 
@@ -89,21 +88,6 @@ def lenient() -> dict[str, Scenario]:
     return scenarios() | {"attack": replace(attack, states=states)}
 
 
-def materialise(messages: list[ConsumerRecord], changed_at: int | None = None) -> None:
-    """Write messages in portions; from `changed_at` on by the other rule."""
-    for rule, portion in (
-        (scenarios(), [m for m in messages if changed_at is None or m.timestamp < changed_at]),
-        (lenient(), [m for m in messages if changed_at is not None and m.timestamp >= changed_at]),
-    ):
-        for n in range(0, len(portion), 7):
-            write(sort_out(portion[n : n + 7], topics()), rule, 0)
-
-
-def sum_up(now: int) -> None:
-    while sum_up_day("attack", now):
-        pass
-
-
 WINDOWS = {
     "shop": [(at("2026-03-20T10:00"), at("2026-03-21T02:30"))],
     "bank": [
@@ -115,6 +99,12 @@ WINDOWS = {
 EVERYWHERE = at("2026-03-28T23:30"), at("2026-03-29T00:30")
 ALL_WINDOWS = {asset: [EVERYWHERE, *WINDOWS.get(asset, ())] for asset in ASSETS}
 CHANGED_AT = at("2026-03-18T12:00")
+
+
+def materialise_by_both_rules(messages: list[ConsumerRecord]) -> None:
+    """Write records; from CHANGED_AT on by the other rule."""
+    materialise([each for each in messages if each.timestamp < CHANGED_AT])
+    materialise([each for each in messages if each.timestamp >= CHANGED_AT], lenient())
 
 
 @pytest.fixture
@@ -142,7 +132,7 @@ def month(maintained: None) -> Topic:
     def write() -> Topic:
         topic = Topic()
         lived(topic, BEGUN, ENDED, seed=7)
-        materialise(topic.messages, CHANGED_AT)
+        materialise_by_both_rules(topic.messages)
         return topic
 
     return cached_rows("a month of summaries", write)
@@ -422,9 +412,9 @@ def test_sums_follow_what_comes_late(maintained: None):
     topic = Topic()
     lived(topic, BEGUN, ENDED, seed=11)
     half = len(topic.messages) // 2
-    materialise(topic.messages[:half], CHANGED_AT)
+    materialise_by_both_rules(topic.messages[:half])
     sum_up(NOW)
-    materialise(topic.messages[half:], CHANGED_AT)
+    materialise_by_both_rules(topic.messages[half:])
     assert Progress.objects.get().dirty_since
     sum_up(NOW)
     assert Progress.objects.get().dirty_since is None
@@ -475,8 +465,7 @@ def test_a_second_change_of_zone_waits_for_the_first(month: Topic, client: Clien
     answer = client.post("/summary/settings/", {"zone": "Asia/Kathmandu"})
     assert answer.status_code == 422
     assert "History is still being summed up in UTC." in answer.content.decode()
-    while sum_up_day("attack", NOW):
-        pass
+    sum_up(NOW)
     assert client.post("/summary/settings/", {"zone": "Asia/Kathmandu"}).status_code == 302
     assert ReportingZone.objects.chosen().key == "Asia/Kathmandu"
 
@@ -489,7 +478,7 @@ def test_records_that_come_again_change_nothing(month: Topic, which: str):
     again = Topic(epoch=2)
     lived(again, BEGUN, ENDED, seed=7)
     last = {message.key: message for message in again.messages}
-    materialise(again.messages if which == "all" else list(last.values()), CHANGED_AT)
+    materialise_by_both_rules(again.messages if which == "all" else list(last.values()))
     sum_up(NOW)
     assert answers(NOW) == before
 

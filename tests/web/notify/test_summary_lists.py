@@ -8,7 +8,7 @@ import io
 import json
 import random
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from math import floor
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,9 +20,8 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from dashboard.core.common import times
 from dashboard.core.common.scenarios import scenarios
-from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, utc_datetime
+from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS
 from dashboard.notify.summaries import lists
 from dashboard.notify.summaries.calculation import summary
 from dashboard.notify.summaries.digests import content_of
@@ -40,17 +39,14 @@ from dashboard.notify.summaries.models import (
     Target,
 )
 from dashboard.notify.summaries.phrases import exact
-from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.models import Label
 from dashboard.watch.incidents.models import ALL, LISTED, Incident, Window, WindowAsset
 from domain.history.periods import containing
+from support.web.clocks import at, stop_clock
 from support.web.independent_summary import Life, spread, unbroken
+from support.web.summaries import sum_up
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
-
-
-def at(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
 
 
 BEGUN, NOW = at("2026-03-16T05:00"), at("2026-04-02T13:37:21")
@@ -69,7 +65,7 @@ Lives = dict[tuple[str, str], Life]
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(times, "timezone", SimpleNamespace(now=lambda: utc_datetime(NOW)))
+    stop_clock(monkeypatch, NOW)
 
 
 def lived(scenario: str, asset: str, dice: random.Random) -> Life:
@@ -178,10 +174,7 @@ def history(request: pytest.FixtureRequest, tmp_path: Path) -> Lives:
     window("2026-03-25T02:00", "2026-03-26T04:00", cancelled_at=1)
     for low, high in GAPS:
         Gap.objects.create(scenario="attack", begin=low, end=high)
-    for scenario in SCENARIOS:
-        while sum_up_day(scenario, NOW - 5 * HOUR_MS):
-            pass
-
+    sum_up(NOW - 5 * HOUR_MS, *SCENARIOS)
     return lives
 
 

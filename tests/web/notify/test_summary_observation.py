@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import csv
 import io
-from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from dashboard.core.common import times
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import DAY_MS, HOUR_MS, MINUTE_MS, utc_datetime
 from dashboard.core.job.models import FIGURES, BucketStatus
@@ -30,16 +27,17 @@ from dashboard.notify.summaries.models import (
     ReportingZone,
     Target,
 )
-from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.serve.materialiser.worker import SinkBatch
 from dashboard.serve.materialiser.writer import write
 from dashboard.watch.incidents.models import Incident
 from domain.history.periods import DAY, WEEK, containing
+from support.web.clocks import at, stop_clock
+from support.web.summaries import sum_up
 from wire.job import Heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
-MONDAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
+MONDAY = at("2026-03-02")
 """The beginning of week 10 of 2026."""
 NOW = MONDAY + 2 * DAY_MS + 12 * HOUR_MS
 """Wednesday noon of that week."""
@@ -50,7 +48,7 @@ TUESDAY = "/summary/?period=day&date=2026-03-03&scenario=attack"
 @pytest.fixture(autouse=True)
 def noon(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is NOW."""
-    monkeypatch.setattr(times, "timezone", SimpleNamespace(now=lambda: utc_datetime(NOW)))
+    stop_clock(monkeypatch, NOW)
 
 
 def present(begin: int, scenario: str = "attack", asset: str = "shop") -> None:
@@ -91,10 +89,8 @@ def heard(at: int, scenario: str = "attack") -> None:
     BucketStatus.objects.create(**row, received_at=at)
 
 
-def sum_up() -> None:
-    for name in scenarios():
-        while sum_up_day(name, NOW):
-            pass
+def sum_up_all() -> None:
+    sum_up(NOW, *scenarios())
 
 
 def tile(context: Any, name: str) -> Any:
@@ -120,7 +116,7 @@ def new() -> None:
     present(NOW - 12 * MINUTE_MS, asset="bank")
     bad(NOW - 3 * MINUTE_MS, None)
     Target.objects.create(scenario="attack", percent=50)
-    sum_up()
+    sum_up_all()
 
 
 def test_a_product_of_twelve_minutes_says_that_no_more_was_observed(new: None, client: Client):
@@ -227,7 +223,7 @@ def test_hours_without_the_job_count_neither_as_good_nor_as_bad(
     silent: None, client: Client, summed: bool
 ):
     if summed:
-        sum_up()
+        sum_up_all()
     context = client.get(TUESDAY).context
     now = context["found"].whole.now
     seen = DAY_MS - 160 * MINUTE_MS
@@ -259,7 +255,7 @@ def test_a_day_without_the_job_has_no_figures_though_an_attack_goes_on(client: C
     present(MONDAY - 28 * DAY_MS)
     bad(MONDAY, None)
     gap(MONDAY + 20 * HOUR_MS, MONDAY + 50 * HOUR_MS)
-    sum_up()
+    sum_up_all()
     context = client.get(TUESDAY).context
     assert context["sentence"] == "Not observed: the job sent no heartbeat."
     assert tile(context, "incidents").value == tile(context, "bad").value == "not observed"
@@ -272,7 +268,7 @@ def test_a_day_without_the_job_has_no_figures_though_an_attack_goes_on(client: C
 def test_a_job_that_is_silent_now_observes_nothing(client: Client):
     present(MONDAY)
     heard(NOW - 3 * HOUR_MS)
-    sum_up()
+    sum_up_all()
     today = client.get("/summary/?period=day&date=2026-03-04&scenario=attack").context
     assert "9 h 00 m of 12 h 00 m (75 %) were observed." in today["sentence"]
     assert today["found"].whole.now.times == (9 * HOUR_MS, 0, 0, 0)
@@ -284,9 +280,9 @@ def test_a_job_that_is_silent_now_observes_nothing(client: Client):
 def test_the_first_heartbeat_after_a_silence_leaves_a_gap(client: Client):
     present(MONDAY)
     write(SinkBatch(beats={"attack/0": beat(NOW - 5 * HOUR_MS)}), scenarios(), NOW - 5 * HOUR_MS)
-    sum_up()
-    for at in (NOW - 2 * HOUR_MS, NOW - 2 * HOUR_MS + 1_000, NOW - 2 * HOUR_MS + 4 * MINUTE_MS):
-        write(SinkBatch(beats={"attack/0": beat(at)}), scenarios(), at)
+    sum_up_all()
+    for beaten in (NOW - 2 * HOUR_MS, NOW - 2 * HOUR_MS + 1_000, NOW - 2 * HOUR_MS + 4 * MINUTE_MS):
+        write(SinkBatch(beats={"attack/0": beat(beaten)}), scenarios(), beaten)
     assert list(Gap.objects.values_list("scenario", "begin", "end")) == [
         ("attack", NOW - 5 * HOUR_MS, NOW - 2 * HOUR_MS)
     ]
@@ -296,12 +292,12 @@ def test_the_first_heartbeat_after_a_silence_leaves_a_gap(client: Client):
 def test_heartbeats_that_the_materialiser_reads_late_are_no_gap():
     present(MONDAY)
     heard(NOW - 5 * HOUR_MS)
-    sum_up()  # while nothing is heard, as if the job were silent
-    for at in range(NOW - 5 * HOUR_MS, NOW, 4 * MINUTE_MS):
-        write(SinkBatch(beats={"attack/0": beat(at)}), scenarios(), NOW)
+    sum_up_all()  # while nothing is heard, as if the job were silent
+    for beaten in range(NOW - 5 * HOUR_MS, NOW, 4 * MINUTE_MS):
+        write(SinkBatch(beats={"attack/0": beat(beaten)}), scenarios(), NOW)
     assert not Gap.objects.exists()
     assert Progress.objects.get(scenario="attack").dirty_since == NOW - 5 * HOUR_MS
-    sum_up()
+    sum_up_all()
     found = summary(Question(("attack",), containing(DAY, utc_datetime(NOW).date())))
     assert found.whole.now.times == (12 * HOUR_MS, 0, 0, 0)
 
@@ -371,9 +367,9 @@ def test_a_note_on_deleted_changes_is_only_where_some_were(client: Client):
         scenario="attack", asset="shop", place="0", version="1.1.0", at=MONDAY, state="clear",
         cause_type="report", cause="{}",
     )  # fmt: skip
-    sum_up()
+    sum_up_all()
     ReportingZone.objects.choose("Europe/Berlin")
-    sum_up()  # empty hours too, as far back as changes are kept
+    sum_up_all()  # empty hours too, as far back as changes are kept
     hour = HourRow.objects.filter(end__lte=MONDAY - 20 * DAY_MS).latest("begin")
     quarter = "/summary/?period=quarter&date=2026-03-04&scenario=attack"
     assert "Single changes are known since" not in client.get(quarter).content.decode()
@@ -397,7 +393,7 @@ def several() -> None:
     bad(MONDAY, 6 * HOUR_MS, asset="a-attack")
     bad(MONDAY, HOUR_MS, "connectivity", "a-connectivity", "degraded")
     bad(MONDAY, 9 * HOUR_MS, "clients", "a-clients")
-    sum_up()
+    sum_up_all()
 
 
 MONDAY_PAGE = "/summary/?period=day&date=2026-03-02"

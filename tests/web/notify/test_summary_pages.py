@@ -29,17 +29,19 @@ from dashboard.notify.summaries.models import (
     Target,
 )
 from dashboard.notify.summaries.report import SummaryReport
-from dashboard.notify.summaries.rollups import sum_up_day
 from dashboard.watch.annotations.models import Label
 from dashboard.watch.commands.models import Command
 from dashboard.watch.incidents.models import Incident
 from support.run.stack import ROOT
+from support.web.clocks import at
+from support.web.pages import text_of
 from support.web.row_cache import cached_rows
+from support.web.summaries import sum_up
 from support.web.web_fixtures import logged_in, logged_in_as, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.role("manager")]
 
-MONDAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
+MONDAY = at("2026-03-02")
 """The beginning of week 10 of 2026."""
 WEEK = "/summary/?period=week&date=2026-03-04&scenario=attack"
 
@@ -93,8 +95,7 @@ def two_weeks() -> None:
     )  # fmt: skip
     Target.objects.create(scenario="attack", percent=99.0)
     Progress.objects.mark({"attack": MONDAY - 20 * DAY_MS})
-    while sum_up_day("attack", MONDAY + 30 * DAY_MS):
-        pass
+    sum_up(MONDAY + 30 * DAY_MS)
 
 
 def page(client: Client, path: str = WEEK, status: int = 200) -> str:
@@ -182,8 +183,7 @@ def four_alarms() -> None:
     alarm("bank", 6 * DAY_MS, 7 * DAY_MS)
     alarm("press", 2 * DAY_MS, None)
     Progress.objects.mark({"attack": MONDAY - DAY_MS})
-    while sum_up_day("attack", MONDAY + 30 * DAY_MS):
-        pass
+    sum_up(MONDAY + 30 * DAY_MS)
 
 
 def listed(client: Client, link: str, **more: str) -> list[tuple[str, str, str]]:
@@ -357,8 +357,8 @@ def test_a_sheet_says_what_it_is_of(history: None, client: Client, settings: Any
     shown = page(client, f"{WEEK}&label=customer&hours=service")
     head = re.search(r'<p class="print-only sheet-head">(.*?)</p>', shown, re.DOTALL)
     assert head
-    words = " ".join(re.sub(r"<[^>]+>", " ", head[1]).split())
-    assert words.startswith("A &amp; B , Tallyboard Attacks")
+    words = text_of(head[1])
+    assert words.startswith("A & B , Tallyboard Attacks")
     for part in ("service hours", "by the label customer", "days and hours of UTC"):
         assert part in words
     assert re.search(r"counted \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$", words)
@@ -387,12 +387,11 @@ def nine() -> None:
     FigureCheck.objects.create(begun_at=MONDAY, ended_at=MONDAY)
     Target.objects.create(scenario="attack", percent=99.0)
     Progress.objects.mark({"attack": MONDAY - 20 * DAY_MS})
-    while sum_up_day("attack", MONDAY + 30 * DAY_MS):
-        pass
+    sum_up(MONDAY + 30 * DAY_MS)
 
 
 def test_a_sheet_has_its_times_in_the_zone_of_the_summary(nine: None, client: Client):
-    words = re.sub(r"<[^>]+>", " ", page(client))
+    words = text_of(page(client))
     moments = re.findall(r"(\w+) +(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+)", words)
     assert {"counted", "at", "Counted"} <= {word for word, _ in moments}
     assert {moment[-5:] for _, moment in moments} == {"+0545"}

@@ -8,7 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import Client
 
@@ -23,8 +22,6 @@ from dashboard.notify.notifications.models import (
     WAITING,
     Channel,
     Message,
-    Rota,
-    RotaShift,
     Rule,
     TaskNotice,
 )
@@ -36,6 +33,7 @@ from dashboard.watch.incidents.models import ALL, Window
 from domain.notifications.machine import LIMIT, MAINTENANCE, OUTSIDE, QUIET, REASONS
 from domain.records import Schedule
 from support.web import world as world_module
+from support.web.rotas import make_rota, put_on_call
 from support.web.world import World
 
 pytestmark = pytest.mark.django_db
@@ -219,16 +217,13 @@ def test_rules_with_labels_tell_of_those_assets_alone(world: World):
 
 
 def test_who_is_on_call_is_told_and_nobody_is_said(world: World):
-    rota = Rota.objects.create(name="Night", kinds=["mail"], changed_at=1, username="olga")
+    rota = make_rota()
     rule(stages=[{"rotas": [rota.pk]}, {"after_ms": 1, "channels": [channel().pk]}])
     notified(world, "a")
     decide()
     assert outcomes() == [NOBODY]
     assert Message.objects.get().status == NOT_SENT
-    nina = User.objects.create(username="nina", email="nina@example.org")
-    RotaShift.objects.create(
-        rota=rota, user=nina, begins_at=0, ends_at=2 * now_ms(), written_by="o", written_at=1
-    )
+    nina = put_on_call(rota, "nina")
     notified(world, "b")
     decide()
     message = Message.objects.get(status=QUEUED)

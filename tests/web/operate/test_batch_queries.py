@@ -22,6 +22,7 @@ from domain.asset import all_timers
 from domain.overlay import overlaid
 from streaming.queries.comparison import History, HistoryTally, compare
 from support.spark.query_results import asked, bring, heard_of, tell
+from support.web.pages import text_of
 from support.web.web_fixtures import make_user
 from support.web.world import World
 from wire.batch_query import (
@@ -325,7 +326,7 @@ def test_a_result_says_what_was_begun_with(world: World, client: Client) -> None
     bring(world, part)
     page = client.get(url).content.decode()
     lines = re.findall(r'<li data-means="(\w+)">(.*?)</li>', page, re.DOTALL)
-    plain = [(means, " ".join(re.sub("<[^>]+>", " ", text).split())) for means, text in lines]
+    plain = [(means, text_of(text)) for means, text in lines]
     assert [means for means, _ in plain] == ["snapshot", "log", "empty"]
     assert "The states as they were" in plain[0][1]
     assert "Partitions 0, 1" in plain[0][1]

@@ -35,6 +35,7 @@ from dashboard.operate.dead_letters.models import DeadLetter
 from domain.records import Cause, StateRecord
 from domain.version import Version
 from support.histories.hostile import calm, text
+from support.web.pages import text_of
 from support.web.web_fixtures import logged_in_as
 from support.web.world import World
 from wire.job import (
@@ -227,7 +228,7 @@ def test_restarts_of_the_query_and_of_its_process_are_counted_together():
 
 def words(client: Client) -> str:
     """The page's words, without its markup."""
-    return " ".join(re.sub(r"<[^>]+>", " ", body(client)).split())
+    return text_of(body(client))
 
 
 def test_what_is_missing_is_listed_in_words_with_what_an_admin_does():

@@ -15,6 +15,7 @@ from dashboard.board.live.live_view import live_view
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.job.models import FIGURES, BucketStatus
+from support.web.pages import text_of
 from support.web.web_fixtures import bearer, make_user
 from support.web.world import World
 from wire.job import Heartbeat, bucket_name, encode
@@ -27,7 +28,7 @@ ASSETS = ("shop.example", "10.0.0.0/8", "Zürich · 東京", "a b+c", "'\"<>\\",
 
 def text(body: str) -> str:
     plain = re.sub(r"<(script|template).*?</\1>", " ", body, flags=re.DOTALL)
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", plain)).split())
+    return text_of(plain)
 
 
 def page(client: Client, **query: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import uuid
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from dashboard.core.states.models import FoldSnapshot, LogBound, dump_pairs
 from dashboard.operate.requests import models, tasks
 from dashboard.operate.requests.models import Replay
 from support.histories.hostile import calm, text
+from support.web.pages import text_of
 from support.web.retention import apply_all
 from support.web.web_fixtures import make_user, show
 from support.web.world import World
@@ -75,19 +75,15 @@ def snapshot(scenario: str, at: int, offset: int, age: int) -> FoldSnapshot:
     )  # fmt: skip
 
 
-def plain(body: str) -> str:
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
-
-
 def review(client: Client, status: int = 200, **query: Any) -> str:
     response = client.get("/replay/", {"query": "kernel", "start": "earliest", **query})
-    assert response.status_code == status, plain(response.content.decode())[:800]
+    assert response.status_code == status, text_of(response.content.decode())[:800]
     return response.content.decode()
 
 
 def line(body: str, bucket: str) -> list[str]:
     (row,) = re.findall(rf'<tr data-key="{bucket}".*?</tr>', body, re.DOTALL)
-    return [plain(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
+    return [text_of(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
 
 
 def confirm(client: Client, body: str, status: int, **changes: str) -> Any:
@@ -96,7 +92,7 @@ def confirm(client: Client, body: str, status: int, **changes: str) -> Any:
     fields = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form))
     given = {"reason": "a drill", **fields, **changes}
     response = client.post("/replay/start/", given)
-    assert response.status_code == status, plain(response.content.decode())[:800]
+    assert response.status_code == status, text_of(response.content.decode())[:800]
     return response
 
 
@@ -121,15 +117,15 @@ def test_from_the_beginning_everything_is_read(client: Client, world: World) -> 
     wanted = [str(end), str(end), "< 1 s", "its whole log, from an empty state"]
     assert line(body, "attack/0")[4:] == wanted
     assert "Every state comes out as the whole log has it" in body
-    assert "that is assumed until" in plain(body)
-    assert "records again, in about 6 s" in plain(body)
+    assert "that is assumed until" in text_of(body)
+    assert "records again, in about 6 s" in text_of(body)
 
 
 def test_the_rate_is_that_of_the_last_catching_up(client: Client) -> None:
     batch = {"numInputRows": 50_000, "processedRowsPerSecond": 1.5}
     ingest_progress([QueryReport("kernel", now_ms(), "catching-up", 3, batch=batch)])
     tell()
-    body = plain(review(client))
+    body = text_of(review(client))
     assert "reads 1.5 records/s, as when it last caught up" in body
     assert "records again, in about" in body
 
@@ -178,7 +174,7 @@ def test_without_any_state_it_says_what_is_lost(client: Client, world: World) ->
     world.bus.truncate("attack.reports", 0, 5)
     body = review(client)
     assert "forgets no state" in line(body, "attack/0")[7]
-    said = plain(body)
+    said = text_of(body)
     assert "States will not be those of the whole log." in said
     assert "1 asset on the board has its last record before." in said
     confirm(client, body, 302, typed="kernel")
@@ -196,7 +192,7 @@ def test_exactly_at_an_offset_nothing_before_counts(client: Client) -> None:
     }
     body = review(client, **query)
     assert "forgets no state" in line(body, "attack/0")[7]
-    assert "1 asset on the board" in plain(body)
+    assert "1 asset on the board" in text_of(body)
     assert line(body, "orders/0")[7].startswith("its whole log")
 
 
@@ -277,7 +273,7 @@ def answer(id_: str, outcome: Any, why: str = "") -> None:
 def followed(client: Client) -> str:
     response = client.get("/replay/", headers={"HX-Request": "true"})
     assert b"<form" not in response.content
-    return plain(response.content.decode())
+    return text_of(response.content.decode())
 
 
 def ended(**more: Any) -> Replay:
@@ -388,7 +384,7 @@ def test_a_bound_is_offered_where_a_clock_is_ahead(client: Client) -> None:
     assert 'name="bound"' not in client.get("/replay/").content.decode()
     now = ahead("attack/1")
     body = client.get("/replay/").content.decode()
-    assert "The clock of attack/1 is ahead of the job" in plain(body)
+    assert "The clock of attack/1 is ahead of the job" in text_of(body)
     (value,) = re.findall(r'name="bound" value="([^"]+)"', body)
     given = datetime.fromisoformat(value + "+00:00").timestamp() * 1000
     assert now - 2_000 <= given <= now_ms()
@@ -437,7 +433,7 @@ def test_another_bound_than_was_reviewed_is_reviewed_again(client: Client) -> No
 def test_a_bound_that_is_none(client: Client, bound: str, ahead_too: bool, says: str) -> None:
     if ahead_too:
         ahead("attack/1")
-    assert says in plain(review(client, 422, bound=bound))
+    assert says in text_of(review(client, 422, bound=bound))
 
 
 def test_a_bound_of_an_earlier_epoch_leaves_snapshots_out_too(client: Client) -> None:

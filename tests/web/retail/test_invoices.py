@@ -22,7 +22,7 @@ from dashboard.notify.notifications.models import SENT, Channel, Message
 from dashboard.retail import ingestion, views
 from dashboard.retail.ingestion import LATE, InvoiceReader
 from dashboard.retail.models import KEPT, CountedRecord, ProductDay, StoreHour
-from support.web.receivers import MailServer, mail_server
+from support.web.receivers import MailServer, mail_server, text_of_mail
 from support.web.web_fixtures import bearer, logged_in_as, make_user
 from wire.topics import Topics
 
@@ -363,9 +363,7 @@ def test_a_notice_goes_out_once_however_often_its_record_comes(
     assert Message.objects.get().status == SENT
     [mail] = mails.mails
     assert mail["Subject"] == "25 points earned"
-    body = mail.get_body(("plain",))
-    assert body is not None
-    text = body.get_content()
+    text = text_of_mail(mail)
     assert "25 points with invoice inv-1" in text
     assert "card ending in 0042 now has 310" in text
     assert "6104" not in text

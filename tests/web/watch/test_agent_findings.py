@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from functools import partial
 
@@ -27,6 +26,7 @@ from dashboard.watch.agents.statistics import walk
 from domain.notifications.events import AGENT_KINDS
 from domain.notifications.rule_parser import rule_from_plain
 from domain.records import Leave, Mute, Report
+from support.web.pages import text_of
 from support.web.world import World
 from wire.source import encode_mute
 
@@ -38,11 +38,6 @@ SITES = ("shop", "login", "pay")
 ATTACK = scenarios()["attack"]
 LIFETIME = ATTACK.vote_lifetime or 0
 AHEAD = 6 * MINUTE
-
-
-def text(body: str) -> str:
-    """What is read, without tags."""
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body)))
 
 
 def report(world: World, agent: str, state: str = "clear", *, off: int = 0, sites=SITES) -> None:
@@ -71,7 +66,7 @@ def told(now: int) -> list[tuple[str, str]]:
 
 
 def page_of(client: Client) -> str:
-    return text(client.get("/agents/?scenario=attack").content.decode())
+    return text_of(client.get("/agents/?scenario=attack").content.decode())
 
 
 # ---- counted, shown, told -----------------------------------------------------------------------
@@ -87,10 +82,12 @@ def test_an_agent_whose_clock_is_ahead(world: World, client: Client) -> None:
     assert finding.what == "the clock of waf-2 is 6 min ahead"
     assert finding.todo == "Its votes on 3 sites are in doubt: set its clock."
     page = client.get("/agents/?scenario=attack").content.decode()
-    assert "Its clock is 6 min ahead: its votes on 3 sites are in doubt" in text(page)
+    assert "Its clock is 6 min ahead: its votes on 3 sites are in doubt" in text_of(page)
     assert 'href="/?scenario=attack&amp;q=agent%3Awaf-2%20has%3Adoubt"' in page.replace("+", "%20")
-    assert "2 agents, 1 to look at" in text(page)
-    assert "Its clock is 6 min ahead" in text(client.get("/agents/attack/waf-2/").content.decode())
+    assert "2 agents, 1 to look at" in text_of(page)
+    assert "Its clock is 6 min ahead" in text_of(
+        client.get("/agents/attack/waf-2/").content.decode()
+    )
     assert told(now - LASTED_MS - 1_000) == [], "it has not lasted yet"
 
 
@@ -120,7 +117,7 @@ def test_reports_that_say_what_the_board_does_not_know(world: World, client: Cli
     assert finding.todo.startswith("It says critical, which this board does not know. Add the")
     page = page_of(client)
     assert "Its reports on 3 sites are refused: it says critical, which this board does" in page
-    assert "Refused 3" in text(client.get("/agents/attack/waf-2/").content.decode())
+    assert "Refused 3" in text_of(client.get("/agents/attack/waf-2/").content.decode())
 
 
 def test_two_processes_under_one_name(world: World, client: Client) -> None:
@@ -263,7 +260,7 @@ def test_a_board_tells_of_its_agents(world: World, client: Client) -> None:
     VoteFault.objects.update(since=now_ms() - MINUTE)
     world.tail()
     live_view().signs.reached(now_ms())
-    board = text(client.get("/s/attack/").content.decode())
+    board = text_of(client.get("/s/attack/").content.decode())
     assert "Attacks: the clock of waf-2 is 6 min ahead since" in board
     assert "Its votes on 3 sites are in doubt: set its clock." in board
 
@@ -340,7 +337,7 @@ def test_a_rule_tells_of_an_agent_and_of_its_end(world: World, client: Client, r
     assert message.payload["incidents"] == []
     assert not AgentEvent.objects.filter(handled_at=None).exists()
     group = Group.objects.get()
-    page = text(client.get(f"/notifications/ack/{group.token}/").content.decode())
+    page = text_of(client.get(f"/notifications/ack/{group.token}/").content.decode())
     assert "What is wrong with agents" in page
     assert "waf-2" in page
     assert "ongoing" in page

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.core.common.scenarios import scenarios, topics
+from dashboard.core.common.scenarios import topics
 from dashboard.core.common.times import DAY_MS, HOUR_MS, now_ms
-from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.agents import reports
 from dashboard.watch.agents.findings import news
 from dashboard.watch.agents.models import KEPT, Agent, LastReport
@@ -35,10 +34,7 @@ def tell(world: World, *beats: Heartbeat) -> None:
     """Heartbeats into the topic, and from there into the database."""
     for each in beats:
         world.job.producer.send_and_wait(topics().buckets, each.bucket.encode(), encode(each))
-    worker = Materialiser(world.bus, topics(), scenarios(), now_ms)
-    while worker.step():
-        pass
-    worker.close()
+    world.materialise()
 
 
 def last() -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +14,6 @@ from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import HOUR_MS, now_ms, span
 from dashboard.core.job.models import BucketStatus
 from dashboard.core.states.models import EventCount, SinkOffset
-from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.agents import models
 from dashboard.watch.agents.models import Agent, AgentHour, LateHour, LateMark, LateMinute
 from dashboard.watch.agents.reports import (
@@ -30,6 +28,7 @@ from dashboard.watch.agents.reports import (
 )
 from dashboard.watch.agents.statistics import listed, one, walk
 from domain.records import Leave, Report
+from support.web.pages import text_of
 from support.web.retention import apply_all
 from support.web.world import World
 from wire.job import ClockBehind, Heartbeat, LatenessReport, QueryReport, encode
@@ -37,11 +36,6 @@ from wire.job import ClockBehind, Heartbeat, LatenessReport, QueryReport, encode
 pytestmark = pytest.mark.django_db
 
 MINUTE = 60_000
-
-
-def text(body: str) -> str:
-    """What is read, without tags."""
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body)))
 
 
 def beat(offset: int, *agents: LatenessReport, **more: Any) -> Heartbeat:
@@ -63,14 +57,7 @@ def tell(world: World, *beats: Heartbeat) -> None:
     """Heartbeats into the topic, and from there into the database."""
     for each in beats:
         world.job.producer.send_and_wait(topics().buckets, each.bucket.encode(), encode(each))
-    materialise(world)
-
-
-def materialise(world: World) -> None:
-    worker = Materialiser(world.bus, topics(), scenarios(), now_ms)
-    while worker.step():
-        pass
-    worker.close()
+    world.materialise()
 
 
 def kept() -> dict[str, tuple[int, ...]]:
@@ -162,7 +149,7 @@ def test_a_heartbeat_that_is_told_again_is_counted_once(world: World, together: 
 def test_a_topic_that_is_read_again_is_counted_once(world: World) -> None:
     tell(world, beat(10, LatenessReport("waf-1", stale=1, age=1)))
     SinkOffset.objects.update(next_offset=0)
-    materialise(world)
+    world.materialise()
     assert kept() == {"waf-1": (1, 0, 0, 0, 1)}
 
 
@@ -277,10 +264,10 @@ def test_an_agent_whose_clock_is_behind_is_told_from_one_that_is_right(
     assert rows["right"].silent_since is None
     page = client.get("/agents/?scenario=attack").content.decode()
     said = f"Its reports come late: its clock is {span(behind)} behind"
-    assert said in text(page)
+    assert said in text_of(page)
     for name in ("status", "too late", "clock"):
         assert f'data-name="{name}"' in page
-    own = text(client.get("/agents/attack/behind/").content.decode())
+    own = text_of(client.get("/agents/attack/behind/").content.decode())
     assert said in own
     answer = client.get("/api/v1/scenarios/attack/agents")
     told = {each["agent"]: each for each in answer.json()["items"]}
@@ -385,9 +372,9 @@ def test_a_clock_ahead_is_told_by_banner_row_readiness_rest_and_metric(
     live_view().signs.reached(now_ms())
     page = client.get("/partitions/").content.decode()
     (row,) = re.findall(r'<tr data-key="attack.reports/0".*?</tr>', page, re.DOTALL)
-    assert "clock ahead by 23 h" in text(row)
+    assert "clock ahead by 23 h" in text_of(row)
     assert re.search(r'c-red".*?#i-warning.*?<span class="word">ahead</span>', row)
-    assert "No time passes in attack/0: its clock is 23 h ahead since" in text(page)
+    assert "No time passes in attack/0: its clock is 23 h ahead since" in text_of(page)
     assert 'href="/job/#missing"' in page
     ready = client.get("/readyz")
     assert ready.status_code == 503
@@ -417,7 +404,7 @@ def test_a_brokers_clock_behind_is_told_by_banner_readiness_and_metric(
     )
     signs.record_progress(encode(progress))
     signs.reached(now_ms())
-    page = text(client.get("/partitions/").content.decode())
+    page = text_of(client.get("/partitions/").content.decode())
     assert "A broker's clock is 10 min behind in attack/0 since" in page
     assert "States are late in attack/0" not in page
     missing = client.get("/readyz").json()["missing"]

@@ -19,6 +19,7 @@ from dashboard.core.states.models import AssetState
 from dashboard.watch.commands.models import Command as Row
 from dashboard.watch.commands.stale_forms import SeenAsset, changes, moved_on, read_sight
 from domain.version import Version
+from support.web.pages import text_of
 from support.web.web_fixtures import commands_sent, make_user
 from support.web.world import World
 from wire.sink import StateValue
@@ -35,9 +36,7 @@ def url(kind: str) -> str:
 
 
 def text(response: Any) -> str:
-    inline = re.sub(r"</?bdi[^>]*>", "", response.content.decode())
-    plain = re.sub(r"<[^>]+>", " ", inline)
-    return " ".join(html.unescape(plain).split())
+    return text_of(re.sub(r"</?bdi[^>]*>", "", response.content.decode()))
 
 
 def form_of(response: Any, kind: str) -> dict[str, str]:

@@ -11,8 +11,9 @@ import pytest
 from django.test import Client
 
 from dashboard.core.common.times import now_ms, unix_ms, utc_datetime, weekly
-from dashboard.notify.notifications.models import Rota, RotaShift
+from dashboard.notify.notifications.models import RotaShift
 from dashboard.watch.incidents.models import MOST_OPEN, Window
+from support.web.rotas import make_rota
 from support.web.web_fixtures import bearer, error_of, forget_limits, make_user
 
 pytestmark = pytest.mark.django_db
@@ -169,7 +170,7 @@ def test_a_program_plans_and_cancels_them_too() -> None:
 
 def test_colleagues_take_turns_by_weeks(client: Client) -> None:
     forget_limits()
-    rota = Rota.objects.create(name="Nights", kinds=["mail"], changed_at=1)
+    rota = make_rota("Nights")
     ada, bob = make_user("admin"), make_user("manager")
     first = utc_datetime(now_ms() + DAY).replace(second=0, microsecond=0)
     for n, user in enumerate((ada, bob)):
@@ -195,7 +196,7 @@ def test_a_week_on_call_ends_where_the_next_begins_when_clocks_change(
 ) -> None:
     berlin = ZoneInfo("Europe/Berlin")
     first = datetime(2026 if month == 10 else 2027, month, day, 9, tzinfo=berlin)
-    rota = Rota.objects.create(name="Weeks", kinds=["mail"], changed_at=1)
+    rota = make_rota("Weeks")
     begins, ends = (
         each.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") for each in (first, first + 7 * ONE_DAY)
     )
