@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import {
   byOrder,
+  chooses,
   comparator,
   knowDetails,
   longestRising,
@@ -35,6 +36,11 @@ test("a column sorts either way; equals keep the board's order", () => {
   assert.deepEqual(names(rows.toSorted(comparator("votes"))), ["c", "a", "b"]);
   assert.deepEqual(names(rows.toSorted(comparator("-votes"))), ["a", "b", "c"]);
   assert.deepEqual(names(rows.toSorted(comparator("unknown"))), ["a", "b", "c"]);
+});
+
+test("the server chooses the rows of what is sorted by a detail", () => {
+  knowDetails(["kind", "rate"]);
+  assert.deepEqual(["rate", "-kind", "since", "", "-state"].map(chooses), [true, true, false, false, false]);
 });
 
 test("a detail sorts numbers above texts, and rows without it last either way", () => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
@@ -43,6 +44,7 @@ from dashboard.core.states.queries import (
     direction,
     next_sort,
     orders,
+    ranking_of,
     sort_of,
     sorted_rows,
 )
@@ -182,6 +184,8 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     text = request.GET.get("q", "")[: MAX_TEXT + 1]
     wanted, problem = _requested_filter(request, known, text)
     view = live_view()
+    if wanted.after is None and request.GET.get("wall") != "1":
+        wanted = replace(wanted, ranking=ranking_of(known, request.GET.get("sort", "")))
     found = read(known, wanted, view.overlay(known.name))
     context = _board(request, known, wanted, found)
     context |= {"q": text, "problem": problem, "begins": begins is not None}
@@ -270,6 +274,7 @@ def _boot(context: dict[str, Any], known: Scenario, found: MergedSnapshot) -> di
         "unhandled": found.unhandled,
         "marks": found.marks,
         "next": context["next_after"],
+        "ranked": found.merged.ranked,
     }
 
 

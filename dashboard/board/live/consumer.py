@@ -39,6 +39,7 @@ from dashboard.core.common.metrics import LIMITED, SOCKETS, MetricFamily
 from dashboard.core.common.scenarios import scenarios
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.filter_parser import FilterError
+from dashboard.core.states.queries import ranking_of
 from domain.names import MAX_NAME, MAX_STATE
 from domain.scenario import Scenario
 
@@ -130,6 +131,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: bool = True
     watch: str | None = None
     after: str | None = None
+    sort: str = ""
     any: bool = False
     seq: int = 0
     number: Annotated[int, msgspec.Meta(ge=0, le=MOST_NUMBER)] = 0
@@ -302,6 +304,8 @@ class BoardConsumer(AsyncWebsocketConsumer):
         For a text that is no filter send why, and keep the former filter.
         """
         wanted = _requested_filter(ask)
+        if wanted.after is None:
+            wanted = replace(wanted, ranking=ranking_of(self.scenario, ask.sort))
         try:
             wanted = await read_in_thread(partial(_filtered, self.scenario, ask.q, wanted))
         except FilterError as error:
@@ -484,7 +488,7 @@ def _requested_filter(ask: Ask) -> PageFilter:
 
 def _filtered(scenario: Scenario, text: str, wanted: PageFilter) -> PageFilter:
     """Return what is requested, with its text. Raises FilterError."""
-    rest = {"rows": wanted.rows, "watch": wanted.watch, "after": wanted.after}
+    rest = {name: getattr(wanted, name) for name in ("rows", "watch", "after", "ranking")}
     return shown(scenario, wanted.states, text, now_ms(), **rest)
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 from weakref import WeakSet
 
-from dashboard.board.live.page_filter import LIMIT, LiveRecord, Offsets, Order, Page, PageFilter
+from dashboard.board.live.page_filter import (
+    LIMIT,
+    LiveRecord,
+    Offsets,
+    Order,
+    Page,
+    PageFilter,
+    RankedPlace,
+)
 from dashboard.core.states.board_rows import Row
 from dashboard.watch.annotations.row_marks import RowMark
 
@@ -136,7 +144,7 @@ FEW_HELD = LIMIT * 4 // 5
 
 
 class News(NamedTuple):
-    """Records that were applied together. shown: those that a page shows, in the board's order."""
+    """Records that were applied together. shown: those that a page shows, in its order."""
 
     entries: Mapping[str, LiveRecord]
     orders: Sequence[Order]
@@ -145,7 +153,11 @@ class News(NamedTuple):
     @classmethod
     def of(cls, entries: Mapping[str, LiveRecord], wanted: PageFilter) -> News:
         """Return what they are to everybody who shows this page: looked up once for all of them."""
-        shown = [(entry.order, entry) for entry in entries.values() if wanted.shows(entry)]
+        shown = [
+            (wanted.order(entry.row, entry.hand.holds), entry)
+            for entry in entries.values()
+            if entry.row is not None and wanted.shows(entry)
+        ]
         shown.sort(key=lambda pair: pair[0])
         return cls(entries, [order for order, _ in shown], [entry for _, entry in shown])
 
@@ -253,7 +265,12 @@ class Feed:
         offsets: Offsets,
         stopped: bool,
     ) -> Feed:
-        """Return that of a snapshot. The arguments are as for `Subscription.settle`."""
+        """Return that of a snapshot. The arguments are as for `Subscription.settle`.
+
+        A page that ends in the board's order was not chosen by a detail: too many match.
+        """
+        if last is not None and not isinstance(last, RankedPlace):
+            wanted = replace(wanted, ranking=None)
         return cls(wanted, {row["asset"] for row in rows}, last, not stopped, offsets)
 
     def empty_backlog(self) -> Backlog:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from django.db import DatabaseError
@@ -17,6 +17,7 @@ from dashboard.core.states.caveats import UNHANDLED
 from dashboard.core.states.filter_parser import FilterError, parse, state_of
 from dashboard.core.states.filter_terms import WORD, Filter, Sight, Term, Text, live_votes
 from dashboard.core.states.filter_terms import Filter as Terms
+from dashboard.core.states.queries import Ranking
 from dashboard.watch.annotations.labels import chips_of, keys
 from dashboard.watch.annotations.row_marks import NO_HAND, Hand
 from domain.names import name_ok
@@ -25,11 +26,19 @@ from domain.scenario import Scenario
 # ---- entries -------------------------------------------------------------------------------------
 # The newest record of one asset, as a process keeps it beyond the database.
 
-Order = tuple[int, int, str]
-"""A position in the board's order, as `order_of` gives it."""
+Order = tuple[Any, ...]
+"""A position in the board's order, as `order_of` gives it, or a `RankedPlace`."""
+
 SinkPartition = tuple[str, int]
 """A sink topic and one of its partitions."""
 Offsets = Mapping[SinkPartition, int]
+
+
+class RankedPlace(NamedTuple):
+    """A position in the order of a detail. key: of `Ranking`; order: that in the board's order."""
+
+    key: tuple[Any, ...]
+    order: Order
 
 
 @dataclass(slots=True)
@@ -102,7 +111,7 @@ class LiveRecord:
 LIMIT = 500
 
 # What decides which rows are shown, as `Filter.page` gives it.
-Page = tuple[frozenset[str], str, bool, Order | None, Terms | None]
+Page = tuple[frozenset[str], str, bool, Order | None, Terms | None, Ranking | None]
 
 _TOKEN = re.compile(r"r(-[12]|[0-9]{1,9})\.([0-9]{1,18})\.(.+)", re.DOTALL)
 # Longest token of a page, characters.
@@ -113,7 +122,8 @@ MAX_TOKEN = 300
 class PageFilter:
     """The filter of a socket. watch: an asset to be sent even where no row of it is shown; after:
     only what comes after this place in the board's order: a later page; terms: what is requested
-    beyond states and a part of the name, looked at as of `now` (Unix ms) or later."""
+    beyond states and a part of the name, looked at as of `now` (Unix ms) or later; ranking: which
+    rows are the first, None: by the board's order, as on every later page."""
 
     states: frozenset[str] = frozenset()
     q: str = ""
@@ -122,6 +132,12 @@ class PageFilter:
     after: Order | None = None
     terms: Terms | None = None
     now: int = 0
+    ranking: Ranking | None = None
+
+    def order(self, row: Row, handled: bool) -> Order:
+        """Return the position by which it is decided whether a row is on the page."""
+        order = order_of(row, handled)
+        return RankedPlace(self.ranking.key(row), order) if self.ranking else order
 
     def matches(self, row: Row | None) -> bool:
         """Return whether a row belongs to what is shown, be it on this page or on another."""
@@ -150,7 +166,7 @@ class PageFilter:
 
     def page(self) -> Page:
         """Return what of it decides which rows are shown."""
-        return (self.states, self.q, self.rows, self.after, self.terms)
+        return (self.states, self.q, self.rows, self.after, self.terms, self.ranking)
 
 
 # ---- a page's place, for an address ----

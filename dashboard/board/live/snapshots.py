@@ -30,7 +30,7 @@ from dashboard.board.live.threads import READERS, per_loop, read_in_thread
 from dashboard.core.common.scenarios import dependencies
 from dashboard.core.common.times import now_ms
 from dashboard.core.states import queries
-from dashboard.core.states.board_rows import Row, order_of, row_of
+from dashboard.core.states.board_rows import Row, row_of
 from dashboard.core.states.caveats import DOUBTS
 from dashboard.core.states.filter_parser import FilterError
 from dashboard.core.states.filter_terms import Filter
@@ -119,11 +119,12 @@ class Beside:
 
 
 class Merged(NamedTuple):
-    """Rows of the database and the overlay as one page, in the board's order.
+    """Rows of the database and the overlay as one page, in its order.
 
     next: the token of the page that follows, None where nothing does; least: more than `total` may
     match; stopped: the place up to which the board was looked at, where that was not its end;
-    doubts: how many assets of the whole board there is each doubt of.
+    doubts: how many assets of the whole board there is each doubt of; ranked: whether a detail has
+    chosen the rows; end: the position of the last of those, None where no other matches.
     """
 
     rows: list[Row]
@@ -133,11 +134,13 @@ class Merged(NamedTuple):
     least: bool = False
     stopped: Order | None = None
     doubts: Mapping[str, int] = {}
+    ranked: bool = False
+    end: Order | None = None
 
     @property
     def last(self) -> Order | None:
-        """The position after which the next page begins, None where nothing follows."""
-        return order_of_token(self.next) if self.next else None
+        """The position after which others that match follow, None where nothing does."""
+        return order_of_token(self.next) if self.next else self.end
 
 
 class StoredPage(NamedTuple):
@@ -172,7 +175,7 @@ def merge(
 
     kept: what the database has of the newer assets; hands: what handles assets.
     """
-    order = partial(_order, hands)
+    order = partial(_order, hands, wanted)
     shown = [row for row in stored.rows if row["asset"] not in newer]
     tally, total = dict(stored.counts), stored.total
     for asset, entry in newer.items():
@@ -186,14 +189,17 @@ def merge(
             if wanted.shows(entry):
                 shown.append(entry.row)
     shown.sort(key=order)
-    follows, stopped = _cut(shown, order, stored.stopped)
+    ranked = wanted.ranking is not None
+    end = order(shown[LIMIT - 1]) if ranked and len(shown) > LIMIT else None
+    follows, stopped = (None, None) if ranked else _cut(shown, order, stored.stopped)
     positive = {state: n for state, n in tally.items() if n > 0}
     doubts = _doubts(stored.doubts, kept, newer)
-    return Merged(shown[:LIMIT], max(total, 0), positive, follows, stored.least, stopped, doubts)
+    found = (shown[:LIMIT], max(total, 0), positive, follows, stored.least, stopped, doubts)
+    return Merged(*found, ranked, end)
 
 
-def _order(hands: Mapping[str, Hand], row: Row) -> Order:
-    return order_of(row, hands.get(row["asset"], NO_HAND).holds)
+def _order(hands: Mapping[str, Hand], wanted: PageFilter, row: Row) -> Order:
+    return wanted.order(row, hands.get(row["asset"], NO_HAND).holds)
 
 
 def _doubts(
@@ -258,7 +264,8 @@ def read(
     _label(name, rows)
     stored = StoredPage(rows, page.total, counts, page.least, page.stopped, page.apart, doubts)
     judged = {asset: _judged(entry, known) for asset, entry in newer.items()}
-    merged = merge(stored, versions, judged, replace(wanted, now=now), known.hands)
+    ranking = wanted.ranking if page.ranked else None
+    merged = merge(stored, versions, judged, replace(wanted, now=now, ranking=ranking), known.hands)
     marks = marks_of(name, [row["asset"] for row in merged.rows])
     unhandled = known.left(scenario, merged.counts)
     return MergedSnapshot(merged, offsets, marks, known, unhandled)
@@ -282,7 +289,8 @@ def _find(
     find = partial(queries.find, scenario.name, states, q)
     if terms is not None:
         find = partial(search.find, scenario, states, terms, now)
-    return find(after=wanted.after, limit=LIMIT + 1, skip=skip, handled=handled)
+    find = partial(find, skip=skip, handled=handled, ranking=wanted.ranking)
+    return find(after=wanted.after, limit=LIMIT + 1)
 
 
 def _label(scenario: str, rows: list[Row]) -> None:
@@ -394,7 +402,9 @@ class SharedSnapshot(NamedTuple):
             "causes": causes,
             "stopped": stopped,
         }
-        body = msgspec.json.encode({"type": "snapshot", **merged._asdict(), **beside})
+        shown = merged._asdict()
+        del shown["end"]
+        body = msgspec.json.encode({"type": "snapshot", **shown, **beside})
         return cls(merged.rows, merged.last, stopped, snapshot.offsets, body)
 
     def message(self, **rest: Any) -> bytes:

@@ -38,7 +38,7 @@ from domain.scenario import MAX_DETAILS, Scenario
 from wire.sink import StateValue, state_value
 
 # ---- sort orders ---------------------------------------------------------------------------------
-# Sort orders of a page's rows other than the board's own.
+# Sort orders of a page's rows other than the board's own; by a detail they also choose the rows.
 #
 # `static/js/board/order.js` does the same in the browser.
 
@@ -122,22 +122,44 @@ def sorted_rows(scenario: Scenario, rows: Iterable[Row], sort: str) -> list[Row]
     listed, name = list(rows), sort.removeprefix("-")
     if name == "state":
         return listed[::-1]
-    if name in scenario.detail_keys:
-        return _sorted_by_detail(listed, scenario.detail_keys.index(name), sort.startswith("-"))
+    if ranking := ranking_of(scenario, sort):
+        return sorted(listed, key=ranking.key)
     key = _KEYS.get(name)
     return sorted(listed, key=key, reverse=sort.startswith("-")) if key else listed
 
 
-def _sorted_by_detail(rows: list[Row], place: int, lowest: bool) -> list[Row]:
-    """Return rows sorted by a detail: numbers above texts, rows without it last in any case."""
-    there = [row for row in rows if row["details"][place] is not None]
+class Ranking(NamedTuple):
+    """An order of all rows by a detail: numbers above texts, rows without it last in any case.
 
-    def key(row: Row) -> tuple[bool, Any]:
-        text, number = row["details"][place]
-        return (number is not None, text if number is None else number)
+    at: its place among the scenario's details; lowest: whether it is turned round.
+    """
 
-    missing = [row for row in rows if row["details"][place] is None]
-    return sorted(there, key=key, reverse=not lowest) + missing
+    at: int
+    lowest: bool = False
+
+    def key(self, row: Row) -> tuple[Any, ...]:
+        """Return a row's sort key; equal ones are in the board's order."""
+        return self.key_of(*(row["details"][self.at] or (None, None)))
+
+    def key_of(self, text: str | None, number: float | None) -> tuple[Any, ...]:
+        """Return the key of a row by the detail's text and its number, if it is one."""
+        if text is None and number is None:
+            return (1,)
+        if self.lowest:
+            return (0, 0, text) if number is None else (0, 1, number)
+        return (0, 1, *_falling(text or "")) if number is None else (0, 0, -number)
+
+
+def _falling(text: str) -> Iterator[int]:
+    """Yield what sorts texts the other way round."""
+    yield from (-ord(character) for character in text)
+    yield 1
+
+
+def ranking_of(scenario: Scenario, sort: str) -> Ranking | None:
+    """Return the order `sort` if it is by a detail, otherwise None."""
+    keys, name = scenario.detail_keys, sort.removeprefix("-")
+    return Ranking(keys.index(name), sort.startswith("-")) if name in keys else None
 
 
 def next_sort(scenario: Scenario, column: SortColumn, sort: str) -> str:
@@ -210,7 +232,7 @@ class BoardResult(NamedTuple):
     """Records in the board's order, and how many match. least: `total` is a lower bound.
 
     stopped: where the search ended if it did not reach the end of the board; apart: `total` leaves
-    out the assets to skip.
+    out the assets to skip; ranked: the records are the first by a detail.
     """
 
     records: list[StateValue]
@@ -218,6 +240,7 @@ class BoardResult(NamedTuple):
     least: bool = False
     stopped: Order | None = None
     apart: bool = False
+    ranked: bool = False
 
 
 class BoardPosition(NamedTuple):
@@ -246,15 +269,19 @@ def find(
     limit: int = LIMIT,
     skip: Collection[str] = frozenset(),
     handled: Collection[int] = (),
+    ranking: Ranking | None = None,
 ) -> BoardResult:
     """Return the first `limit` visible assets after `after`, by state and by part of their name.
 
     skip: assets to count without returning their records; handled: ids of the alarming rows that
-    are handled.
+    are handled; ranking: which of them are the first, unless too many match.
     """
     search = Search(scenario, states, q, handled=handled)
     if CONTROL.search(q):
         return BoardResult([], 0)  # no name contains a control character
+    if ranking and (whole := search.whole()) is not None:
+        best = records(by_detail(whole, ranking), limit, skip)
+        return BoardResult(best, len(whole), ranked=True)
     if not q:
         return BoardResult(records(search.walk(after, limit), limit, skip), search.of_states())
     ids = candidates(q, COUNTED + 1)
@@ -280,6 +307,14 @@ def containing(rows: QuerySet[AssetState], text: str) -> QuerySet[AssetState]:
     if ids is not None and len(ids) <= COUNTED:
         rows = rows.filter(pk__in=listed(ids))
     return rows.filter(asset__icontains=text)
+
+
+def by_detail(places: Collection[BoardPosition], ranking: Ranking) -> list[BoardPosition]:
+    """Return positions of rows in the order of a detail."""
+    columns = [f"{kind}_{ranking.at + 1}" for kind in DETAIL_KINDS]
+    rows = AssetState.objects.filter(pk__in=listed([place.pk for place in places]))
+    keys = {pk: ranking.key_of(*cell) for pk, *cell in rows.values_list("pk", *columns)}
+    return sorted(places, key=lambda place: (keys[place.pk], place))
 
 
 class BoardWalk:
@@ -358,6 +393,13 @@ class Search(NamedTuple):
         )
         return self._positions(visible)
 
+    def whole(self) -> list[BoardPosition] | None:
+        """Return the positions of all matches, in no particular order; None for too many."""
+        ids = candidates(self.q, COUNTED + 1) if self.q else None
+        if ids is None:
+            ids = list(self._indexed().values_list("pk", flat=True)[: COUNTED + 1])
+        return self.among(ids) if len(ids) <= COUNTED else None
+
     def ids_among(self, ids: Collection[int]) -> set[int]:
         """Return the ids of the rows that meet every condition but those on scenario and state."""
         rows = self._asked(AssetState.objects.filter(pk__in=listed(ids)))
@@ -379,14 +421,14 @@ class Search(NamedTuple):
 
     def counted(self, most: int) -> int:
         """Return how many assets match, up to `most`: the database stops counting there."""
-        matches = self._matching()
+        return self._indexed().values("pk")[:most].count()
+
+    def _indexed(self) -> QuerySet[AssetState]:
+        """Return the matches in no order, by a condition that leads the query planner to the index
+        of the board's order."""
         ranks = self._ranks()
-        # Either condition leads the query planner to the index that holds every column needed.
-        if ranks is None:
-            matches = matches.filter(rank__gte=LEAST_RANK)
-        else:
-            matches = matches.filter(rank__in=ranks)
-        return matches.order_by().values("pk")[:most].count()
+        ranked = Q(rank__gte=LEAST_RANK) if ranks is None else Q(rank__in=ranks)
+        return self._matching().filter(ranked).order_by()
 
     def of_states(self) -> int:
         """Return how many assets are in the states, from the stored counts."""

@@ -24,7 +24,9 @@ from dashboard.core.states.queries import (
     BoardPosition,
     BoardResult,
     Order,
+    Ranking,
     Search,
+    by_detail,
     listed,
     records,
 )
@@ -51,10 +53,12 @@ def find(
     limit: int,
     skip: Collection[str],
     handled: Collection[int] = (),
+    ranking: Ranking | None = None,
 ) -> BoardResult:
     """Find the first `limit` visible assets past `after` that match the filter at `now` (Unix ms).
 
-    skip: assets to leave out; handled: ids of the alarming rows that are handled.
+    skip: assets to leave out; handled: ids of the alarming rows that are handled; ranking: which of
+    them are the first, unless too many match.
     """
     where = {term: condition(term, scenario, now) for term in wanted.terms if term.key not in VOTES}
     by_vote = [term for term in wanted.terms if term.key in VOTES]
@@ -64,14 +68,24 @@ def find(
         near = sorted(place for place in every.among(ids) if place.asset not in skip)
         voted = voting([place.pk for place in near], by_vote)
         near = [place for place in near if place.pk in voted]
+        if ranking:
+            return _best(near, ranking, limit)
         later = (place for place in near if after is None or place.order > after)
         return BoardResult(records(later, limit, ()), len(near), apart=True)
     cheap = tuple(where[term] for term in where if term.key in INDEXED)
     walk = Search(scenario.name, states, where=cheap, handled=handled)
     if len(cheap) == len(wanted.terms):
+        if ranking and (whole := walk.whole()) is not None:
+            return _best([each for each in whole if each.asset not in skip], ranking, limit)
         return _walked(walk, after, limit, skip)
     dear = Search(scenario.name, (), where=tuple(w for w in where.values() if w not in cheap))
-    return _Look(walk, dear, by_vote, skip).found(after, limit)
+    return _Look(walk, dear, by_vote, skip).found(after, limit, ranking)
+
+
+def _best(places: Collection[BoardPosition], ranking: Ranking, limit: int) -> BoardResult:
+    """Return the first of all that match, by a detail."""
+    best = records(by_detail(places, ranking), limit, ())
+    return BoardResult(best, len(places), apart=True, ranked=True)
 
 
 def _walked(search: Search, after: Order | None, limit: int, skip: Collection[str]) -> BoardResult:
@@ -99,14 +113,17 @@ class _Look:
         self.last: Order | None = None
         self.ended = False
 
-    def found(self, after: Order | None, limit: int) -> BoardResult:
+    def found(self, after: Order | None, limit: int, ranking: Ranking | None) -> BoardResult:
         """Return the page past `after`, and how many rows match, as far as it has looked."""
         for portion in chunks(self.walk.walk(after, PORTION), PORTION):
             self._take(portion)
-            if self.looked >= (LEAST_COUNTED if len(self.matched) >= limit else LOOKED):
+            is_full = len(self.matched) >= limit and not ranking
+            if self.looked >= (LEAST_COUNTED if is_full else LOOKED):
                 break
         else:
             self.ended = True
+        if ranking and self.ended and len(self.matched) <= COUNTED:
+            return _best(self.matched, ranking, limit)
         stopped = None if self.ended or len(self.matched) >= limit else self.last
         page = records(self.matched, limit, ())
         exact = self.ended and after is None

@@ -9,7 +9,7 @@ import { isJudged, matcher, showCounts, showDoubts, startFilters } from "./filte
 import { startKeys, walker } from "./shortcuts.js";
 import * as marks from "./badges.js";
 import { number } from "../shared/number.js";
-import { knowDetails } from "./order.js";
+import { chooses, knowDetails } from "./order.js";
 import { Paging } from "./paging.js";
 import { followFacts, Panel } from "./panel.js";
 import { Rows } from "./rows.js";
@@ -66,10 +66,12 @@ function showTotals() {
   const total = Math.min(state.total, all()); // rows that are gone may wait to go
   const count = `${number(total)}${state.least ? "+" : ""} of ${number(all())} ${plural(all())}`;
   $("shown").textContent = [count, state.caption].filter(Boolean).join(" · ");
-  $("sorted").hidden = !rows.sort || (state.total <= shown && !paging.after);
-  $("rows").classList.toggle("page-only", !$("sorted").hidden);
+  const part = Boolean(rows.sort) && (state.total > shown || Boolean(paging.after));
+  $("sorted").hidden = !part || rows.ranked;
+  $("rows").classList.toggle("page-only", part && !rows.ranked);
+  $("rows").classList.toggle("all-sorted", part && rows.ranked);
   $("rows").hidden = shown === 0;
-  paging.show(shown, state.total, known);
+  paging.show(shown, state.total, rows.ranked ? [] : known); // no page follows the first of a detail
   selection.offer(total, state.least);
   $("empty-board").hidden = all() > 0 || shown > 0;
   $("empty-filter").hidden = all() === 0 || shown > 0 || rows.known.size > 0;
@@ -150,6 +152,7 @@ const selection = new Selection(rows, tbody, $("selection"), boot.noun);
 const wall = new Wall(tbody, getTotal, (on) => {
   rows.presence.unwatched = on;
   if (on) state.panel?.close();
+  if (state.panel && chooses(rows.sort)) choose();
   rows.soon();
 });
 waiting.addEventListener("click", applyWaiting);
@@ -161,8 +164,17 @@ const ask = () => ({
   number: state.filterNumber,
   ...filters.read(),
   ...paging.ask(),
+  sort: wall.on ? "" : rows.sort,
   watch: state.panel.asset,
 });
+
+/** Have the server choose the rows anew, as the order by a detail decides which they are. */
+function choose() {
+  state.filterNumber += 1;
+  rows.ranked = false;
+  rows.requested = true;
+  socket.send(ask());
+}
 const filters = startFilters($("filters"), (filter) => {
   state.filterNumber += 1;
   paging.top();
@@ -205,8 +217,12 @@ function chip(name, n) {
 // ---- order and columns ----
 
 rows.sort = boot.sort;
+rows.ranked = boot.ranked;
 new View($("rows").tHead, boot.sort, (sort) => {
+  const another = chooses(sort) || rows.ranked;
+  rows.ranked = false;
   rows.order(sort);
+  if (another) choose();
   showTotals();
 });
 keepHeads($("head"));
@@ -431,6 +447,7 @@ const take = {
     takeAcknowledged(message.acknowledged);
     takeUnhandled(message.unhandled);
     rowsOf(state.faulty ? NOT_BY_THIS : "");
+    rows.ranked = message.ranked;
     rows.mark(message.marks);
     rows.relate(message.causes);
     rows.snapshot(message.rows);

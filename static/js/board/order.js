@@ -44,6 +44,13 @@ export function knowDetails(keys) {
   details = keys;
 }
 
+/**
+ * Whether the server chooses the rows of a page that is sorted so: by a detail.
+ *
+ * @param {string} sort
+ */
+export const chooses = (sort) => details.includes(sort.replace(/^-/, ""));
+
 /** By a detail: numbers above texts, rows without it last whichever way round. */
 function byDetail(at, turn) {
   return (a, b) => {

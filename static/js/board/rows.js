@@ -83,6 +83,7 @@ export class Rows {
     /** @type {(row: BoardRow) => boolean} */
     this.matches = () => true;
     this.sort = "";
+    this.ranked = false; // whether the server has chosen the rows by the sort, not the board's order
     this.frame = 0;
     this.chosen = null;
     this.marks = new Map(); // by asset: [asset, revision, ack, notes, work, number], as dashboard/live has them
@@ -390,7 +391,7 @@ export class Rows {
   }
 
   wanted() {
-    const page = this.matching().sort(byOrder).slice(0, this.limit);
+    const page = this.matching().sort(this.ranked ? comparator(this.sort) : byOrder).slice(0, this.limit);
     return this.sort && !this.presence.unwatched ? page.sort(comparator(this.sort)) : page;
   }
 

@@ -19,12 +19,12 @@ PAGE = 500
 ALL = 2 * PAGE + 203
 
 
-def report(product: Stack, spool: Path, assets: list[str], state: str) -> None:
+def report(product: Stack, spool: Path, assets: list[str], state: str, **detail: str) -> None:
     """All of them at once, and wait until Kafka has them."""
     bus, topics = KafkaBus(product.settings.kafka_options()), Topics(product.settings.topic_prefix)
     reporter = Reporter(bus, topics.reports("orders"), spool)
     for asset in assets:
-        reporter.report(asset, "desk", state)
+        reporter.report(asset, "desk", state, detail=detail or None)
     wait_until(lambda: reporter.unconfirmed == 0, 60, "the reports")
     reporter.close()
 
@@ -76,6 +76,32 @@ def test_names_are_in_the_servers_order(open_as: Open) -> None:
       return rows.sort(byOrder).map((row) => row.asset);
     }"""
     assert page.evaluate(in_order, names) == sorted(names)
+
+
+@pytest.mark.extensive(
+    guard="tests/web/board/test_details.py::"
+    "test_the_first_page_by_a_detail_has_the_first_of_all_that_match"
+)
+def test_a_sort_by_a_detail_shows_the_first_of_all(
+    open_as: Open, product: Stack, prefix: str, tmp_path: Path
+) -> None:
+    report(product, tmp_path, [f"{prefix}first"], "picking", location="zz, far away")
+    report(product, tmp_path, [f"{prefix}{number:04}" for number in range(PAGE + 20)], "picking")
+    page = open_as("operator", f"/s/orders/?q={prefix}")
+    expect(page.locator("#shown")).to_have_text(re.compile(f"^{PAGE + 21} of "), timeout=90_000)
+    in_place(live(page), PAGE)
+    assert f"{prefix}first" not in order(page)
+    page.locator(".sort[data-sort=location]").click()
+    expect(page.locator("th[aria-sort] .of-all")).to_have_text(f"· first {PAGE}")
+    expect(page.locator("#tbody tr").first).to_have_attribute("data-asset", f"{prefix}first")
+    expect(page.locator("#sorted")).to_be_hidden()
+    expect(page.locator("#next-page")).to_be_hidden()
+    expect(page.locator("#more-n")).to_have_text("and 21 more")
+    page.reload()
+    expect(live(page).locator("#tbody tr").first).to_have_attribute("data-asset", f"{prefix}first")
+    page.locator(".sort[data-sort=votes]").click()
+    expect(page.locator("th[aria-sort] .of-page")).to_be_visible()
+    expect(page.locator("#next-page")).to_be_visible()
 
 
 @pytest.mark.extensive(

@@ -116,6 +116,7 @@ class Board:
         self.view.follow("watch", {PLACE: 0})
         self.subscription = SocketSubscription("watch", lambda: None, self.wanted)
         self.view.subscribe(self.subscription)
+        self.client.ranking = self.wanted.ranking
 
     def materialise(self, many: int) -> None:
         for entry in self.log[self.written : self.written + many]:
@@ -151,7 +152,7 @@ class Board:
         self.view.settle(self.subscription, merged.rows, merged.last, {PLACE: written}, stopped)
         self.seen["snapshot"] += 1
         self.seen["later page"] += self.wanted.after is not None and bool(merged.rows)
-        self.send({"type": "snapshot", **page})
+        self.send({"type": "snapshot", **page, "unhandled": self.unhandled()})
 
     def read(self, overlay: dict[str, LiveRecord]) -> tuple[Merged, int, dict[str, Any]]:
         """What the database has now, merged: how far it is written, and what a snapshot says."""
@@ -232,7 +233,7 @@ class Board:
         return replace(entry, hand=self.hand(entry))
 
     def order(self, entry: LiveRecord) -> Order:
-        return self.judged(entry).order
+        return self.wanted.order(entry.row or {}, self.hand(entry).holds)
 
     def send(self, message: dict[str, Any]) -> None:
         self.client.apply({**message, "seq": self.client.seq + 1})
@@ -314,7 +315,7 @@ class Board:
         expected = sorted(filter(self.wanted.shows, entries), key=self.order)
         self.seen["handled"] += any(e.hand.holds for e in expected)
         assert fresh.rows == [entry.row for entry in expected[:LIMIT]]
-        cut = len(expected) > LIMIT
+        cut = len(expected) > LIMIT and not self.wanted.ranking
         assert fresh.next == (token_of_order(expected[LIMIT - 1].order) if cut else None)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from dashboard.board.live.page_filter import token_of_order
+from dashboard.core.states.queries import Ranking
 
 Row = dict[str, Any]
 LATER = 1_000_000
@@ -27,6 +28,8 @@ class Client:
         self.total = 0
         self.next: str | None = None
         self.stopped = False
+        self.ranking: Ranking | None = None
+        self.ranked = False
         self.seq = 0
 
     def apply(self, message: Mapping[str, Any]) -> None:
@@ -47,6 +50,7 @@ class Client:
         if message["type"] == "snapshot":
             self.total, self.next = message["total"], message["next"]
             self.stopped = bool(message.get("stopped"))
+            self.ranked = bool(message.get("ranked"))
             self._replace(message["rows"])
         else:
             self._change(message["rows"], message.get("gone", ()))
@@ -68,7 +72,12 @@ class Client:
 
     def shown(self, limit: int) -> list[Row]:
         """The rows on the page, in its order."""
-        return sorted(self.rows.values(), key=self.order)[:limit]
+        return sorted(self.rows.values(), key=self.place)[:limit]
+
+    def place(self, row: Row) -> tuple[Any, ...]:
+        """Return what decides whether a row is on the page."""
+        rank = self.ranking.key(row) if self.ranking and self.ranked else ()
+        return (rank, self.order(row))
 
     def order(self, row: Row) -> tuple[int, int, str]:
         """Return where a row belongs: what is unhandled first."""
@@ -86,6 +95,8 @@ class Client:
         whole = len(self.rows) <= limit
         if (self.next is None or self.stopped) and whole:
             return self.next
+        if self.ranked:
+            return None
         last = self.shown(limit)[-1:]
         return token_of_order(self.order(last[0])) if last else self.next
 

@@ -16,6 +16,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 START = 1_790_000_000_000
+SORTED = [(0, False), (0, True), (1, False), (1, True)]
+"""Details by their place, and whether low values come first."""
 
 
 def main() -> None:
@@ -33,7 +35,7 @@ def main() -> None:
 def _played() -> dict[str, Any]:
     from bus.memory import MemoryBus
     from dashboard.core.states.models import Divergence, SinkOffset
-    from dashboard.core.states.queries import consistent, counts, find
+    from dashboard.core.states.queries import Ranking, consistent, counts, find
     from domain.scenario_parser import load_scenarios
     from support.kafka.sinks import PlayedJob
 
@@ -50,6 +52,8 @@ def _played() -> dict[str, Any]:
     _materialise(job)
     with consistent():
         shown = [len(find("attack").records), counts("attack")]
+        by_detail = [find("attack", ranking=Ranking(at, low)).records for at, low in SORTED]
+        shown += [[row.asset for row in rows] for rows in by_detail]
     return {
         "first": first,
         "again": _content(),
@@ -66,7 +70,8 @@ def _live(job: Any, source: random.Random) -> None:
         asset = f"ünit/{source.randrange(9)} 10.0.0.0%2F8"
         if n % 9:
             state = source.choice(["under-attack", "clear", "suspicious"])
-            detail = f'{{"note": "a\\u0000b 🙂", "n": {n}.0}}'
+            kind = source.choice("abcABCä😀")
+            detail = f'{{"note": "a\\u0000b 🙂", "n": {n}.0, "kind": "{kind}", "rate": {n % 7}}}'
             job.put("attack", Report(asset, f"waf-{source.randrange(4)}", state, None, detail))
         else:
             id_ = f"0b8f7e0c-51a3-4f0e-9d3e-{source.randrange(10**12):012d}"

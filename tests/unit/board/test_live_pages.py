@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from dashboard.board.live.page_filter import LiveRecord, PageFilter, order_of_token
 from dashboard.board.live.subscription import SocketSubscription
 from dashboard.core.states.board_rows import Row
+from dashboard.core.states.queries import Ranking
 from support.run.selection import examples
 from support.web.liveboard import LIMIT, PLACE, UNHANDLED_ONLY, Board, small_board
 from support.web.liveclient import Client
 
 STATES = ("bad", "odd", "good")
 NAMES = [f"{prefix}{number}" for prefix in "aüz" for number in range(5)]
+CELLS = (["7 /s", 7], None, ["9.5 /s", 9.5], ["many", None], ["7 /s", 7], ["more", None])
+"""What agents add to the records of a log, one after the other."""
 MEANWHILE = ("materialise", "tail", "prune", "flush")
 
 
@@ -49,7 +52,7 @@ def entries_of(log: Sequence[tuple[str, int | None, int]]) -> list[LiveRecord]:
             row = {"asset": asset, "state": STATES[severity], "rank": severity, "doubts": []}
             row |= {"since": since, "version": version, "alarming": severity < 2}
             row |= {"severity": severity, "unconfirmed": False, "pending": None, "override": None}
-            row["caused_at"] = since
+            row |= {"caused_at": since, "details": [CELLS[offset % len(CELLS)]]}
         made.append(LiveRecord(asset, version, row, PLACE, offset))
     return made
 
@@ -58,7 +61,9 @@ SAID = st.tuples(
     st.sampled_from(["reread", "acknowledge", "acknowledge", "work", "join", "wait"]),
     st.integers(0, 6),
 )
-PAGES = st.sampled_from([PageFilter(), PageFilter(after=(1, -2, "a2")), UNHANDLED_ONLY])
+RANKED = tuple(PageFilter(ranking=Ranking(0, lowest)) for lowest in (False, True))
+"""Pages of the first rows by what agents add."""
+PAGES = st.sampled_from([PageFilter(), PageFilter(after=(1, -2, "a2")), UNHANDLED_ONLY, *RANKED])
 
 
 @settings(max_examples=examples(250), deadline=None)
@@ -72,6 +77,21 @@ def test_what_is_said_of_assets_moves_the_rows_as_in_a_fresh_snapshot(log, wante
             getattr(board, name)(number)
         board.settle()
         board.check()
+
+
+DONE = st.tuples(
+    st.sampled_from([*MEANWHILE, "reread", "snapshot", "acknowledge", "wait"]), st.integers(0, 6)
+)
+
+
+@settings(max_examples=examples(250), deadline=None)
+@given(logs(2, 30), st.sampled_from(RANKED), st.lists(DONE, max_size=20))
+def test_the_first_rows_by_a_detail_are_followed_live(log, wanted, done):
+    board = Board(entries_of(log), wanted)
+    for name, number in done:
+        getattr(board, name)(number)
+    board.settle()
+    board.check()
 
 
 def opened(board: Board, after: str | None) -> None:

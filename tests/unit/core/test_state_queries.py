@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection
+from itertools import cycle
 from typing import Any
 
 import msgspec
@@ -151,6 +152,56 @@ def test_a_page_is_what_sorting_everything_gives(
     skip = {row.asset for row in rows[:skipped]}
     handled = {row.pk for row in rows[::2][:held] if row.state not in ("", "clear")}
     check((states, q), limit, start, skip, handled)
+
+
+CELLS = st.sampled_from([(None, None), (None, 7.0), (None, -1.5), ("many", None), ("more", None)])
+"""Text and number of a detail."""
+
+
+@pytest.mark.parametrize("counted", [2, 10_000])
+@settings(
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    names=st.sets(NAMES, max_size=25),
+    cells=st.lists(CELLS, min_size=1, max_size=7),
+    q=st.one_of(st.just(""), TEXTS),
+    states=st.sampled_from([(), ("clear",), ("under-attack", "left-behind")]),
+    lowest=st.booleans(),
+    limit=st.integers(1, 8),
+    held=st.integers(0, 4),
+)
+def test_the_first_by_a_detail_are_the_first_of_all_that_match(
+    counted: int, names: set[str], cells: list[Any], q: str, states: tuple[str, ...], lowest: bool,
+    limit: int, held: int, monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
+    monkeypatch.setattr(state_queries, "COUNTED", counted)
+    AssetState.objects.all().delete()
+    state_queries.StateCount.objects.all().delete()
+    rows = board(sorted(names))
+    for row, cell in zip(rows, cycle(cells), strict=False):
+        row.detail_2, row.amount_2 = cell
+        row.save(update_fields=["detail_2", "amount_2"])
+    skip = {row.asset for row in rows[:2]}
+    handled = {row.pk for row in rows[::2][:held] if row.state not in ("", "clear")}
+    everything = expected((states, q), handled)
+    found = state_queries.find(
+        "attack", states, q, limit=limit, skip=skip, handled=handled,
+        ranking=state_queries.Ranking(1, lowest),
+    )  # fmt: skip
+    assert found.ranked or counted == 2
+    first = everything
+    if found.ranked:
+        first = [row for row in everything if row.detail_2 or row.amount_2 is not None]
+        first.sort(key=lambda row: row.detail_2 or "", reverse=not lowest)
+        first.sort(key=lambda row: row.amount_2 or 0, reverse=not lowest)
+        first.sort(key=lambda row: row.amount_2 is not None, reverse=not lowest)
+        first += [row for row in everything if row not in first]
+        assert found.total == len(everything)
+    names_found = [each.asset for each in found.records]
+    assert names_found == [row.asset for row in first if row.asset not in skip][:limit]
 
 
 def pages(limit: int, states: Collection[str] = (), q: str = "") -> list[str]:

@@ -12,7 +12,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from dashboard.board.live import snapshots
 from dashboard.core.common.scenarios import scenarios
+from dashboard.core.states import queries
 from dashboard.core.states.board_rows import details_of, row_of
 from dashboard.core.states.models import AssetState, DetailKeys
 from dashboard.core.states.queries import sorted_rows
@@ -109,6 +111,34 @@ def test_the_board_shows_sorts_and_filters_by_details(client: Client, wave: None
     assert [row["asset"][:3] for row in sorted_by_rate] == ["big", "oth", "sma"]
     problem = client.get("/", {"scenario": "orders", "q": "kind:syn-flood"}).content.decode()
     assert "no asset has a label kind" in problem
+
+
+@pytest.mark.django_db
+def test_the_first_page_by_a_detail_has_the_first_of_all_that_match(
+    client: Client, wave: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "LIMIT", 2)
+    attacked("zoo.example", 4, kind="scraping", rate=90_000)
+
+    def names(**query: str) -> list[str]:
+        rows = client.get("/", {"scenario": "attack", **query}).context["rows"]
+        return [row["asset"][:3] for row in rows]
+
+    assert names() == ["big", "oth"]
+    assert names(sort="rate") == ["zoo", "big"]
+    assert names(sort="-rate") == ["sma", "oth"]
+    assert names(sort="kind") == ["big", "sma"]
+    for found in ("kind:s*", "agent:waf-1", "since:>1h", "state:under-attack", "example"):
+        assert names(sort="rate", q=found) == ["zoo", "big"], found
+    assert names(sort="-rate", q="kind:scraping") == ["oth", "zoo"]
+    assert names(sort="-rate", wall="1") == ["oth", "big"], "a wall has the board's first"
+    page = client.get("/", {"scenario": "attack", "sort": "rate"}).context
+    assert (page["boot"]["ranked"], page["next_after"], page["more"]) == (True, "", 2)
+    monkeypatch.setattr(queries, "COUNTED", 3)
+    page = client.get("/", {"scenario": "attack", "sort": "rate"}).context
+    assert [row["asset"][:3] for row in page["rows"]] == ["big", "oth"], "too many match"
+    assert page["boot"]["ranked"] is False
+    assert names(sort="rate", after=page["next_after"]) == ["zoo", "sma"]
 
 
 @pytest.mark.django_db

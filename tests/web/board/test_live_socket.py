@@ -38,6 +38,7 @@ from dashboard.core.common.access import Role
 from dashboard.core.common.scenarios import scenarios, topics
 from dashboard.core.common.times import now_ms
 from dashboard.core.states.board_rows import order_of
+from dashboard.core.states.queries import Ranking
 from dashboard.serve.materialiser.worker import Materialiser
 from dashboard.watch.annotations import labels
 from domain.records import Command, Report
@@ -891,6 +892,36 @@ async def test_labels_that_change_are_shown_without_a_record(
         await sync_to_async(labels.put)("attack", {"ahead": {"tier": None}}, "ada", 1)
         await sync_to_async(world.tail)()
         await browser.until(lambda: set(browser.client.rows) == {"written"})
+
+
+def rated(world: World, **rates: int) -> None:
+    """Somebody reports these rates of sites, which the database does not know yet."""
+    for asset, rate in rates.items():
+        detail = json.dumps({"rate": rate})
+        world.job.put("attack", Report(asset, "waf-1", "clear", detail=detail))
+    told(world, written=False)
+
+
+async def test_the_first_rows_by_a_detail_follow_it(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(snapshots, "LIMIT", 2)
+    monkeypatch.setattr(feeds, "FEW_HELD", 2)
+    session = await sync_to_async(cookie)("operator")
+    await sync_to_async(rated)(world, a=5, b=9, c=7)
+    await sync_to_async(world.write)()
+    async with talk(session) as browser:
+        browser.client.ranking = Ranking(1)
+        await browser.say(type="filter", sort="rate")
+        first = await browser.next("snapshot")
+        assert [row["asset"] for row in first["rows"]] == ["b", "c"]
+        assert (first["ranked"], first["next"], first["total"]) == (True, None, 3)
+        await sync_to_async(rated)(world, d=8)
+        await browser.until(lambda: [r["asset"] for r in browser.client.shown(2)] == ["b", "d"])
+        fresh = await sync_to_async(lambda: _fresh(PageFilter(ranking=Ranking(1))))()
+        assert_snapshot_plus_events(browser.client, fresh, 2)
+        await browser.say(type="filter", sort="-rate", number=1)
+        assert [row["asset"] for row in (await browser.next("snapshot"))["rows"]] == ["a", "c"]
+        await browser.say(type="filter", sort="votes", number=2)
+        assert (await browser.next("snapshot"))["ranked"] is False
 
 
 NETWORK = "192.0.2.0/25"

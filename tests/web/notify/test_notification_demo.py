@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from django.conf import settings
 from django.core.management import call_command
@@ -80,8 +82,8 @@ def test_a_site_behind_a_network_that_is_down_is_told_to_nobody(
     reported(world, "attack", "shop.example", "under-attack", *watchers)
     reported(world, "attack", "pay.example", "under-attack", *watchers)
     now = world.bus._clock()
-    for wait in (0, 15 * SECOND):
-        decide(lambda at=now + wait: at)
+    for at in (now, now + 15 * SECOND):
+        decide(partial(int, at))
     texts = dict(Message.objects.values_list("subject", "text"))
     assert texts.keys() == {f"{network} down", "pay.example under attack"}
     assert f"Behind {network}: 1 site, 1 of them not well." in texts[f"{network} down"]
