@@ -129,6 +129,15 @@ OF_OPERATION: dict[str, dict[str, Any]] = {
         "label": "customer",
         "hours": "service",
     },
+    "list_history": {
+        "kind": "bad",
+        "scenario": ["attack"],
+        "label": "customer:Acme",
+        "hours": "service",
+        "start": 1_790_000_000_000,
+        "end": 4_102_444_800_000,
+        "before": 4711,
+    },
     "list_messages": {
         "status": "sent",
         "kind": "opened",
