@@ -271,13 +271,15 @@ def read(row: JobProgress) -> BatchFigures | None:
     """Return Spark's figures, as far as they are there, or None where they cannot be read."""
     try:
         told = msgspec.json.decode(row.batch)
+        done = float(told.get("processedRowsPerSecond") or 0)
+        came = float(told.get("inputRowsPerSecond") or 0)
         return BatchFigures(
             at=row.at,
             number=int(told.get("batchId", 0)),
             duration=int(told.get("batchDuration", 0)),
             rows=int(told.get("numInputRows", 0)),
-            came=float(told.get("inputRowsPerSecond") or 0),
-            done=float(told.get("processedRowsPerSecond") or 0),
+            came=min(came, done) if done else came,  # Spark divides by the time between two starts
+            done=done,
             phases=_numbers(told.get("durationMs")),
             state=_numbers(told.get("state")),
             rocksdb=_numbers(told.get("rocksdb")),

@@ -120,7 +120,8 @@ def timeline(
 
 def _changes(spans: Spans) -> Iterator[Moment]:
     scenario = scenarios()[spans.scenario]
-    for each in spans.during(spans.of(Transition)):
+    rows = spans.of(Transition).exclude(kind="schedule")  # a task of a rule may run every second
+    for each in spans.during(rows):
         cause = cause_in_words(scenario, each.state, cause_value(each.cause))
         yield Moment(each.at, each.kind, each.state, "", cause, each.asset)
 

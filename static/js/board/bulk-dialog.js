@@ -5,10 +5,19 @@
 // a few assets the pages themselves are the place.
 /* global htmx */
 import { announce } from "../shared/announcements.js";
+import { isolated } from "./badges.js";
 import { localise, zone } from "../shared/clock.js";
 import { renew } from "../console/refresh.js";
 
 const MOST = 50;
+/** Say in a form's place how many are selected, and which. */
+function nameSelected(body, title, names) {
+  body.querySelector("h1").textContent = title;
+  const lead = body.querySelector(".lead");
+  lead.textContent = names.map(isolated).join(", ");
+  lead.classList.add("selected-names");
+}
+
 const PARTS = ".console-head h1, .console-head .lead, #messages, main > .field-errors, #bulk-form, .user-form, #run";
 
 /**
@@ -99,7 +108,10 @@ export function startBulk(dialog, selection, scenario) {
     if (selection.size > MOST) return;
     event.preventDefault();
     dialog.showModal();
-    load("POST", selection.bar.getAttribute("action"), new FormData(selection.bar, event.submitter));
+    const names = selection.assets;
+    load("POST", selection.bar.getAttribute("action"), new FormData(selection.bar, event.submitter), () => {
+      if (body.querySelector("#bulk-form")) nameSelected(body, `${dialog.ariaLabel}: ${names.length}`, names);
+    });
   });
   document.getElementById("selection-work").addEventListener("click", () => {
     const names = selection.assets;
