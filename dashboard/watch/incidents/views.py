@@ -278,7 +278,7 @@ class SetTicket(CaseAct):
 
     form_class = TicketForm
     form_name = "ticket"
-    action, words = "ticket", "has a new ticket"
+    action, words = "ticket", "is updated"
 
     def act(self, data: dict[str, Any], case: Case, user: User) -> dict[str, Any]:
         """Set the ticket."""

@@ -10,14 +10,6 @@ import { localise, zone } from "../shared/clock.js";
 import { renew } from "../console/refresh.js";
 
 const MOST = 50;
-/** Say in a form's place how many are selected, and which. */
-function nameSelected(body, title, names) {
-  body.querySelector("h1").textContent = title;
-  const lead = body.querySelector(".lead");
-  lead.textContent = names.map(isolated).join(", ");
-  lead.classList.add("selected-names");
-}
-
 const PARTS = ".console-head h1, .console-head .lead, #messages, main > .field-errors, #bulk-form, .user-form, #run";
 
 /**
@@ -55,6 +47,7 @@ export function startBulk(dialog, selection, scenario) {
       return;
     }
     after();
+    if (body.querySelector("#bulk-form")) nameSelected(heading, body.querySelector(".lead"));
     for (const name of body.querySelectorAll(".zone-name")) name.textContent = zone;
     for (const field of body.querySelectorAll("[name=zone]")) field.value = zone;
     localise();
@@ -64,6 +57,13 @@ export function startBulk(dialog, selection, scenario) {
     announce(heading.textContent.trim());
     const field = body.querySelector(".errorlist ~ :is(input, select), select, input:not([type=hidden]), textarea");
     (field?.getClientRects().length ? field : body.querySelector("button"))?.focus();
+  }
+
+  /** Say above the form how many are selected, and which, also after it was refused. */
+  function nameSelected(heading, lead) {
+    heading.textContent = `${dialog.ariaLabel}: ${selection.size}`;
+    lead.textContent = selection.assets.map(isolated).join(", ");
+    lead.classList.add("selected-names");
   }
 
   /** Renew a run while it is shown. */
@@ -108,10 +108,7 @@ export function startBulk(dialog, selection, scenario) {
     if (selection.size > MOST) return;
     event.preventDefault();
     dialog.showModal();
-    const names = selection.assets;
-    load("POST", selection.bar.getAttribute("action"), new FormData(selection.bar, event.submitter), () => {
-      if (body.querySelector("#bulk-form")) nameSelected(body, `${dialog.ariaLabel}: ${names.length}`, names);
-    });
+    load("POST", selection.bar.getAttribute("action"), new FormData(selection.bar, event.submitter));
   });
   document.getElementById("selection-work").addEventListener("click", () => {
     const names = selection.assets;

@@ -82,7 +82,8 @@ def test_a_stale_asset_is_chosen_and_purged(open_as: Open, prefix: str) -> None:
     box = page.locator(f"#stale [name=asset][value='{asset}']")
     expect(page.get_by_role("button", name="Purge selected…")).to_be_disabled()
     while not box.count():  # as others' assets may come first
-        page.get_by_role("link", name="Next page").click()
+        with page.expect_navigation():
+            page.get_by_role("link", name="Next page").click()
     box.check()
     expect(page.locator("#chosen")).to_have_text("1 selected")
     page.get_by_label("Reason").fill("nobody reports on it")
