@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import shlex
@@ -23,6 +24,8 @@ from support.run.stack import Stack, free_ports, wait_until
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
 
 LONGEST_S = 240
+PRINTS_S = 3
+"""How long a command that goes on may print before it is interrupted."""
 SEEN = list(dict.fromkeys(shown for row in rows() for shown in row.see))
 PAGES = [shown for shown in SEEN if shown.startswith(("/", "GET "))]
 COMMANDS = [shown for shown in SEEN if shown.startswith("manage.py")]
@@ -136,7 +139,7 @@ def test_a_command_does_what_it_says(
 
 
 def until_it_prints(words: list[str], product: Stack) -> tuple[int, str]:
-    """Run a command of `manage.py`; one that goes on is interrupted once it has printed."""
+    """Run a command of `manage.py`; one that goes on is interrupted soon after its first text."""
     process = subprocess.Popen(
         [sys.executable, "-u", "manage.py", *words],
         cwd=ROOT,
@@ -145,17 +148,19 @@ def until_it_prints(words: list[str], product: Stack) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
     )
     assert process.stdout
-    interrupted = not (words[0] == "consume" or "--follow" in words)  # else it ends by itself
-    deadline, output = time.monotonic() + LONGEST_S, b""
-    while time.monotonic() < deadline:
-        if select.select([process.stdout], [], [], 3)[0]:
+    goes_on = words[0] == "consume" or "--follow" in words
+    deadline, interrupt_at, output = time.monotonic() + LONGEST_S, math.inf, b""
+    while (now := time.monotonic()) < deadline:
+        if now >= interrupt_at:
+            process.send_signal(signal.SIGINT)
+            goes_on, interrupt_at = False, math.inf
+        if select.select([process.stdout], [], [], 1)[0]:
             text = os.read(process.stdout.fileno(), 65_536)
             output += text
             if not text:
                 break
-        elif output.strip() and not interrupted:
-            process.send_signal(signal.SIGINT)
-            interrupted = True
+        if goes_on and output.strip() and interrupt_at == math.inf:
+            interrupt_at = time.monotonic() + PRINTS_S
     else:
         process.kill()
     return process.wait(30), output.decode(errors="replace")
