@@ -154,14 +154,14 @@ class OverrideList(ListPage):
         scenario, mine = given.get("scenario", ""), given.get("whose") == "mine"
         scenario = scenario if scenario in scenarios() else ""
         after = PagePosition.parse(given.get("after", "")[:60])
-        found = overrides(scenarios(), self.now, viewer, scenario=scenario, mine=mine, after=after)
+        page = overrides(scenarios(), self.now, viewer, scenario=scenario, mine=mine, after=after)
         chosen = {"scenario": scenario, "whose": "mine" if mine else ""}
         query = urlencode({name: value for name, value in chosen.items() if value})
         return {
-            "found": found,
-            "rows": [_row(each, self.now) for each in found.listed],
-            "pager": Pager.by_key(query, "after", after, found.following),
-            "choices": _choices(scenario, mine, found.mine),
+            "page": page,
+            "rows": [_row(each, self.now) for each in page.listed],
+            "pager": Pager.by_key(query, "after", after, page.following),
+            "choices": _choices(scenario, mine, page.mine),
             "narrowed": bool(query),
         }
 

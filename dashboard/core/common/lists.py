@@ -124,12 +124,12 @@ class ListPage(View):
         """Return the rows of the page, None if the filter is invalid, and its pager."""
         valid, query = self.form.is_valid(), self.form.query()
         before = self.form.cleaned_data["before"] if valid else None
-        found = self.paginate(self.form.rows(), before) if valid else None
-        following = found.following if found else None
-        if found:
-            self.complete(found.rows)
+        page = self.paginate(self.form.rows(), before) if valid else None
+        following = page.following if page else None
+        if page:
+            self.complete(page.rows)
         pager = Pager.by_key(query, "before", before, following, self.pager_titles)
-        return {"found": found, "first": not before, "narrowed": self.form.narrows, "pager": pager}
+        return {"page": page, "first": not before, "narrowed": self.form.narrows, "pager": pager}
 
     def paginate(self, rows: QuerySet[Any], before: Any) -> Page[Any]:
         """Return the first rows as entries, or those after the row with the number `before`."""

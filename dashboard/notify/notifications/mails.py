@@ -208,9 +208,9 @@ class MailList(ListPage):
     def list_context(self) -> dict[str, Any]:
         """Return the mails of the page, and the pager."""
         before = number_of(self.request.GET.get("before", "")) or None
-        found = page_of_mails(before)
-        pager = Pager.by_key("", "before", before, found.following, ("The newest", "Older"))
-        return {"found": found, "first": not before, "pager": pager}
+        page = page_of_mails(before)
+        pager = Pager.by_key("", "before", before, page.following, ("The newest", "Older"))
+        return {"page": page, "first": not before, "pager": pager}
 
 
 @require_safe

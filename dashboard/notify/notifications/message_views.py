@@ -312,7 +312,7 @@ def acknowledge_group(request: HttpRequest, token: str) -> HttpResponse:
         "running": sum(incident.ended_at is None for incident in incidents),
         "agents": [] if incidents else agents_of(group),
         "agents_table": AGENTS,
-        "found": page_of_messages(all_messages().filter(group=group), None),
+        "page": page_of_messages(all_messages().filter(group=group), None),
         "messages_table": MESSAGES,
         "statuses": STATUSES,
     }
@@ -489,12 +489,12 @@ def inbox(request: HttpRequest) -> HttpResponse:
     user, form = user_of(request), MessageFilterForm(request.GET)
     before = form.cleaned_data["before"] if form.is_valid() else None
     rows = Message.objects.inbox_of(user)
-    found = page_of_messages(rows, before)
+    page = page_of_messages(rows, before)
     context = {
         "now": now_ms(),
-        "found": found,
+        "page": page,
         "unread": rows.unread().count(),
-        "pager": Pager.by_key("", "before", before, found.following, ("The newest", "Older")),
+        "pager": Pager.by_key("", "before", before, page.following, ("The newest", "Older")),
         "table": INBOX,
     }
     return render_page(request, "notifications/inbox", context)

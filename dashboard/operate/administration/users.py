@@ -204,9 +204,9 @@ class UserList(ListPage):
         """Return the page's users, None if the filter is invalid, and its pager."""
         valid, after = self.form.is_valid(), number_of(self.request.GET.get("after", ""))
         q = self.form.cleaned_data.get("q", "")
-        found = people(q, timezone.now(), after) if valid else None
-        query, following = urlencode({"q": q}) if q else "", found and found.following
-        return {"found": found, "pager": Pager.by_key(query, "after", after, following)}
+        page = people(q, timezone.now(), after) if valid else None
+        query, following = urlencode({"q": q}) if q else "", page and page.following
+        return {"page": page, "pager": Pager.by_key(query, "after", after, following)}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -94,7 +94,7 @@ def paged(client: Client, path: str) -> Iterator[list[str]]:
     query = ""
     while True:
         context = client.get(f"{path}{query}").context
-        yield names_of(context["found"].rows)
+        yield names_of(context["page"].rows)
         query = context["pager"].links.get("Older", "")
         if not query:
             return
@@ -127,7 +127,7 @@ def test_maintenance_begins_with_what_runs_and_is_to_come(client: Client) -> Non
     query = ""
     while True:
         context = client.get(f"/maintenance/{query}").context
-        names += [row.name for row in context["found"].rows]
+        names += [row.name for row in context["page"].rows]
         query = context["pager"].links.get("Next page", "")
         if not query:
             break
@@ -209,10 +209,10 @@ def test_a_place_that_is_gone_leads_to_older_rows(client: Client) -> None:
     incidents()
     gone = Incident.objects.get(asset="b").pk
     Incident.objects.filter(pk=gone).delete()
-    page = client.get(f"/incidents/by-asset/?before={gone}").context["found"].rows
+    page = client.get(f"/incidents/by-asset/?before={gone}").context["page"].rows
     assert names_of(page) == ["e", "d3", "d2", "d1", "c", "a"]
     assert (
-        names_of(client.get(f"/incidents/by-asset/?before={2**62}").context["found"].rows)[0] == "f"
+        names_of(client.get(f"/incidents/by-asset/?before={2**62}").context["page"].rows)[0] == "f"
     )
 
 

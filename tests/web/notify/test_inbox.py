@@ -30,7 +30,7 @@ def test_one_sees_ones_own_messages_each_once():
     letter(olaf, "not hers")
     Message.objects.filter(pk=letter(nina, "never sent").pk).update(status=NOT_SENT)
     page: Any = client.get(INBOX)
-    subjects = [row.subject for row in page.context["found"].rows]
+    subjects = [row.subject for row in page.context["page"].rows]
     assert sorted(subjects) == ["forum under attack", "shop under attack"]
     html = page.content.decode()
     assert "Text of shop under attack" in html

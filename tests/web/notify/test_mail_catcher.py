@@ -49,7 +49,7 @@ def test_the_list_has_the_newest_first(mailbox: Mailbox, client: Client):
     assert "No mail yet" in client.get(LIST).content.decode()
     first, second = mailbox.keep(letter("one")), mailbox.keep(letter("two"))
     page: Any = client.get(LIST)
-    assert [mail.number for mail in page.context["found"].rows] == [second, first]
+    assert [mail.number for mail in page.context["page"].rows] == [second, first]
     assert "soc@example.org" in page.content.decode()
 
 
@@ -69,7 +69,7 @@ def test_mails_of_a_thread_are_together_below_the_newest(mailbox: Mailbox, clien
     ):
         mailbox.keep(mail)
     page: Any = client.get(LIST)
-    assert [(mail.subject, mail.earlier) for mail in page.context["found"].rows] == [
+    assert [(mail.subject, mail.earlier) for mail in page.context["page"].rows] == [
         ("alone too", False),
         ("Over: shop, 12 min (was under attack)", False),
         ("Reminder: shop under attack", True),
@@ -84,7 +84,7 @@ def test_older_ones_are_on_the_next_page(mailbox: Mailbox, client: Client):
     numbers = [mailbox.keep(letter(str(number))) for number in range(51)]
     assert f'href="?before={numbers[1]}"' in client.get(LIST).content.decode()
     page: Any = client.get(f"{LIST}?before={numbers[1]}")
-    assert [mail.subject for mail in page.context["found"].rows] == ["0"]
+    assert [mail.subject for mail in page.context["page"].rows] == ["0"]
 
 
 def test_a_mail_is_shown_with_text_headers_and_what_is_attached(mailbox: Mailbox, client: Client):
@@ -142,7 +142,7 @@ def test_a_mail_that_cannot_be_read_has_its_head_shown_and_hides_no_other(
 ):
     whole, deep = mailbox.keep(letter("whole")), mailbox.keep(nested(1_500))
     page: Any = client.get(LIST)
-    assert [mail.subject for mail in page.context["found"].rows] == ["deep", "whole"]
+    assert [mail.subject for mail in page.context["page"].rows] == ["deep", "whole"]
     body = client.get(f"{LIST}{deep}/").content.decode()
     assert "The parts of this mail cannot be read" in body
     assert "<dt>Subject</dt>" in body

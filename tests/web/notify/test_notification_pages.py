@@ -379,7 +379,7 @@ def written(group: Group | None = None, at: int = 0, **more: Any) -> Message:
 def listed(client: Client, query: str = "") -> list[str]:
     page: Any = client.get(f"{MESSAGES}{query}")
     assert page.status_code == 200
-    return [row.subject for row in page.context["found"].rows]
+    return [row.subject for row in page.context["page"].rows]
 
 
 @pytest.mark.parametrize(

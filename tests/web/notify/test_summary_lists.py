@@ -334,7 +334,7 @@ def test_lists_are_in_the_zone_of_the_summary(history: Lives, client: Client):
         else:
             assert "From (Asia/Kathmandu)" in page
             assert 'value="2026-03-23T00:00"' in page
-        (row, *_) = client.get(link).context["found"].rows
+        (row, *_) = client.get(link).context["page"].rows
         begin = getattr(row, "began_at", None) or row.begin
         local = datetime.fromtimestamp(begin // 1000, ZoneInfo("Asia/Kathmandu"))
         assert f"{local:%Y-%m-%d %H:%M:%S} +0545" in page

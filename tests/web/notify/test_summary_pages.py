@@ -153,7 +153,7 @@ def test_each_figure_links_to_the_list_that_it_is_made_of(
     history: None, client: Client, name: str, expected: int
 ):
     told = tiles(client)
-    rows = client.get(told[name].link).context["found"].rows
+    rows = client.get(told[name].link).context["page"].rows
     assert len(rows) == expected
     if name == "bad":
         found = client.get(WEEK).context["found"]
@@ -187,7 +187,7 @@ def four_alarms() -> None:
 
 
 def listed(client: Client, link: str, **more: str) -> list[tuple[str, str, str]]:
-    rows = client.get(link, more or None).context["found"].rows
+    rows = client.get(link, more or None).context["page"].rows
     return [(each.asset, each.outcome_text, each.lasted) for each in rows]
 
 
@@ -274,7 +274,7 @@ def test_worst_assets_link_to_their_incidents(history: None, client: Client):
     worst = client.get(WEEK).context["worst"]
     assert [each.asset.asset for each in worst][:2] == ["bank", "shop"]
     for each in worst:
-        assert len(client.get(each.link).context["found"].rows) == each.asset.incidents
+        assert len(client.get(each.link).context["page"].rows) == each.asset.incidents
 
 
 def test_the_parts_add_up_to_the_whole(history: None, client: Client):

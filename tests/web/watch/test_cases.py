@@ -288,7 +288,7 @@ def test_panel_and_palette_lead_to_it(attacked: Case, client: Client):
 def test_the_list_is_filtered(attacked: Case, client: Client, query: str, count: int):
     page = client.get(f"/incidents/{query.format(pk=attacked.pk)}")
     assert page.status_code == 200
-    assert len(page.context["found"].rows) == count
+    assert len(page.context["page"].rows) == count
 
 
 def test_the_list_says_number_owner_status_and_assets(attacked: Case, client: Client):
@@ -308,7 +308,7 @@ def test_a_list_of_many_takes_as_few_queries_as_one_of_few(
     log = Log()
     write(*(log.change(f"a{n}", BAD, 400 * n) for n in range(30)))
     with django_assert_max_num_queries(25):
-        assert len(client.get("/incidents/").context["found"].rows) == 30
+        assert len(client.get("/incidents/").context["page"].rows) == 30
 
 
 def test_a_ticket_is_a_link_by_the_template(attacked: Case, client: Client, settings: Any):

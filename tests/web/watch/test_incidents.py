@@ -46,7 +46,7 @@ def states(client: Client, query: str = "") -> list[str]:
     """The assets of the list's rows, newest first."""
     page = client.get(f"/incidents/by-asset/{query}")
     assert page.status_code == 200
-    return [each.asset for each in page.context["found"].rows]
+    return [each.asset for each in page.context["page"].rows]
 
 
 def test_an_incident_lasts_from_the_first_bad_state_to_the_next_good_one(attacked: World):
@@ -315,7 +315,7 @@ def test_the_list_is_narrowed_to_what_a_figure_counts(
 )
 def test_a_line_finds_what_it_says(customers: Any, client: Client, line: str, expected: list[str]):
     page = client.get("/incidents/by-asset/", {"q": line})
-    assert [each.asset for each in page.context["found"].rows] == expected
+    assert [each.asset for each in page.context["page"].rows] == expected
 
 
 def test_a_label_is_told_how_it_is_written(customers: Any, client: Client):

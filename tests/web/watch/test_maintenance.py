@@ -344,7 +344,7 @@ def test_the_list_is_filtered(client: Client):
         "": ["one", "two"], "?status=running": ["one"], "?status=planned": ["two"],
         "?scenario=connectivity": ["two"], "?q=on": ["one"], "?status=ended": [],
     }.items():  # fmt: skip
-        rows = client.get(f"/maintenance/{query}").context["found"].rows
+        rows = client.get(f"/maintenance/{query}").context["page"].rows
         assert [each.name for each in rows] == expected, query
     assert client.get("/maintenance/?status=lost").status_code == 422
 
@@ -357,7 +357,7 @@ def test_durations_look_back_to_a_begin_and_ahead_to_an_end(client: Client):
         "from:<1d": ["on", "over"], "until:<3h": ["on"], "until:>3h": ["to come"],
         "-until:<3h": ["to come", "over"], "from:<2100-01-01": ["on", "to come", "over"],
     }.items():  # fmt: skip
-        rows = client.get("/maintenance/", {"q": line}).context["found"].rows
+        rows = client.get("/maintenance/", {"q": line}).context["page"].rows
         assert [each.name for each in rows] == expected, line
 
 
