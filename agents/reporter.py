@@ -98,7 +98,7 @@ class Reporter:
         self.topic = topic
         self._clock = clock
         self._last: OrderedDict[tuple[str, str], int] = OrderedDict()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._lock = threading.Lock()
         self._closed = False
         self._spool = Spool(spool_dir, max_spool_bytes)
@@ -265,8 +265,8 @@ class Reporter:
     def _strip(self, agent: str) -> None:
         """Count a stripped detail, and log the first one of each agent."""
         self.stripped += 1
-        if agent not in self._told and len(self._told) < MAX_LOGGED:
-            self._told.add(agent)
+        if agent not in self._logged and len(self._logged) < MAX_LOGGED:
+            self._logged.add(agent)
             log.warning("%s: too large a detail by %r is left out (logged once)", self.topic, agent)
 
     def _value(self, report: Report) -> bytes:

@@ -96,7 +96,7 @@ class Spool:
         self._lock = threading.RLock()
         directory.mkdir(parents=True, exist_ok=True)
         self._guard = self._claim()
-        self._segments = self._found_segments()
+        self._segments = self._stored_segments()
         self.cursor = self._stored_cursor()
         self._stored = self.cursor
         self._recover()
@@ -225,7 +225,7 @@ class Spool:
     def _path(self, base: int) -> Path:
         return self._directory / f"{base:020d}.spool"
 
-    def _found_segments(self) -> list[_Segment]:
+    def _stored_segments(self) -> list[_Segment]:
         paths = sorted(p for p in self._directory.iterdir() if _SEGMENT.match(p.name))
         return [_Segment(int(path.stem), path.stat().st_size, path) for path in paths]
 

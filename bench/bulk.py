@@ -16,7 +16,7 @@ from typing import NamedTuple
 import httpx
 
 from bench.boards import log_in
-from bench.busyness import told
+from bench.busyness import printed_busyness
 from bench.live import start_job, start_web
 from bench.load import MAJORITY, SCENARIO
 from bench.stack import BenchProblem, Engine, Product, product, say
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="keep logs and database")
     options = parser.parse_args()
     try:
-        with told():
+        with printed_busyness():
             times = measure(options.assets, keep=options.keep)
     except BenchProblem as problem:
         sys.exit(f"bench bulk: {problem}")

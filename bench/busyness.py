@@ -55,9 +55,9 @@ def look(pid: int, proc: Path = PROC) -> Look:
     own = {}
     for each in (pid, *descendants(pid, proc)):
         with suppress(OSError):
-            found = stat_fields(proc / str(each) / "stat")
+            stat = stat_fields(proc / str(each) / "stat")
             # An id can be used again: the time of its start tells the two apart.
-            own[f"{each}@{found[19]}"] = int(found[11]) + int(found[12])
+            own[f"{each}@{stat[19]}"] = int(stat[11]) + int(stat[12])
     return Look(sum(fields[i] for i in _ALL), sum(fields[i] for i in _WORK), own)
 
 
@@ -120,7 +120,7 @@ class Watch:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def printed_busyness() -> Iterator[None]:
     """Print how busy the machine was with others while this lasted."""
     watch = Watch()
     yield

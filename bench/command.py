@@ -74,7 +74,9 @@ def run(
         sys.exit(130)
     except BenchProblem as problem:
         sys.exit(f"bench {bench}: {problem}")
-    command = f"make bench-{bench}" if not given else module_command(bench, *told(given))
+    command = (
+        f"make bench-{bench}" if not given else module_command(bench, *recorded_arguments(given))
+    )
     result = clock.result(bench, command, rows, runs)
     print(body(result))
     print(f"{busy_words(result.machine)}.")
@@ -83,7 +85,7 @@ def run(
             say(f"kept: {write(table, folder)}")
 
 
-def told(given: list[str]) -> list[str]:
+def recorded_arguments(given: list[str]) -> list[str]:
     """Return the arguments that a result tells of: not where it is kept."""
     named = [at for at, text in enumerate(given) if text == "--results"]
     return [

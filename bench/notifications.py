@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from bench.busyness import told
+from bench.busyness import printed_busyness
 from bench.figures import Delays
 from bench.load import MAJORITY, SCENARIO
 from bench.stack import BenchProblem, Product, say
@@ -47,7 +47,7 @@ def main() -> None:
     changes = {"PRIVATE_TARGETS": 1, "DEMO": 0, "KAFKA_BOOTSTRAP": f"127.0.0.1:{free_port()}"}
     copy = Product(folder, MAJORITY.format(lifetime="1h"), changes)
     try:
-        with _receiver() as port, told():
+        with _receiver() as port, printed_busyness():
             delays, memory = measure(copy, options, port)
     except BenchProblem as problem:
         sys.exit(f"bench notifications: {problem}")

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from bench.busyness import told
+from bench.busyness import printed_busyness
 from bench.figures import Delays
 from bench.load import Keyed
 from bench.roles import Role, delays_ms, send, watch_sink
@@ -165,7 +165,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=40)
     options = parser.parse_args()
     scenarios = (ROOT / "scenarios.toml").read_text()
-    with product(scenarios, Engine.parse("kernel"), PIPELINES="none", DEMO="0") as copy, told():
+    with (
+        product(scenarios, Engine.parse("kernel"), PIPELINES="none", DEMO="0") as copy,
+        printed_busyness(),
+    ):
         copy.start_job()
         for choice in (*[one for each in options.choices for one in ("", each)], ""):
             say(str(measure(copy, choice, options.rate, options.seconds, options.actions)))

@@ -63,9 +63,9 @@ GROUP_PAUSE_S = 0.15
 MEGABYTE = 2**20
 
 _GAPS = """() => {
-  const found = (window.benchGaps = []);
+  const gaps = (window.benchGaps = []);
   let last = performance.now();
-  const frame = (now) => { found.push(now - last); last = now; requestAnimationFrame(frame); };
+  const frame = (now) => { gaps.push(now - last); last = now; requestAnimationFrame(frame); };
   requestAnimationFrame((now) => { last = now; requestAnimationFrame(frame); });
 }"""
 

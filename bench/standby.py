@@ -83,7 +83,7 @@ def rows_of(runs: Sequence[TakenOver], alone: Sequence[Recovered], size: Size) -
     command = module_command("standby", f"--assets={size.assets}")
     slow = {run.engine: run for run in sorted(runs, key=lambda run: run.state_s)}
     kill = "`kill -9` of the leader"
-    told = (
+    measures = (
         (f"first new state after {kill}, the slowest of the kills", "s", "state_s", size.target),
         ("of that, until the standby leads", "s", "leads_s", None),
         ("of that, until the query runs", "s", "running_s", None),
@@ -98,7 +98,7 @@ def rows_of(runs: Sequence[TakenOver], alone: Sequence[Recovered], size: Size) -
             target,
             command=command,
         )
-        for what, unit, field, target in told
+        for what, unit, field, target in measures
     ]
     cold = {run.engine: run.state_s for run in alone}
     what = f"{size}, without a standby: first new state after `kill -9` and a start at once"

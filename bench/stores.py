@@ -92,21 +92,21 @@ def measure(options: argparse.Namespace) -> Measured:
     """Fill the log, and restore and ask each store."""
     if {"redis", "cache"} & set(options.parts) and shutil.which("redis-server") is None:
         raise BenchProblem("redis-server is not installed: leave redis and cache out of --parts")
-    found: dict[str, dict[str, float]] = {}
+    by_part: dict[str, dict[str, float]] = {}
     with product(SCENARIOS, Engine("kernel")) as copy, ExitStack() as stack:
         took = fill(copy.bus, copy.topics.states(SCENARIO), orders(options.orders), options.orders)
         say(f"stores: {options.orders:,} orders written in {took:.0f} s")
         stores: dict[str, AssetStore] = {}
         for part in options.parts:
-            stores[part], found[part] = stack.enter_context(WAYS[part](copy))
-            say(f"  {part}: {found[part]}")
+            stores[part], by_part[part] = stack.enter_context(WAYS[part](copy))
+            say(f"  {part}: {by_part[part]}")
         for part, figures in asked(stores, options.orders).items():
-            found[part] |= figures
+            by_part[part] |= figures
             say(f"  {part}: {figures}")
-    return rows_of(options, found), [found]
+    return rows_of(options, by_part), [by_part]
 
 
-def rows_of(options: argparse.Namespace, found: dict[str, dict[str, float]]) -> list[Row]:
+def rows_of(options: argparse.Namespace, by_part: dict[str, dict[str, float]]) -> list[Row]:
     """Return a row for each figure of each store."""
     return [
         Row(
@@ -115,7 +115,7 @@ def rows_of(options: argparse.Namespace, found: dict[str, dict[str, float]]) -> 
             {"": figure},
             command=module_command("stores", f"--orders={options.orders}", f"--parts={part}"),
         )
-        for part, figures in found.items()
+        for part, figures in by_part.items()
         for what, figure in figures.items()
     ]
 

@@ -147,12 +147,12 @@ class KafkaAdmin:
 
     def describe(self, topic: str) -> dict[int, PartitionState]:
         """Return the topic's partitions by number. Raises BusError if there is no such topic."""
-        found = self._metadata(topic).topics[topic]
-        if found.error is not None and isinstance(
-            refusal := bus_error(found.error, topic, "DESCRIBE"), NotPermitted
+        metadata = self._metadata(topic).topics[topic]
+        if metadata.error is not None and isinstance(
+            refusal := bus_error(metadata.error, topic, "DESCRIBE"), NotPermitted
         ):
             raise refusal
-        if found.error is not None or not found.partitions:
+        if metadata.error is not None or not metadata.partitions:
             raise BusError(f"There is no topic {topic}.")
         brokers = self._brokers()
         return {
@@ -161,7 +161,7 @@ class KafkaAdmin:
                 tuple(part.replicas),
                 tuple(sorted(part.isrs)),
             )
-            for number, part in sorted(found.partitions.items())
+            for number, part in sorted(metadata.partitions.items())
         }
 
     def _brokers(self) -> dict[int, str]:
@@ -245,25 +245,25 @@ class KafkaAdmin:
     def group(self, name: str) -> ConsumerGroup:
         """Return a group's state and members."""
         futures = self._client.describe_consumer_groups([name], request_timeout=self._timeout_s)
-        found = self._result(futures[name], name, "DESCRIBE")
+        description = self._result(futures[name], name, "DESCRIBE")
         members = tuple(
             MemberDescription(
                 member.client_id,
                 member.host.lstrip("/"),
                 tuple((at.topic, at.partition) for at in member.assignment.topic_partitions),
             )
-            for member in found.members
+            for member in description.members
         )
-        return ConsumerGroup(name, found.state.name, members)
+        return ConsumerGroup(name, description.state.name, members)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return what the group has committed, leaving out partitions without a commit."""
         asked = [ck.ConsumerGroupTopicPartitions(group)]
         futures = self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)
-        found = self._result(futures[group], group, "DESCRIBE").topic_partitions
+        offsets = self._result(futures[group], group, "DESCRIBE").topic_partitions
         return {
             (at.topic, at.partition): Committed(at.offset, at.metadata or "")
-            for at in found
+            for at in offsets
             if at.offset >= 0
         }
 

@@ -104,10 +104,10 @@ class KafkaConsumer:
     def committed(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the group's committed offsets, leaving out partitions without one."""
         try:
-            found = self._inner.committed([ck.TopicPartition(*p) for p in places], _TIMEOUT_S)
+            offsets = self._inner.committed([ck.TopicPartition(*p) for p in places], _TIMEOUT_S)
         except ck.KafkaException as error:
             raise raised(error, self._group, "READ") from error
-        return {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
+        return {(at.topic, at.partition): at.offset for at in offsets if at.offset >= 0}
 
     def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commit, and wait for the answer.

@@ -42,8 +42,8 @@ class SecretFiles(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         """Return the secrets by field. Raises ValidationError."""
-        found = {name: self.get_field_value(None, name)[0] for name in self._secrets}
-        return {name: secret for name, secret in found.items() if secret}
+        contents = {name: self.get_field_value(None, name)[0] for name in self._secrets}
+        return {name: secret for name, secret in contents.items() if secret}
 
 
 def _read(setting: str, path: str) -> str:

@@ -320,9 +320,11 @@ class Scenario:
     @cached_property
     def alarming(self) -> frozenset[int]:
         """The severities of the states that somebody has to see to."""
-        found = {self.severity(spec.name) for spec in self.states if self.is_alarming(spec.name)}
+        severities = {
+            self.severity(spec.name) for spec in self.states if self.is_alarming(spec.name)
+        }
         unknown = set() if self.life_cycle or self.open_vocabulary else {-1}
-        return frozenset(found | unknown)
+        return frozenset(severities | unknown)
 
     @cached_property
     def detail_keys(self) -> tuple[str, ...]:
@@ -331,8 +333,8 @@ class Scenario:
 
     def links_of(self, asset: str, labels: Mapping[str, str]) -> list[dict[str, str]]:
         """Return title and address of each link that an asset with these labels has."""
-        found = ((link.title, link.address(self.name, asset, labels)) for link in self.links)
-        return [{"title": title, "url": url} for title, url in found if url is not None]
+        links = ((link.title, link.address(self.name, asset, labels)) for link in self.links)
+        return [{"title": title, "url": url} for title, url in links if url is not None]
 
     @cached_property
     def good_states(self) -> list[str]:

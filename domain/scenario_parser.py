@@ -97,14 +97,14 @@ def load_dependencies(path: Path) -> dict[str, DependsOn]:
 
 def _dependencies(data: dict[str, Any]) -> dict[str, DependsOn]:
     tables = {name: ConfigTable(content, name) for name, content in data.items()}
-    found = {
+    dependencies = {
         name: _dependency(name, table.table("depends_on"), tuple(tables))
         for name, table in tables.items()
         if "depends_on" in table.keys()  # noqa: SIM118 - a table has no items of its own
     }
-    for name in found:
-        _check_circle(name, found)
-    return found
+    for name in dependencies:
+        _check_circle(name, dependencies)
+    return dependencies
 
 
 def _dependency(name: str, table: ConfigTable, known: tuple[str, ...]) -> DependsOn:
@@ -118,16 +118,16 @@ def _dependency(name: str, table: ConfigTable, known: tuple[str, ...]) -> Depend
     return DependsOn(scenario, label, GRACE_MS if grace is None else grace)
 
 
-def _check_circle(name: str, found: Mapping[str, DependsOn]) -> None:
+def _check_circle(name: str, dependencies: Mapping[str, DependsOn]) -> None:
     """Raise PlainError if a scenario depends on itself through others."""
     at = name
-    for _ in found:
-        if at not in found:
+    for _ in dependencies:
+        if at not in dependencies:
             return
-        at = found[at].scenario
+        at = dependencies[at].scenario
         if at == name:
             expected = f"a scenario that does not depend on {name} itself"
-            raise PlainError(f"{name}.depends_on.scenario", expected, found[name].scenario)
+            raise PlainError(f"{name}.depends_on.scenario", expected, dependencies[name].scenario)
 
 
 def scenario_from_plain(data: Any) -> Scenario:

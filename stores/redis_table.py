@@ -163,8 +163,8 @@ class RedisTable:
         values, active, *_ = self._keys(partition)
         start = f"({after}" if after else "-"
         names: Any = self._redis.zrangebylex(active, start, "+", 0, limit)
-        found: Any = self._redis.hmget(values, names) if names else []
-        return [asset for value in found if (asset := self._asset(value))]
+        encoded: Any = self._redis.hmget(values, names) if names else []
+        return [asset for value in encoded if (asset := self._asset(value))]
 
     @_reaching
     def count(self, partitions: Collection[int]) -> int:
@@ -177,8 +177,8 @@ class RedisTable:
     @_reaching
     def positions(self) -> dict[int, int]:
         """Return the next offset to read for each partition in the table."""
-        found = self._places("position")
-        return {at: int(value) for at, value in found.items()}
+        offsets = self._places("position")
+        return {at: int(value) for at, value in offsets.items()}
 
     @_reaching
     def level(self) -> set[int]:

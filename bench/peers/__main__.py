@@ -59,8 +59,8 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> Measured:
     """Take the parts that were asked for. Raises BenchProblem."""
     taken = {"begun": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit()}
-    found = [run for part in parts_of_options(options) for run in PARTS[part](options)]
-    runs = [{**run, **described(run["engine"]), **taken} for run in found]
+    measured = [run for part in parts_of_options(options) for run in PARTS[part](options)]
+    runs = [{**run, **described(run["engine"]), **taken} for run in measured]
     return [], merged(kept(options), runs)
 
 

@@ -111,9 +111,9 @@ def by_kernel(log: Log, turn: str, records: int | None) -> tuple[Drained, Outcom
     held = footprint(copy, ["job"], copy.folder / "checkpoint", copy.folder / "spark")
     copy.stop("job")
     refuse_dead_letters(copy)
-    found = outcome(copy.bus, states, course.begin)
+    output = outcome(copy.bus, states, course.begin)
     release(segments_of_turns(log))
-    return _drained(log, KERNEL, turn, course, running, found, held), found
+    return _drained(log, KERNEL, turn, course, running, output, held), output
 
 
 def by_peer(log: Log, peer: Peer, expected: Outcome) -> Drained:
@@ -132,10 +132,10 @@ def by_peer(log: Log, peer: Peer, expected: Outcome) -> Drained:
     for name in names:
         copy.kill(name)
     forget(place)
-    found = outcome(copy.bus, sink, course.begin)
+    output = outcome(copy.bus, sink, course.begin)
     release(segments_of_turns(log))
-    refuse_differences(peer.name, expected, found)
-    return _drained(log, peer.name, "", course, running, found, held)
+    refuse_differences(peer.name, expected, output)
+    return _drained(log, peer.name, "", course, running, output, held)
 
 
 def segments_of_turns(log: Log) -> list[Path]:
@@ -151,9 +151,9 @@ def states_like(copy: Product, name: str) -> TopicSpec:
     return TopicSpec(name, own.partitions, own.config)
 
 
-def refuse_differences(engine: str, expected: Outcome, found: Outcome) -> None:
+def refuse_differences(engine: str, expected: Outcome, output: Outcome) -> None:
     """Raise BenchProblem unless an engine's output is the kernel's."""
-    if differing := differences(expected, found):
+    if differing := differences(expected, output):
         raise BenchProblem(f"{engine} differs from the kernel's first turn: {'; '.join(differing)}")
 
 
@@ -213,7 +213,7 @@ def _drained(
     turn: str,
     course: _Course,
     running: float,
-    found: Outcome,
+    output: Outcome,
     held: Footprint,
 ) -> Drained:
     drained = Drained(
@@ -226,15 +226,15 @@ def _drained(
         s=course.ended - running,
         cpu_s=course.cpu_s,
         broker_cpu_s=course.broker_cpu_s,
-        records=found.records,
-        bytes=found.bytes,
+        records=output.records,
+        bytes=output.bytes,
         others=course.others,
         **asdict(held),
     )
     say(
         f"  {engine} {turn}: {drained.reports / drained.s:,.0f}/s, with start-up "
         f"{drained.reports / (drained.s + drained.start_s):,.0f}/s, {drained.cpu_s:.1f} s of "
-        f"processor, {found.records:,} records, {held.memory_mb:,.0f} MB of memory, "
+        f"processor, {output.records:,} records, {held.memory_mb:,.0f} MB of memory, "
         f"{held.durable / 1e6:,.0f} and {held.working / 1e6:,.0f} MB of disk"
     )
     return drained

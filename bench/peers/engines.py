@@ -45,7 +45,7 @@ class Place:
 
     def options(self, **more: object) -> list[str]:
         """Return what every peer is told, and more, as `name=value`."""
-        told = {
+        options = {
             "bootstrap": self.copy.bootstrap,
             "source": self.source,
             "sink": self.sink,
@@ -53,7 +53,7 @@ class Place:
             "lifetime-ms": self.lifetime_ms,
             **{name.replace("_", "-"): value for name, value in more.items()},
         }
-        return [f"{name}={value}" for name, value in told.items()]
+        return [f"{name}={value}" for name, value in options.items()]
 
 
 @dataclass(frozen=True)

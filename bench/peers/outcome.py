@@ -43,18 +43,18 @@ class Outcome:
 
 def outcome(bus: Bus, topic: str, begin: Mapping[TopicPartition, int]) -> Outcome:
     """Read what a sink topic holds after `begin`, committed records only. Raises BenchProblem."""
-    found, decode = Outcome(), msgspec.json.Decoder(_Shown).decode
+    output, decode = Outcome(), msgspec.json.Decoder(_Shown).decode
     ends = {place: end for place, (_, end) in bus.offsets([topic]).items()}
     starts = {place: begin.get(place, 0) for place in ends}
     last: dict[bytes, bytes] = {}
     for message in between(bus, starts, ends):
         if message.key is None or message.value is None:
             raise BenchProblem(f"{topic}: a record without key or value at {message.offset}")
-        found.records += 1
-        found.bytes += len(message.key) + len(message.value)
+        output.records += 1
+        output.bytes += len(message.key) + len(message.value)
         last[message.key] = message.value
-    found.last = {key.decode(): _plain(decode(value)) for key, value in last.items()}
-    return found
+    output.last = {key.decode(): _plain(decode(value)) for key, value in last.items()}
+    return output
 
 
 def _plain(shown: _Shown) -> str:
@@ -69,14 +69,14 @@ def _plain(shown: _Shown) -> str:
 
 def differences(one: Outcome, other: Outcome) -> list[str]:
     """Return what differs between two outcomes, in words: records, then some of the assets."""
-    found = []
+    differing = []
     if one.records != other.records:
-        found.append(f"{one.records:,} and {other.records:,} records")
+        differing.append(f"{one.records:,} and {other.records:,} records")
     wrong = sorted(
         asset for asset in one.last.keys() | other.last.keys()
         if one.last.get(asset) != other.last.get(asset)
     )  # fmt: skip
-    found += (f"{a}: {one.last.get(a)!r} and {other.last.get(a)!r}" for a in wrong[:SHOWN])
+    differing += (f"{a}: {one.last.get(a)!r} and {other.last.get(a)!r}" for a in wrong[:SHOWN])
     if len(wrong) > SHOWN:
-        found.append(f"{len(wrong) - SHOWN:,} more assets")
-    return found
+        differing.append(f"{len(wrong) - SHOWN:,} more assets")
+    return differing

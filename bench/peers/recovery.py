@@ -119,14 +119,14 @@ class _Rest:
 
 def recover_all(assets: int, kills: int, peers: Sequence[Peer]) -> list[dict[str, Any]]:
     """Kill the kernel and every peer so often. Raises BenchProblem."""
-    found: list[Recovered] = []
+    recovered: list[Recovered] = []
     for peer in (None, *peers):
         engine = peer.name if peer else KERNEL
         say(f"recovery, {engine}: {assets:,} assets")
         with product(MAJORITY.format(lifetime=LIFETIME), Engine(KERNEL)) as copy:
             runner = PeerRunner(copy, peer) if peer else KernelRunner(copy)
-            found += recover(copy, runner, engine, assets, kills)
-    return [{"kind": "recovery", **asdict(each)} for each in found]
+            recovered += recover(copy, runner, engine, assets, kills)
+    return [{"kind": "recovery", **asdict(each)} for each in recovered]
 
 
 def recover(copy: Product, runner: Runner, engine: str, assets: int, kills: int) -> list[Recovered]:

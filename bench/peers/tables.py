@@ -58,8 +58,8 @@ def _drain_ratio(drains: Sequence[Run]) -> Row | None:
 
 def settings_table(runs: Sequence[Run]) -> str:
     """Return how each engine is set."""
-    told = dict.fromkeys((run["title"], run["settings"]) for run in runs)
-    return table(("engine", "settings"), told)
+    rows = dict.fromkeys((run["title"], run["settings"]) for run in runs)
+    return table(("engine", "settings"), rows)
 
 
 def drain_table(drains: Sequence[Run]) -> str:
@@ -73,8 +73,8 @@ def drain_table(drains: Sequence[Run]) -> str:
     )  # fmt: skip
     others = [run for run in drains if run["engine"] != KERNEL]
     rows = [_cells(run, ours) for run in (*ours, *sorted(others, key=rate, reverse=True))]
-    told = f"{one['reports']:,} reports, {one['assets']:,} assets, {one['records']:,} records"
-    title = f"**{one['size'].capitalize()}**: {told} from each{taken(one)}{warning(drains)}"
+    counts = f"{one['reports']:,} reports, {one['assets']:,} assets, {one['records']:,} records"
+    title = f"**{one['size'].capitalize()}**: {counts} from each{taken(one)}{warning(drains)}"
     return f"{title}\n\n{table(head, rows)}"
 
 
@@ -169,9 +169,9 @@ def live_table(lives: Sequence[Run]) -> str:
         "processor time, kernel = 1", "p50", "p99", "p99.9", "longest", "of one core",
         "of the broker", "at rest, of one core", "memory", "others' part",
     )  # fmt: skip
-    told = f"**Steady load**: {ours['rate']:,} reports a second for {ours['seconds']} s"
-    told += f", report → committed state record{taken(ours)}{warning(lives)}"
-    return f"{told}\n\n{table(head, map(_live(ours), lives))}"
+    title = f"**Steady load**: {ours['rate']:,} reports a second for {ours['seconds']} s"
+    title += f", report → committed state record{taken(ours)}{warning(lives)}"
+    return f"{title}\n\n{table(head, map(_live(ours), lives))}"
 
 
 def _live(ours: Run) -> Callable[[Run], list[str]]:
@@ -207,8 +207,8 @@ def recovery_table(killed: Sequence[Run]) -> str:
         )
         for run in runs
     ]
-    told = f"**After `kill -9`**: {killed[0]['assets']:,} assets, the slowest of the kills"
-    return f"{told}{taken(ours)}\n\n{table(head, rows)}"
+    title = f"**After `kill -9`**: {killed[0]['assets']:,} assets, the slowest of the kills"
+    return f"{title}{taken(ours)}\n\n{table(head, rows)}"
 
 
 def slowest(killed: Iterable[Run]) -> list[Run]:

@@ -230,9 +230,9 @@ class Leadership:
             return  # on another machine: no lock says whether it is dead
         dead = leader.name
         if dead and dead not in (self._own.name, self._buried):
-            found = self._bus.dismiss(self._group, dead, ANSWER_S)
+            dismissed = self._bus.dismiss(self._group, dead, ANSWER_S)
             self._buried = dead
-            log.info("the leader is dead%s", "" if found else ", as the group knew")
+            log.info("the leader is dead%s", "" if dismissed else ", as the group knew")
 
     def _let_go(self, why: str) -> None:
         if self.leads.is_set() and not self._leaving:

@@ -142,7 +142,7 @@ class BrokerClocks:
         self._names = {place: name for name, place in buckets.items()}
         self._tell = tell
         self._early: dict[str, EarlyTicks] = {}
-        self._told: Mapping[str, ClockBehind] = {}
+        self._reported: Mapping[str, ClockBehind] = {}
 
     def ticked(self, sent: int, tick: Delivered) -> None:
         """Record an appended tick that was sent at `sent` (Unix ms, the driver's clock)."""
@@ -161,14 +161,14 @@ class BrokerClocks:
             if ticks.last - ticks.first >= BEHIND_FOR_MS
         }
         if self._differs(behind):
-            self._told = behind
+            self._reported = behind
             self._tell(behind)
 
     def _differs(self, behind: Mapping[str, ClockBehind]) -> bool:
         """Return whether it is worth a word: no clock is read to the millisecond."""
-        told = self._told
-        return behind.keys() != told.keys() or any(
-            abs(clock.by - told[name].by) > BEHIND_MS for name, clock in behind.items()
+        reported = self._reported
+        return behind.keys() != reported.keys() or any(
+            abs(clock.by - reported[name].by) > BEHIND_MS for name, clock in behind.items()
         )
 
 

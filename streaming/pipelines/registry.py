@@ -19,7 +19,7 @@ def declared(package: str | None = None) -> dict[str, Pipeline]:
     """
     package = package or PACKAGE
     folder = import_module(package)
-    found: dict[str, Pipeline] = {}
+    pipelines: dict[str, Pipeline] = {}
     for module in sorted(pkgutil.iter_modules(folder.__path__), key=lambda one: one.name):
         pipeline = _pipeline_of(f"{package}.{module.name}")
         if pipeline.name != module.name.replace("_", "-"):
@@ -27,9 +27,9 @@ def declared(package: str | None = None) -> dict[str, Pipeline]:
                 f"{package}/{module.name}.py: expected the pipeline "
                 f"{module.name.replace('_', '-')}, got {pipeline.name}"
             )
-        found[pipeline.name] = pipeline
-    _check_folders(found)
-    return found
+        pipelines[pipeline.name] = pipeline
+    _check_folders(pipelines)
+    return pipelines
 
 
 def _pipeline_of(module: str) -> Pipeline:

@@ -64,8 +64,8 @@ def writing(url: str, day: str, time: str) -> Step:
             own = rows.filter(pc.equal(rows[day], value)).drop_columns([day])
             path = f"{day}={quote(value, safe='')}/part-{_task():05}-{uuid4()}.snappy.parquet"
             size = _write(files, path, own)
-            told = {"path": path, "day": value, "bytes": size, "rows": own.num_rows}
-            yield pa.RecordBatch.from_pylist([{**told, "stats": _stats(own, time)}])
+            file = {"path": path, "day": value, "bytes": size, "rows": own.num_rows}
+            yield pa.RecordBatch.from_pylist([{**file, "stats": _stats(own, time)}])
 
     return write
 

@@ -101,7 +101,7 @@ class StateRebuild:
         self._queue, self._bus, self._topics = queue, bus, topics
         self._home, self._snapshots = home, snapshots
         self._engine, self._clock = engine, clock
-        self._told = -1
+        self._reported = -1
 
     def judge(self, ask: Control, scenarios: Mapping[str, Scenario]) -> None:
         """Raise AssignmentRefused if it cannot be done, BusError or LogProblem if that is unknown.
@@ -179,9 +179,9 @@ class StateRebuild:
             return
         done, total = _progress(start, self._reached(epoch))
         if done < total:
-            if done != self._told:
+            if done != self._reported:
                 self._queue.step(ask, AskStep(done, total, "records"))
-            self._told = done
+            self._reported = done
             return
         took = (self._clock() - start.at) / 1000
         drop_old(self._home)

@@ -181,13 +181,13 @@ def marks(asset: Asset) -> dict[str, Any]:
         reason = "0 of 1 voters"
     elif not asset.count(asset.state):
         reason = f"nobody says it is this {'bad' if asset.state == ATTACK else 'good'}"
-    found: dict[str, Any] = {"unconfirmed": reason is not None}
+    fields: dict[str, Any] = {"unconfirmed": reason is not None}
     if reason:
-        found["unconfirmed_reason"] = reason
+        fields["unconfirmed_reason"] = reason
     worse = any(vote[0] == ATTACK or vote[7] for vote in asset.votes.values())
     if asset.state == CLEAR and worse:
-        found["disputed"] = STATES[ATTACK]
-    return found
+        fields["disputed"] = STATES[ATTACK]
+    return fields
 
 
 def record(

@@ -182,11 +182,11 @@ def publish_board(request: ApiRequest, given: BoardIn) -> Any:
 @router.operation("DELETE boards/{number}", BoardOut, "command", *READ, among=ADMINS)
 def withdraw_board(request: ApiRequest, number: int) -> Any:
     """Make a filter no tab any more. It stays shared."""
-    found = next((each for each in SavedFilter.objects.tabs() if each.pk == number), None)
-    if found is None:
+    saved = next((each for each in SavedFilter.objects.tabs() if each.pk == number), None)
+    if saved is None:
         raise Problem(404, "unknown-board", f"No filter with the number {number} is a tab.")
-    withdraw(Actor.of(request), found)
-    return _board_out(counted_tab(found))
+    withdraw(Actor.of(request), saved)
+    return _board_out(counted_tab(saved))
 
 
 @router.operation("GET first-board", FirstBoardOut, "read")

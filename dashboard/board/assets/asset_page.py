@@ -212,8 +212,8 @@ def timeline(
     older = shown[-1].place if more else ""
     waiting = [] if before else _waiting(scenario, asset, now)
     acks = _acks(scenario, asset, older, before, now)
-    told = sorted((*acks, *shown), key=_height, reverse=True)
-    return Timeline((*waiting, *told), older, not before)
+    entries = sorted((*acks, *shown), key=_height, reverse=True)
+    return Timeline((*waiting, *entries), older, not before)
 
 
 def _height(entry: TimelineEntry) -> tuple[str, int]:
@@ -223,19 +223,19 @@ def _height(entry: TimelineEntry) -> tuple[str, int]:
 
 def _acks(scenario: str, asset: str, older: str, before: str, now: int) -> Iterable[TimelineEntry]:
     """Yield the newest acknowledgements of states between these places."""
-    found = Acknowledgement.objects.filter(scenario=scenario, asset=asset, place__gte=older)
+    acks = Acknowledgement.objects.filter(scenario=scenario, asset=asset, place__gte=older)
     if before:
-        found = found.filter(place__lt=before)
-    for ack in found.order_by("-at")[:PAGE]:
+        acks = acks.filter(place__lt=before)
+    for ack in acks.order_by("-at")[:PAGE]:
         yield TimelineEntry(place=ack.place, kind="ack", at=ack.at, ack=ack, ack_end=ack.end(now))
 
 
 def _records(scenario: str, asset: str, before: str) -> dict[str, TimelineEntry]:
     """Return by place the changes of the state, and the kept records after which it stayed."""
-    found = Transition.objects.filter(scenario=scenario, asset=asset)
+    steps = Transition.objects.filter(scenario=scenario, asset=asset)
     if before:
-        found = found.filter(place__lt=before)
-    return {step.place: _record(scenario, step) for step in found.order_by("-place")[: PAGE + 1]}
+        steps = steps.filter(place__lt=before)
+    return {step.place: _record(scenario, step) for step in steps.order_by("-place")[: PAGE + 1]}
 
 
 def _record(scenario: str, step: Transition) -> TimelineEntry:
@@ -275,22 +275,22 @@ def _caused(scenario: str, cause: CauseValue) -> dict[str, Any]:
 
 def _commands(scenario: str, asset: str, before: str, now: int) -> Iterable[TimelineEntry]:
     """Yield the commands sent from here that have a place in the log."""
-    found = Command.objects.of_asset(scenario, asset).filter(offset__isnull=False)
+    commands = Command.objects.of_asset(scenario, asset).filter(offset__isnull=False)
     below = None
     if match := _PLACE.fullmatch(before):
         below = int(match[1]) + (int(match[2]) > 0)  # a command's own step is 0
-        found = found.filter(offset__lt=below)
+        commands = commands.filter(offset__lt=below)
     of_runs = commands_of(scenario, asset, below, PAGE + 1)
-    for row in (*found.order_by("-offset")[: PAGE + 1], *of_runs):
+    for row in (*commands.order_by("-offset")[: PAGE + 1], *of_runs):
         yield _command(row, now, place_of(Version(0, row.offset or 0, 0).sortable()))
 
 
 def _waiting(scenario: str, asset: str, now: int) -> list[TimelineEntry]:
     """Return the newest commands that have no place in the log, or not yet."""
-    found = Command.objects.of_asset(scenario, asset).filter(
+    commands = Command.objects.of_asset(scenario, asset).filter(
         offset__isnull=True, created_at__gt=now - WAITING_MS
     )
-    return [_command(row, now, "") for row in found.order_by("-created_at")[:WAITING]]
+    return [_command(row, now, "") for row in commands.order_by("-created_at")[:WAITING]]
 
 
 def _command(row: Command, now: int, place: str) -> TimelineEntry:
@@ -463,13 +463,13 @@ def unreported_agents(scenario: str, asset: str, known: set[str]) -> list[Unrepo
     is not known here.
     """
     steps = Transition.objects.filter(scenario=scenario, asset=asset, kind=CHANGE)
-    told = steps.order_by("-place").values_list("at", "cause_type", "cause")
-    found: dict[str, UnreportedAgent] = {}
-    for at, kind, cause in told[:NAMED_IN]:
+    causes = steps.order_by("-place").values_list("at", "cause_type", "cause")
+    agents: dict[str, UnreportedAgent] = {}
+    for at, kind, cause in causes[:NAMED_IN]:
         agent = cause_value(cause).agent
         if agent and agent not in known:
-            found.setdefault(agent, UnreportedAgent(agent, at, expired=kind == "vote-expiry"))
-    return list(found.values())
+            agents.setdefault(agent, UnreportedAgent(agent, at, expired=kind == "vote-expiry"))
+    return list(agents.values())
 
 
 def _reminder(scenario: Scenario, record: StateValue, now: int) -> dict[str, Any] | None:

@@ -91,7 +91,7 @@ class EventFilterForm(ListForm):
         """Return the cleaned data; add an error if the text is not a filter of events."""
         if not self.errors:
             try:
-                self._found()
+                self._text_condition()
             except FilterError as error:
                 self.add_error("q", str(error))
         return self.cleaned_data
@@ -102,7 +102,7 @@ class EventFilterForm(ListForm):
         if state := self.cleaned_data["state"]:
             rows = rows.filter(self._entered(state))
         if self.cleaned_data["q"]:
-            rows = rows.filter(self._found())
+            rows = rows.filter(self._text_condition())
         return rows if self.cleaned_data["all"] else rows.filter(kind=CHANGE)
 
     def _known(self) -> list[Scenario]:
@@ -118,10 +118,10 @@ class EventFilterForm(ListForm):
     def _entered(self, state: str) -> Q:
         """Return a condition for the state, which each scenario may know by a label."""
         each = ((known.name, state_of(state, known)) for known in self._known())
-        found = (Q(scenario=name, state=own) for name, own in each if own)
-        return reduce(or_, found, Q(state=state))
+        conditions = (Q(scenario=name, state=own) for name, own in each if own)
+        return reduce(or_, conditions, Q(state=state))
 
-    def _found(self) -> Q:
+    def _text_condition(self) -> Q:
         """Return a condition for what the text finds. Raises FilterError."""
         return condition_of(self.cleaned_data["q"], self._known(), now_ms())
 

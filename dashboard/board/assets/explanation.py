@@ -328,12 +328,12 @@ class _Words:
         if self._rank(self.raised) < self._rank(self.current):
             few = self._too_few(self.scenario.raise_voters, "raise", self.live)
             return few or self._no_evidence()
-        found = [self._too_few(self.scenario.min_voters, "lower", self.sure)]
-        found += [_fell(one, self.scenario) for one in self.silences() if one.bars]
-        found.append(self._doubted_bars())
-        if not any(found):
-            found.append(self._no_witness() or self._no_evidence())
-        return ", and ".join(filter(None, found))
+        reasons = [self._too_few(self.scenario.min_voters, "lower", self.sure)]
+        reasons += [_fell(one, self.scenario) for one in self.silences() if one.bars]
+        reasons.append(self._doubted_bars())
+        if not any(reasons):
+            reasons.append(self._no_witness() or self._no_evidence())
+        return ", and ".join(filter(None, reasons))
 
     def _too_few(self, voters: int, verb: str, votes: Sequence[Vote]) -> str:
         if len(votes) >= voters:
@@ -379,14 +379,14 @@ class _Words:
         delay = self.scenario.forget_delay or 0
         free = self._lowered(self.live, self.doubts)
         barred = self.low is not None and self._rank(free) > self._rank(self.low)
-        found = []
+        silences = []
         for state in sorted({v.state for v in self.silent}, key=lambda s: (self._rank(s), s)):
             said = [vote for vote in self.silent if vote.state == state]
             since = max(vote.silent or 0 for vote in said)
             bars = barred and self._rank(state) < self._rank(free)
             agents = tuple(vote.agent for vote in said)
-            found.append(Silence(state, agents, since, since + delay, bars))
-        return found
+            silences.append(Silence(state, agents, since, since + delay, bars))
+        return silences
 
     def dispute(self) -> Dispute | None:
         """Return who disputes the state that is shown."""

@@ -382,10 +382,10 @@ class Trials:
         live = [vote for vote in self._counting() if vote.live]
         if isinstance(self.scenario.rule, Latest) and live:
             live = [newest(live)]  # anybody else's report would be the latest then
-        found: list[str] = []
+        agents: list[str] = []
         for said in dict.fromkeys(vote.state for vote in live):
-            found += self._any_of((vote for vote in live if vote.state == said), state, said)
-        return tuple(sorted(found))
+            agents += self._any_of((vote for vote in live if vote.state == said), state, said)
+        return tuple(sorted(agents))
 
     def _any_of(self, votes: Iterable[Vote], state: str, said: str = "") -> list[str]:
         """Return the votes' agents any one of which leads to `state` by reporting it, or `said`."""
@@ -394,15 +394,15 @@ class Trials:
             reason = self.doubts[vote.agent].reason if vote.agent in self.doubts else None
             kind = (vote.state, vote.weight, vote.silent is None, vote.doubt, reason)
             alike.setdefault(kind, []).append(vote.agent)
-        found: list[str] = []
+        leading_agents: list[str] = []
         for agents in alike.values():
             trials = self.begin()
             for trial in trials:
                 trial.report(agents[0], said or state)
             if self.leads_to(trials, state):
                 # To a ladder votes of one kind are alike; another rule may look at more.
-                found += agents if isinstance(self.scenario.rule, Quorum) else agents[:1]
-        return found
+                leading_agents += agents if isinstance(self.scenario.rule, Quorum) else agents[:1]
+        return leading_agents
 
     def _together(self, state: str) -> tuple[str, ...]:
         """Return the fewest of the heaviest agents that together lead to `state`, or ()."""

@@ -139,14 +139,14 @@ def _check_held(edges: tuple[int, int], offset: int) -> None:
 
 def _read(bus: Bus, topic: str, partition: int, offset: int, end: float) -> ConsumerRecord:
     with closing(bus.reader({(topic, partition): offset})) as reader:
-        while not (found := reader.poll(max(0.0, min(0.5, end - time.monotonic())), 1)):
+        while not (records := reader.poll(max(0.0, min(0.5, end - time.monotonic())), 1)):
             if reader.gaps or reader.positions()[topic, partition] > offset:
                 break
             if time.monotonic() >= end:
                 raise NotShown("no-answer", "Kafka did not send the record in time. Try again.")
-    if not found or found[0].offset != offset:
+    if not records or records[0].offset != offset:
         raise NotShown("no-record", f"There is no record at offset {offset} of the log.")
-    return found[0]
+    return records[0]
 
 
 Way = Literal["next", "previous"]
@@ -169,15 +169,15 @@ def seek(
     with _one_of_few():
         place, edges = (topic, partition), _edges(bus, topic, partition, timeout_s)
         with closing(bus.reader({place: edges[0]})) as reader:
-            found = _seek(reader, place, _stretches(edges, offset, way), key, end)
-    if found is None:
+            match_offset = _seek(reader, place, _stretches(edges, offset, way), key, end)
+    if match_offset is None:
         where = "after" if way == "next" else "before"
         raise NotShown(
             "no-record",
             f"None of the {LOOKED_AT:,} records {where} offset {offset} has this key, as far as "
             "the log reaches.",
         )
-    return found
+    return match_offset
 
 
 def _stretches(edges: tuple[int, int], offset: int, way: Way) -> Iterator[tuple[int, int, bool]]:
@@ -202,9 +202,9 @@ def _seek(
 ) -> int | None:
     for first, until, last_one in stretches:
         reader.assign({place: first})
-        found = [each for each in _between(reader, place, until, end) if each.key == key]
-        if found:
-            return found[-1 if last_one else 0].offset
+        matches = [each for each in _between(reader, place, until, end) if each.key == key]
+        if matches:
+            return matches[-1 if last_one else 0].offset
     return None
 
 
@@ -396,8 +396,11 @@ def record(request: HttpRequest, scenario: str, partition: int, offset: int) -> 
             at = _sought(request, known, partition, offset, key, cast("Way", way))
             place = reverse("board:record", args=(scenario, partition, at))
             return redirect(f"{place}{context['keyed']}")
-        found = _fetched(request, known, partition, offset)
-        context |= {"shown": found, "asset_url": found.asset and asset_path(scenario, found.asset)}
+        page_record = _fetched(request, known, partition, offset)
+        context |= {
+            "shown": page_record,
+            "asset_url": page_record.asset and asset_path(scenario, page_record.asset),
+        }
         LOG_RECORDS.labels("shown").inc()
     except NotShown as refusal:
         context["refusal"], status = refusal, STATUSES[refusal.reason]
@@ -434,10 +437,10 @@ def _fetched(request: HttpRequest, scenario: Scenario, partition: int, offset: i
     _count_fetch(request)
     to = gateway()
     message = fetch(to.bus, to.topics.reports(scenario.name), partition, offset)
-    found = show(message, scenario.partitions, in_force(scenario, partition, offset))
-    if role_of(request.user) is not Role.ADMIN and (found.refused or _is_letter(message)):
+    page_record = show(message, scenario.partitions, in_force(scenario, partition, offset))
+    if role_of(request.user) is not Role.ADMIN and (page_record.refused or _is_letter(message)):
         raise NotShown("refused", "The job refused this record: only admins may see it.")
-    return found
+    return page_record
 
 
 def _is_letter(message: ConsumerRecord) -> bool:

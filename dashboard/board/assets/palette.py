@@ -59,10 +59,10 @@ def offers(text: str) -> list[PaletteAsset]:
     """Return visible assets whose name is, begins with, or contains `text`: the nearest MOST."""
     if not text or CONTROL.search(text):
         return []
-    found = {offer.url: offer for offer in _beginning(text)}
-    if len(found) < MOST:
-        found.update((offer.url, offer) for offer in _containing(text))
-    return sorted(found.values(), key=lambda offer: _distance(offer, text))[:MOST]
+    by_url = {offer.url: offer for offer in _beginning(text)}
+    if len(by_url) < MOST:
+        by_url.update((offer.url, offer) for offer in _containing(text))
+    return sorted(by_url.values(), key=lambda offer: _distance(offer, text))[:MOST]
 
 
 def _beginning(text: str) -> Iterable[PaletteAsset]:
@@ -77,17 +77,17 @@ def _beginning(text: str) -> Iterable[PaletteAsset]:
 
 def _containing(text: str) -> Iterable[PaletteAsset]:
     """Return assets with the text anywhere in their name; the index does not cover short texts."""
-    found: list[PaletteAsset] = []
+    assets: list[PaletteAsset] = []
     for most in LOOKED_AT:
         ids = candidates(text, most)
         if not ids:
             break
         # Nothing else is asked for: the database would take another index, and read all of it.
         rows = AssetState.objects.filter(pk__in=listed(ids), asset__icontains=text)
-        found = list(_read(rows))
-        if len(found) >= MOST or len(ids) < most:
+        assets = list(_read(rows))
+        if len(assets) >= MOST or len(ids) < most:
             break
-    return found
+    return assets
 
 
 def _read(rows: QuerySet[AssetState]) -> Iterable[PaletteAsset]:
@@ -203,8 +203,8 @@ def _state(scenario: Scenario, text: str) -> StateSpec | None:
         s for s in scenario.states
         if s.name.casefold().startswith(wanted) or s.label.casefold().startswith(wanted)
     ]  # fmt: skip
-    found = named or begun
-    return found[0] if len(found) == 1 else None
+    specs = named or begun
+    return specs[0] if len(specs) == 1 else None
 
 
 def _on_agents(verb: Verb, rest: str) -> Iterator[Act]:

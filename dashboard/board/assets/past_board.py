@@ -172,7 +172,7 @@ class AsOf:
 
     def differences(self) -> list[PastDifference]:
         """Return what has changed since, the most severe of now first, then by name."""
-        found = [
+        differences = [
             PastDifference(
                 self.scenario,
                 asset,
@@ -184,7 +184,7 @@ class AsOf:
             )
             for asset, first in self._changed.items()
         ]
-        return sorted(found, key=self._severity_now)
+        return sorted(differences, key=self._severity_now)
 
     def _severity_now(self, one: PastDifference) -> tuple[bool, int, str]:
         return (not one.now, self.scenario.severity(one.now) if one.now else 0, one.asset)
@@ -202,16 +202,16 @@ class AsOf:
 
     def _stayed(self, narrowed: Narrowed, after: queries.Order | None) -> Iterator[Then]:
         """Yield the assets that have not changed since, in the past board's order."""
-        found = AssetState.objects.filter(
+        states = AssetState.objects.filter(
             scenario=self.scenario.name, purged=False, since__lte=self.at
         )
         if narrowed.state:
-            found = found.filter(state=narrowed.state)
+            states = states.filter(state=narrowed.state)
         if narrowed.q:
-            found = queries.containing(found, narrowed.q)
+            states = queries.containing(states, narrowed.q)
         for severity in self._severities(narrowed.state):
             # What was disputed then nobody knows: those that are now stand among the others.
-            parts = [_of_rank(found, severity, rank, after) for rank in ranks_of(severity)]
+            parts = [_of_rank(states, severity, rank, after) for rank in ranks_of(severity)]
             for asset, state, since in merge(*parts, key=_by_time):
                 if asset not in self._changed:
                     yield Then(self.scenario, asset, state, since)
@@ -228,10 +228,10 @@ Row = tuple[str, str, int]
 
 
 def _of_rank(
-    found: QuerySet[AssetState], severity: int, rank: int, after: queries.Order | None
+    states: QuerySet[AssetState], severity: int, rank: int, after: queries.Order | None
 ) -> Iterator[Row]:
     """Yield the rows of a rank past `after` in the board's order, as ranges of its index."""
-    rows = found.filter(rank=rank).order_by("-since", "asset")
+    rows = states.filter(rank=rank).order_by("-since", "asset")
     for part in _past(rows, rank_of(severity, None), after):
         yield from part.values_list("asset", "state", "since").iterator()
 
@@ -273,32 +273,32 @@ class _First:
 def _changed(scenario: Scenario, at: int) -> dict[str, _First]:
     changes = Transition.objects.filter(scenario=scenario.name, kind=CHANGE, at__gt=at)
     columns = changes.values_list("asset", "place", "previous", "state", "at")
-    found: dict[str, _First] = {}
+    first_changes: dict[str, _First] = {}
     rows = columns[: MOST_CHANGES + 1].iterator()
     for n, (asset, place, previous, state, when) in enumerate(rows, 1):
         if n > MOST_CHANGES:
             raise TooManyChanges(
                 f"over {MOST_CHANGES:,} changes since then: expected a later moment"
             )
-        found.setdefault(asset, _First()).take(place, previous, state, when)
-    return found
+        first_changes.setdefault(asset, _First()).take(place, previous, state, when)
+    return first_changes
 
 
 def _states_now(scenario: Scenario, assets: dict[str, _First]) -> dict[str, str]:
     """Return the current states of these assets, without those that are not on the board."""
     shown = AssetState.objects.filter(scenario=scenario.name, purged=False)
-    found: dict[str, str] = {}
+    states: dict[str, str] = {}
     for names in chunks(assets, PORTION):
         rows = shown.filter(asset__in=queries.listed(names))
-        found.update(rows.values_list("asset", "state"))
-    return found
+        states.update(rows.values_list("asset", "state"))
+    return states
 
 
 def _since(scenario: Scenario, assets: list[str], at: int) -> dict[str, int]:
     """Return since when (Unix ms) these assets were as they were then, where the history has it."""
     before = Transition.objects.filter(scenario=scenario.name, kind=CHANGE, at__lte=at)
-    found: dict[str, int] = {}
+    since: dict[str, int] = {}
     for names in chunks(assets, PORTION):
         rows = before.filter(asset__in=queries.listed(names)).values("asset")
-        found.update(rows.annotate(since=Max("at")).values_list("asset", "since").order_by())
-    return found
+        since.update(rows.annotate(since=Max("at")).values_list("asset", "since").order_by())
+    return since

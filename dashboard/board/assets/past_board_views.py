@@ -124,7 +124,7 @@ def as_of(request: HttpRequest) -> HttpResponse:
         context |= {"asked": asked, "agos": _agos(asked, now)}
         try:
             with queries.consistent():
-                context |= _found(asked, form.cleaned_data["after"])
+                context |= _context(asked, form.cleaned_data["after"])
             status = 200
         except TooManyChanges as error:
             form.add_error("at", str(error))
@@ -141,7 +141,7 @@ def _agos(asked: PastQuery, now: int) -> list[Choice]:
     ]
 
 
-def _found(asked: PastQuery, after: str) -> dict[str, Any]:
+def _context(asked: PastQuery, after: str) -> dict[str, Any]:
     scenario = scenarios()[asked.scenario]
     past = AsOf(scenario, asked.at)
     shown = (
@@ -172,22 +172,22 @@ def _counts(past: AsOf, asked: PastQuery) -> list[dict[str, Any]]:
 
 
 def _board(past: AsOf, asked: PastQuery, after: str) -> dict[str, Any]:
-    found = past.page(Narrowed(asked.state, asked.q), order_of_token(after))
-    rows, token = found[:PAGE], ""
-    if len(found) > PAGE:
+    page = past.page(Narrowed(asked.state, asked.q), order_of_token(after))
+    rows, token = page[:PAGE], ""
+    if len(page) > PAGE:
         token = token_of_order(rows[-1].order)
     return {"rows": rows, "table": THEN, "pager": _pager(asked, after, token)}
 
 
 def _differences(past: AsOf, asked: PastQuery, after: str) -> dict[str, Any]:
     every = past.differences()
-    found = [one for one in every if asked.includes(one)]
+    differences = [one for one in every if asked.includes(one)]
     begin = int(after) if after.isascii() and after.isdecimal() else 0
-    further = str(begin + PAGE) if len(found) > begin + PAGE else ""
+    further = str(begin + PAGE) if len(differences) > begin + PAGE else ""
     moves = Counter((one.state, one.now) for one in every if asked.back or not one.stayed)
     return {
-        "rows": found[begin : begin + PAGE],
-        "total": len(found),
+        "rows": differences[begin : begin + PAGE],
+        "total": len(differences),
         "back": sum(one.stayed for one in every),
         "moves": [_move(asked, move, n) for move, n in moves.most_common(12)],
         "table": DIFFERENCES,
@@ -242,5 +242,5 @@ def _whole(past: AsOf, asked: PastQuery) -> Iterator[Then | PastDifference]:
 
 
 def _plain(each: Then | PastDifference, asked: PastQuery) -> dict[str, Any]:
-    told = {name: getattr(each, name) for name in FIELDS[asked.view]}
-    return {"scenario": asked.scenario} | told
+    fields = {name: getattr(each, name) for name in FIELDS[asked.view]}
+    return {"scenario": asked.scenario} | fields

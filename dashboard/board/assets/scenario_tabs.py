@@ -118,18 +118,18 @@ class Tabs(NamedTuple):
 NO_TABS = Tabs(())
 
 
-def tabs(current: str = "", found: MergedSnapshot | None = None, text: str = "") -> Tabs:
+def tabs(current: str = "", snapshot: MergedSnapshot | None = None, text: str = "") -> Tabs:
     """Return each scenario's tab as of now, and those that are filters.
 
-    found: what was read of the current one, if it was; text: its filter, if that is all that is
+    snapshot: what was read of the current one, if it was; text: its filter, if that is all that is
     chosen there.
     """
     view = live_view()
     filters = filter_tabs(current, text)
     whole = not any(tab.current for tab in filters)
     counts, unhandled = view.figure("counts"), view.figure("unhandled")
-    if found is not None:
-        counts[current], unhandled[current] = found.merged.counts, found.unhandled
+    if snapshot is not None:
+        counts[current], unhandled[current] = snapshot.merged.counts, snapshot.unhandled
     _count(view, counts, unhandled)
     facts, now = job_signs().facts(), now_ms()
     wrong = board_problems(facts, list(scenarios().values()), now)
@@ -169,8 +169,8 @@ def counted_tab(saved: SavedFilter) -> FilterTab:
 def _standstill(facts: Facts, now: int) -> BoardProblem | None:
     """Return the trouble by which no board is live, None where one is."""
     known = list(scenarios().values())
-    found = [standstill(find_problems(facts, known, each.name, now)) for each in known]
-    return found[0] if all(found) else None
+    standstills = [standstill(find_problems(facts, known, each.name, now)) for each in known]
+    return standstills[0] if all(standstills) else None
 
 
 def _off(known: Mapping[str, Mapping[str, int]]) -> dict[str, str]:

@@ -118,9 +118,9 @@ def _detail_fields(scenario: Scenario) -> list[str]:
 def _portions(scenario: Scenario, wanted: Filter) -> Iterator[list[Plain]]:
     now, after = now_ms(), ""
     while True:
-        found, more = by_name(scenario, wanted, now, after=after, limit=PORTION)
-        labels = labels_of(scenario.name, [asset for asset, _ in found])
-        yield [_plain(scenario, state_value(text), labels.get(name, {})) for name, text in found]
+        rows, more = by_name(scenario, wanted, now, after=after, limit=PORTION)
+        labels = labels_of(scenario.name, [asset for asset, _ in rows])
+        yield [_plain(scenario, state_value(text), labels.get(name, {})) for name, text in rows]
         if more is None:
             return
         after = more
@@ -186,13 +186,13 @@ def board(request: HttpRequest, scenario: str = "") -> HttpResponse:
     view = live_view()
     if wanted.after is None and request.GET.get("wall") != "1":
         wanted = replace(wanted, ranking=ranking_of(known, request.GET.get("sort", "")))
-    found = read(known, wanted, view.overlay(known.name))
-    context = _board(request, known, wanted, found)
+    snapshot = read(known, wanted, view.overlay(known.name))
+    context = _board(request, known, wanted, snapshot)
     context |= {"q": text, "problem": problem, "begins": begins is not None}
     context["doubts"] = [
-        _chip(request, text, doubt, found.merged.doubts.get(doubt.name, 0)) for doubt in NAMED
+        _chip(request, text, doubt, snapshot.merged.doubts.get(doubt.name, 0)) for doubt in NAMED
     ]
-    context["unhandled"] = _chip(request, text, UNHANDLED, sum(found.unhandled.values()))
+    context["unhandled"] = _chip(request, text, UNHANDLED, sum(snapshot.unhandled.values()))
     context |= {"examples": examples(known), "placeholder": placeholder(known)}
     context["saved"] = SavedFilter.objects.menu(user_of(request), known.name)
     return render(request, "board/board.html", context)
@@ -219,22 +219,22 @@ def _requested_filter(request: HttpRequest, known: Scenario, text: str) -> tuple
 
 
 def _board(
-    request: HttpRequest, known: Scenario, wanted: PageFilter, found: MergedSnapshot
+    request: HttpRequest, known: Scenario, wanted: PageFilter, snapshot: MergedSnapshot
 ) -> dict[str, Any]:
-    now, merged, sort = now_ms(), found.merged, sort_of(known, request.GET.get("sort", ""))
+    now, merged, sort = now_ms(), snapshot.merged, sort_of(known, request.GET.get("sort", ""))
     record_presence(request.user, now)
     context = {
         "scenario": known,
-        "tabs": tabs(known.name, found, _filter_text(request)),
+        "tabs": tabs(known.name, snapshot, _filter_text(request)),
         "filter": wanted,
-        "buttons": _buttons(known, wanted, found),
+        "buttons": _buttons(known, wanted, snapshot),
         "rows": sorted_rows(known, merged.rows, sort),
         "sort": sort,
         "heads": _heads(request, known, sort),
         "orders": orders(known),
         "columns": chosen_columns(known),
         "csv": _filter_query(request, known),
-        "row_marks": {mark.asset: mark for mark in found.marks},
+        "row_marks": {mark.asset: mark for mark in snapshot.marks},
         "causes": causes(known.name, live_view()),
         "may_command": may(request.user, "command"),
         "all": sum(merged.counts.values()),
@@ -245,7 +245,7 @@ def _board(
         "reporter": reporter_of(known.name),
         **_paging(request, wanted, merged),
     }
-    context["boot"] = _boot(context, known, found) | {"user": request.user.get_username()}
+    context["boot"] = _boot(context, known, snapshot) | {"user": request.user.get_username()}
     chosen = request.GET.get("asset", "")
     if name_ok(chosen):
         context |= facts_of(known, chosen, record_of(known.name, chosen), now)
@@ -257,7 +257,7 @@ def _filter_text(request: HttpRequest) -> str:
     return "" if request.GET.getlist("state") else request.GET.get("q", "")
 
 
-def _boot(context: dict[str, Any], known: Scenario, found: MergedSnapshot) -> dict[str, Any]:
+def _boot(context: dict[str, Any], known: Scenario, snapshot: MergedSnapshot) -> dict[str, Any]:
     """Return the data that the page's modules start with: parts of its context, and their own."""
     shared = ("now", "total", "stopped", "may_command", "after", "sort", "causes")
     return {name: context[name] for name in shared} | {
@@ -267,14 +267,14 @@ def _boot(context: dict[str, Any], known: Scenario, found: MergedSnapshot) -> di
         "details": known.detail_keys,
         "troubles": context["troubles"],
         "limit": LIMIT,
-        "least": found.merged.least,
-        "counts": found.merged.counts,
-        "doubts": found.merged.doubts,
-        "acknowledged": found.handled.acknowledged,
-        "unhandled": found.unhandled,
-        "marks": found.marks,
+        "least": snapshot.merged.least,
+        "counts": snapshot.merged.counts,
+        "doubts": snapshot.merged.doubts,
+        "acknowledged": snapshot.handled.acknowledged,
+        "unhandled": snapshot.unhandled,
+        "marks": snapshot.marks,
         "next": context["next_after"],
-        "ranked": found.merged.ranked,
+        "ranked": snapshot.merged.ranked,
     }
 
 
@@ -294,9 +294,9 @@ def asset(request: HttpRequest, scenario: str, asset: str) -> HttpResponse:
     if is_fragment(request):
         part = "_panel_update" if request.GET.get("part") == "facts" else "_asset"
         return render(request, f"board/{part}.html", context)
-    told = problems(now, known.name)
-    boot = {"scenario": scenario, "watch": asset, "now": now, "troubles": told}
-    context |= {"troubles": told, "boot": boot, "tab": scenario}
+    troubles = problems(now, known.name)
+    boot = {"scenario": scenario, "watch": asset, "now": now, "troubles": troubles}
+    context |= {"troubles": troubles, "boot": boot, "tab": scenario}
     status = 200 if record or context["history"] else 404
     return render(request, "board/asset.html", context, status=status)
 
@@ -367,9 +367,9 @@ def _filter_query(request: HttpRequest, known: Scenario) -> str:
     return query.urlencode()
 
 
-def _buttons(known: Scenario, wanted: PageFilter, found: MergedSnapshot) -> list[dict[str, Any]]:
+def _buttons(known: Scenario, wanted: PageFilter, snapshot: MergedSnapshot) -> list[dict[str, Any]]:
     """Return a filter button for each state of the scenario, and for others that are there."""
-    counts, acknowledged = found.merged.counts, found.handled.acknowledged
+    counts, acknowledged = snapshot.merged.counts, snapshot.handled.acknowledged
     named = [spec.name for spec in known.states]
     others = sorted(set(counts) - set(named), key=lambda name: (-counts[name], name))[:OTHERS]
     others += sorted(wanted.states - set(named) - set(others))

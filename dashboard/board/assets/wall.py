@@ -30,24 +30,24 @@ MOST = 120
 
 @dataclass(frozen=True)
 class WallBoard:
-    """A board on the wall. found: its first page, where what is not good comes first; trouble: why
-    its rows are not live, None where they are."""
+    """A board on the wall. snapshot: its first page, where what is not good comes first; trouble:
+    why its rows are not live, None where they are."""
 
     scenario: Scenario
-    found: MergedSnapshot
+    snapshot: MergedSnapshot
     trouble: BoardProblem | None
 
     @classmethod
     def of(cls, scenario: Scenario, now: int) -> WallBoard:
         """Return a scenario's board as of `now` (Unix ms)."""
-        found = read(scenario, PageFilter(), live_view().overlay(scenario.name))
+        snapshot = read(scenario, PageFilter(), live_view().overlay(scenario.name))
         stale = (each for each in problems(now, scenario.name) if each["stale"])
-        return cls(scenario, found, next(stale, None))
+        return cls(scenario, snapshot, next(stale, None))
 
     @property
     def counts(self) -> list[tuple[StateSpec, int]]:
         """How many assets are in each state, the most severe first."""
-        known = self.found.merged.counts
+        known = self.snapshot.merged.counts
         others = sorted(known.keys() - {spec.name for spec in self.scenario.states})
         specs = [*map(self.scenario.spec, others), *self.scenario.states]
         return [(spec, known.get(spec.name, 0)) for spec in specs]
@@ -55,17 +55,17 @@ class WallBoard:
     @property
     def n(self) -> int:
         """How many assets are unhandled."""
-        return sum(self.found.unhandled.values())
+        return sum(self.snapshot.unhandled.values())
 
     @property
     def marks(self) -> dict[str, RowMark]:
         """What people have said of assets, by name."""
-        return {mark.asset: mark for mark in self.found.marks}
+        return {mark.asset: mark for mark in self.snapshot.marks}
 
     @cached_property
     def named(self) -> list[Row]:
         """The rows that are not good, or of which somebody says so: unhandled ones first."""
-        rows = self.found.merged.rows
+        rows = self.snapshot.merged.rows
         return [row for row in rows if row["alarming"] or row["disputed"]][:MOST]
 
     @property
@@ -79,12 +79,12 @@ class WallBoard:
         return [row for row in self.named if not row["alarming"] or self._is_handled(row)]
 
     def _is_handled(self, row: Row) -> bool:
-        return self.found.handled.hands.get(row["asset"], NO_HAND).holds
+        return self.snapshot.handled.hands.get(row["asset"], NO_HAND).holds
 
     @property
     def more(self) -> int:
         """How many assets that are not good are not named."""
-        alarming = sum(n for state, n in self.found.merged.counts.items() if self._alarms(state))
+        alarming = sum(n for state, n in self.snapshot.merged.counts.items() if self._alarms(state))
         return max(0, alarming - len([row for row in self.named if row["alarming"]]))
 
     @property
@@ -101,7 +101,7 @@ class WallBoard:
     def doubts(self) -> list[tuple[CountedTerm, int]]:
         """How many assets that are not named there is each doubt of."""
         named = Counter(doubt for row in self.named for doubt in row["doubts"])
-        left = ((term, self.found.merged.doubts[term.name] - named[term.name]) for term in NAMED)
+        left = ((term, self.snapshot.merged.doubts[term.name] - named[term.name]) for term in NAMED)
         return [(term, n) for term, n in left if n > 0]
 
 

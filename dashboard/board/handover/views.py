@@ -143,7 +143,7 @@ def _page(request: HttpRequest, form: SinceForm, text: HandoverForm, status: int
         known = _known(form)
         query = urlencode({"scenario": form.cleaned_data["scenario"], "at": since.at})
         context |= {
-            "found": situation(known, user.get_username(), since.at, now),
+            "situation": situation(known, user.get_username(), since.at, now),
             "incident_table": INCIDENTS,
             "pin_table": PINS,
             "move_table": MOVES,
@@ -169,11 +169,11 @@ def as_text(request: HttpRequest) -> HttpResponse:
     form = SinceForm(request.GET, now_ms())
     if not form.is_valid():
         return unprocessable(faults_of(form))
-    current = _found(form, user_of(request))
+    current = _situation(form, user_of(request))
     return HttpResponse(as_markdown(current), content_type="text/markdown; charset=utf-8")
 
 
-def _found(form: SinceForm, user: User) -> Situation:
+def _situation(form: SinceForm, user: User) -> Situation:
     return situation(_known(form), user.get_username(), form.chosen(user).at, form.now)
 
 

@@ -194,8 +194,8 @@ def merge(
     follows, stopped = (None, None) if ranked else _cut(shown, order, stored.stopped)
     positive = {state: n for state, n in tally.items() if n > 0}
     doubts = _doubts(stored.doubts, kept, newer)
-    found = (shown[:LIMIT], max(total, 0), positive, follows, stored.least, stopped, doubts)
-    return Merged(*found, ranked, end)
+    fields = (shown[:LIMIT], max(total, 0), positive, follows, stored.least, stopped, doubts)
+    return Merged(*fields, ranked, end)
 
 
 def _order(hands: Mapping[str, Hand], wanted: PageFilter, row: Row) -> Order:

@@ -44,7 +44,7 @@ def unprocessable(why: str) -> HttpResponse:
 
 def faults_of(form: Form) -> str:
     """Return a form's errors, the first of each field."""
-    return "; ".join(f"{name}: {told[0]}" for name, told in form.errors.items())
+    return "; ".join(f"{name}: {faults[0]}" for name, faults in form.errors.items())
 
 
 def written(

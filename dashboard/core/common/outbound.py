@@ -208,10 +208,10 @@ def _checked_address(host: str, port: int) -> str:
     Raises AddressRefused if any of its addresses is not public.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise httpcore.ConnectError(f"{host}: {error.strerror}") from error
-    addresses = [str(entry[4][0]) for entry in found]
+    addresses = [str(entry[4][0]) for entry in entries]
     private = [address for address in addresses if not _is_public(address)]
     if private and not settings.TALLYBOARD.private_targets:
         raise AddressRefused(

@@ -247,9 +247,9 @@ def page_of(
 
     The page's `following` is the place of its last row, if more rows follow.
     """
-    found = list((order.of(rows) if after is None else order.after(rows, after))[: size + 1])
-    more = len(found) > size
-    return Page(found[:size], order.place_of(found[size - 1]) if more else None)
+    portion = list((order.of(rows) if after is None else order.after(rows, after))[: size + 1])
+    more = len(portion) > size
+    return Page(portion[:size], order.place_of(portion[size - 1]) if more else None)
 
 
 def page_after(rows: QuerySet[M], order: ListOrder, size: int, number: int | None) -> Page[M]:
@@ -338,10 +338,10 @@ class Listing(Generic[M, R]):
         """Return the newest rows, or those that follow the row with the id `before`."""
         floor = self._floor(rows, before)
         looked_at = rows if floor is None else self.order.down_to(rows, floor)
-        found = list(self._following(looked_at, before)[: self.page_size + 1])
-        shown = [self.shown(row) for row in found[: self.page_size]]
-        if len(found) > self.page_size:
-            return Page(shown, found[self.page_size - 1].pk)
+        portion = list(self._following(looked_at, before)[: self.page_size + 1])
+        shown = [self.shown(row) for row in portion[: self.page_size]]
+        if len(portion) > self.page_size:
+            return Page(shown, portion[self.page_size - 1].pk)
         return Page(shown, floor[-1] if floor else None, floor is not None)
 
     def _following(self, rows: QuerySet[M], before: int) -> QuerySet[M]:

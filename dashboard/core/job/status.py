@@ -130,9 +130,9 @@ def last_reports() -> QuerySet[JobProgress]:
     return JobProgress.objects.filter(pk__in=newest.values("last"))
 
 
-def clocks_of(told: JobProgress) -> dict[str, ClockBehind]:
+def clocks_of(report: JobProgress) -> dict[str, ClockBehind]:
     """Return by bucket by how much a report found the broker's clock behind the job's."""
-    return _CLOCKS.decode(told.clocks_behind) if told.clocks_behind else {}
+    return _CLOCKS.decode(report.clocks_behind) if report.clocks_behind else {}
 
 
 def clocks_behind() -> dict[str, ClockBehind]:
@@ -143,9 +143,9 @@ def clocks_behind() -> dict[str, ClockBehind]:
     queries = {row.bucket: row.query for row in BucketStatus.objects.all()}
     return {
         bucket: clock
-        for told in last_reports()
-        for bucket, clock in clocks_of(told).items()
-        if queries.get(bucket) == told.query
+        for report in last_reports()
+        for bucket, clock in clocks_of(report).items()
+        if queries.get(bucket) == report.query
     }
 
 

@@ -144,17 +144,17 @@ class ChangeComparison:
         have.
         """
         edge, compared = self.edge, 0
-        found = {row.place: row for row in rows}
+        by_place = {row.place: row for row in rows}
         differences = []
         for number, change in enumerate(folded):
-            row = found.pop(change.place, None)
+            row = by_place.pop(change.place, None)
             if row is not None:
                 compared += 1
                 if fields := _differing(change, row):
                     differences.append(self._difference("differs", change, fields))
             elif change.at >= edge and number < due and not _is_reported_later(change, rows):
                 differences.append(self._difference("missing", change))
-        for row in found.values():
+        for row in by_place.values():
             if row.place >= place_at(begin):
                 compared += 1
                 if not _is_repeated(row, folded):

@@ -103,6 +103,10 @@ def metrics() -> Iterator[MetricFamily]:
     """Yield when the plain fold last judged each bucket, and how many differences it found."""
     rows = BucketJudgement.objects.exclude(ended_at=None)
     ended = rows.values_list("scenario", "partition", "ended_at", "differences")
-    judged = {(name, str(at)): ((when or 0) / 1000, found) for name, at, when, found in ended}
+    judged = {
+        (name, str(at)): ((when or 0) / 1000, differences) for name, at, when, differences in ended
+    }
     yield JUDGED_TIME.family((bucket, when) for bucket, (when, _) in judged.items())
-    yield JUDGED_DIFFERENCES.family((bucket, found) for bucket, (_, found) in judged.items())
+    yield JUDGED_DIFFERENCES.family(
+        (bucket, differences) for bucket, (_, differences) in judged.items()
+    )

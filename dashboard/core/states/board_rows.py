@@ -219,8 +219,8 @@ def amount(value: float) -> str:
 
 def _voteless(doubted: list[InDoubt], votes: int) -> list[InDoubt]:
     """Return the agents in doubt without a vote that get a mark beside this many votes."""
-    found = [one for one in doubted if one.voteless and one.counts]
-    return found[: max(VOTELESS_SHOWN, VOTES_SHOWN - APART - votes)]
+    voteless = [one for one in doubted if one.voteless and one.counts]
+    return voteless[: max(VOTELESS_SHOWN, VOTES_SHOWN - APART - votes)]
 
 
 def _doubt_of(

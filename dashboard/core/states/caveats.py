@@ -76,13 +76,13 @@ def in_doubt(
     """Return every agent in doubt: first those that count, then by the worst state reported."""
     by_agent = {doubt.agent: doubt for doubt in doubts}
     voting = {vote.agent for vote in votes}
-    found = [
+    doubted = [
         _of_vote(scenario, vote, by_agent.get(vote.agent))
         for vote in votes
         if vote.doubt is not None or vote.agent in by_agent
     ]
-    found += [_voteless(scenario, each) for name, each in by_agent.items() if name not in voting]
-    return sorted(found, key=lambda each: (not each.counts, _rank(scenario, each), each.agent))
+    doubted += [_voteless(scenario, each) for name, each in by_agent.items() if name not in voting]
+    return sorted(doubted, key=lambda each: (not each.counts, _rank(scenario, each), each.agent))
 
 
 def _rank(scenario: Scenario, one: InDoubt) -> int:

@@ -171,8 +171,8 @@ class _Board:
 def _check(text: str) -> None:
     if len(text) > MAX_TEXT:
         raise FilterError(f"expected at most {MAX_TEXT} characters", MAX_TEXT, len(text))
-    if found := _SURROGATE.search(text):
-        raise FilterError("this is no character", found.start(), found.end())
+    if match := _SURROGATE.search(text):
+        raise FilterError("this is no character", match.start(), match.end())
 
 
 class _Reader:
@@ -193,20 +193,20 @@ class _Reader:
         start = self.at
         negated = self.text[self.at] == "-"
         self.at += negated
-        found = _KEY.match(self.text, self.at)
-        key = found[1].lower() if found else WORD
-        self.at = found.end() if found else self.at
+        match = _KEY.match(self.text, self.at)
+        key = match[1].lower() if match else WORD
+        self.at = match.end() if match else self.at
         return TermHead(key, negated, start, self.at)
 
     def atoms(self, key: str) -> list[Atom]:
         """Read and return the values of a term, up to its end. Raises FilterError."""
-        found = [self._atom(key)]
+        atoms = [self._atom(key)]
         while self.text.startswith(",", self.at):
             self.at += 1
-            found.append(self._atom(key))
+            atoms.append(self._atom(key))
         if self.at < len(self.text) and not self.text[self.at].isspace():
             raise FilterError("expected a space or a comma", self.at, self.at + 1)
-        return found
+        return atoms
 
     def _atom(self, key: str) -> Atom:
         start, compare = self.at, ""
@@ -219,12 +219,12 @@ class _Reader:
         return Atom(atom.text, start, self.at, atom.literal, atom.star, compare, atom.state or None)
 
     def _bare(self, key: str) -> Atom:
-        found = _BARE.match(self.text, self.at)
-        if found is None:
+        match = _BARE.match(self.text, self.at)
+        if match is None:
             wanted = f"expected a value after {key}:" if key else "expected a part of the name"
             raise FilterError(wanted, max(0, self.at - 1), max(1, self.at))
-        start, self.at = self.at, found.end()
-        return _split(key, found[0], start, key in self.votes)
+        start, self.at = self.at, match.end()
+        return _split(key, match[0], start, key in self.votes)
 
     def _quoted(self, key: str) -> Atom:
         start = self.at
@@ -240,16 +240,16 @@ class _Reader:
         return Atom(text, start, self.at, literal=True, star=star, state=state)
 
     def _until_quote(self) -> str:
-        start, found = self.at, []
+        start, letters = self.at, []
         self.at += 1
         while self.at < len(self.text) and self.text[self.at] != '"':
             self.at += self.text[self.at] == "\\"  # the next character is literal
-            found.append(self.text[self.at : self.at + 1])
+            letters.append(self.text[self.at : self.at + 1])
             self.at += 1
         if self.at >= len(self.text):
             raise FilterError("this quote is not closed", start, len(self.text))
         self.at += 1
-        return "".join(found)
+        return "".join(letters)
 
 
 def _split(key: str, text: str, start: int, votes: bool) -> Atom:
@@ -321,10 +321,10 @@ def _amount(key: str, atom: Atom) -> AmountTerm:
 
 
 def _flag(key: str, atom: Atom) -> Flag:
-    found = None if atom.literal else _YES.get(atom.text.lower())
-    if found is None:
+    on = None if atom.literal else _YES.get(atom.text.lower())
+    if on is None:
         raise atom.error(f"{key}: expected yes or no")
-    return Flag(found)
+    return Flag(on)
 
 
 def _word(key: str, atom: Atom) -> Text:
@@ -352,11 +352,11 @@ def _state(atom: Atom, scenario: Scenario) -> str:
     """
     named = {spec.name: spec.name for spec in scenario.states}
     labelled = {spec.label.casefold(): spec.name for spec in scenario.states}
-    found = state_of(atom.text, scenario)
-    if found is None and not atom.literal:
-        found = _only(atom.text, named)
-    if found in named or scenario.open_vocabulary:
-        return found or atom.text
+    state = state_of(atom.text, scenario)
+    if state is None and not atom.literal:
+        state = _only(atom.text, named)
+    if state in named or scenario.open_vocabulary:
+        return state or atom.text
     words = {**{name.casefold(): name for name in named}, **labelled}
     close = get_close_matches(atom.text.casefold(), words, 1, 0.5)
     expected = ", ".join(named)
@@ -367,8 +367,8 @@ def _state(atom: Atom, scenario: Scenario) -> str:
 
 
 def _only(part: str, names: Iterable[str]) -> str | None:
-    found = [name for name in names if part.casefold() in name.casefold()]
-    return found[0] if len(found) == 1 else None
+    candidates = [name for name in names if part.casefold() in name.casefold()]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _time(key: str, atom: Atom, now: int) -> DurationTerm | TimeTerm | Never:
@@ -406,9 +406,9 @@ def _moment(text: str, now: int) -> int | None:
 
     None if the text is neither. now: Unix ms.
     """
-    if found := _CLOCK.fullmatch(text):
+    if match := _CLOCK.fullmatch(text):
         today = datetime.fromtimestamp(now / 1000, UTC)
-        at = today.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
+        at = today.replace(hour=int(match[1]), minute=int(match[2]), second=0, microsecond=0)
         return _ms(at if at <= today else at - timedelta(days=1))
     if not _DATE.fullmatch(text):
         return None

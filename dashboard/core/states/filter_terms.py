@@ -305,28 +305,28 @@ def _muted(sight: Sight, value: Flag, _now: int) -> bool:
 
 def _label(key: str) -> Look:
     def look(sight: Sight, value: Text, _now: int) -> bool:
-        found = sight.labels.get(key)
-        return found is not None and value.fits(found)
+        label = sight.labels.get(key)
+        return label is not None and value.fits(label)
 
     return look
 
 
 def _detail(key: str) -> Look:
     def look(sight: Sight, value: Text | AmountTerm, _now: int) -> bool:
-        found = sight.details.get(key)
-        return found is not None and _is_value(found, value)
+        detail = sight.details.get(key)
+        return detail is not None and _is_value(detail, value)
 
     return look
 
 
-def _is_value(found: str | float, value: Text | AmountTerm) -> bool:
+def _is_value(detail: str | float, value: Text | AmountTerm) -> bool:
     """Return whether a detail's value is what a term asks for."""
     if isinstance(value, AmountTerm):
-        number = None if isinstance(found, str) else found
+        number = None if isinstance(detail, str) else detail
         return number is not None and (number > value.than) is value.more and number != value.than
-    if isinstance(found, str):
-        return value.fits(found)
-    return not value.text if value.prefix else amount_of(value.text) == found
+    if isinstance(detail, str):
+        return value.fits(detail)
+    return not value.text if value.prefix else amount_of(value.text) == detail
 
 
 _AMOUNT = re.compile(r"(-?[0-9]{1,15}(?:\.[0-9]{1,3})?)([kMG]?)")

@@ -102,11 +102,14 @@ def chosen_columns(scenario: Scenario) -> list[tuple[str, str]]:
 
 def orders(scenario: Scenario) -> list[tuple[str, str]]:
     """Return every order of a scenario's board, with its name."""
-    found = list(_OFFERED)
+    choices = list(_OFFERED)
     for each in scenario.details:
         title = each.title.lower()
-        found += [(each.key, f"{title}, highest first"), (f"-{each.key}", f"{title}, lowest first")]
-    return found
+        choices += [
+            (each.key, f"{title}, highest first"),
+            (f"-{each.key}", f"{title}, lowest first"),
+        ]
+    return choices
 
 
 def sort_of(scenario: Scenario, text: str) -> str:
@@ -541,8 +544,8 @@ def fetched(select: str, scenario: str, assets: Collection[str]) -> list[tuple[A
 
 
 _EACH = """\
-SELECT found.* FROM json_array_elements_text(%s::json) AS wanted (name)
-CROSS JOIN LATERAL ({} AND asset = wanted.name OFFSET 0) AS found"""
+SELECT kept.* FROM json_array_elements_text(%s::json) AS wanted (name)
+CROSS JOIN LATERAL ({} AND asset = wanted.name OFFSET 0) AS kept"""
 """Looks up each name by itself. While a table has just begun to grow and has no statistics yet,
 PostgreSQL might otherwise compare every row with every name."""
 

@@ -86,8 +86,8 @@ def completed(
     """
     if CONTROL.search(text[:at]):  # no name has one, and PostgreSQL takes no NUL
         return Offers(at, at, [])
-    term_found = _TERM.search(text[:at])
-    term = term_found[0] if term_found else ""
+    match = _TERM.search(text[:at])
+    term = match[0] if match else ""
     start = at - len(term)
     key = _KEY.match(term)
     if key is None:

@@ -182,8 +182,8 @@ def acknowledgement_events(assets: Assets, acknowledged: Assets, now: int) -> It
 
 def _acks(scenario: str, assets: Collection[str], now: int) -> dict[str, Ack]:
     rows = Mark.objects.filter(scenario=scenario, ack_until__gt=now, asset__in=listed(assets))
-    found = rows.values_list("asset", "ack_until", "ack_severity")
-    return {asset: Ack(until or 0, severity or 0) for asset, until, severity in found}
+    acks = rows.values_list("asset", "ack_until", "ack_severity")
+    return {asset: Ack(until or 0, severity or 0) for asset, until, severity in acks}
 
 
 Times = tuple[int, int]

@@ -240,7 +240,7 @@ def mail_html(_request: HttpRequest, number: int) -> HttpResponse:
 
 def _mail_catcher_mail(number: int) -> Mail:
     """Return a mail. Raises Http404."""
-    found = read_mail(number)
-    if found is None:
+    mail = read_mail(number)
+    if mail is None:
         raise Http404
-    return found
+    return mail

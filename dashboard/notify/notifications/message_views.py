@@ -334,8 +334,8 @@ def _incidents(keys: Iterable[IncidentKey]) -> list[Incident]:
         asset__in=listed({asset for _, asset, _ in keys}),
         place__in=listed({place for _, _, place in keys}),
     )
-    found = {(row.scenario, row.asset, row.place): row for row in rows}
-    return [found[key] for key in keys if key in found]
+    by_key = {(row.scenario, row.asset, row.place): row for row in rows}
+    return [by_key[key] for key in keys if key in by_key]
 
 
 def agents_of(group: Group) -> QuerySet[AgentFinding]:

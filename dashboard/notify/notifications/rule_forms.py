@@ -307,8 +307,8 @@ def checked(plain: Mapping[str, Any]) -> Definition:
         "at_least": _unknown(named - set(rule.states), states),
         "stages": _absent_targets(rule),
     }
-    if found := {key: expected for key, expected in errors.items() if expected}:
-        raise RuleError(found)
+    if faults := {key: expected for key, expected in errors.items() if expected}:
+        raise RuleError(faults)
     return rule
 
 

@@ -97,10 +97,10 @@ def preview(rule: RuleValue, since: int, until: int) -> Preview:
     add, of now.
     """
     rows, more = _incidents(rule, since, until)
-    found = _findings(rule, since, until)
+    findings = _findings(rule, since, until)
     labels = _labels(rows)
     wanted = [row for row in rows if rule.matches_labels(labels.get((row.scenario, row.asset), {}))]
-    events = [*_events(wanted, labels, since, until), *_agent_events(found, until)]
+    events = [*_events(wanted, labels, since, until), *_agent_events(findings, until)]
     events.sort(key=lambda event: event.at)
     assets: Assets = {}
     for row in wanted:
@@ -116,8 +116,8 @@ def preview(rule: RuleValue, since: int, until: int) -> Preview:
         for each in played
         if isinstance(each.action, Hold) and not each.action.renewed
     ]
-    is_cut = more or len(found) == MOST_INCIDENTS or rehearsal.is_cut
-    return Preview(messages, held, len(rows), is_cut, len(found))
+    is_cut = more or len(findings) == MOST_INCIDENTS or rehearsal.is_cut
+    return Preview(messages, held, len(rows), is_cut, len(findings))
 
 
 def _incidents(rule: RuleValue, since: int, until: int) -> tuple[list[Incident], bool]:
@@ -149,10 +149,10 @@ def _agent_events(rows: Iterable[AgentFinding], until: int) -> Iterator[Event]:
 
 
 def _by_scenario(rows: Iterable[Incident]) -> dict[str, list[Incident]]:
-    found: dict[str, list[Incident]] = {}
+    by_scenario: dict[str, list[Incident]] = {}
     for row in rows:
-        found.setdefault(row.scenario, []).append(row)
-    return found
+        by_scenario.setdefault(row.scenario, []).append(row)
+    return by_scenario
 
 
 Labels = dict[tuple[str, str], dict[str, str]]
@@ -198,14 +198,14 @@ def _transitions(scenario: str, rows: list[Incident]) -> dict[str, list[Transiti
     """Return the changes to states that are not good since the first of these incidents, in order,
     by asset."""
     first = min(row.place for row in rows)
-    found = Transition.objects.filter(
+    transitions = Transition.objects.filter(
         scenario=scenario,
         asset__in=listed(sorted({row.asset for row in rows})),
         kind=CHANGE,
         at__gte=min(row.began_at for row in rows),
     ).exclude(Q(state="") | Q(state__in=scenarios()[scenario].good_states))
     moves: dict[str, list[Transition]] = {}
-    for move in found.filter(place__gte=first).order_by("place"):
+    for move in transitions.filter(place__gte=first).order_by("place"):
         moves.setdefault(move.asset, []).append(move)
     return moves
 

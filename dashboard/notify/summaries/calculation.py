@@ -99,8 +99,8 @@ def burns_of(
 ) -> dict[int, float | None]:
     """Return a scenario's burn rates up to `now` (Unix ms) by window, ms; within service hours."""
     today = containing(DAY, day_of(now, ReportingZone.objects.current()))
-    found = Calculation(Question((scenario,), today, service=True), now)
-    return {each.window_ms: each.rate for each in found.burns(scenario, target, windows)}
+    calculation = Calculation(Question((scenario,), today, service=True), now)
+    return {each.window_ms: each.rate for each in calculation.burns(scenario, target, windows)}
 
 
 def keep_answer(question: Question, now: int) -> None:
@@ -118,13 +118,13 @@ def raw_since(scenarios: Iterable[str]) -> int | None:
     return min((at for at in oldest if at is not None), default=None)
 
 
-def has_sums_before(found: PeriodSummary) -> bool:
+def has_sums_before(report: PeriodSummary) -> bool:
     """Return whether part of a summary is known from sums alone, as its changes are deleted."""
-    raw, first = found.raw_since, found.first_at
-    if raw is None or first is None or first >= raw or found.span.begin >= raw:
+    raw, first = report.raw_since, report.first_at
+    if raw is None or first is None or first >= raw or report.span.begin >= raw:
         return False
-    rows = HourRow.objects.filter(scenario__in=found.question.scenarios, end__lte=raw)
-    return rows.filter(end__gt=found.span.begin).exists()
+    rows = HourRow.objects.filter(scenario__in=report.question.scenarios, end__lte=raw)
+    return rows.filter(end__gt=report.span.begin).exists()
 
 
 T = TypeVar("T")

@@ -79,17 +79,17 @@ def calendar(days: Sequence[HeatDay], query_of_day: Any) -> Grid | None:
     return Grid(heads, rows, _legend(most), wide, hatched)
 
 
-def week(found: PeriodSummary) -> Grid | None:
+def week(summary: PeriodSummary) -> Grid | None:
     """Return the hours of a week, with a row for each weekday of the period.
 
     None if nothing was bad and all was observed, or if the time has not begun.
     """
-    weekdays = sorted({each.day.weekday() for each in found.heat})
-    sums = [found.week[n] for n in weekdays]
-    unobserved = [found.week_unobserved[n] for n in weekdays]
+    weekdays = sorted({each.day.weekday() for each in summary.heat})
+    sums = [summary.week[n] for n in weekdays]
+    unobserved = [summary.week_unobserved[n] for n in weekdays]
     most = max((ms or 0 for day in sums for ms in day), default=0)
     hatched = any(ms is None for day in sums for ms in day) or any(map(any, unobserved))
-    if not found.span.ms or not (most or hatched):
+    if not summary.span.ms or not (most or hatched):
         return None
     rows: list[tuple[str, list[Cell | None]]] = [
         (name, [_hour_cell(name, *hour, most) for hour in zip(range(24), day, gone, strict=True)])
@@ -184,13 +184,13 @@ class ChartTimeline(NamedTuple):
     pieces: list[IncidentBar]
 
 
-def timelines(found: PeriodSummary, scenarios: Any) -> list[ChartTimeline]:
+def timelines(summary: PeriodSummary, scenarios: Any) -> list[ChartTimeline]:
     """Return the timelines of the assets with most time in incidents, at most MOST_TIMELINES."""
     of_asset: dict[tuple[str, str], list[LongIncident]] = {}
-    for each in found.incidents:
+    for each in summary.incidents:
         of_asset.setdefault((each.scenario, each.asset), []).append(each)
     rows = [
-        _timeline(incidents, found.span, scenarios[scenario])
+        _timeline(incidents, summary.span, scenarios[scenario])
         for (scenario, _), incidents in of_asset.items()
         if scenario in scenarios
     ]
@@ -258,14 +258,16 @@ def budget_line(status: TargetStatus) -> BudgetLine | None:
     return BudgetLine(points, height(0), unseen, words)
 
 
-def plotted(found: PeriodSummary) -> dict[str, Any]:
+def plotted(summary: PeriodSummary) -> dict[str, Any]:
     """Return the data of the charts that a script draws: minutes in bad states, by day and by hour;
     null where nothing was observed."""
-    by_hour = [_sum(day[hour] for day in found.week) for hour in range(24)] if found.week else []
+    by_hour = (
+        [_sum(day[hour] for day in summary.week) for hour in range(24)] if summary.week else []
+    )
     return {
         "days": {
-            "labels": [str(each.day) for each in found.heat],
-            "minutes": [_minutes(each.bad) for each in found.heat],
+            "labels": [str(each.day) for each in summary.heat],
+            "minutes": [_minutes(each.bad) for each in summary.heat],
         },
         "hours": {
             "labels": [f"{hour:02d}:00" for hour in range(len(by_hour))],
@@ -284,10 +286,10 @@ def _minutes(ms: int | None) -> float | None:
     return None if ms is None else round(ms / MINUTE_MS, 1)
 
 
-def gaps(found: PeriodSummary) -> list[tuple[float, float]]:
+def gaps(summary: PeriodSummary) -> list[tuple[float, float]]:
     """Return where on a timeline nothing was observed, and how wide each part is."""
-    unit = WIDTH / max(1, found.span.ms)
+    unit = WIDTH / max(1, summary.span.ms)
     return [
-        (round((each.begin - found.span.begin) * unit, 1), round(each.ms * unit, 1))
-        for each in found.unobserved
+        (round((each.begin - summary.span.begin) * unit, 1), round(each.ms * unit, 1))
+        for each in summary.unobserved
     ]

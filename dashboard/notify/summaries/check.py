@@ -110,20 +110,23 @@ def differences(scenario: str, begin: int, end: int) -> Iterator[SumDifference]:
         return
     known = scenarios()[scenario]
     whole = these[0].begin, these[-1].end
-    told = from_transitions(known, *whole)
+    figures = from_transitions(known, *whole)
 
     def sources_of(*part: int) -> Sources:
-        return (told if part == whole else from_transitions(known, *part)).sources
+        return (figures if part == whole else from_transitions(known, *part)).sources
 
     slots = Target.objects.slots(scenario)
     by_hours, by_assets = observed_sums(scenario, these, slots, sources_of)
-    yield from _of_hours(scenario, by_hours, told)
+    yield from _of_hours(scenario, by_hours, figures)
     yield from _of_days(scenario, these, by_assets)
 
 
-def _of_hours(scenario: str, sums: list[HourSum], told: RawFigures) -> Iterator[SumDifference]:
+def _of_hours(scenario: str, sums: list[HourSum], figures: RawFigures) -> Iterator[SumDifference]:
     these = [each.hour for each in sums]
-    incidents, false_alarms = by_hour(these, told.incidents), by_hour(these, told.false_alarms)
+    incidents, false_alarms = (
+        by_hour(these, figures.incidents),
+        by_hour(these, figures.false_alarms),
+    )
     rows = HourRow.objects.filter(
         scenario=scenario, begin__gte=these[0].begin, begin__lt=these[-1].end
     )
@@ -448,13 +451,13 @@ def _compared(
         if one == other or not span.begin <= begin < span.end:
             continue
         if one is None or other is None:
-            told = ("none", "one") if other is None else ("one", "none")
-            yield SumDifference(scenario, begin, kind.what, *told, asset)
+            counts = ("none", "one") if other is None else ("one", "none")
+            yield SumDifference(scenario, begin, kind.what, *counts, asset)
             continue
-        for name, expected, found in zip(kind.fields, one, other, strict=True):
-            if expected != found:
+        for name, expected, stored in zip(kind.fields, one, other, strict=True):
+            if expected != stored:
                 what = f"{kind.what}, {name}"
-                yield SumDifference(scenario, begin, what, found, expected, asset)
+                yield SumDifference(scenario, begin, what, stored, expected, asset)
 
 
 # ---- what changes make --------------------------------------------------------------------------

@@ -48,9 +48,9 @@ def how_observed(own: Observed) -> str:
     return WHOLLY if own.complete else PARTLY
 
 
-def days(found: PeriodSummary) -> Rows:
+def days(summary: PeriodSummary) -> Rows:
     """Yield the days of a summary."""
-    for each in found.heat:
+    for each in summary.heat:
         observed = NOT_OBSERVED if each.bad is None else PARTLY if each.unobserved else WHOLLY
         share = {"observed": observed, "observed_share": each.share}
         yield {"day": str(each.day), "bad_ms": each.bad, **share}
@@ -86,9 +86,9 @@ def _delays(name: str, of: Delays) -> dict[str, Any]:
     }
 
 
-def _whole(found: PeriodSummary) -> Rows:
-    for which, of in (("now", found.whole.now), ("before", found.whole.before)):
-        span = found.span if which == "now" else found.before
+def _whole(summary: PeriodSummary) -> Rows:
+    for which, of in (("now", summary.whole.now), ("before", summary.whole.before)):
+        span = summary.span if which == "now" else summary.before
         yield {"period": which, "begin": span.begin, "end": span.end, **figures(of)}
 
 
@@ -98,8 +98,8 @@ def _groups(groups: Iterable[FigureGroup], name: str) -> Rows:
             yield {name: group.name, "period": which, **figures(of)}
 
 
-def _hours(found: PeriodSummary) -> Rows:
-    for weekday, (day, gone) in enumerate(zip(found.week, found.week_unobserved, strict=True)):
+def _hours(summary: PeriodSummary) -> Rows:
+    for weekday, (day, gone) in enumerate(zip(summary.week, summary.week_unobserved, strict=True)):
         for hour, (ms, unobserved) in enumerate(zip(day, gone, strict=True)):
             observed = NOT_OBSERVED if ms is None else PARTLY if unobserved else WHOLLY
             yield {"weekday": weekday + 1, "hour": hour, "bad_ms": ms, "observed": observed}
@@ -112,8 +112,8 @@ TARGETS = (
 )  # fmt: skip
 
 
-def _targets(found: PeriodSummary) -> Rows:
-    for each in found.targets:
+def _targets(summary: PeriodSummary) -> Rows:
+    for each in summary.targets:
         burns = dict.fromkeys(BURNS) | {
             name: own.rate for name, own in zip(BURNS, each.burn, strict=False)
         }
@@ -121,8 +121,8 @@ def _targets(found: PeriodSummary) -> Rows:
         yield {name: row[name] for name in TARGETS}
 
 
-def _budgets(found: PeriodSummary) -> Rows:
-    for each in found.targets:
+def _budgets(summary: PeriodSummary) -> Rows:
+    for each in summary.targets:
         for at, left, seen in each.line:
             observed = WHOLLY if seen else NOT_OBSERVED
             yield {"scenario": each.scenario, "at": at, "left_ms": left, "observed": observed}
@@ -140,17 +140,17 @@ RUN_FIELDS = ("id", "at", "scenario", "kind", "state", "username", "reason", "ma
 FILES: dict[str, tuple[tuple[str, ...], Callable[[PeriodSummary], Rows]]] = {
     "figures": (("period", "begin", "end", *FIGURES), _whole),
     "scenarios": (
-        ("scenario", "period", *FIGURES), lambda found: _groups(found.scenarios, "scenario"),
+        ("scenario", "period", *FIGURES), lambda summary: _groups(summary.scenarios, "scenario"),
     ),
     "targets": (TARGETS, _targets),
     "budgets": (("scenario", "at", "left_ms", "observed"), _budgets),
-    "labels": (("value", "period", *FIGURES), lambda found: _groups(found.labels, "value")),
+    "labels": (("value", "period", *FIGURES), lambda summary: _groups(summary.labels, "value")),
     "days": (("day", "bad_ms", "observed", "observed_share"), days),
     "hours": (("weekday", "hour", "bad_ms", "observed"), _hours),
-    "assets": (WORST_FIELDS, lambda found: (each._asdict() for each in found.worst)),
-    "incidents": (INCIDENTS, lambda found: (each._asdict() for each in found.incidents)),
-    "overrides": (OVERRIDE_FIELDS, lambda found: (each._asdict() for each in found.overrides)),
-    "runs": (RUN_FIELDS, lambda found: (each._asdict() for each in found.runs)),
+    "assets": (WORST_FIELDS, lambda summary: (each._asdict() for each in summary.worst)),
+    "incidents": (INCIDENTS, lambda summary: (each._asdict() for each in summary.incidents)),
+    "overrides": (OVERRIDE_FIELDS, lambda summary: (each._asdict() for each in summary.overrides)),
+    "runs": (RUN_FIELDS, lambda summary: (each._asdict() for each in summary.runs)),
 }  # fmt: skip
 TITLES = {
     "figures": "Figures",

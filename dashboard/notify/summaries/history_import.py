@@ -178,11 +178,11 @@ class HistoryImport:
             imported = {"place__range": IMPORTED_PLACES}
             own = Presence.objects.filter(scenario=scenario).exclude(**imported)
             changes = Transition.objects.filter(scenario=scenario).exclude(cause_type=IMPORT)
-            found = (
+            firsts = (
                 own.order_by("begin").values_list("begin", flat=True).first(),
                 changes.order_by("at").values_list("at", flat=True).first(),
             )
-            self._firsts[scenario] = min((at for at in found if at is not None), default=None)
+            self._firsts[scenario] = min((at for at in firsts if at is not None), default=None)
         return self._firsts[scenario]
 
     # ---- one asset ----------------------------------------------------------------------------

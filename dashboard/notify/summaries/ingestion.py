@@ -316,16 +316,16 @@ def _known(kind: SpanKind, scenario: str, of_assets: ByAsset) -> dict[str, list[
     """Return the runs that moves may change: open ones, and if a record was repeated, all from its
     place on."""
     columns = ("asset", *SPAN[2:], *kind.columns)
-    found = fetched(_open(kind, columns), scenario, of_assets)
+    spans = fetched(_open(kind, columns), scenario, of_assets)
     rows = kind.model._default_manager.filter(scenario=scenario)  # noqa: SLF001 - documented API
     for asset, moves in of_assets.items():
         void = [step.place for step in moves.steps if step.anew]
         if void:
             later = Q(place__gte=min(void)) | Q(end_place__gte=min(void))
             ended = rows.filter(later, asset=asset, end__isnull=False)
-            found += ended.values_list(*columns)
+            spans += ended.values_list(*columns)
     runs: dict[str, list[Run]] = {}
-    for asset, place, begin, end, end_place, *own in found:
+    for asset, place, begin, end, end_place, *own in spans:
         key, note = kind.key_of_row(own), own[0] if own else ""
         runs.setdefault(asset, []).append(Run(place, begin, key, end, end_place, note))
     return runs

@@ -72,12 +72,12 @@ def length(ms: int | None) -> str:
     return f"−{duration(-ms)}" if ms < 0 else duration(ms)
 
 
-def checked(check: FigureCheck | None, found: PeriodSummary) -> str:
+def checked(check: FigureCheck | None, summary: PeriodSummary) -> str:
     """Return a sentence about the last check of all figures."""
     if check is None:
         return "Never checked against the changes of states."
-    at = zoned(check.begun_at, ZoneInfo(found.zone))
-    old = ", more than two days ago" if check.is_old(found.computed_at) else ""
+    at = zoned(check.begun_at, ZoneInfo(summary.zone))
+    old = ", more than two days ago" if check.is_old(summary.computed_at) else ""
     outcome = count(check.differences, "difference") if check.differences else "no difference"
     return f"Checked at {at} against the changes of states{old}: {outcome}."
 
@@ -105,9 +105,9 @@ def plural(noun: str) -> str:
     return f"{noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
 
 
-def incident_noun(found: PeriodSummary) -> str:
+def incident_noun(summary: PeriodSummary) -> str:
     """Return the word for a summary's incidents: the scenario's own, if it is of one alone."""
-    nouns = [scenarios()[name].incident for name in found.counting]
+    nouns = [scenarios()[name].incident for name in summary.counting]
     return nouns[0] if len(nouns) == 1 else INCIDENT
 
 
@@ -147,9 +147,9 @@ def bad_states(scenario: Scenario) -> str:
     return " or ".join(filter(None, (", ".join(labels[:-1]), *labels[-1:])))
 
 
-def bad_states_of(found: PeriodSummary) -> str:
+def bad_states_of(summary: PeriodSummary) -> str:
     """Return the bad states of a summary's scenarios, with the scenarios' titles if several."""
-    words = {name: bad_states(scenarios()[name]) for name in found.counting}
+    words = {name: bad_states(scenarios()[name]) for name in summary.counting}
     if len(words) == 1:
         return next(iter(words.values()))
     return "; ".join(f"{scenarios()[name].title}: {text}" for name, text in words.items() if text)
@@ -220,44 +220,44 @@ def of_share(difference: float) -> str:
 # ---- the sentence -------------------------------------------------------------------------------
 
 
-def sentence(found: PeriodSummary) -> str:
+def sentence(summary: PeriodSummary) -> str:
     """Return how the period went, in plain words."""
-    now = found.whole.now
+    now = summary.whole.now
     if not now.observed.seen:
-        return " ".join((f"Not observed: {why_unobserved(found)}.", *_targets(found)))
-    if found.empty:
-        return f"No asset was on the board in this time.{_part_observed(found)}"
+        return " ".join((f"Not observed: {why_unobserved(summary)}.", *_targets(summary)))
+    if summary.empty:
+        return f"No asset was on the board in this time.{_part_observed(summary)}"
     parts = (
-        _incidents(found),
-        _available(found) + _part_observed(found),
-        *_targets(found),
+        _incidents(summary),
+        _available(summary) + _part_observed(summary),
+        *_targets(summary),
     )
     return " ".join(parts)
 
 
-def why_unobserved(found: PeriodSummary) -> str:
+def why_unobserved(summary: PeriodSummary) -> str:
     """Return why nothing was observed in a summary's time."""
-    if found.first_at is None:
-        titles = " or ".join(scenarios()[name].title for name in found.counting)
+    if summary.first_at is None:
+        titles = " or ".join(scenarios()[name].title for name in summary.counting)
         return f"no asset of {titles} was ever on the board"
-    if not found.span.ms:
+    if not summary.span.ms:
         return "this time has not begun"
-    if found.span.end <= found.first_at:
-        return f"the first record is from {zoned(found.first_at, ZoneInfo(found.zone))}"
+    if summary.span.end <= summary.first_at:
+        return f"the first record is from {zoned(summary.first_at, ZoneInfo(summary.zone))}"
     return "the job sent no heartbeat"
 
 
-def _part_observed(found: PeriodSummary) -> str:
+def _part_observed(summary: PeriodSummary) -> str:
     """Return a sentence about how much was observed, to follow another; empty if all was."""
-    own = found.whole.now.observed
+    own = summary.whole.now.observed
     return "" if own.complete else f" {observed(own)} were observed."
 
 
-def uncompared(found: PeriodSummary) -> str:
+def uncompared(summary: PeriodSummary) -> str:
     """Return why a summary is compared with nothing, to follow `and`; empty if it is."""
-    if found.whole.comparable:
+    if summary.whole.comparable:
         return ""
-    name, before = before_name(found).partition(",")[0], found.whole.before
+    name, before = before_name(summary).partition(",")[0], summary.whole.before
     if not before.observed.seen or not before.times.present:
         return f"there is nothing from {name} to compare with"
     if not before.observed.comparable:
@@ -265,24 +265,24 @@ def uncompared(found: PeriodSummary) -> str:
     return f"too little was observed for a comparison with {name}"
 
 
-def before_name(found: PeriodSummary) -> str:
+def before_name(summary: PeriodSummary) -> str:
     """Return the name of the period before: `the week before`."""
-    unit = found.question.period.unit
+    unit = summary.question.period.unit
     if unit == DATES:
-        name = count(found.question.period.days, "day")
+        name = count(summary.question.period.days, "day")
         name = f"the {name} before"
     else:
         name = f"the {unit} before"
-    return f"{name}, up to the same time" if found.running and unit != DAY else name
+    return f"{name}, up to the same time" if summary.running and unit != DAY else name
 
 
-def _available(found: PeriodSummary) -> str:
-    name, whole = before_name(found), found.whole
+def _available(summary: PeriodSummary) -> str:
+    name, whole = before_name(summary), summary.whole
     share, last = whole.now.times.availability, whole.before.times.availability
     if share is None:
         return "No asset had a confirmed state in this time."
     words = f"Assets were in a good state for {percent(share)} of the time"
-    if why := uncompared(found):
+    if why := uncompared(summary):
         return f"{words}; {why}."
     if last is None:
         return f"{words}."
@@ -292,28 +292,28 @@ def _available(found: PeriodSummary) -> str:
     return f"{words}, {points(share - last)} {direction} than {name}."
 
 
-def _incidents(found: PeriodSummary) -> str:
-    now, before, noun = found.whole.now, found.whole.before, incident_noun(found)
+def _incidents(summary: PeriodSummary) -> str:
+    now, before, noun = summary.whole.now, summary.whole.before, incident_noun(summary)
     if not now.incidents:
-        known = before.incidents and found.whole.comparable
-        after = f", after {before.incidents:,} {before_name(found)}" if known else ""
+        known = before.incidents and summary.whole.comparable
+        after = f", after {before.incidents:,} {before_name(summary)}" if known else ""
         return f"There was no {noun}{after}."
     words = f"There {'was' if now.incidents == 1 else 'were'} {count(now.incidents, noun)}"
-    words = f"{words} on {count(now.assets, 'asset')}{_by_scenario(found)}"
-    if not found.whole.comparable:
+    words = f"{words} on {count(now.assets, 'asset')}{_by_scenario(summary)}"
+    if not summary.whole.comparable:
         return f"{words}."
     difference = now.incidents - before.incidents
     if not difference:
-        return f"{words}, as many as {before_name(found)}."
+        return f"{words}, as many as {before_name(summary)}."
     more = f"{abs(difference):,} {'more' if difference > 0 else 'fewer'}"
-    return f"{words}, {more} than {before_name(found)}."
+    return f"{words}, {more} than {before_name(summary)}."
 
 
-def _by_scenario(found: PeriodSummary) -> str:
+def _by_scenario(summary: PeriodSummary) -> str:
     """Return how many incidents each scenario had; empty if there is only one scenario."""
-    if len(found.counted) < 2:
+    if len(summary.counted) < 2:
         return ""
-    return f" ({', '.join(map(_number_of, found.counted))})"
+    return f" ({', '.join(map(_number_of, summary.counted))})"
 
 
 def _number_of(group: FigureGroup) -> str:
@@ -324,12 +324,12 @@ def _number_of(group: FigureGroup) -> str:
     return f"{group.title} {n:,}" if noun == INCIDENT else count(n, noun)
 
 
-def _targets(found: PeriodSummary) -> list[str]:
+def _targets(summary: PeriodSummary) -> list[str]:
     """Return whether the targets are met: a sentence about all of them, or none."""
-    if len(found.counted) == 1:
-        return [_target("The target", each.now) for each in found.targeted]
-    clauses = "; ".join(_clause(each) for each in found.targeted)
-    return [f"{'So far, ' if found.running else ''}{clauses}."] if clauses else []
+    if len(summary.counted) == 1:
+        return [_target("The target", each.now) for each in summary.targeted]
+    clauses = "; ".join(_clause(each) for each in summary.targeted)
+    return [f"{'So far, ' if summary.running else ''}{clauses}."] if clauses else []
 
 
 def _clause(group: FigureGroup) -> str:

@@ -59,7 +59,7 @@ class Links:
     opened.
     """
 
-    found: PeriodSummary
+    summary: PeriodSummary
     scenario: str = ""
     value: str | None = None
 
@@ -105,10 +105,10 @@ class Links:
 
     def of_asset(self, scenario: str, asset: str) -> str:
         """Return the list of the incidents of one asset."""
-        return Links(self.found, scenario).of_incidents(asset=asset)
+        return Links(self.summary, scenario).of_incidents(asset=asset)
 
     def _spans(self, kind: str) -> str:
-        hours = [("hours", SERVICE)] if self.found.question.service else []
+        hours = [("hours", SERVICE)] if self.summary.question.service else []
         return self._address("summaries:spans", [("kind", kind), *hours, *self._label])
 
     def of_incidents(self, **more: str) -> str:
@@ -117,20 +117,20 @@ class Links:
 
     def _groups(self) -> str:
         value = ("value", self.value) if self.value else ("without", "on")
-        return self._address("incidents:groups", [("label", self.found.question.label), value])
+        return self._address("incidents:groups", [("label", self.summary.question.label), value])
 
     def _address(self, name: str, parts: Iterable[tuple[str, str]]) -> str:
-        scenarios = [self.scenario] if self.scenario else self.found.counting
-        zone = ZoneInfo(self.found.zone)
-        whole = self.found.question.period.span(zone)
+        scenarios = [self.scenario] if self.scenario else self.summary.counting
+        zone = ZoneInfo(self.summary.zone)
+        whole = self.summary.question.period.span(zone)
         time = [("start", field_text(whole.begin, zone=zone))]
-        time += [("end", field_text(whole.end, zone=zone)), ("zone", self.found.zone)]
+        time += [("end", field_text(whole.end, zone=zone)), ("zone", self.summary.zone)]
         query = [*(("scenario", each) for each in scenarios), *time, *parts]
         return f"{reverse(name)}?{urlencode(query)}"
 
     @property
     def _label(self) -> list[tuple[str, str]]:
-        key = self.found.question.label
+        key = self.summary.question.label
         return [] if self.value is None else [("label", f"{key}:{self.value}")]
 
 
@@ -202,74 +202,75 @@ class Worst(NamedTuple):
 class SummaryReport:
     """Everything that the page of a summary shows."""
 
-    found: PeriodSummary
+    summary: PeriodSummary
 
     @property
     def question(self) -> Question:
         """The question that was asked."""
-        return self.found.question
+        return self.summary.question
 
     @property
     def noun(self) -> str:
         """The word for an incident."""
-        return phrases.incident_noun(self.found)
+        return phrases.incident_noun(self.summary)
 
     @property
     def links(self) -> Links:
         """The links to the lists behind the figures."""
-        return Links(self.found)
+        return Links(self.summary)
 
     def context(self) -> dict[str, Any]:
         """Return the template's context."""
-        found, check = self.found, FigureCheck.objects.newest_ended()
+        summary, check = self.summary, FigureCheck.objects.newest_ended()
         return {
-            "found": found,
-            "zone": ZoneInfo(found.zone),
-            "empty": found.empty and (found.first_at is None or found.whole.now.observed.seen),
+            "summary": summary,
+            "zone": ZoneInfo(summary.zone),
+            "empty": summary.empty
+                     and (summary.first_at is None or summary.whole.now.observed.seen),
             "period": self.question.period,
-            "sentence": phrases.sentence(found),
-            "before_name": phrases.before_name(found),
+            "sentence": phrases.sentence(summary),
+            "before_name": phrases.before_name(summary),
             "title": phrases.period_title(self.question.period),
             "days": phrases.days_in_words(self.question.period),
             "organisation": settings.TALLYBOARD.organisation,
-            "bad_states": phrases.bad_states_of(found),
+            "bad_states": phrases.bad_states_of(summary),
             "query": address(self.question),
             "ways": self._ways(),
             "tiles": self._tiles(),
             "classes": self._classes(),
-            "scenario_rows": [self._row(each, Links(found, each.name),
+            "scenario_rows": [self._row(each, Links(summary, each.name),
                                         phrases.bad_states(scenarios()[each.name]))
-                              for each in found.scenarios],
-            "label_rows": [self._row(each, Links(found, value=each.name))
-                           for each in found.labels],
-            "target_rows": [self._target_row(each) for each in found.targets],
-            "calendar": calendar(found.heat, self._page_of),
-            "week": week(found),
-            "timelines": timelines(found, scenarios()),
-            "gaps": gaps(found),
+                              for each in summary.scenarios],
+            "label_rows": [self._row(each, Links(summary, value=each.name))
+                           for each in summary.labels],
+            "target_rows": [self._target_row(each) for each in summary.targets],
+            "calendar": calendar(summary.heat, self._page_of),
+            "week": week(summary),
+            "timelines": timelines(summary, scenarios()),
+            "gaps": gaps(summary),
             "worst": self._worst()[:FEW],
             "more_worst": self._worst()[FEW:],
-            "plotted": plotted(found),
-            "sums_alone": has_sums_before(found),
-            "uncompared": phrases.uncompared(found),
+            "plotted": plotted(summary),
+            "sums_alone": has_sums_before(summary),
+            "uncompared": phrases.uncompared(summary),
             "check": check,
-            "imported": ImportedHistory.objects.within(found.question.scenarios, found.span),
+            "imported": ImportedHistory.objects.within(summary.question.scenarios, summary.span),
             "imported_before": ImportedHistory.objects.within(
-                found.question.scenarios, found.before
+                summary.question.scenarios, summary.before
             ),
-            "checked": phrases.checked(check, found),
-            "before_observed": phrases.observed(found.whole.before.observed),
+            "checked": phrases.checked(check, summary),
+            "before_observed": phrases.observed(summary.whole.before.observed),
             "explained": EXPLAINED,
             "overrides": [(each, _scenario_of(each.scenario), _state_of(each),
-                           asset_path(each.scenario, each.asset)) for each in found.overrides],
+                           asset_path(each.scenario, each.asset)) for each in summary.overrides],
             "runs": [(each, _scenario_of(each.scenario), _state_of(each),
-                      reverse("bulk:run", args=[each.id])) for each in found.runs],
+                      reverse("bulk:run", args=[each.id])) for each in summary.runs],
         }  # fmt: skip
 
     def _ways(self) -> dict[str, str]:
         """Return the addresses of the previous and the next period, "" if that has not begun."""
         period = self.question.period
-        after = "" if self.found.running else self._page_of(period.next)
+        after = "" if self.summary.running else self._page_of(period.next)
         return {"before": self._page_of(period.before), "next": after}
 
     def _page_of(self, period: Period) -> str:
@@ -284,12 +285,12 @@ class SummaryReport:
         return self._seen([*self._figures(), *self._delays(), *self._numbers()])
 
     def _seen(self, tiles: list[Tile]) -> list[Tile]:
-        if self.found.whole.now.observed.seen:
+        if self.summary.whole.now.observed.seen:
             return tiles
         return [Tile(tile.name, tile.title, phrases.NOT_OBSERVED) for tile in tiles]
 
     def _figures(self) -> list[Tile]:
-        now, before = self.found.whole.now, self.found.whole.before
+        now, before = self.summary.whole.now, self.summary.whole.before
         return [
             Tile(
                 "availability", "Availability", percent(now.times.availability),
@@ -313,11 +314,11 @@ class SummaryReport:
         ]  # fmt: skip
 
     def _bad_note(self) -> str:
-        states = phrases.bad_states_of(self.found)
+        states = phrases.bad_states_of(self.summary)
         return f"{states}; all assets together" if states else "all assets together"
 
     def _delays(self) -> list[Tile]:
-        now, before = self.found.whole.now, self.found.whole.before
+        now, before = self.summary.whole.now, self.summary.whole.before
         return [
             self._delay("acknowledged", "To acknowledge", now.acknowledged, before.acknowledged,
                         self.links.acknowledged),
@@ -326,7 +327,7 @@ class SummaryReport:
         ]  # fmt: skip
 
     def _numbers(self) -> list[Tile]:
-        now, before = self.found.whole.now, self.found.whole.before
+        now, before = self.summary.whole.now, self.summary.whole.before
         return [
             Tile(
                 "flapping", "Flapping", f"{now.flapping:,}", "began again within 15 minutes",
@@ -351,7 +352,7 @@ class SummaryReport:
     ) -> FigureTrend | None:
         """Return how a figure differs, by default one of the total; None if its periods cannot be
         compared."""
-        if not (group or self.found.whole).comparable:
+        if not (group or self.summary.whole).comparable:
             return None
         return changed(now, before, text, less_is=less_is)
 
@@ -363,17 +364,17 @@ class SummaryReport:
         return Tile(name, title, length(now.median), f"median; {note}", change, link)
 
     def _target_note(self) -> str:
-        budget = self.found.whole.now.budget
+        budget = self.summary.whole.now.budget
         if budget is None:
-            return "targets are by scenario" if self.found.targeted else "no target is set"
-        own = phrases.observed(self.found.whole.now.observed)
+            return "targets are by scenario" if self.summary.targeted else "no target is set"
+        own = phrases.observed(self.summary.whole.now.observed)
         return f"target {phrases.target(budget.target)}, judged over {own}"
 
     def _budget_tile(self) -> Tile:
-        budget = self.found.whole.now.budget
+        budget = self.summary.whole.now.budget
         if budget is None:
-            return _targets_tile(self.found)
-        if self.found.whole.now.times.availability is None:
+            return _targets_tile(self.summary)
+        if self.summary.whole.now.times.availability is None:
             note = "not judged: no asset had a confirmed state"
             return Tile("budget", "Error budget left", phrases.NOTHING, note)
         share = "" if budget.share is None else f"{whole_percent(budget.share)} of "
@@ -384,7 +385,7 @@ class SummaryReport:
 
     def _classes(self) -> list[Tile]:
         """Return the tiles of the times that are neither good nor bad."""
-        now, before = self.found.whole.now.times, self.found.whole.before.times
+        now, before = self.summary.whole.now.times, self.summary.whole.before.times
         return self._seen([
             Tile(
                 "unconfirmed", "Unconfirmed", length(now.unconfirmed), _part(now.unconfirmed, now),
@@ -423,11 +424,11 @@ class SummaryReport:
             length(status.budget.left) if known else phrases.NOTHING,
             budget_line(status) if known else None,
             [(phrases.burn(each), each) for each in status.burn],
-            Links(self.found, status.scenario).bad,
+            Links(self.summary, status.scenario).bad,
         )
 
     def _worst(self) -> list[Worst]:
-        groups = {group.name: group for group in self.found.scenarios}
+        groups = {group.name: group for group in self.summary.scenarios}
         return [
             Worst(
                 each,
@@ -436,23 +437,23 @@ class SummaryReport:
                 self.links.of_asset(each.scenario, each.asset),
                 self._changed(each.bad, each.before, phrases.of_time, group=groups[each.scenario]),
             )
-            for each in self.found.worst
+            for each in self.summary.worst
         ]
 
 
-def _targets_tile(found: PeriodSummary) -> Tile:
+def _targets_tile(summary: PeriodSummary) -> Tile:
     """Return the tile of several scenarios' targets, or that says that there is none."""
-    if not found.targeted:
+    if not summary.targeted:
         return Tile("budget", "Targets met", phrases.NOTHING, "no target is set")
-    judged = [each for each in found.targeted if each.now.target_met is not None]
+    judged = [each for each in summary.targeted if each.now.target_met is not None]
     met = sum(bool(each.now.target_met) for each in judged)
     value = f"{met} of {len(judged)}" if judged else phrases.NOTHING
     missed = ", ".join(each.title for each in judged if not each.now.target_met)
-    return Tile("budget", "Targets met", value, f"missed: {missed}" if missed else _unmet(found))
+    return Tile("budget", "Targets met", value, f"missed: {missed}" if missed else _unmet(summary))
 
 
-def _unmet(found: PeriodSummary) -> str:
-    without = [each.title for each in found.counted if not each.now.budget]
+def _unmet(summary: PeriodSummary) -> str:
+    without = [each.title for each in summary.counted if not each.now.budget]
     return f"without a target: {', '.join(without)}" if without else "each by itself, as below"
 
 

@@ -141,14 +141,14 @@ class PublicStatus:
 def report_of(page: StatusPage, now: int) -> PublicStatus:
     """Return what a page says at `now` (Unix ms)."""
     late = _late_since(page, now)
-    found = {each.name: list(page.rows(each.name)[: MOST_ASSETS + 1])
-             for each in page.configured_scenarios}  # fmt: skip
+    by_scenario = {each.name: list(page.rows(each.name)[: MOST_ASSETS + 1])
+                   for each in page.configured_scenarios}  # fmt: skip
     lines = _worst_by_name(
         line
-        for name, rows in found.items()
+        for name, rows in by_scenario.items()
         for line in _lines(page, scenarios()[name], rows, now, live=late is None)
     )
-    names = {name: [row.asset for row in rows] for name, rows in found.items()}
+    names = {name: [row.asset for row in rows] for name, rows in by_scenario.items()}
     return PublicStatus(
         now,
         late,

@@ -62,10 +62,10 @@ def summary_page(request: HttpRequest) -> HttpResponse:
     }
     if not form.is_valid():
         return render(request, "summaries/summary.html", context, status=422)
-    found = answered(form)
-    form.show(found.question)
-    link = request.build_absolute_uri(f"{reverse('summaries:summary')}?{address(found.question)}")
-    context |= {"link": link, **SummaryReport(found).context()}
+    report = answered(form)
+    form.show(report.question)
+    link = request.build_absolute_uri(f"{reverse('summaries:summary')}?{address(report.question)}")
+    context |= {"link": link, **SummaryReport(report).context()}
     return render(request, "summaries/summary.html", context)
 
 
@@ -79,11 +79,11 @@ def summary_file(request: HttpRequest, table: str, form: str) -> HttpResponseBas
         raise Http404
     if refusal := file_refusal(form, asked):
         return refusal
-    found = answered(asked)
-    facts = {"form": form, "filter": address(found.question)}
+    report = answered(asked)
+    facts = {"form": form, "filter": address(report.question)}
     record(Actor.of(request), "export.summary", target=f"{table}.{form}", **facts)
     columns, rows = FILES[table]
-    return attachment(request, written(form, columns, [rows(found)]), f"summary-{table}", form)
+    return attachment(request, written(form, columns, [rows(report)]), f"summary-{table}", form)
 
 
 def form_of(data: QueryDict) -> SummaryForm:
@@ -97,10 +97,10 @@ def answered(form: SummaryForm) -> PeriodSummary:
     If the form gives no time and nothing was on the board last week, it is about this week.
     """
     question = form.question()
-    found = summary(question)
-    if not found.empty or form.names_a_time:
-        return found
-    this_week = containing(question.period.unit, day_of(now_ms(), ZoneInfo(found.zone)))
+    report = summary(question)
+    if not report.empty or form.names_a_time:
+        return report
+    this_week = containing(question.period.unit, day_of(now_ms(), ZoneInfo(report.zone)))
     return summary(Question(question.scenarios, this_week, question.label, question.service))
 
 

@@ -140,8 +140,8 @@ def _left(each: Declared) -> Iterator[tuple[str, tuple[int, int | None]]]:
         return
     rows = each.model._default_manager.filter(each.condition)  # noqa: SLF001 - documented API
     if not each.by_scenario:
-        found = rows.aggregate(n=Count("pk"), oldest=Min(each.time))
-        yield "", (found["n"], _ms(each, found["oldest"]))
+        remainder = rows.aggregate(n=Count("pk"), oldest=Min(each.time))
+        yield "", (remainder["n"], _ms(each, remainder["oldest"]))
         return
     total, oldest = 0, None
     for name in each.scenarios():

@@ -185,20 +185,20 @@ def _beats() -> Beats:
     This process may have received one later than the database.
     """
     heard = process_signs().facts().beats
-    found = []
+    beats = []
     for row in BucketStatus.objects.all():
         here = heard.get(row.bucket)
-        found.append((max(row.received_at, here.received_at if here else 0), row))
-    return found
+        beats.append((max(row.received_at, here.received_at if here else 0), row))
+    return beats
 
 
 def _query(last: JobProgress, beats: Beats, now: int) -> Query:
     live = _live(beats, now)
-    told = JobProgress.objects.filter(query=last.query).order_by("-id")
+    reports = JobProgress.objects.filter(query=last.query).order_by("-id")
     state, since, why = judge(last, live.heard if live else None, now)
-    if not why and (words := told.filter(batch="", status=last.status).first()) is not None:
+    if not why and (words := reports.filter(batch="", status=last.status).first()) is not None:
         why = words.message
-    batches = (batch for row in told.exclude(batch="")[:BATCHES] if (batch := read(row)))
+    batches = (batch for row in reports.exclude(batch="")[:BATCHES] if (batch := read(row)))
     reads, writes = _topics(last.query, beats, now)
     return Query(
         last.query, state, since, why, last, live, list(batches), restarts(last.query, now),
@@ -232,17 +232,17 @@ def judge(last: JobProgress, heard: int | None, now: int) -> tuple[State, int, s
             return "restarting", since, ""
 
 
-def _live(found: Beats, now: int) -> Live | None:
-    if not found:
+def _live(beats: Beats, now: int) -> Live | None:
+    if not beats:
         return None
-    fresh = [(heard, beat) for heard, beat in found if now - heard <= SILENT_MS]
+    fresh = [(heard, beat) for heard, beat in beats if now - heard <= SILENT_MS]
     return Live(
-        heard=max(heard for heard, _ in found),
-        buckets=len(found),
-        assets=sum(beat.assets for _, beat in found),
-        dues=sum(beat.dues for _, beat in found),
+        heard=max(heard for heard, _ in beats),
+        buckets=len(beats),
+        assets=sum(beat.assets for _, beat in beats),
+        dues=sum(beat.dues for _, beat in beats),
         rate=float(sum(beat.records for _, beat in fresh)),
-        behind=max(max(0, now - beat.log_time) for _, beat in found),
+        behind=max(max(0, now - beat.log_time) for _, beat in beats),
     )
 
 
@@ -270,26 +270,26 @@ def _topics(query: str, beats: Beats, now: int) -> tuple[list[TopicStatus], list
 def read(row: JobProgress) -> BatchFigures | None:
     """Return Spark's figures, as far as they are there, or None where they cannot be read."""
     try:
-        told = msgspec.json.decode(row.batch)
-        done = float(told.get("processedRowsPerSecond") or 0)
-        came = float(told.get("inputRowsPerSecond") or 0)
+        spark_figures = msgspec.json.decode(row.batch)
+        done = float(spark_figures.get("processedRowsPerSecond") or 0)
+        came = float(spark_figures.get("inputRowsPerSecond") or 0)
         return BatchFigures(
             at=row.at,
-            number=int(told.get("batchId", 0)),
-            duration=int(told.get("batchDuration", 0)),
-            rows=int(told.get("numInputRows", 0)),
+            number=int(spark_figures.get("batchId", 0)),
+            duration=int(spark_figures.get("batchDuration", 0)),
+            rows=int(spark_figures.get("numInputRows", 0)),
             came=min(came, done) if done else came,  # Spark divides by the time between two starts
             done=done,
-            phases=_numbers(told.get("durationMs")),
-            state=_numbers(told.get("state")),
-            rocksdb=_numbers(told.get("rocksdb")),
+            phases=_numbers(spark_figures.get("durationMs")),
+            state=_numbers(spark_figures.get("state")),
+            rocksdb=_numbers(spark_figures.get("rocksdb")),
         )
     except (msgspec.DecodeError, TypeError, ValueError, AttributeError):
         return None
 
 
-def _numbers(told: Any) -> dict[str, int]:
-    return {name: int(n) for name, n in (told or {}).items() if isinstance(n, int | float)}
+def _numbers(spark_figures: Any) -> dict[str, int]:
+    return {name: int(n) for name, n in (spark_figures or {}).items() if isinstance(n, int | float)}
 
 
 # ---- over time ------------------------------------------------------------------------------
@@ -306,18 +306,18 @@ SPANS: Mapping[str, tuple[int, int]] = {
 def history(query: str, span: str, now: int) -> dict[str, list[Any]]:
     """Return figures of the query's batches, oldest first: a list for each, and `at` in s."""
     back, width = SPANS[span]
-    told = JobProgress.objects.filter(query=query, at__gte=now - back).exclude(batch="")
-    slots = told.annotate(slot=F("at") / width).values("slot").annotate(keep=Max("id"))
+    reports = JobProgress.objects.filter(query=query, at__gte=now - back).exclude(batch="")
+    slots = reports.annotate(slot=F("at") / width).values("slot").annotate(keep=Max("id"))
     rows = JobProgress.objects.filter(pk__in=slots.values("keep")).order_by("id")
-    found = [batch for row in islice(rows.iterator(), 5_000) if (batch := read(row))]
-    series: dict[str, list[Any]] = {"at": [batch.at / 1000 for batch in found]}
+    batches = [batch for row in islice(rows.iterator(), 5_000) if (batch := read(row))]
+    series: dict[str, list[Any]] = {"at": [batch.at / 1000 for batch in batches]}
     for name in PHASES:
-        series[name] = [batch.phases.get(name) for batch in found]
-    series["duration"] = [batch.duration for batch in found]
-    series["came"] = [round(batch.came, 1) for batch in found]
-    series["done"] = [round(batch.done, 1) for batch in found]
-    series["rows"] = [batch.state.get("numRowsUpdated") for batch in found]
-    series["memory"] = [batch.state.get("memoryUsedBytes") for batch in found]
+        series[name] = [batch.phases.get(name) for batch in batches]
+    series["duration"] = [batch.duration for batch in batches]
+    series["came"] = [round(batch.came, 1) for batch in batches]
+    series["done"] = [round(batch.done, 1) for batch in batches]
+    series["rows"] = [batch.state.get("numRowsUpdated") for batch in batches]
+    series["memory"] = [batch.state.get("memoryUsedBytes") for batch in batches]
     return series
 
 
@@ -410,7 +410,7 @@ def _page(
     request: HttpRequest, bound: RequestForm | None = None, status: int = 200
 ) -> HttpResponse:
     now, admin = now_ms(), role_of(request.user) is Role.ADMIN
-    found, listed = queries(now), newest(now)
+    all_queries, listed = queries(now), newest(now)
     host = request.get_host().rsplit(":", 1)[0]
     context = {
         "now": now,
@@ -424,7 +424,7 @@ def _page(
                 samples.lines(query.name, now),
                 spark_page(host, query.job),
             )
-            for query in found
+            for query in all_queries
         ],
         "pipelines": [
             (

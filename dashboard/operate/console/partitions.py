@@ -39,11 +39,11 @@ SHARED_MS = 1_000
 class PartitionEdges:
     """First and next offset by partition.
 
-    fault: why the broker did not say now, in words; then `found` is what it said last. at: when it
-    said so, None if it never did.
+    fault: why the broker did not say now, in words; then `offsets` is what it said last. at: when
+    it said so, None if it never did.
     """
 
-    found: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     fault: str = ""
     at: int | None = None
     refused: bool = False
@@ -63,18 +63,20 @@ class Logs:
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._lock = Lock()
-        self._told = PartitionEdges()
+        self._log_edges = PartitionEdges()
         self._asked_at = 0
 
     def edges(self, fresh_ms: int) -> PartitionEdges:
         """Return what the broker says, or said no longer ago than `fresh_ms` (ms)."""
         with self._lock:  # who waits here shares the answer
             if self._clock() - self._asked_at >= fresh_ms:
-                told = edges([topic for name in scenarios() for topic in _topics(name)])
-                before = self._told
-                self._told = replace(before, fault=told.fault) if told.fault else told
+                log_edges = edges([topic for name in scenarios() for topic in _topics(name)])
+                before = self._log_edges
+                self._log_edges = (
+                    replace(before, fault=log_edges.fault) if log_edges.fault else log_edges
+                )
                 self._asked_at = self._clock()
-            return self._told
+            return self._log_edges
 
 
 def _topics(scenario: str) -> tuple[str, str]:
@@ -150,30 +152,30 @@ class Partition:
         return self.speed.catch_up_ms is None and self.speed.trend in ("rising", "steady")
 
 
-def rows(told: PartitionEdges, now: int) -> list[Partition]:
+def rows(log_edges: PartitionEdges, now: int) -> list[Partition]:
     """Return every partition of every scenario's source topic at `now`, with its log's ends."""
     beats = newest_beats(now)
-    return [row for known in scenarios().values() for row in _of(known, told, beats, now)]
+    return [row for known in scenarios().values() for row in _of(known, log_edges, beats, now)]
 
 
-def _of(scenario: Scenario, told: PartitionEdges, beats: Beats, now: int) -> list[Partition]:
+def _of(scenario: Scenario, log_edges: PartitionEdges, beats: Beats, now: int) -> list[Partition]:
     names = {at: bucket_name(scenario.name, at) for at in range(scenario.partitions)}
     topic = gateway().topics.reports(scenario.name)
-    ends = {at: told.found.get((topic, at), (None, None)) for at in names}
+    ends = {at: log_edges.offsets.get((topic, at), (None, None)) for at in names}
     lags = {at: _lag(ends[at][1], beats.get(name)) for at, name in names.items()}
     with process_signs().paces() as paces:
         for at, lag in lags.items():
-            if lag is not None and not told.fault:
+            if lag is not None and not log_edges.fault:
                 paces.of(names[at]).lagged(now, lag)
         speeds = {at: paces.of(name).speed(now) for at, name in names.items()}
     shares = skews({at: speed.load for at, speed in speeds.items()})
     whole = sum(speed.load or 0.0 for speed in speeds.values())
-    found = []
+    partition_rows = []
     for at, name in names.items():
         heard_at, beat = beats.get(name) or (None, None)
         log_time, ahead = (beat.log_time, beat.ahead) if beat else (None, 0)
         judged = BucketThroughput(heard_at, log_time, speeds[at].load, shares[at], whole, ahead)
-        found.append(
+        partition_rows.append(
             Partition(
                 scenario=scenario.name,
                 topic=topic,
@@ -190,7 +192,7 @@ def _of(scenario: Scenario, told: PartitionEdges, beats: Beats, now: int) -> lis
                 signs=signs(judged, now),
             )
         )
-    return found
+    return partition_rows
 
 
 def _lag(end: int | None, heard: tuple[int, Heartbeat] | None) -> int | None:
@@ -235,8 +237,8 @@ def _seconds(ms: int | None) -> float | None:
 
 def partitions(now: int) -> tuple[PartitionEdges, list[dict[str, Any]]]:
     """Return what the broker says now, and every partition: no end where it does not answer."""
-    told = edges([gateway().topics.reports(name) for name in scenarios()])
-    return told, [plain(row) for row in rows(told, now)]
+    log_edges = edges([gateway().topics.reports(name) for name in scenarios()])
+    return log_edges, [plain(row) for row in rows(log_edges, now)]
 
 
 # ---- the sink topics ----------------------------------------------------------------------------
@@ -272,15 +274,17 @@ class SinkPosition:
         return max(0, self.end - (self.begin if self.reached is None else self.reached))
 
 
-def sinks(told: PartitionEdges) -> list[SinkPosition]:
+def sinks(log_edges: PartitionEdges) -> list[SinkPosition]:
     """Return every partition of every scenario's states."""
-    reached, found = sink_offsets(), []
+    reached, positions = sink_offsets(), []
     for known in scenarios().values():
         topic = gateway().topics.states(known.name)
         for at in range(known.partitions):
-            begin, end = told.found.get((topic, at), (None, None))
-            found.append(SinkPosition(known.name, topic, at, begin, end, reached.get((topic, at))))
-    return found
+            begin, end = log_edges.offsets.get((topic, at), (None, None))
+            positions.append(
+                SinkPosition(known.name, topic, at, begin, end, reached.get((topic, at)))
+            )
+    return positions
 
 
 # ---- totals --------------------------------------------------------------------------------------
@@ -404,6 +408,6 @@ def _sink_lag() -> Iterable[tuple[tuple[str, str], float]]:
     if partitions(now_ms())[0].fault:
         return
     reached = sink_offsets()
-    bounds = edges([gateway().topics.states(name) for name in scenarios()]).found
+    bounds = edges([gateway().topics.states(name) for name in scenarios()]).offsets
     for (topic, at), (begin, end) in bounds.items():
         yield (topic, str(at)), max(0, end - reached.get((topic, at), begin))

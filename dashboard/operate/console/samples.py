@@ -79,18 +79,18 @@ def add_sample(
     newest: by scenario, the newest records of assets that are of no place in the log that the
     database had already; now: Unix ms.
     """
-    found: dict[str, _Sample] = {}
+    samples: dict[str, _Sample] = {}
     for scenario, records in newest.items():
         waits = [wait for seen in records if (wait := _wait(seen, now)) is not None]
         if waits:
-            sample = found.setdefault(scenario, _Sample())
+            sample = samples.setdefault(scenario, _Sample())
             sample.updates, sample.waited, sample.longest = len(waits), sum(waits), max(waits)
     for beat in beats:
-        sample = found.setdefault(beat.scenario, _Sample())
+        sample = samples.setdefault(beat.scenario, _Sample())
         sample.behind = max(sample.behind, now - beat.log_time)
     for letter in letters:
-        found.setdefault(letter.scenario, _Sample()).letters += 1
-    _write(found, now - now % SLOT_MS)
+        samples.setdefault(letter.scenario, _Sample()).letters += 1
+    _write(samples, now - now % SLOT_MS)
 
 
 def _wait(seen: ReadableRecord, now: int) -> int | None:
@@ -99,10 +99,10 @@ def _wait(seen: ReadableRecord, now: int) -> int | None:
     return wait if cause.type in BY_RECORD and wait <= MOST_MS else None
 
 
-def _write(found: Mapping[str, _Sample], slot: int) -> None:
+def _write(samples: Mapping[str, _Sample], slot: int) -> None:
     rows = [
         (scenario, slot, each.updates, each.waited, each.longest, each.behind, each.letters)
-        for scenario, each in sorted(found.items())
+        for scenario, each in sorted(samples.items())
     ]
     execute_many(_ADD, rows)
 

@@ -175,19 +175,19 @@ def _row(scenario: str, asset: str) -> BoardAsset | None:
 @role_required("read", OPERATORS)
 def partitions(request: HttpRequest) -> HttpResponse:
     """List every partition; for a script, the part of the page that refreshes itself."""
-    told = logs(gateway()).edges(SHARED_MS)
+    log_edges = logs(gateway()).edges(SHARED_MS)
     now = now_ms()
-    found = rows(told, now)
-    key = _key(request, found)
+    partition_rows = rows(log_edges, now)
+    key = _key(request, partition_rows)
     context = key | {
         "now": now,
-        "troubles": _problems(told, now),
+        "troubles": _problems(log_edges, now),
         "partitions": PARTITIONS,
-        "rows": found,
+        "rows": partition_rows,
         "sink_table": SINKS,
-        "sinks": sinks(told),
-        "totals": totals(scenarios().values(), found),
-        "signs": counted(found),
+        "sinks": sinks(log_edges),
+        "totals": totals(scenarios().values(), partition_rows),
+        "signs": counted(partition_rows),
     }
     name = "_partitions" if is_fragment(request) else "partitions"
     status = 422 if key["form"].errors else 200
@@ -201,26 +201,26 @@ def _key(request: HttpRequest, among: list[Partition]) -> dict[str, Any]:
     """
     asked = request.GET if "asset" in request.GET else None
     form = KeyForm(asked, request.GET.get("scenario", ""))
-    told = {"form": form}
+    context = {"form": form}
     if not form.is_valid():
-        return told | {"way": None, "address": request.path}
+        return context | {"way": None, "address": request.path}
     wanted = form.cleaned_data
     way = look_up(scenarios()[wanted["scenario"]], wanted["asset"], among)
-    return told | {"way": way, "address": request.get_full_path()}
+    return context | {"way": way, "address": request.get_full_path()}
 
 
-def _problems(told: PartitionEdges, now: int) -> list[BoardProblem]:
+def _problems(log_edges: PartitionEdges, now: int) -> list[BoardProblem]:
     """Return what keeps these figures from being those of now, Kafka first."""
-    found = problems(now)
-    return [_away(told), *found] if told.fault else found
+    troubles = problems(now)
+    return [_away(log_edges), *troubles] if log_edges.fault else troubles
 
 
-def _away(told: PartitionEdges) -> BoardProblem:
-    todo = "check that the broker runs" if not told.refused else told.fault
-    known = "as of then" if told.at is not None else "not known"
-    what = "Kafka refuses this server" if told.refused else "Kafka does not answer"
+def _away(log_edges: PartitionEdges) -> BoardProblem:
+    todo = "check that the broker runs" if not log_edges.refused else log_edges.fault
+    known = "as of then" if log_edges.at is not None else "not known"
+    what = "Kafka refuses this server" if log_edges.refused else "Kafka does not answer"
     return lasting_problem(
-        "kafka", what, told.at, f"Ends of logs and lags are {known}: {todo}.", links=()
+        "kafka", what, log_edges.at, f"Ends of logs and lags are {known}: {todo}.", links=()
     )
 
 

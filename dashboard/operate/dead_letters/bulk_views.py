@@ -148,7 +148,7 @@ def outcomes(request: HttpRequest) -> HttpResponse:
     data = models.find_draft(request, "outcomes")
     if data is None:
         return redirect("dead_letters:letters")
-    context = json.loads(data.get("told", "{}")) | {"table": OUTCOMES}
+    context = json.loads(data.get("context", "{}")) | {"table": OUTCOMES}
     return render(request, "dead_letters/outcomes.html", context)
 
 
@@ -163,7 +163,7 @@ def verdict_of(letter: DeadLetter, now: int) -> RecordVerdict:
 def _chosen(data: QueryDict, *, every: bool = False) -> tuple[LetterSelection, str]:
     """Return the letters that a form names, and what is wrong with the form, or ""."""
     if every:
-        return _all_found(data)
+        return _filtered(data)
     named = ",".join(data.getlist("id")) or data.get("ids", "")
     form = ManyForm({"ids": named})
     if not form.is_valid():
@@ -173,7 +173,7 @@ def _chosen(data: QueryDict, *, every: bool = False) -> tuple[LetterSelection, s
     return LetterSelection(letters, len(ids) - len(letters)), ""
 
 
-def _all_found(data: QueryDict) -> tuple[LetterSelection, str]:
+def _filtered(data: QueryDict) -> tuple[LetterSelection, str]:
     """Return the oldest open letters that pass the filter, and what is wrong with it, or ""."""
     form = LetterFilterForm(QueryDict(data.get("filter", "")))
     if not form.is_valid():
@@ -211,8 +211,8 @@ def _plain(outcome: RedriveOutcome) -> dict[str, Any]:
     return line | {"became": outcome.became, "text": outcome.text}
 
 
-def _to_outcomes(request: HttpRequest, told: dict[str, Any]) -> HttpResponse:
-    draft = models.keep_draft(request, "outcomes", {"told": json.dumps(told)})
+def _to_outcomes(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    draft = models.keep_draft(request, "outcomes", {"context": json.dumps(context)})
     return redirect(reverse("dead_letters:outcomes") + draft)
 
 

@@ -88,19 +88,19 @@ def runs(data: bytes, mark: Span | None = None) -> list[TextRun]:
     """Return all of `data` as a limited number of text runs; those in `mark` are at fault."""
     if mark is not None and mark[0] >= mark[1]:
         mark = (mark[0], mark[0] + 1)  # an empty mark covers the byte at its place
-    found: list[TextRun] = []
+    text_runs: list[TextRun] = []
     rest: list[str] = []
     for (kind, at_fault), group in groupby(_pieces(data, mark), key=lambda piece: piece[1:]):
         text = "".join(piece[0] for piece in group)
-        if len(found) < MAX_RUNS:
-            found.append(TextRun(text, kind, at_fault))
+        if len(text_runs) < MAX_RUNS:
+            text_runs.append(TextRun(text, kind, at_fault))
         else:
             rest.append(text)
     if rest:
-        found.append(TextRun("".join(rest), "", at_fault=False))
+        text_runs.append(TextRun("".join(rest), "", at_fault=False))
     if mark is not None and mark[0] >= len(data):
-        found.append(TextRun("(end)", "escape", at_fault=True))
-    return found
+        text_runs.append(TextRun("(end)", "escape", at_fault=True))
+    return text_runs
 
 
 def _pieces(data: bytes, mark: Span | None) -> Iterator[tuple[str, Kind, bool]]:
@@ -450,25 +450,25 @@ def _fields(text: str, ascii_only: bool) -> dict[str, Field]:
     def byte(at: int) -> int:
         return at if ascii_only else len(text[:at].encode())
 
-    found: dict[str, Field] = {}
+    fields: dict[str, Field] = {}
     at = _skip(text, 0)
     if text[at] != "{":
         return {}
     at = _skip(text, at + 1)
     while text[at] != "}":
         if text[at] != '"':
-            return found
+            return fields
         name, at = _DECODER.raw_decode(text, at)
         begin = _skip(text, _skip(text, at) + 1)  # past the colon
         try:
             value, at = _DECODER.raw_decode(text, begin)
         except ValueError:
-            return found  # what precedes could be read
-        found[name] = Field(value, (byte(begin), byte(at)))
+            return fields  # what precedes could be read
+        fields[name] = Field(value, (byte(begin), byte(at)))
         at = _skip(text, at)
         if text[at] == ",":
             at = _skip(text, at + 1)
-    return found
+    return fields
 
 
 _DECODER = JSONDecoder()

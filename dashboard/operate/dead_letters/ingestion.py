@@ -189,8 +189,8 @@ def ingest_changes(changes: BatchChanges) -> None:
 
 def ingest_letters(letters: Iterable[DeadLetter]) -> None:
     """Write letters in the order of their topic, in the materialiser's transaction."""
-    told = list(letters)
-    first = {_dead_letter_place(letter): letter for letter in reversed(told)}
+    batch = list(letters)
+    first = {_dead_letter_place(letter): letter for letter in reversed(batch)}
     if not first:
         return
     known = _known(first)
@@ -198,7 +198,7 @@ def ingest_letters(letters: Iterable[DeadLetter]) -> None:
     fresh.sort(key=lambda letter: (letter.dead_partition, letter.dead_offset))
     DeadLetter.objects.bulk_create(fresh, batch_size=CHUNK, ignore_conflicts=True)
     ingest_forgeries(fresh)
-    for letter in told:
+    for letter in batch:
         if _dead_letter_place(letter) in known or first[_dead_letter_place(letter)] is not letter:
             _reported_again(letter)
     delete_surplus()

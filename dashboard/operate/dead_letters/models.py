@@ -51,11 +51,11 @@ class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
 
     def count_open(self) -> int:
         """Return how many letters are open; the count may be a few seconds old."""
-        found = caches["figures"].get(_COUNT)
-        if found is None:
-            found = DeadLetter.objects.open().count()
-            caches["figures"].set(_COUNT, found, COUNT_KEPT_S)
-        return int(found)
+        count = caches["figures"].get(_COUNT)
+        if count is None:
+            count = DeadLetter.objects.open().count()
+            caches["figures"].set(_COUNT, count, COUNT_KEPT_S)
+        return int(count)
 
     def forget_count(self) -> None:
         """Drop this process's cached count, so that the next call counts again."""

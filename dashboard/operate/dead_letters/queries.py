@@ -179,11 +179,11 @@ def _histogram(wanted: LetterFilter, now: int) -> tuple[list[HistogramBar], int]
     rows = wanted.rows("time")
     hour = ExpressionWrapper(F("appended_at") / HOUR_MS, output_field=BigIntegerField())
     shown = rows.filter(appended_at__gte=first * HOUR_MS).annotate(hour=hour)
-    found = dict(shown.order_by().values_list("hour").annotate(n=Count("id")))
-    most = max(found.values(), default=0)
+    counts = dict(shown.order_by().values_list("hour").annotate(n=Count("id")))
+    most = max(counts.values(), default=0)
     bars = [
         HistogramBar(
-            at * HOUR_MS, found.get(at, 0), -(-100 * found.get(at, 0) // most) if most else 0
+            at * HOUR_MS, counts.get(at, 0), -(-100 * counts.get(at, 0) // most) if most else 0
         )
         for at in range(first, last + 1)
     ]

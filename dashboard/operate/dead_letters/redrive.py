@@ -92,12 +92,12 @@ def find_out(letter: DeadLetter, now: int) -> str:
     if letter.status != SENDING or letter.status_at is None or letter.sent_from is None:
         return "The letter is not being sent: there is nothing to check."
     try:
-        found, whole = _look(gateway().bus, letter)
+        offset, whole = _look(gateway().bus, letter)
     except BusError as error:
         return f"{no_answer(error)}. Try again."
-    if found is not None:
-        letter.mark_redriven(letter.new_partition or 0, found)
-        return f"It has arrived, at offset {found}."
+    if offset is not None:
+        letter.mark_redriven(letter.new_partition or 0, offset)
+        return f"It has arrived, at offset {offset}."
     if not whole:
         return "It was not found in the part of the log that could be read. Try again."
     if now - letter.status_at < SETTLED_MS:
@@ -227,8 +227,8 @@ def _target(letters: Sequence[int]) -> str:
 
 def _scenario(letters: Sequence[DeadLetter]) -> str:
     """Return the scenario that all these letters share, or ""."""
-    found = {letter.scenario for letter in letters}
-    return found.pop() if len(found) == 1 else ""
+    scenarios = {letter.scenario for letter in letters}
+    return scenarios.pop() if len(scenarios) == 1 else ""
 
 
 def _said(counts: Counter[str]) -> str:

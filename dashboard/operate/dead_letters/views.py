@@ -96,8 +96,8 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     if not asked.is_valid():
         context = {"fault": "The filter cannot be read: use the list's filter."}
         return render(request, "dead_letters/refused.html", context, status=422)
-    told = {"form": form, "filter": asked.criteria().query()}
-    record(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **told)
+    facts = {"form": form, "filter": asked.criteria().query()}
+    record(Actor.of(request), "export.letters", target=f"dead-letters.{form}", **facts)
     return LETTER_FILE.response(request, form, asked.criteria().rows())
 
 
@@ -212,12 +212,12 @@ def _span(fault: RecordFault | None, where: str) -> Span | None:
 
 def _lines(sample: Sample, fault: RecordFault) -> list[DecodedField]:
     """Return the fields that could be read, and the missing one."""
-    found = fields_of(sample.value)
+    fields = fields_of(sample.value)
     lines = [
         DecodedField(name[:MAX_SHOWN], runs(_part(sample, field.span)), fault.field == name)
-        for name, field in list(found.items())[:MAX_FIELDS]
+        for name, field in list(fields.items())[:MAX_FIELDS]
     ]
-    if fault.field and fault.field not in found:
+    if fault.field and fault.field not in fields:
         lines.append(
             DecodedField(fault.field, [TextRun("missing", "", at_fault=True)], at_fault=True)
         )
@@ -290,10 +290,10 @@ def letters(request: HttpRequest) -> HttpResponse:
     context = _list_context(request, wanted, now) | {"form": form}
     if is_fragment(request):
         return render(request, "dead_letters/_figures.html", context)
-    found = page(wanted) if valid else None
-    following = found.following if found else None
+    list_page = page(wanted) if valid else None
+    following = list_page.following if list_page else None
     context |= {
-        "page": found,
+        "page": list_page,
         "table": LETTERS.ordered(wanted.sort, lambda order: f"?{wanted.query(order)}"),
         "pager": Pager.by_key(wanted.query(), "after", wanted.after, following),
     }
@@ -327,83 +327,85 @@ def letter(request: HttpRequest, number: int) -> HttpResponse:
 @role_required("report", ADMINS)
 def redrive_one(request: HttpRequest, number: int) -> HttpResponse:
     """Send the record as edited in the form, if the job would take it."""
-    found, form = get_object_or_404(DeadLetter, pk=number), RecordForm(request.POST)
+    dead_letter, form = get_object_or_404(DeadLetter, pk=number), RecordForm(request.POST)
     if not form.is_valid():
-        return _letter_page(request, found, form=form, status=422)
+        return _letter_page(request, dead_letter, form=form, status=422)
     key, value = form.record()
-    edited = (key, value) != (found.record_key, found.record_value)
+    edited = (key, value) != (dead_letter.record_key, dead_letter.record_value)
     user = user_of(request)
-    verdict = judge(found.topic, key, value, now_ms(), user.username if edited else "")
+    verdict = judge(dead_letter.topic, key, value, now_ms(), user.username if edited else "")
     if not verdict.taken:
-        return _letter_page(request, found, form=form, verdict=verdict, status=422)
+        return _letter_page(request, dead_letter, form=form, verdict=verdict, status=422)
     if edited and isinstance(verdict.record, Command):  # signed by who edited it
         try:
-            value = gateway().signed(found.topic, key, value.strip())
+            value = gateway().signed(dead_letter.topic, key, value.strip())
         except NotSigned as problem:
             form.add_error(None, str(problem))
-            return _letter_page(request, found, form=form, status=503)
-    return _redrive(request, found, Sending(found, key, value, verdict.partition, edited), form)
+            return _letter_page(request, dead_letter, form=form, status=503)
+    return _redrive(
+        request, dead_letter, Sending(dead_letter, key, value, verdict.partition, edited), form
+    )
 
 
 def _redrive(
-    request: HttpRequest, found: DeadLetter, sending: Sending, form: RecordForm
+    request: HttpRequest, dead_letter: DeadLetter, sending: Sending, form: RecordForm
 ) -> HttpResponse:
     user = user_of(request)
     try:
         REPORTS.take(user.pk, now_ms())
     except TooMany as error:
         form.add_error(None, str(error))
-        return _letter_page(request, found, form=form, status=429)
+        return _letter_page(request, dead_letter, form=form, status=429)
     (outcome,) = redrive([sending], user.username, now_ms)
     log_redriven(request, [outcome])
     if outcome.became in ("unsent", "taken"):
         form.add_error(None, outcome.text)
         status = 503 if outcome.became == "unsent" else 409
-        found.refresh_from_db()
-        return _letter_page(request, found, form=form, status=status)
+        dead_letter.refresh_from_db()
+        return _letter_page(request, dead_letter, form=form, status=status)
     if outcome.place is None:
         messages.error(request, outcome.text)
     else:
         place = outcome.place
         text = f"Redriven: partition {place.partition}, offset {place.offset}."
         messages.success(request, text)
-    return redirect("dead_letters:letter", found.pk)
+    return redirect("dead_letters:letter", dead_letter.pk)
 
 
 @form_of("dead_letters:letter", "number")
 @role_required("report", ADMINS)
 def discard_one(request: HttpRequest, number: int) -> HttpResponse:
     """Discard the letter, for a reason."""
-    found, form = get_object_or_404(DeadLetter, pk=number), WhyForm(request.POST)
+    dead_letter, form = get_object_or_404(DeadLetter, pk=number), WhyForm(request.POST)
     if not form.is_valid():
-        return _letter_page(request, found, why_form=form, status=422)
-    done = discard([found.pk], user_of(request).username, form.cleaned_data["why"], now_ms())
-    log_discarded(request, [found.pk], done, form.cleaned_data["why"])
+        return _letter_page(request, dead_letter, why_form=form, status=422)
+    done = discard([dead_letter.pk], user_of(request).username, form.cleaned_data["why"], now_ms())
+    log_discarded(request, [dead_letter.pk], done, form.cleaned_data["why"])
     if not done:
         form.add_error(None, "Somebody has handled it already.")
-        found.refresh_from_db()
-        return _letter_page(request, found, why_form=form, status=409)
+        dead_letter.refresh_from_db()
+        return _letter_page(request, dead_letter, why_form=form, status=409)
     messages.success(request, "Discarded.")
-    return redirect("dead_letters:letter", found.pk)
+    return redirect("dead_letters:letter", dead_letter.pk)
 
 
 @form_of("dead_letters:letter", "number")
 @role_required("report", ADMINS)
 def find_out_one(request: HttpRequest, number: int) -> HttpResponse:
     """Search the log for a record that Kafka has not confirmed."""
-    found = get_object_or_404(DeadLetter, pk=number)
-    messages.info(request, find_out(found, now_ms()))
-    return redirect("dead_letters:letter", found.pk)
+    dead_letter = get_object_or_404(DeadLetter, pk=number)
+    messages.info(request, find_out(dead_letter, now_ms()))
+    return redirect("dead_letters:letter", dead_letter.pk)
 
 
 def _letter_page(
     request: HttpRequest,
-    found: DeadLetter,
+    dead_letter: DeadLetter,
     *,
     form: RecordForm | None = None,
     why_form: WhyForm | None = None,
     verdict: RecordVerdict | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    context = letter_context(found, now_ms(), form, why_form, verdict)
+    context = letter_context(dead_letter, now_ms(), form, why_form, verdict)
     return render(request, "dead_letters/letter.html", context, status=status)

@@ -342,7 +342,7 @@ def _logs() -> tuple[dict[str, list[str]], Edges | None, str]:
     if logs.fault:
         return carry, None, logs.fault
     scenario_of = gateway().topics.scenario_of
-    by_place = {(scenario_of(topic) or "", at): edge for (topic, at), edge in logs.found.items()}
+    by_place = {(scenario_of(topic) or "", at): edge for (topic, at), edge in logs.offsets.items()}
     return carry, by_place, ""
 
 

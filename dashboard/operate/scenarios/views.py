@@ -74,7 +74,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         )
         for entry in all_known(now)
     ]
-    context = {"now": now, "table": SCENARIOS, "found": rows, "error": error}
+    context = {"now": now, "table": SCENARIOS, "rows": rows, "error": error}
     return render_page(request, "scenarios/scenarios", context)
 
 

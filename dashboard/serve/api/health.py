@@ -88,8 +88,8 @@ def _missing() -> tuple[list[str], dict[str, int]]:
     missing, resting = _missing_states()
     if refusal is None:
         return missing, resting
-    told = f"kafka: {refusal.why}"
-    return [told, *(each for each in missing if each != told)], {}
+    cause = f"kafka: {refusal.why}"
+    return [cause, *(each for each in missing if each != cause)], {}
 
 
 def _missing_states() -> tuple[list[str], dict[str, int]]:

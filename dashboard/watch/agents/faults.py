@@ -107,12 +107,12 @@ def publish_fault_counts(counts: Mapping[FaultKey, FaultCount], kinds: Collectio
     """Replace the counts of these kinds; a fault that persists keeps its beginning."""
     known = VoteFault.objects.filter(kind__in=kinds)
     before = {(row.scenario, row.agent, row.kind): row for row in known}
-    found = {place: each for place, each in counts.items() if place[2] in kinds}
-    gone = [row.pk for place, row in before.items() if place not in found]
+    counts_of_kinds = {place: each for place, each in counts.items() if place[2] in kinds}
+    gone = [row.pk for place, row in before.items() if place not in counts_of_kinds]
     for begin in range(0, len(gone), CHUNK):
         VoteFault.objects.filter(pk__in=gone[begin : begin + CHUNK]).delete()
     VoteFault.objects.bulk_create(
-        _rows(found, before),
+        _rows(counts_of_kinds, before),
         update_conflicts=True,
         unique_fields=["scenario", "agent", "kind"],
         update_fields=["assets", "last", "said", "ms"],
@@ -120,17 +120,17 @@ def publish_fault_counts(counts: Mapping[FaultKey, FaultCount], kinds: Collectio
     )
 
 
-def _rows(found: Counts, before: Mapping[FaultKey, VoteFault]) -> list[VoteFault]:
+def _rows(counts: Counts, before: Mapping[FaultKey, VoteFault]) -> list[VoteFault]:
     """Return the rows that are new or differ from before."""
     return [
         VoteFault(scenario=place[0], agent=place[1], kind=place[2], **each._asdict())
-        for place, each in sorted(found.items())
+        for place, each in sorted(counts.items())
         if place not in before or _is_other(each, before[place])
     ]
 
 
-def _is_other(found: FaultCount, row: VoteFault) -> bool:
-    return (found.assets, found.last, found.said, found.ms) != (
+def _is_other(count: FaultCount, row: VoteFault) -> bool:
+    return (count.assets, count.last, count.said, count.ms) != (
         row.assets,
         row.last,
         row.said,
@@ -209,12 +209,12 @@ class AgentFacts(NamedTuple):
 
 def faults_of(scenario: Scenario, known: AgentFacts, now: int) -> list[Fault]:
     """Return everything that is wrong with an agent at `now`, most important first."""
-    found = list(_faults(scenario, known, now))
-    kinds = {fault.kind for fault in found}
-    found = [fault for fault in found if kinds.isdisjoint(EXPLAINED_BY.get(fault.kind, ()))]
-    if not found and known.agent.is_unseen(now):
-        found.append(Fault("unseen", since=known.agent.last_seen, ms=known.agent.gap))
-    return found
+    faults = list(_faults(scenario, known, now))
+    kinds = {fault.kind for fault in faults}
+    faults = [fault for fault in faults if kinds.isdisjoint(EXPLAINED_BY.get(fault.kind, ()))]
+    if not faults and known.agent.is_unseen(now):
+        faults.append(Fault("unseen", since=known.agent.last_seen, ms=known.agent.gap))
+    return faults
 
 
 EXPLAINED_BY: Mapping[Kind, tuple[Kind, ...]] = {

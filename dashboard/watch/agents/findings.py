@@ -107,13 +107,14 @@ class ReportedFinding(NamedTuple):
 
 def news(now: int) -> AgentNews:
     """Return what there is to report about all agents at `now` (Unix ms)."""
-    found = [each.finding for each in all_reported_findings(now)]
+    present_findings = [each.finding for each in all_reported_findings(now)]
     begun = {
         (row.scenario, row.agent, row.kind): row.since
         for row in AgentFinding.objects.filter(ended_at=None)
     }
     findings = [
-        each._replace(since=min(each.since, begun.get(each[:3], each.since))) for each in found
+        each._replace(since=min(each.since, begun.get(each[:3], each.since)))
+        for each in present_findings
     ]
     return AgentNews(findings, _last_seen())
 
@@ -144,15 +145,15 @@ def reported_findings(scenario: Scenario, now: int) -> list[ReportedFinding]:
     """Return the reported findings on a scenario's agents at `now`, most important first."""
     known, muted = evidence(scenario, now), mutes(scenario, now)
     excused = _excused(scenario)
-    told = [
+    faults = [
         (fault, agent.agent)
         for agent in _looked_at(scenario, known, now)
         if agent.agent not in muted
         for fault in _reported(faults_of(scenario, known.known(agent), now), now)
         if fault.kind not in excused
     ]
-    told.sort(key=lambda each: (REPORTED_KINDS.index(each[0].kind), -each[0].ms, each[1]))
-    return [_as_reported(scenario, agent, fault) for fault, agent in told]
+    faults.sort(key=lambda each: (REPORTED_KINDS.index(each[0].kind), -each[0].ms, each[1]))
+    return [_as_reported(scenario, agent, fault) for fault, agent in faults]
 
 
 def _looked_at(scenario: Scenario, known: Evidence, now: int) -> list[Agent]:
@@ -182,9 +183,11 @@ def _reported(faults: Iterable[Fault], now: int) -> Iterator[Fault]:
     A clock that is behind also makes an agent contradict itself, so only the clock is reported
     then.
     """
-    told = [fault for fault in faults if fault.kind in REPORTED_KINDS and _shows(fault, now)]
-    kinds = {fault.kind for fault in told}
-    for fault in told:
+    reportable_faults = [
+        fault for fault in faults if fault.kind in REPORTED_KINDS and _shows(fault, now)
+    ]
+    kinds = {fault.kind for fault in reportable_faults}
+    for fault in reportable_faults:
         if fault.kind != "contradiction" or "behind" not in kinds:
             yield fault
 
@@ -236,15 +239,17 @@ FindingKey = tuple[str, str, str]
 def watch(now: int) -> None:
     """Check what is wrong with agents at `now` (Unix ms), and record what has begun or ended."""
     count_doubts()
-    told: dict[FindingKey, ReportedFinding] = {
+    findings: dict[FindingKey, ReportedFinding] = {
         each.finding[:3]: each for each in all_reported_findings(now)
     }
     with transaction.atomic():
         lock_until_commit("agents", "findings")
         going_on = {_place(row): row for row in AgentFinding.objects.filter(ended_at=None)}
-        begun = _begin((told[place] for place in sorted(told.keys() - going_on.keys())), now)
-        ended = _end([row for place, row in going_on.items() if place not in told], now)
-        _describe(going_on, told)
+        begun = _begin(
+            (findings[place] for place in sorted(findings.keys() - going_on.keys())), now
+        )
+        ended = _end([row for place, row in going_on.items() if place not in findings], now)
+        _describe(going_on, findings)
         if begun or ended:
             findings_changed.send(AgentFinding, begun=begun, ended=ended, now=now)
 
@@ -253,7 +258,7 @@ def _place(row: AgentFinding) -> FindingKey:
     return row.scenario, row.agent, row.kind
 
 
-def _begin(told: Iterable[ReportedFinding], now: int) -> list[AgentFinding]:
+def _begin(findings: Iterable[ReportedFinding], now: int) -> list[AgentFinding]:
     return [
         AgentFinding.objects.create(
             scenario=each.finding.scenario,
@@ -263,7 +268,7 @@ def _begin(told: Iterable[ReportedFinding], now: int) -> list[AgentFinding]:
             since=each.finding.since or now,
             found_at=now,
         )
-        for each in told
+        for each in findings
     ]
 
 
@@ -277,10 +282,10 @@ def _end(rows: list[AgentFinding], now: int) -> list[AgentFinding]:
 
 
 def _describe(
-    going_on: Mapping[FindingKey, AgentFinding], told: Mapping[FindingKey, ReportedFinding]
+    going_on: Mapping[FindingKey, AgentFinding], findings: Mapping[FindingKey, ReportedFinding]
 ) -> None:
     """Store the present words of continuing findings, where they have changed."""
-    for place in going_on.keys() & told.keys():
-        row, words = going_on[place], told[place].words[:MAX_WORDS]
+    for place in going_on.keys() & findings.keys():
+        row, words = going_on[place], findings[place].words[:MAX_WORDS]
         if row.words != words:
             AgentFinding.objects.filter(pk=row.pk).update(words=words)

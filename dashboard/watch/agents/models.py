@@ -232,10 +232,10 @@ class VoteFaultQuerySet(models.QuerySet["VoteFault"]):
         rows = self.filter(scenario=scenario)
         if agents is not None:
             rows = rows.filter(agent__in=list(agents))
-        found: dict[str, dict[str, VoteFault]] = {}
+        faults: dict[str, dict[str, VoteFault]] = {}
         for row in rows:
-            found.setdefault(row.agent, {})[row.kind] = row
-        return found
+            faults.setdefault(row.agent, {})[row.kind] = row
+        return faults
 
 
 class VoteFault(AgentRow):

@@ -355,8 +355,8 @@ _REASONS: Mapping[Cause, str] = {
 
 def reason(late: Late, clock: int | None) -> str:
     """Return why an agent's reports came too late, in words; empty if they did not."""
-    found = cause_of_lateness(late, clock)
-    return _REASONS[found[0]].format(span(found[1])) if found else ""
+    cause = cause_of_lateness(late, clock)
+    return _REASONS[cause[0]].format(span(cause[1])) if cause else ""
 
 
 # ---- report counts -------------------------------------------------------------------------------

@@ -317,14 +317,14 @@ def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[AgentFigures
     known = Agent.objects.filter(scenario=scenario.name)
     muted = Case(When(agent__in=list(held), then=0), default=1)
     agents = list(known.order_by(muted, "-last_seen", "agent")[:MOST])
-    late, told = of_the_day(scenario, None, now), evidence(scenario, now)
-    others = held.keys() | late.keys() | told.on_board.keys()
+    late, agent_evidence = of_the_day(scenario, None, now), evidence(scenario, now)
+    others = held.keys() | late.keys() | agent_evidence.on_board.keys()
     names = sorted(
         others - {row.agent for row in agents}, key=lambda name: (name not in held, name)
     )
     more = Agent.objects.named(scenario.name, names[:MOST])
     unseen = sum(row.pk is None for row in more)
-    rows = _rows(scenario, agents + more, late, told, held, now)
+    rows = _rows(scenario, agents + more, late, agent_evidence, held, now)
     rows.sort(key=lambda row: (row.rank, -row.last_seen, row.agent))
     return rows, known.count() + unseen
 
@@ -332,23 +332,23 @@ def listed(scenario: Scenario, held: Mutes, now: int) -> tuple[list[AgentFigures
 def one(scenario: Scenario, agent: str, held: Mutes, now: int) -> AgentFigures | None:
     """Return one agent, or None if nothing is known about it."""
     [row] = Agent.objects.named(scenario.name, [agent])
-    late, told = of_the_day(scenario, [agent], now), evidence(scenario, now, [agent])
-    if row.pk is None and agent not in {*held, *late, *told.on_board}:
+    late, agent_evidence = of_the_day(scenario, [agent], now), evidence(scenario, now, [agent])
+    if row.pk is None and agent not in {*held, *late, *agent_evidence.on_board}:
         return None
-    return _rows(scenario, [row], late, told, held, now)[0]
+    return _rows(scenario, [row], late, agent_evidence, held, now)[0]
 
 
 def _rows(
     scenario: Scenario,
     agents: list[Agent],
     late: Mapping[str, Late],
-    told: Evidence,
+    agent_evidence: Evidence,
     held: Mutes,
     now: int,
 ) -> list[AgentFigures]:
     hours = _hours(scenario.name, [each.agent for each in agents], now)
     return [
-        _statistic_row(scenario, each, hours, late.get(each.agent, NONE), told, held, now)
+        _statistic_row(scenario, each, hours, late.get(each.agent, NONE), agent_evidence, held, now)
         for each in agents
     ]
 
@@ -414,13 +414,13 @@ def _statistic_row(
     each: Agent,
     hours: dict[str, _Hours],
     late: Late,
-    told: Evidence,
+    agent_evidence: Evidence,
     held: Mutes,
     now: int,
 ) -> AgentFigures:
     of, every = hours.get(each.agent, _NONE), hours.get("", _NONE)
     past = now % HOUR_MS / HOUR_MS
-    known = told.known(each)
+    known = agent_evidence.known(each)
     faults = faults_of(scenario, known, now)
     return AgentFigures(
         scenario=scenario,

@@ -73,13 +73,13 @@ EditsByAsset = dict[str, dict[str, LabelCell]]
 
 @dataclass
 class LabelTable:
-    """The content of a file. labels: how many it edits; found: of its lines what is none of
+    """The content of a file. labels: how many it edits; import_counts: of its lines what is none of
     those, counted as `refused`, `again` (an earlier line says the same) and `agents`' own."""
 
     edits: EditsByAsset = field(default_factory=dict)
     labels: int = 0
     lines: int = 0
-    found: ImportCounts = field(default_factory=ImportCounts)
+    import_counts: ImportCounts = field(default_factory=ImportCounts)
 
 
 def read_table(data: bytes) -> LabelTable:
@@ -137,7 +137,7 @@ def _taking(header: Sequence[str]) -> Callable[[LabelTable, int, list[str]], Non
 
     def take(table: LabelTable, line: int, cells: list[str]) -> None:
         if len(cells) != len(header):
-            table.found.refuse(line, f"expected {len(header)} cells, got {len(cells)}")
+            table.import_counts.refuse(line, f"expected {len(header)} cells, got {len(cells)}")
             return
         for key, value in zip(header[1:], cells[1:], strict=True):
             _take(table, line, cells[0], key, value)
@@ -147,28 +147,28 @@ def _taking(header: Sequence[str]) -> Callable[[LabelTable, int, list[str]], Non
 
 def _take_label(table: LabelTable, line: int, cells: list[str]) -> None:
     if len(cells) < 3:
-        table.found.refuse(line, f"expected asset, key and value, got {len(cells)} cells")
+        table.import_counts.refuse(line, f"expected asset, key and value, got {len(cells)} cells")
     elif len(cells) > 3 and cells[3].startswith(OF_AGENT):
-        table.found.count("agents")
+        table.import_counts.count("agents")
     else:
         _take(table, line, cells[0], cells[1].lower(), cells[2])
 
 
 def _take(table: LabelTable, line: int, asset: str, key: str, value: str) -> None:
     if not name_ok(asset):
-        table.found.refuse(line, "asset: expected a name of 1 to 255 characters")
+        table.import_counts.refuse(line, "asset: expected a name of 1 to 255 characters")
         return
     if wrong := fault(key, value) if value else key_fault(key) and f"key: {key_fault(key)}":
-        table.found.refuse(line, wrong)
+        table.import_counts.refuse(line, wrong)
         return
     labels = table.edits.setdefault(asset, {})
     if key not in labels:
         labels[key] = LabelCell(value or None, line)
         table.labels += 1
     elif labels[key].value == (value or None):
-        table.found.count("again")
+        table.import_counts.count("again")
     else:
-        table.found.refuse(line, f"an earlier line has another {key} for this asset")
+        table.import_counts.refuse(line, f"an earlier line has another {key} for this asset")
 
 
 def lines(scenario: str) -> Iterator[bytes]:
@@ -305,7 +305,7 @@ class UploadTask(ResumableTask[LabelUpload]):
             problem = str(error)[:MAX_PROBLEM]
             self.move(status=UNREADABLE, problem=problem, data=None, ended_at=now)
             return
-        read = table.found.text()
+        read = table.import_counts.text()
         size = {"labels": table.labels, "assets": len(table.edits), "read": read, "found": read}
         with transaction.atomic():
             if self.move(status=COMPARING, data=None, started_at=now, **size):

@@ -205,7 +205,7 @@ def table(request: HttpRequest, number: uuid.UUID) -> HttpResponse:
     upload, now = _kept(request, number), now_ms()
     context: dict[str, Any] = {
         "upload": upload,
-        "found": ImportCounts.of(upload.found),
+        "import_counts": ImportCounts.of(upload.found),
         "took_ms": upload.took_ms(now),
         "waits": upload.is_waiting(now),
         "now": now,

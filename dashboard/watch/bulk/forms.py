@@ -178,8 +178,8 @@ def names_of_filter(
     names: list[str] = []
     after: str | None = ""
     while after is not None and len(names) < MOST_NAMED:
-        found, after = by_name(scenario, wanted, now, after=after, limit=MOST_NAMED - len(names))
-        names += (name for name, _ in found)
+        portion, after = by_name(scenario, wanted, now, after=after, limit=MOST_NAMED - len(names))
+        names += (name for name, _ in portion)
     return names, after is not None
 
 
@@ -345,13 +345,13 @@ class BulkForm(ScheduleFields, EndForm):
         elif len(names.names) > MOST:
             got = f"{len(names.names):,}"
             self.add_error("names", f"Expected at most {MOST:,} names, got {got}.")
-        data["found"] = names
+        data["asset_names"] = names
 
     def chosen(self, now: int) -> BulkSelection:
         """Return which assets a valid form chooses at `now` (ms)."""
         data, name = self.cleaned_data, self.scenario.name
         if data["by"] == "names":
-            names, repeated = data["found"]
+            names, repeated = data["asset_names"]
             words = f"{len(names):,} by name"
             return BulkSelection(words, review.by_names(name, names), repeated=repeated)
         if data["by"] == "stale":

@@ -287,10 +287,10 @@ def names(request: HttpRequest) -> HttpResponse:
     scenario = scenario_or_first(request.GET.get("scenario", ""))
     text, states = request.GET.get("q", ""), request.GET.getlist("state")
     try:
-        found, more = forms.names_of_filter(scenario, text, states, now_ms())
+        asset_names, more = forms.names_of_filter(scenario, text, states, now_ms())
     except FilterError as error:
         return JsonResponse({"problem": str(error)}, status=422)
-    return JsonResponse({"names": found, "more": more})
+    return JsonResponse({"names": asset_names, "more": more})
 
 
 @form_of("bulk:bulk")

@@ -37,14 +37,14 @@ def placeholder(scenario: Scenario) -> str:
 
 def _agents(scenario: Scenario) -> list[str]:
     """Return a term for the agent with the most live votes, or none if no agent has reported."""
-    found = Agent.objects.filter(scenario=scenario.name).order_by("-votes", "agent").first()
-    return [f"agent:{quoted(found.agent)}"] if found else []
+    agent = Agent.objects.filter(scenario=scenario.name).order_by("-votes", "agent").first()
+    return [f"agent:{quoted(agent.agent)}"] if agent else []
 
 
 def _details(scenario: Scenario) -> list[str]:
     """Return a term for each detail that some asset has."""
-    found = ((key, _detail_values(scenario, key, "")) for key in scenario.detail_keys)
-    return [f"{key}:{values[0].text}" for key, values in found if values]
+    details = ((key, _detail_values(scenario, key, "")) for key in scenario.detail_keys)
+    return [f"{key}:{values[0].text}" for key, values in details if values]
 
 
 def _labels(scenario: Scenario) -> list[str]:

@@ -45,10 +45,10 @@ def rows(
     """Return the visible assets that the filter finds at `now` (Unix ms), unordered. since: also
     those that were purged after that, Unix ms."""
     there = Q(purged=False) if since is None else Q(purged=False) | Q(purged_at__gt=since)
-    found = AssetState.objects.filter(there, scenario=scenario.name)
+    assets = AssetState.objects.filter(there, scenario=scenario.name)
     for term in wanted.terms:
-        found = found.filter(condition(term, scenario, now))
-    return found.order_by()
+        assets = assets.filter(condition(term, scenario, now))
+    return assets.order_by()
 
 
 def condition(term: Term, scenario: Scenario, now: int) -> Q:
@@ -171,11 +171,11 @@ class HasVote(Func):
         record, params = compiler.compile(self.get_source_expressions()[0])
         whole, field = _VOTES[connection.vendor]
         terms = [
-            (term.format(*(field.format(field=name) for name in fields)), found)
-            for term, fields, found in self._asked()
+            (term.format(*(field.format(field=name) for name in fields)), term_params)
+            for term, fields, term_params in self._asked()
         ]
         sql = whole.format(record=record, so=" AND ".join(term for term, _ in terms))
-        return sql, (*params, *(each for _, found in terms for each in found))
+        return sql, (*params, *(each for _, term_params in terms for each in term_params))
 
     def _asked(self) -> Iterator[tuple[str, tuple[str, ...], tuple[Any, ...]]]:
         """Yield each condition on a vote, the fields that it names, and its parameters."""
@@ -213,8 +213,8 @@ def _muted(value: Flag, _scenario: Scenario, _now: int) -> Q:
 
 def labelled(key: str, value: Text, scenario: Scenario) -> QuerySet[Label]:
     """Return the shown labels with this key and value."""
-    found = Label.objects.shown(scenario.name).filter(key=key)
-    return found.filter(text_is("value", value)) if value.text or not value.prefix else found
+    labels = Label.objects.shown(scenario.name).filter(key=key)
+    return labels.filter(text_is("value", value)) if value.text or not value.prefix else labels
 
 
 def _label(key: str, value: Text, scenario: Scenario) -> Q:
@@ -223,16 +223,16 @@ def _label(key: str, value: Text, scenario: Scenario) -> Q:
 
 def acknowledged(value: Flag | Text, scenario: Scenario, now: int) -> QuerySet[Mark]:
     """Return the marks of acknowledgements in force at `now` (Unix ms), of all or of a user."""
-    found = Mark.objects.filter(scenario=scenario.name, ack_until__gt=now)
-    return found if isinstance(value, Flag) else found.filter(text_is("ack_by", value))
+    marks = Mark.objects.filter(scenario=scenario.name, ack_until__gt=now)
+    return marks if isinstance(value, Flag) else marks.filter(text_is("ack_by", value))
 
 
 def _ack(value: Flag | Text, scenario: Scenario, now: int) -> Q:
     marks = acknowledged(value, scenario, now).filter(
         asset=OuterRef("asset"), ack_severity__lte=OuterRef("severity")
     )
-    found = Q(severity__lt=calm_of(scenario)) & Q(Exists(marks))
-    return ~found if isinstance(value, Flag) and not value.on else found
+    ack_condition = Q(severity__lt=calm_of(scenario)) & Q(Exists(marks))
+    return ~ack_condition if isinstance(value, Flag) and not value.on else ack_condition
 
 
 def in_work(scenario: Scenario, now: int) -> QuerySet[Mark]:
@@ -278,16 +278,16 @@ def condition_of(text: str, known: Iterable[Scenario], now: int) -> Q:
     A text that only some of them can read (it names a state that the others lack) finds only their
     events. Raises FilterError if none can read it.
     """
-    found, faults = [], []
+    conditions, faults = [], []
     for scenario in known:
         try:
             wanted = parse(text, scenario, now, keys(scenario.name))
-            found.append(Q(scenario=scenario.name) & _all(wanted, text, scenario, now))
+            conditions.append(Q(scenario=scenario.name) & _all(wanted, text, scenario, now))
         except FilterError as error:
             faults.append(error)
-    if not found:
+    if not conditions:
         raise faults[0]
-    return reduce(or_, found)
+    return reduce(or_, conditions)
 
 
 def _all(wanted: Filter, text: str, scenario: Scenario, now: int) -> Q:

@@ -79,7 +79,7 @@ def find(
             return _best([each for each in whole if each.asset not in skip], ranking, limit)
         return _walked(walk, after, limit, skip)
     dear = Search(scenario.name, (), where=tuple(w for w in where.values() if w not in cheap))
-    return _Look(walk, dear, by_vote, skip).found(after, limit, ranking)
+    return _Look(walk, dear, by_vote, skip).page(after, limit, ranking)
 
 
 def _best(places: Collection[BoardPosition], ranking: Ranking, limit: int) -> BoardResult:
@@ -92,13 +92,13 @@ def _walked(search: Search, after: Order | None, limit: int, skip: Collection[st
     """Find assets by the index alone, to the board's end if necessary."""
     places = (place for place in search.walk(after, limit) if place.asset not in skip)
     page = list(islice(places, limit))
-    found = records(page, limit, ())
+    matches = records(page, limit, ())
     if after is None and len(page) < limit:
-        return BoardResult(found, len(page), apart=True)
+        return BoardResult(matches, len(page), apart=True)
     known = search.counted(COUNTED + 1)
     if known > COUNTED:
-        return BoardResult(found, COUNTED, least=True, apart=True)
-    return BoardResult(found, known - search.counted_of(skip), apart=True)
+        return BoardResult(matches, COUNTED, least=True, apart=True)
+    return BoardResult(matches, known - search.counted_of(skip), apart=True)
 
 
 class _Look:
@@ -113,7 +113,7 @@ class _Look:
         self.last: Order | None = None
         self.ended = False
 
-    def found(self, after: Order | None, limit: int, ranking: Ranking | None) -> BoardResult:
+    def page(self, after: Order | None, limit: int, ranking: Ranking | None) -> BoardResult:
         """Return the page past `after`, and how many rows match, as far as it has looked."""
         for portion in chunks(self.walk.walk(after, PORTION), PORTION):
             self._take(portion)
@@ -155,8 +155,8 @@ def by_name(
     """
     by_vote = [term for term in wanted.terms if term.key in VOTES]
     others = Filter(tuple(term for term in wanted.terms if term.key not in VOTES))
-    found = rows(others, scenario, now).order_by("asset")
-    columns = found.values_list("asset", "record")
+    assets = rows(others, scenario, now).order_by("asset")
+    columns = assets.values_list("asset", "record")
     ids = few(wanted, scenario, now)
     if ids is not None or all(term.key in INDEXED for term in wanted.terms):
         if ids is not None:
@@ -208,15 +208,15 @@ def _by_name(term: Term, scenario: Scenario, _now: int) -> list[int] | None:
 
 
 def _by_label(term: Term, scenario: Scenario, _now: int) -> list[int] | None:
-    found = (labelled(term.key, value, scenario) for value in _texts(term))
-    return _union(_rows(scenario, each.values_list("asset", flat=True)) for each in found)
+    label_sets = (labelled(term.key, value, scenario) for value in _texts(term))
+    return _union(_rows(scenario, each.values_list("asset", flat=True)) for each in label_sets)
 
 
 def _by_ack(term: Term, scenario: Scenario, now: int) -> list[int] | None:
     if Flag(on=False) in term.values:
         return None
-    found = (acknowledged(value, scenario, now) for value in term.values)  # type: ignore[arg-type]
-    return _union(_rows(scenario, each.values_list("asset", flat=True)) for each in found)
+    mark_sets = (acknowledged(value, scenario, now) for value in term.values)  # type: ignore[arg-type]
+    return _union(_rows(scenario, each.values_list("asset", flat=True)) for each in mark_sets)
 
 
 def _by_work(_term: Term, scenario: Scenario, now: int) -> list[int] | None:
@@ -227,8 +227,8 @@ def _by_override(term: Term, scenario: Scenario, now: int) -> list[int] | None:
     if Flag(on=False) in term.values:
         return None
     rows = AssetState.objects.filter(overridden=True, scenario=scenario.name)
-    found = rows.filter(condition(term, scenario, now)).order_by().values_list("pk", flat=True)
-    return list(found[: COUNTED + 1])
+    ids = rows.filter(condition(term, scenario, now)).order_by().values_list("pk", flat=True)
+    return list(ids[: COUNTED + 1])
 
 
 def _by_doubt(term: Term, scenario: Scenario, now: int) -> list[int] | None:
@@ -243,8 +243,8 @@ def _by_doubt(term: Term, scenario: Scenario, now: int) -> list[int] | None:
 
 def _by_detail(term: Term, scenario: Scenario, now: int) -> list[int] | None:
     rows = AssetState.objects.filter(scenario=scenario.name, purged=False)
-    found = rows.filter(condition(term, scenario, now)).order_by().values_list("pk", flat=True)
-    return list(found[: COUNTED + 1])
+    ids = rows.filter(condition(term, scenario, now)).order_by().values_list("pk", flat=True)
+    return list(ids[: COUNTED + 1])
 
 
 _NARROW: dict[str, Callable[[Term, Scenario, int], list[int] | None]] = {
@@ -275,9 +275,9 @@ def _rows(scenario: Scenario, assets: QuerySet[Any, str]) -> list[int] | None:
 
 def _union(parts: Iterable[list[int] | None]) -> list[int] | None:
     """Return all of the row ids, or None if a part is unknown or too large."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for part in parts:
         if part is None or len(part) > COUNTED:
             return None
-        found.update(part)
-    return sorted(found)
+        ids.update(part)
+    return sorted(ids)

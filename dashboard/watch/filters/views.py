@@ -152,38 +152,38 @@ def first(request: HttpRequest) -> HttpResponse:
 def tab(request: HttpRequest, number: int) -> HttpResponse:
     """Make one of the admin's own filters a tab of everybody's, or take any tab away."""
     own_or_tab = Q(user=user_of(request)) | Q(tab=True)
-    found = get_object_or_404(SavedFilter.objects.filter(own_or_tab), pk=number)
+    saved = get_object_or_404(SavedFilter.objects.filter(own_or_tab), pk=number)
     do = request.POST.get("do")
     if do not in ("publish", "withdraw"):
         raise Http404
     if do == "withdraw":
-        withdraw(Actor.of(request), found)
-        messages.success(request, f"“{found.title}” is no tab any more.")
+        withdraw(Actor.of(request), saved)
+        messages.success(request, f"“{saved.title}” is no tab any more.")
         return redirect("filters:kept")
     try:
-        publish(Actor.of(request), found)
+        publish(Actor.of(request), saved)
     except FilterRefused as error:
         messages.error(request, f"Nothing was changed. {error}.")
     else:
-        messages.success(request, f"“{found.title}” is a tab beside everybody’s boards now.")
+        messages.success(request, f"“{saved.title}” is a tab beside everybody’s boards now.")
     return redirect("filters:kept")
 
 
-def publish(actor: Actor, found: SavedFilter) -> None:
+def publish(actor: Actor, saved: SavedFilter) -> None:
     """Make a filter a tab, and record it in the audit. Raises FilterRefused."""
-    found.publish()
-    record_filter(actor, "filter.published", found)
+    saved.publish()
+    record_filter(actor, "filter.published", saved)
 
 
-def withdraw(actor: Actor, found: SavedFilter) -> None:
+def withdraw(actor: Actor, saved: SavedFilter) -> None:
     """Make a filter no tab any more, and record it in the audit."""
-    found.withdraw()
-    record_filter(actor, "filter.withdrawn", found)
+    saved.withdraw()
+    record_filter(actor, "filter.withdrawn", saved)
 
 
-def record_filter(actor: Actor, action: str, found: SavedFilter) -> None:
+def record_filter(actor: Actor, action: str, saved: SavedFilter) -> None:
     """Record in the audit what was done to a filter."""
-    record(actor, action, scenario=found.scenario, target=found.title, filter=found.text)
+    record(actor, action, scenario=saved.scenario, target=saved.title, filter=saved.text)
 
 
 @require_safe
@@ -191,8 +191,8 @@ def record_filter(actor: Actor, action: str, found: SavedFilter) -> None:
 @role_required("read")
 def use(request: HttpRequest, number: int) -> HttpResponse:
     """Redirect to the board with a filter that the user may see. Raises Http404."""
-    found = get_object_or_404(SavedFilter.objects.visible_to(user_of(request)), pk=number)
-    return redirect(found)
+    saved = get_object_or_404(SavedFilter.objects.visible_to(user_of(request)), pk=number)
+    return redirect(saved)
 
 
 @form_of("filters:kept")
@@ -204,29 +204,29 @@ def save(request: HttpRequest) -> HttpResponse:
     states, text = given.getlist("state")[:MAX_STATES], given.get("q", "")
     try:
         made = whole_filter(scenario, states, text, now)
-        found, before = SavedFilter.objects.keep(
+        saved, before = SavedFilter.objects.keep(
             user_of(request), scenario, given.get("title", ""), made, now
         )
     except FilterRefused as error:
         return _not_saved(request, scenario, states, error)
-    if found.tab:
-        record_filter(Actor.of(request), "filter.changed", found)
+    if saved.tab:
+        record_filter(Actor.of(request), "filter.changed", saved)
     if "shared" in given:
-        _share(request, found, on=True)
+        _share(request, saved, on=True)
     if "default" in given:
-        found.make_default(on=True)
-    messages.success(request, f"Saved as “{found.title}”{_instead(found, before)}.")
-    return redirect(found)
+        saved.make_default(on=True)
+    messages.success(request, f"Saved as “{saved.title}”{_instead(saved, before)}.")
+    return redirect(saved)
 
 
-def _instead(found: SavedFilter, before: str) -> str:
+def _instead(saved: SavedFilter, before: str) -> str:
     """Return a notice that a filter of this name had another text, and who sees the new one.
 
     Empty if it had no other text.
     """
-    if before in ("", found.text):
+    if before in ("", saved.text):
         return ""
-    seen = "; it is shared, so everybody sees it" if found.shared else ""
+    seen = "; it is shared, so everybody sees it" if saved.shared else ""
     return f", in place of “{before}”{seen}"
 
 
@@ -248,47 +248,47 @@ def _not_saved(
 @role_required("read")
 def change(request: HttpRequest, number: int) -> HttpResponse:
     """Rename, share or delete one of the user's own filters, or make it the default."""
-    found = SavedFilter.objects.filter(user=user_of(request), pk=number).first()
+    saved = SavedFilter.objects.filter(user=user_of(request), pk=number).first()
     what = _CHANGES.get(request.POST.get("do", ""))
-    if found is None or what is None:
+    if saved is None or what is None:
         raise Http404
     try:
-        found.check_changeable_by(user_of(request))
-        messages.success(request, what(request, found))
+        saved.check_changeable_by(user_of(request))
+        messages.success(request, what(request, saved))
     except FilterRefused as error:
         messages.error(request, f"Nothing was changed. {error}.")
     return redirect("filters:kept")
 
 
-def _rename(request: HttpRequest, found: SavedFilter) -> str:
-    found.rename(request.POST.get("title", ""))
-    if found.tab:
-        record_filter(Actor.of(request), "filter.changed", found)
-    return f"Renamed to “{found.title}”."
+def _rename(request: HttpRequest, saved: SavedFilter) -> str:
+    saved.rename(request.POST.get("title", ""))
+    if saved.tab:
+        record_filter(Actor.of(request), "filter.changed", saved)
+    return f"Renamed to “{saved.title}”."
 
 
-def _share(request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
-    found.share(on=on)
-    record_filter(Actor.of(request), "filter.shared" if on else "filter.unshared", found)
-    return f"“{found.title}” is now {'shared with everybody' if on else 'yours alone'}."
+def _share(request: HttpRequest, saved: SavedFilter, *, on: bool) -> str:
+    saved.share(on=on)
+    record_filter(Actor.of(request), "filter.shared" if on else "filter.unshared", saved)
+    return f"“{saved.title}” is now {'shared with everybody' if on else 'yours alone'}."
 
 
-def _default(_request: HttpRequest, found: SavedFilter, *, on: bool) -> str:
-    found.make_default(on=on)
-    return f"Your board now opens with {f'“{found.title}”' if on else 'everything'}."
+def _default(_request: HttpRequest, saved: SavedFilter, *, on: bool) -> str:
+    saved.make_default(on=on)
+    return f"Your board now opens with {f'“{saved.title}”' if on else 'everything'}."
 
 
-def _delete(_request: HttpRequest, found: SavedFilter) -> str:
-    found.delete()
-    return f"Deleted “{found.title}”."
+def _delete(_request: HttpRequest, saved: SavedFilter) -> str:
+    saved.delete()
+    return f"Deleted “{saved.title}”."
 
 
 _CHANGES: dict[str, Callable[[HttpRequest, SavedFilter], str]] = {
     "rename": _rename,
-    "share": lambda request, found: _share(request, found, on=True),
-    "unshare": lambda request, found: _share(request, found, on=False),
-    "default": lambda request, found: _default(request, found, on=True),
-    "no-default": lambda request, found: _default(request, found, on=False),
+    "share": lambda request, saved: _share(request, saved, on=True),
+    "unshare": lambda request, saved: _share(request, saved, on=False),
+    "default": lambda request, saved: _default(request, saved, on=True),
+    "no-default": lambda request, saved: _default(request, saved, on=False),
     "delete": _delete,
 }
 

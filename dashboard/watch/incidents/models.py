@@ -273,8 +273,8 @@ class CaseQuerySet(models.QuerySet["Case"]):
         """Return the case of an asset's newest incident, one that goes on before all others."""
         rows = Incident.objects.real().filter(scenario=scenario, asset=asset, case__isnull=False)
         newest = rows.order_by(F("ended_at").desc(nulls_first=True), "-began_at")
-        found = newest.select_related("case").first()
-        return found.case if found else None
+        incident = newest.select_related("case").first()
+        return incident.case if incident else None
 
     def settle(self) -> None:
         """Resolve what nobody owns once all its assets are good, and open it if one is not again.
@@ -884,8 +884,8 @@ class Window(AuthoredRow):
         if self.covers == ALL:
             return ((asset, (0, None)) for asset in assets or ())
         if self.is_filter_to_come:
-            found = self.matching(scenarios()[scenario], now_ms()).values_list("asset", flat=True)
-            return ((asset, (0, None)) for asset in _rows_of(assets, found))
+            names = self.matching(scenarios()[scenario], now_ms()).values_list("asset", flat=True)
+            return ((asset, (0, None)) for asset in _rows_of(assets, names))
         stored = _rows_of(assets, self.assets.filter(scenario=scenario))
         return ((row.asset, (row.begin, row.end)) for row in stored)
 

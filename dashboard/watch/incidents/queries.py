@@ -417,8 +417,8 @@ class GroupResult:
     def joined(cls, results: Iterable[GroupResult]) -> GroupResult:
         """Return the groups of several scenarios together."""
         own = list(results)
-        found = (group for each in own for group in each.groups)
-        groups = sorted(found, key=_newest, reverse=True)
+        all_groups = (group for each in own for group in each.groups)
+        groups = sorted(all_groups, key=_newest, reverse=True)
         return cls(groups, any(each.cut for each in own))
 
 
@@ -435,10 +435,10 @@ def find_groups(
     theirs alone, and form groups of their own.
     """
     newest = rows.filter(scenario=scenario.name).order_by("-began_at")
-    found = list(newest[: MOST_LOOKED_AT + 1])
-    cut = len(found) > MOST_LOOKED_AT
-    rows_found = found[:MOST_LOOKED_AT]
-    by_value = {"": rows_found} if without else _by_value(scenario, key, rows_found)
+    newest_rows = list(newest[: MOST_LOOKED_AT + 1])
+    cut = len(newest_rows) > MOST_LOOKED_AT
+    incidents = newest_rows[:MOST_LOOKED_AT]
+    by_value = {"": incidents} if without else _by_value(scenario, key, incidents)
     groups = [
         group
         for value, members in by_value.items()

@@ -454,7 +454,7 @@ class GroupList(ListPage):
 
     def list_context(self) -> dict[str, Any]:
         """Return the groups."""
-        return {"found": self.form.groups()}
+        return {"grouped": self.form.groups()}
 
     def context(self) -> dict[str, Any]:
         """Return the label and scenario of the groups."""
@@ -463,8 +463,8 @@ class GroupList(ListPage):
 
     def portions(self) -> Iterable[Iterable[IncidentGroup]]:
         """Return the groups for the file."""
-        found = self.form.groups()
-        return [found.groups] if found else []
+        grouped = self.form.groups()
+        return [grouped.groups] if grouped else []
 
     def plain(self, row: IncidentGroup) -> dict[str, Any]:
         """Return a group as an NDJSON object or a CSV line."""
@@ -503,10 +503,10 @@ def group_report(_request: HttpRequest, number: int, key: str) -> HttpResponse:
 def _group(number: int, key: str) -> IncidentGroup:
     """Return the group of an incident. Raises Http404."""
     row = get_object_or_404(Incident.objects.shown(), pk=number)
-    found = group_of(row, scenarios()[row.scenario], key)
-    if found is None:
+    incident_group = group_of(row, scenarios()[row.scenario], key)
+    if incident_group is None:
         raise Http404
-    return found
+    return incident_group
 
 
 # ---- maintenance ---------------------------------------------------------------------------------

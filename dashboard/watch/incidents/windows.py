@@ -83,9 +83,9 @@ def coverage_of(window: Window, now: int) -> Coverage:
     total = 0
     for scenario in window.configured_scenarios:
         to_come = window.is_filter_to_come
-        found = window.matching(scenario, now) if to_come else window.on_board(scenario)
-        total += found.count()
-        first = found.order_by("asset").only("scenario", "asset", "state")
+        assets = window.matching(scenario, now) if to_come else window.on_board(scenario)
+        total += assets.count()
+        first = assets.order_by("asset").only("scenario", "asset", "state")
         rows += first[: SHOWN - len(rows)]
     address = ""
     if window.covers == FILTER and window.scenario:

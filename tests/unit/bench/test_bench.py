@@ -15,7 +15,7 @@ import pytest
 
 from bench import drain, growth, live, pauses, recovery, scale
 from bench.boards import Board, _Message
-from bench.command import engines_of, told
+from bench.command import engines_of, recorded_arguments
 from bench.figures import Delays, percentile
 from bench.load import (
     AGENTS,
@@ -231,7 +231,7 @@ def test_engines_are_read():
 
 def test_a_result_does_not_tell_where_it_is_kept():
     given = ["--results", "/a", "--engines", "kernel", "--results=/b", "--keep"]
-    assert told(given) == ["--engines", "kernel", "--keep"]
+    assert recorded_arguments(given) == ["--engines", "kernel", "--keep"]
 
 
 # ---- rows ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from bench.busyness import Busy, Look, Tally, look, told
+from bench.busyness import Busy, Look, Tally, look, printed_busyness
 from bench.load import Answers
 from bench.peers import __main__ as peers
 from bench.peers import parts
@@ -390,7 +390,7 @@ def test_the_busiest_seconds_are_kept():
 
 
 def test_what_others_took_is_told_where_nothing_is_kept(capsys: pytest.CaptureFixture[str]):
-    with told():
+    with printed_busyness():
         pass
     assert re.fullmatch(
         r"other processes took [0-9.]+ % of the processors' time, "

@@ -144,7 +144,7 @@ def edits(table: label_files.LabelTable) -> dict[str, dict[str, str | None]]:
 def test_a_line_for_each_label() -> None:
     table = label_files.read_table(b"asset,key,value\nshop,tier,gold\nshop,owner,\nmail,tier,a b\n")
     assert edits(table) == {"shop": {"tier": "gold", "owner": None}, "mail": {"tier": "a b"}}
-    assert (table.lines, table.labels, table.found.said) == (3, 3, 0)
+    assert (table.lines, table.labels, table.import_counts.said) == (3, 3, 0)
     assert table.edits["mail"]["tier"].line == 4
 
 
@@ -171,7 +171,7 @@ def test_a_line_for_each_asset_as_a_spreadsheet_saves_it() -> None:
 def test_a_line_that_is_none_is_refused_and_named(line: str, says: str) -> None:
     table = label_files.read_table(f"asset,key,value\nfirst,tier,gold\n{line}\n".encode())
     assert edits(table) == {"first": {"tier": "gold"}}
-    ((number, why),) = table.found.refused
+    ((number, why),) = table.import_counts.refused
     assert number == 3
     assert why.startswith(says)
 
@@ -211,8 +211,8 @@ def test_each_label_of_a_file_is_counted_once() -> None:
     )  # fmt: skip
     table = label_files.read_table("\n".join(lines).encode())
     assert table.labels == 2
-    assert table.found.counts == {"again": 1, "refused": 3, "agents": 1}
-    assert [line for line, _ in table.found.refused] == [4, 6, 7]
+    assert table.import_counts.counts == {"again": 1, "refused": 3, "agents": 1}
+    assert [line for line, _ in table.import_counts.refused] == [4, 6, 7]
 
 
 def test_what_is_written_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_what_is_written_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> N
     before["asset-1"].pop("zone")
     table = label_files.read_table(b"".join(label_files.lines("attack")))
     assert edits(table) == before
-    assert table.found.counts == {"agents": 1}
+    assert table.import_counts.counts == {"agents": 1}
 
 
 # ---- agents -------------------------------------------------------------------------------------

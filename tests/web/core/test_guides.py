@@ -87,7 +87,7 @@ TEMPLATE = """\
 {% block rows %}
 {% files "answers:file" query %}
 {% table table label="Answers" %}
-  {% for row in found.rows %}
+  {% for row in page.rows %}
     <tr>
       <td><bdi>{{ row.asset }}</bdi></td>{% moment_cell row.at now %}<td>{{ row.outcome }}</td>
     </tr>
@@ -146,8 +146,8 @@ def test_a_list_page_has_pages_a_filter_and_a_place_in_the_menu(answers: None) -
     assert 'href="/answers/"' in text
     older = client.get(f"/answers/{page.context['pager'].links['Older']}").content.decode()
     assert "<bdi>shop-1</bdi>" in older
-    found = client.get("/answers/?q=mail").context["found"]
-    assert [row.asset for row in found.rows] == ["mail"]
+    answers_page = client.get("/answers/?q=mail").context["page"]
+    assert [row.asset for row in answers_page.rows] == ["mail"]
     offered = client.get("/answers/?complete=o").json()["items"]
     assert [each["text"] for each in offered] == ["outcome:"]
     assert client.get("/answers/?q=colour:red").status_code == 422

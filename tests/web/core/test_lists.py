@@ -61,11 +61,11 @@ def labels(settings: Any) -> None:
 
 def test_a_list_has_pages_newest_first(client: Client) -> None:
     first = client.get("/listed/?key=tier").context
-    assert [row.asset for row in first["found"].rows] == ["c", "b"]
+    assert [row.asset for row in first["page"].rows] == ["c", "b"]
     assert first["narrowed"]
     assert first["query"] == "key=tier"
     older = client.get(f"/listed/{first['pager'].links['Older']}").context
-    assert [row.asset for row in older["found"].rows] == ["a"]
+    assert [row.asset for row in older["page"].rows] == ["a"]
     assert not client.get("/listed/").context["narrowed"]
 
 
@@ -82,7 +82,7 @@ def test_a_filter_with_faults_is_refused(client: Client) -> None:
     for query in ("key=123456", "before=x"):
         page = client.get(f"/listed/?{query}")
         assert page.status_code == 422
-        assert page.context["found"] is None
+        assert page.context["page"] is None
         assert client.get(f"/listed/labels.csv?{query}").status_code == 422
     assert client.get("/listed/labels.xml").status_code == 404
     assert not AuditEntry.objects.filter(action="export.labels")

@@ -210,10 +210,10 @@ def rows_of(client: Client, link: str) -> list[Any]:
         answer = client.get(f"{path}?{query}")
         assert answer.status_code == 200, link
         context = answer.context
-        found = context["found"]
-        if found is None or hasattr(found, "groups"):
-            return found.groups if found else []
-        rows += found.rows
+        if "page" not in context:
+            grouped = context["found"]
+            return grouped.groups if grouped else []
+        rows += context["page"].rows
         query = context["pager"].links.get("Older", "").removeprefix("?")
     return rows
 
@@ -302,7 +302,7 @@ def check_incidents(client: Client, links: Any, figures: Any) -> None:
 )
 def test_each_list_adds_up_to_its_figure(history: Lives, client: Client, query: str):
     context = client.get(f"/summary/?{query}").context
-    found = context["found"]
+    found = context["summary"]
     assert found.whole.now.times.bad > HOUR_MS
     whole = lists_of(context)
     check_times(client, whole, found.whole.now)
@@ -352,7 +352,7 @@ def test_a_list_that_is_too_long_is_added_up_in_its_file(
     page = client.get(link)
     assert page.context["sum"] is None
     assert "the last line of a file has their sum" in page.content.decode()
-    figure = context["found"].whole.now.times.bad
+    figure = context["summary"].whole.now.times.bad
     assert lines_of(client, file_of(link, "ndjson"))[-1]["counted_ms"] == figure
     assert [answer["sum_ms"] for answer in answers_of(client, link, 500)] == [None]
 
@@ -508,7 +508,7 @@ def check_files(client: Client, answer: dict[str, Any], query: str) -> None:
 def check_page(client: Client, answer: dict[str, Any], query: str) -> None:
     """Compare the page, and the lists behind its figures, with REST."""
     context = client.get(f"/summary/?{query}").context
-    found, links = context["found"], lists_of(context)
+    found, links = context["summary"], lists_of(context)
     check_times(client, links, found.whole.now)
     check_incidents(client, links, found.whole.now)
     assert found.whole.now.times.bad == answer["now"]["bad_ms"]

@@ -225,7 +225,7 @@ def test_hours_without_the_job_count_neither_as_good_nor_as_bad(
     if summed:
         sum_up_all()
     context = client.get(TUESDAY).context
-    now = context["found"].whole.now
+    now = context["summary"].whole.now
     seen = DAY_MS - 160 * MINUTE_MS
     assert now.times == (2 * seen - 80 * MINUTE_MS, 80 * MINUTE_MS, 0, 0)
     assert now.observed == (seen, DAY_MS, True)
@@ -262,7 +262,7 @@ def test_a_day_without_the_job_has_no_figures_though_an_attack_goes_on(client: C
     assert context["worst"] == context["timelines"] == []
     week = client.get(f"{THIS_WEEK}&scenario=attack").context
     assert [cell.level for cell in cells(week)][:3] == [4, -1, 2]
-    assert week["found"].whole.now.times.bad == 30 * HOUR_MS
+    assert week["summary"].whole.now.times.bad == 30 * HOUR_MS
 
 
 def test_a_job_that_is_silent_now_observes_nothing(client: Client):
@@ -271,7 +271,7 @@ def test_a_job_that_is_silent_now_observes_nothing(client: Client):
     sum_up_all()
     today = client.get("/summary/?period=day&date=2026-03-04&scenario=attack").context
     assert "9 h 00 m of 12 h 00 m (75 %) were observed." in today["sentence"]
-    assert today["found"].whole.now.times == (9 * HOUR_MS, 0, 0, 0)
+    assert today["summary"].whole.now.times == (9 * HOUR_MS, 0, 0, 0)
     BucketStatus.objects.update(at=NOW - 4 * MINUTE_MS)  # a restart
     today = client.get("/summary/?period=day&date=2026-03-04&scenario=attack").context
     assert "were observed" not in today["sentence"]
@@ -342,7 +342,7 @@ def test_days_of_which_less_than_nine_tenths_was_observed_are_not_compared(
     assert ("Each is compared with the day before" in answer.content.decode()) is compared
     why = "too little was" if which == "now" else "too little of the day before was"
     assert (f"; {why} observed for a comparison" in context["sentence"]) is not compared
-    digest = content_of(context["found"], "Attacks", "every day", "https://x/end")
+    digest = content_of(context["summary"], "Attacks", "every day", "https://x/end")
     assert (f"; {why} observed for a comparison" in digest.sentence) is not compared
 
 
@@ -355,9 +355,9 @@ def test_the_share_that_was_observed_is_alike_everywhere(silent: None, client: C
     rest = client.get(f"/api/v1/summary?{TUESDAY.partition('?')[2]}").json()
     parts = (rest["now"], rest["scenarios"][0]["now"], rest["days"][0])
     assert [part["observed_share"] for part in parts] == [pytest.approx(share)] * 3
-    mail = content_of(context["found"], "Attacks", "every day", "https://x/end")
+    mail = content_of(context["summary"], "Attacks", "every day", "https://x/end")
     assert mail.changes[0][:2] == ("Observed", "21 h 20 m of 1 d 00 h (88.8 %)")
-    week = client.get(f"{THIS_WEEK}&scenario=attack").context["found"]
+    week = client.get(f"{THIS_WEEK}&scenario=attack").context["summary"]
     assert [round(each.share, 3) for each in week.heat] == [1, 0.889, 1, 0, 0, 0, 0]
 
 

@@ -156,7 +156,7 @@ def test_each_figure_links_to_the_list_that_it_is_made_of(
     rows = client.get(told[name].link).context["page"].rows
     assert len(rows) == expected
     if name == "bad":
-        found = client.get(WEEK).context["found"]
+        found = client.get(WEEK).context["summary"]
         assert sum(row.within for row in rows) == found.whole.now.times.bad
 
 
@@ -279,7 +279,7 @@ def test_worst_assets_link_to_their_incidents(history: None, client: Client):
 
 def test_the_parts_add_up_to_the_whole(history: None, client: Client):
     context = client.get(f"{WEEK}&label=customer").context
-    found = context["found"]
+    found = context["summary"]
     assert sum(each.bad or 0 for each in found.heat) == found.whole.now.times.bad
     assert sum(ms or 0 for day in found.week for ms in day) == found.whole.now.times.bad
     assert sum(row.now.times.bad for row in context["label_rows"]) == found.whole.now.times.bad
@@ -579,4 +579,6 @@ def test_a_percentage_is_never_rounded_up_to_the_whole(share: float | None, word
 
 
 def test_report_is_complete_without_any_history(client: Client):
-    assert SummaryReport(client.get(f"/summary/?{urlencode({'period': 'year'})}").context["found"])
+    assert SummaryReport(
+        client.get(f"/summary/?{urlencode({'period': 'year'})}").context["summary"]
+    )

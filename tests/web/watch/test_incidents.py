@@ -219,7 +219,7 @@ def grouped(client: Client, query: str = "") -> list[tuple[str, int, int | None,
             each.value, (each.began_at - BASE) // MINUTE,
             each.ended_at and (each.ended_at - BASE) // MINUTE, each.assets, len(each.incidents),
         )
-        for each in page.context["found"].groups
+        for each in page.context["grouped"].groups
     ]  # fmt: skip
 
 

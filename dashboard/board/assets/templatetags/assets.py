@@ -67,6 +67,6 @@ def palette_verbs(role: Role | None) -> tuple[Verb, ...]:
 
 
 @register.simple_tag
-def unhandled_count(found: Tabs) -> int:
+def unhandled_count(all_tabs: Tabs) -> int:
     """Return how many assets the title of the browser's tab counts."""
-    return in_title(found)
+    return in_title(all_tabs)

@@ -243,9 +243,11 @@ def ms(value: int | Unknown) -> str:
 @register.filter
 def rocksdb(figures: dict[str, int] | Unknown) -> list[tuple[str, str]]:
     """Return RocksDB's figures as text, each with its name and in its unit."""
-    told = figures or {}
+    numbers = figures or {}
     return [
-        (title, _with_unit(name, told[name])) for name, title in ROCKSDB.items() if name in told
+        (title, _with_unit(name, numbers[name]))
+        for name, title in ROCKSDB.items()
+        if name in numbers
     ]
 
 

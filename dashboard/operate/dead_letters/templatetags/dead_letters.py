@@ -59,22 +59,22 @@ def _run(part: TextRun) -> SafeString:
 
 
 @register.simple_tag
-def bars(found: list[HistogramBar]) -> SafeString:
+def bars(histogram: list[HistogramBar]) -> SafeString:
     """Return the histogram's bars; the table has the same figures for those who cannot see them."""
     return format_html_join(
         "",
         '<rect class="hour" x="{}" y="{}" width="{}" height="{}"></rect>',
         (
             (at * BAR_WIDTH, CHART_HEIGHT - _height(bar), BAR_WIDTH - 2, _height(bar))
-            for at, bar in enumerate(found)
+            for at, bar in enumerate(histogram)
         ),
     )
 
 
 @register.simple_tag
-def chart_box(found: list[HistogramBar]) -> str:
+def chart_box(histogram: list[HistogramBar]) -> str:
     """Return the histogram's viewBox."""
-    return f"0 0 {len(found) * BAR_WIDTH} {CHART_HEIGHT}"
+    return f"0 0 {len(histogram) * BAR_WIDTH} {CHART_HEIGHT}"
 
 
 def _height(bar: HistogramBar) -> int:

@@ -98,9 +98,9 @@ class Command(BaseCommand):
             return
         self._list(differences(scenario, begin, min(end, reach.hours)))
 
-    def _list(self, found: Iterable[SumDifference]) -> None:
+    def _list(self, sum_differences: Iterable[SumDifference]) -> None:
         """List differences, and keep their words and pages."""
-        for each in found:
+        for each in sum_differences:
             self._note(each.words)
             if len(self.pages) < MOST_LINES:
                 self.pages.update(each.pages)

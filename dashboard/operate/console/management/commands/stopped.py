@@ -19,16 +19,16 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Print a line for each query that was stopped on purpose."""
-        for told in stopped():
-            self.stdout.write(_in_words(told))
+        for progress in stopped():
+            self.stdout.write(_in_words(progress))
 
 
-def _in_words(told: JobProgress) -> str:
+def _in_words(progress: JobProgress) -> str:
     """Return a line for a terminal, which is to obey nothing of what people wrote."""
-    carried = BucketStatus.objects.carried_by(told.query).values_list("scenario", flat=True)
+    carried = BucketStatus.objects.carried_by(progress.query).values_list("scenario", flat=True)
     names = {name: scenario.title for name, scenario in scenarios().items()}
     titles = ", ".join(sorted({names[name] for name in carried if name in names}))
     of = f" ({titles})" if titles else ""
-    text = f"{told.query}{of} was stopped by {told.stopped_by} on {utc(told.since)}: "
-    text += told.stopped_reason
+    text = f"{progress.query}{of} was stopped by {progress.stopped_by} on {utc(progress.since)}: "
+    text += progress.stopped_reason
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
